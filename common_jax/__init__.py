@@ -1,0 +1,1 @@
+"""What the three papers share: masks, attention, layers, text, data, metrics, training."""

@@ -1,0 +1,196 @@
+"""The attention-mask module that the three papers share.
+
+A `Mask` says which keys a query may attend to, as structure and not as an array: the dense
+attention expands it, the banded one slices it. Restrictions compose with `&`:
+
+    mask = padding(valid, valid) & token_window(11) & head_window(3)
+
+Legend of dims, here and everywhere: B batch, T queries, S keys, D model, H heads, K head size,
+V vocabulary, N heads in an area.
+
+Sources: token and head windows are CSAN's Equations 4-5 and 7-8 (M + 1 tokens, N + 1 heads);
+`direction("alternate")` is its comparison system BI_DIRECT.
+"""
+
+import dataclasses
+import functools
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int
+
+Direction = Literal["both", "left", "right", "alternate"]
+HeadEdge = Literal["truncate", "wrap", "clamp", "authors"]
+HEAD_EDGES: tuple[HeadEdge, ...] = ("truncate", "wrap", "clamp", "authors")
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["query_segments", "key_segments", "explicit"],
+    meta_fields=["direction", "window", "heads", "head_edge"],
+)
+@dataclasses.dataclass(frozen=True)
+class Mask:
+    """A conjunction of restrictions; `Mask()` restricts nothing. True always means "may attend".
+
+    Attributes:
+      query_segments: [B, T], bool (valid or padding) or integer ids (0 is padding).
+      key_segments: [B, S], likewise. A padded key is attended by none, a padded query attends to
+        none, and where both sides carry ids, only equal ids meet.
+      explicit: Bool [B, T, S] where no structure will do (beam search's ancestry); dense only.
+      direction: "left" keeps j <= i, "right" j >= i, "alternate" the first for even heads and the
+        second for odd ones.
+      window: odd number of tokens centred at the query, or None; borders truncate.
+      heads: odd number of adjacent heads whose keys and values a head sees; 1 is its own.
+      head_edge: what the first and the last heads see beyond the edge; see `head_table`.
+    """
+
+    query_segments: Bool[Array, "B T"] | Int[Array, "B T"] | None = None
+    key_segments: Bool[Array, "B S"] | Int[Array, "B S"] | None = None
+    explicit: Bool[Array, "B T S"] | None = None
+    direction: Direction = "both"
+    window: int | None = None
+    heads: int = 1
+    head_edge: HeadEdge = "truncate"
+
+    def __and__(self, other: "Mask") -> "Mask":
+        """The restrictions of both.
+
+        Raises:
+          ValueError: for two segmentations, opposite directions, or two different head areas.
+        """
+        windows = [w for w in (self.window, other.window) if w is not None]
+        area = {(m.heads, m.head_edge) for m in (self, other) if m.heads != 1} or {(1, "truncate")}
+        directions = {m.direction for m in (self, other)} - {"both"} or {"both"}
+        if len(area) > 1 or len(directions) > 1:
+            raise ValueError(f"masks do not combine: {sorted(area)}, {sorted(directions)}")
+        (heads, head_edge), (direction,) = *area, directions
+        return Mask(
+            query_segments=_both(self.query_segments, other.query_segments),
+            key_segments=_both(self.key_segments, other.key_segments),
+            explicit=_both(self.explicit, other.explicit),
+            direction=direction,
+            window=min(windows, default=None),
+            heads=heads,
+            head_edge=head_edge,
+        )
+
+    def allowed(self, queries: int, keys: int, heads: int) -> Bool[Array, "b h T S"]:
+        """The restrictions on tokens as an array; b is 1 or B, h is 1 or `heads`.
+
+        The head area is not in it: that is `head_table`'s.
+        """
+        return self.band(jnp.arange(queries), jnp.arange(keys), heads) & self._segments_meet()
+
+    def band(
+        self, query_positions: Int[Array, "*t"], key_positions: Int[Array, "*s"], heads: int
+    ) -> Bool[Array, "..."]:
+        """The part that depends on positions alone, [1, h, T, S], for any slices of positions."""
+        offset = key_positions[None, :] - query_positions[:, None]
+        inside = jnp.ones_like(offset, bool)
+        if self.window is not None:
+            inside = jnp.abs(offset) <= self.window // 2
+        left, right = offset <= 0, offset >= 0
+        if self.direction == "alternate":
+            even = (jnp.arange(heads) % 2 == 0)[:, None, None]
+            return (inside[None] & jnp.where(even, left[None], right[None]))[None]
+        if self.direction != "both":
+            inside &= left if self.direction == "left" else right
+        return inside[None, None]
+
+    def _segments_meet(self) -> Bool[Array, "b 1 #T #S"]:
+        query, key = self.query_segments, self.key_segments
+        meet = jnp.ones((1, 1, 1), bool)
+        if key is not None:
+            meet = meet & valid(key)[:, None, :]
+        if query is not None:
+            meet = meet & valid(query)[:, :, None]
+        if _has_ids(query) and _has_ids(key):
+            meet = meet & (query[:, :, None] == key[:, None, :])
+        if self.explicit is not None:
+            meet = meet & self.explicit
+        return meet[:, None]
+
+
+def padding(
+    key_valid: Bool[Array, "B S"] | None, query_valid: Bool[Array, "B T"] | None = None
+) -> Mask:
+    """Keys (and queries, if given) that are padding take no part."""
+    return Mask(query_segments=query_valid, key_segments=key_valid)
+
+
+def segments(query_ids: Int[Array, "B T"], key_ids: Int[Array, "B S"]) -> Mask:
+    """Several sequences in one row: equal ids meet; id 0 is padding."""
+    return Mask(query_segments=query_ids, key_segments=key_ids)
+
+
+def direction(kind: Direction) -> Mask:
+    """Attention to the left, to the right, or alternating by head; the diagonal is kept."""
+    return Mask(direction=kind)
+
+
+def causal() -> Mask:
+    """Attention to the query's own position and those before it."""
+    return direction("left")
+
+
+def token_window(size: int) -> Mask:
+    """CSAN Eq. 4-5: the `size` = M + 1 tokens centred at the query, truncated at the borders."""
+    if size < 1 or size % 2 == 0:
+        raise ValueError(f"a token window is an odd number of tokens, not {size}")
+    return Mask(window=size)
+
+
+def head_window(size: int, edge: HeadEdge = "truncate") -> Mask:
+    """CSAN Eq. 7-8: the `size` = N + 1 heads centred at the query's own."""
+    if size < 1 or size % 2 == 0:
+        raise ValueError(f"a head window is an odd number of heads, not {size}")
+    return Mask(heads=size, head_edge=edge)
+
+
+def explicit(allowed: Bool[Array, "B T S"]) -> Mask:
+    """Any pattern at all, as an array; only the dense attention takes it."""
+    return Mask(explicit=allowed)
+
+
+def head_table(
+    heads: int, size: int, edge: HeadEdge
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which heads' keys and values each head sees: (key_heads, value_heads, valid), all [H, N].
+
+    Beyond the edge, "truncate" sees nothing (Eq. 7 read literally), "wrap" the other end, "clamp"
+    the edge's own head once more; "authors" is the released code, whose keys wrap while its values
+    clamp.
+
+    Raises:
+      ValueError: for an area that cannot be: larger than `heads` + 1 (the paper's N <= H), or,
+        wrapping, larger than `heads` (a head would count twice).
+    """
+    if size > heads + 1 or (edge in ("wrap", "authors") and size > heads):
+        raise ValueError(f"a window of {size} heads does not fit {heads} heads with edge {edge!r}")
+    seen = np.arange(heads)[:, None] + np.arange(size)[None, :] - size // 2
+    wrapped, clamped = seen % heads, seen.clip(0, heads - 1)
+    key_heads = wrapped if edge in ("wrap", "authors") else clamped
+    value_heads = wrapped if edge == "wrap" else clamped
+    inside = seen == clamped
+    return key_heads, value_heads, inside if edge == "truncate" else np.ones_like(inside)
+
+
+def valid(segments: Array) -> Bool[Array, "..."]:
+    """Which positions are not padding."""
+    return segments if segments.dtype == bool else segments != 0
+
+
+def _has_ids(segments: Array | None) -> bool:
+    return segments is not None and segments.dtype != bool
+
+
+def _both(a: Array | None, b: Array | None) -> Array | None:
+    if a is None or b is None:
+        return b if a is None else a
+    if _has_ids(a) and _has_ids(b):
+        raise ValueError("masks do not combine: two segmentations")
+    ids, keep = (a, b) if _has_ids(a) else (b, a)
+    return jnp.where(keep, ids, jnp.zeros_like(ids))

@@ -1,0 +1,245 @@
+"""The config door: `--config FILE` in, frozen dataclasses out.
+
+A config file's `get_config()` starts from its task's dataclass (`to_config_dict(Config())`), so a
+field's name, type and default live once, in the dataclass, and every field can be overridden on
+the command line. Behind the door nobody sees a ConfigDict.
+"""
+
+import dataclasses
+import importlib
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import ml_collections
+from absl import flags
+from ml_collections import config_flags
+
+from common_jax.errors import UserError
+
+T = TypeVar("T")
+
+
+def require(condition: bool, message: str) -> None:
+    """The check of `__post_init__`: raises UserError(message) unless `condition` holds."""
+    if not condition:
+        raise UserError(message)
+
+
+def require_choice(section: str, config: Any) -> None:
+    """Checks every field of a dataclass that is a `Literal` against its choices."""
+    for name, kind in typing.get_type_hints(type(config)).items():
+        if typing.get_origin(kind) is Literal and getattr(config, name) not in kind.__args__:
+            choices = " | ".join(map(str, kind.__args__))
+            raise UserError(f"{section}.{name}={getattr(config, name)!r}: must be {choices}")
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerConfig:
+    """Adam with global-norm clipping, and the learning rate's course.
+
+    Attributes:
+      learning_rate: the peak, reached after `warmup_steps` of linear growth.
+      schedule: after the peak "rsqrt" falls with 1/sqrt(step), "constant" stays.
+      cooldown_start, cooldown_steps: from the first step on the rate also falls linearly, to zero
+        over so many steps; 0 steps is no cooldown.
+      b1, b2, eps: Adam's.
+      clip_norm: largest global norm of the gradient; 0 clips nothing.
+    """
+
+    learning_rate: float = 1e-3
+    schedule: Literal["rsqrt", "constant"] = "rsqrt"
+    warmup_steps: int = 4000
+    cooldown_start: int = 0
+    cooldown_steps: int = 0
+    b1: float = 0.9
+    b2: float = 0.98
+    eps: float = 1e-9
+    clip_norm: float = 1.0
+
+    def __post_init__(self):
+        require_choice("optimizer", self)
+        require(self.learning_rate > 0, "optimizer.learning_rate: must be above 0")
+        for name in ("warmup_steps", "cooldown_start", "cooldown_steps", "clip_norm"):
+            require(getattr(self, name) >= 0, f"optimizer.{name}: must not be negative")
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """The length and rhythm of a run.
+
+    Attributes:
+      steps: optimizer steps in all; more of them continue a finished run.
+      seed: of the parameters, the dropout and the order of the data.
+      evaluate_every, checkpoint_every, log_every: steps between validations, saves, log lines.
+      best_metric: the dev metric that chooses the best checkpoint.
+      compute_dtype: of activations and products; parameters and losses stay float32.
+      steps_per_call: steps that one compiled call runs, where a step is shorter than its dispatch.
+    """
+
+    steps: int = 100_000
+    seed: int = 0
+    evaluate_every: int = 1000
+    checkpoint_every: int = 1000
+    log_every: int = 50
+    best_metric: str = "loss"
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"
+
+    def __post_init__(self):
+        require_choice("train", self)
+        for name in ("steps", "evaluate_every", "checkpoint_every", "log_every"):
+            require(getattr(self, name) >= 1, f"train.{name}={getattr(self, name)}: at least 1")
+
+
+@dataclasses.dataclass(frozen=True)
+class MeshConfig:
+    """Devices along each mesh axis; -1 takes those that remain."""
+
+    data: int = -1
+
+    def __post_init__(self):
+        require(self.data == -1 or self.data >= 1, f"mesh.data={self.data}: -1 or at least 1")
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceConfig:
+    """Where examples come from, and what becomes of a bad one; every family's `data` has these.
+
+    Attributes:
+      source: "files" in `dir`, or "generated" by the project itself.
+      dir: the folder of the files.
+      cache_dir: where prepared corpora are kept and found again.
+      on_bad_example: "error" stops at the first, "skip" counts and names them.
+    """
+
+    source: Literal["files", "generated"] = "files"
+    dir: str = ""
+    cache_dir: str = "~/.cache/conv-attention-jax"
+    on_bad_example: Literal["error", "skip"] = "error"
+
+    def __post_init__(self):
+        require_choice("data", self)
+        require(self.source != "files" or bool(self.dir), "data.dir: name the folder of the files")
+
+
+def to_config_dict(config: Any) -> ml_collections.ConfigDict:
+    """A dataclass as the ConfigDict that a config file edits and the command line overrides."""
+    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    return ml_collections.ConfigDict(
+        {k: to_config_dict(v) if dataclasses.is_dataclass(v) else v for k, v in values.items()}
+    )
+
+
+def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:
+    """The dataclass `kind` from nested mappings (a ConfigDict, a parsed config.json).
+
+    Raises:
+      UserError: an unknown key or a value of the wrong type, by its full name.
+    """
+    types = typing.get_type_hints(kind)
+    fields = {}
+    for name, value in values.items():
+        key = f"{at}{name}"
+        if name not in types:
+            raise UserError(f"unknown config key {key!r}{_suggest(name, list(types))}")
+        if dataclasses.is_dataclass(types[name]):
+            require(isinstance(value, Mapping), f"config key {key!r} is a group of keys")
+            fields[name] = from_mapping(types[name], value, f"{key}.")
+        else:
+            fields[name] = _checked(types[name], value, key)
+    return kind(**fields)
+
+
+def to_json(config: Any) -> dict[str, Any]:
+    """A config as plain nested values, for config.json."""
+    return dataclasses.asdict(config)
+
+
+def parse(file: str, overrides: Sequence[str]) -> Any:
+    """The config of `--config FILE[:ARGUMENT] --config.KEY=VALUE ...`, checked.
+
+    Args:
+      file: a Python file with `get_config`, a ":" before its argument if it takes one.
+      overrides: arguments of the form "--config.key=value".
+
+    Raises:
+      UserError: a missing file, an unknown key, a wrong type, a value that cannot be.
+    """
+    for override in overrides:
+        if not override.startswith("--config."):
+            raise UserError(f"unexpected argument {override!r}")
+        if "=" not in override:
+            raise UserError(f"{override}: write {override}=VALUE, in one argument")
+    path = file.partition(":")[0]
+    if not Path(path).is_file():
+        raise UserError(f"--config: no such file: {path}")
+    values = flags.FlagValues()
+    config_flags.DEFINE_config_file("config", flag_values=values)
+    try:
+        values(["launch", f"--config={file}", *overrides])
+    except (AttributeError, KeyError) as error:
+        raise UserError(_explain_key(file, overrides, error)) from error
+    except (flags.Error, TypeError, ValueError) as error:
+        raise UserError(f"--config={file}: {error}") from error
+    config_dict = values["config"].value
+    return from_mapping(task_class(config_dict.task).Config, config_dict)
+
+
+def task_class(name: str) -> Any:
+    """The task that a config names as "package.module:Class".
+
+    Raises:
+      UserError: if there is no such module or class.
+    """
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ModuleNotFoundError, AttributeError, ValueError) as error:
+        raise UserError(f"task={name!r}: no such task ({error})") from error
+
+
+def default_workdir(file: str) -> Path:
+    """runs/<family>/<config>, with the config's argument: runs/csan/wmt14_ende-big."""
+    path, _, argument = file.partition(":")
+    name = Path(path).stem + (f"-{argument}" if argument else "")
+    return Path("runs") / Path(path).resolve().parent.name / name
+
+
+def _explain_key(file: str, overrides: Sequence[str], error: Exception) -> str:
+    """Names the override that ml_collections could not find (its own error names just the key)."""
+    path, _, argument = file.partition(":")
+    config = _load(path, argument)
+    for override in overrides:
+        node = config
+        key = override.removeprefix("--config.").partition("=")[0]
+        for part in key.split("."):
+            if not isinstance(node, ml_collections.ConfigDict) or part not in node:
+                known = list(node) if isinstance(node, ml_collections.ConfigDict) else []
+                return f"unknown config key {key!r}{_suggest(part, known)}"
+            node = node[part]
+    return f"--config={file}: {type(error).__name__}: {error}"
+
+
+def _load(path: str, argument: str) -> ml_collections.ConfigDict:
+    values = flags.FlagValues()
+    config_flags.DEFINE_config_file("config", flag_values=values)
+    values(["launch", f"--config={path}" + (f":{argument}" if argument else "")])
+    return values["config"].value
+
+
+def _suggest(name: str, known: list[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known here: {', '.join(sorted(known))}"
+
+
+def _checked(kind: Any, value: Any, key: str) -> Any:
+    if typing.get_origin(kind) is Literal:
+        return value  # `require_choice` names the choices
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        raise UserError(f"{key}={value!r}: expected {kind.__name__}, got {type(value).__name__}")
+    return value

@@ -1,0 +1,1 @@
+"""CSAN: Convolutional Self-Attention Networks (Yang et al., NAACL 2019)."""

@@ -1,0 +1,185 @@
+"""Every field of a CSAN run, its type, its default and its limits."""
+
+import dataclasses
+from typing import Literal
+
+from common_jax.masks import HeadEdge, head_table
+from common_jax.training.config import (
+    MeshConfig,
+    OptimizerConfig,
+    SourceConfig,
+    TrainConfig,
+    require,
+    require_choice,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig:
+    """The Transformer (Vaswani et al. 2017) with CSAN in its lowest encoder layers.
+
+    Attributes:
+      dim: the model's width d.
+      mlp_dim: the feed-forward layers' inner width.
+      num_heads: H; divides `dim`.
+      encoder_layers, decoder_layers: how many of each.
+      local_layers: how many of the encoder's lowest layers attend locally (section 5: 3 of 6); 0
+        is the vanilla Transformer.
+      token_window: M + 1 of Eq. 4, odd; section 5.1 finds 11 best.
+      head_window: N + 1 of Eq. 7, odd; 1 is 1D-CSAN, 3 is 2D-CSAN.
+      head_edge: what the first and last heads see beyond the edge (common_jax.masks.head_table).
+      norm: layer normalisation before each sub-layer, or after it.
+      tie: which embeddings are one: none, target (output = target), all (source too).
+      source_vocab_size, target_vocab_size: rows of the embeddings; 0 is what the tokeniser has.
+      dropout, attention_dropout, relu_dropout: rates on each sub-layer's output and the embeddings,
+        on the attention weights, and inside the feed-forward layer.
+      attention: the implementation, common_jax.attention's.
+    """
+
+    dim: int = 512
+    mlp_dim: int = 2048
+    num_heads: int = 8
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    local_layers: int = 3
+    token_window: int = 11
+    head_window: int = 3
+    head_edge: HeadEdge = "truncate"
+    norm: Literal["pre", "post"] = "pre"
+    tie: Literal["none", "target", "all"] = "none"
+    source_vocab_size: int = 0
+    target_vocab_size: int = 0
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    relu_dropout: float = 0.0
+    attention: Literal["auto", "dense", "banded"] = "auto"
+
+    def __post_init__(self):
+        require_choice("model", self)
+        for name in ("dim", "mlp_dim", "num_heads", "encoder_layers", "decoder_layers"):
+            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
+        require(
+            self.dim % self.num_heads == 0,
+            f"model.num_heads={self.num_heads}: must divide model.dim={self.dim}",
+        )
+        require(self.dim % 2 == 0, f"model.dim={self.dim}: must be even (sines and cosines)")
+        require(
+            0 <= self.local_layers <= self.encoder_layers,
+            f"model.local_layers={self.local_layers}: 0 to encoder_layers={self.encoder_layers}",
+        )
+        for name in ("token_window", "head_window"):
+            size = getattr(self, name)
+            require(size >= 1 and size % 2 == 1, f"model.{name}={size}: must be odd, at least 1")
+        try:
+            head_table(self.num_heads, self.head_window, self.head_edge)
+        except ValueError as error:
+            require(False, f"model.head_window={self.head_window}: {error}")
+        for name in ("dropout", "attention_dropout", "relu_dropout"):
+            require(0 <= getattr(self, name) < 1, f"model.{name}: a rate in [0, 1)")
+        for name in ("source_vocab_size", "target_vocab_size"):
+            require(getattr(self, name) >= 0, f"model.{name}: must not be negative")
+        if self.tie == "all":
+            require(
+                self.source_vocab_size == self.target_vocab_size,
+                "model.tie=all: source_vocab_size and target_vocab_size must be equal",
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig(SourceConfig):
+    """Parallel text, its subwords and its batches.
+
+    Attributes:
+      source_language, target_language: codes such as "en"; also the files' last suffixes.
+      train, dev, test: stems of parallel files in `dir` (stem.en and stem.de, plain or .gz), or
+        one tab-separated file (.tsv, .tsv.gz). An empty dev or test is held out of train, split
+        by distinct source sentences.
+      tsv_columns: 1-based source and target columns, as "1,2".
+      heldout: how many source sentences an empty dev or test takes from train.
+      examples: pairs to make of the generated corpus.
+      seed: of held-out choice and generated pairs.
+      joint_vocabulary: one subword model for both sides, or one each.
+      vocab_size: SentencePiece BPE pieces of each model.
+      max_length: longest sentence in pieces, the end symbol included; longer training pairs are
+        dropped, counted and named; evaluation drops nothing and truncates nothing.
+      batch_tokens: the global batch: rows x the longer padded side.
+      max_shapes: distinct batch shapes at most, hence compilations.
+    """
+
+    source_language: str = "en"
+    target_language: str = "de"
+    train: str = "train"
+    dev: str = "dev"
+    test: str = "test"
+    tsv_columns: str = "1,2"
+    heldout: int = 2000
+    examples: int = 0
+    seed: int = 0
+    joint_vocabulary: bool = True
+    vocab_size: int = 32_000
+    max_length: int = 256
+    batch_tokens: int = 4096
+    max_shapes: int = 8
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("vocab_size", "max_length", "batch_tokens", "max_shapes", "heldout"):
+            require(getattr(self, name) >= 1, f"data.{name}={getattr(self, name)}: at least 1")
+        require(
+            self.source != "generated" or self.examples >= 1, "data.examples: at least 1 if generated"
+        )
+        require(
+            self.batch_tokens >= self.max_length,
+            f"data.batch_tokens={self.batch_tokens}: must hold one sentence of "
+            f"data.max_length={self.max_length}",
+        )
+        columns = self.tsv_columns.split(",")
+        require(
+            len(columns) == 2 and all(c.isdigit() and int(c) >= 1 for c in columns),
+            f"data.tsv_columns={self.tsv_columns!r}: two 1-based columns such as '1,2'",
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodeConfig:
+    """Search for the translation.
+
+    Attributes:
+      beam_size: hypotheses kept for test and prediction; 1 is greedy.
+      dev_beam_size: the same for validations during training.
+      length_penalty: alpha of ((5 + length) / 6)^alpha (Wu et al. 2016).
+      extra_length: pieces that a translation may have beyond its source.
+      batch_tokens: source positions decoded together.
+    """
+
+    beam_size: int = 4
+    dev_beam_size: int = 1
+    length_penalty: float = 0.6
+    extra_length: int = 50
+    batch_tokens: int = 2048
+
+    def __post_init__(self):
+        for name in ("beam_size", "dev_beam_size", "extra_length", "batch_tokens"):
+            require(getattr(self, name) >= 1, f"decode.{name}={getattr(self, name)}: at least 1")
+        require(self.length_penalty >= 0, "decode.length_penalty: must not be negative")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """A run of CSAN."""
+
+    task: str = "csan_jax.task:Translation"
+    model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
+    data: DataConfig = dataclasses.field(default_factory=lambda: DataConfig(dir="data"))
+    optimizer: OptimizerConfig = dataclasses.field(default_factory=OptimizerConfig)
+    label_smoothing: float = 0.1
+    train: TrainConfig = dataclasses.field(
+        default_factory=lambda: TrainConfig(best_metric="sacrebleu")
+    )
+    decode: DecodeConfig = dataclasses.field(default_factory=DecodeConfig)
+    mesh: MeshConfig = dataclasses.field(default_factory=MeshConfig)
+
+    def __post_init__(self):
+        require(0 <= self.label_smoothing < 1, "label_smoothing: a rate in [0, 1)")
+        if self.model.tie == "all":
+            require(self.data.joint_vocabulary, "model.tie=all: needs data.joint_vocabulary=True")

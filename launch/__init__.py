@@ -1,0 +1,1 @@
+"""Commands: parse, resolve the task, call the library."""

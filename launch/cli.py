@@ -1,0 +1,35 @@
+"""What every command does alike: one line for a person's mistake, and exit status 2."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from common_jax.errors import UserError
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that takes no abbreviations and answers a mistake in one line."""
+
+    def __init__(self, **kwargs):
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message} (see {self.prog} --help)")
+
+
+def run(main: Callable[[list[str]], None]) -> NoReturn:
+    """Runs a command's `main` on the arguments and exits: 0, 2 after a mistake, 130 on Ctrl-C."""
+    try:
+        main(sys.argv[1:])
+        sys.stdout.flush()
+    except UserError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(0)
