@@ -1,0 +1,108 @@
+"""Batches of fixed shapes from a prepared corpus and a plan, and the endless stream of them."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from common_jax.data.corpus import Corpus
+from common_jax.data.plan import BucketPlan, PlannedBatch
+
+Batch = dict[str, np.ndarray]
+Position = tuple[int, int]
+
+
+class Batches:
+    """The batches of a corpus, at random access.
+
+    A batch has "index", int32 [B], each row's example in the corpus (-1: no example, the row is
+    zeros), and for each column an int32 [B, width] array padded with zeros. B and the widths are
+    those of the batch's shape, whether or not it is full.
+    """
+
+    def __init__(self, corpus: Corpus, columns: Sequence[str], plan: BucketPlan):
+        """Batches of the given columns; the plan's shapes have their widths in the same order."""
+        self.corpus, self.columns, self.plan = corpus, tuple(columns), plan
+
+    def __len__(self) -> int:
+        """How many batches an epoch has."""
+        return self.plan.batches
+
+    @property
+    def shapes(self) -> list[dict[str, tuple[int, ...]]]:
+        """The shape of every array in every shape of batch: what will be compiled."""
+        return [
+            {"index": (rows,)} | {c: (rows, w) for c, w in zip(self.columns, widths, strict=True)}
+            for rows, widths in zip(self.plan.rows.tolist(), self.plan.shapes.tolist(), strict=True)
+        ]
+
+    def epoch(self, epoch: int) -> Sequence[Batch]:
+        """The batches of one epoch, each read when it is indexed."""
+        return _Epoch(self, self.plan.epoch(epoch))
+
+    def read(self, planned: PlannedBatch) -> Batch:
+        """The arrays of one planned batch."""
+        index = np.full(self.plan.rows[planned.shape], -1, np.int32)
+        index[: len(planned.rows)] = planned.rows
+        widths = zip(self.columns, self.plan.shapes[planned.shape].tolist(), strict=True)
+        return {"index": index} | {c: self.corpus.gather(index, c, width) for c, width in widths}
+
+
+class _Epoch(Sequence):
+    def __init__(self, batches: Batches, planned: Sequence[PlannedBatch]):
+        self._batches, self._planned = batches, planned
+
+    def __len__(self) -> int:
+        return len(self._planned)
+
+    def __getitem__(self, at):
+        return self._batches.read(self._planned[at])
+
+
+def stream(
+    batches: Batches, position: Position = (0, 0), ahead: int = 4
+) -> Iterator[tuple[Position, Batch]]:
+    """Batches without end from a position on, read ahead in one thread.
+
+    Args:
+      batches: what to read; its epochs follow each other.
+      position: (epoch, batch) of the first batch to give.
+      ahead: how many batches are ready at most.
+
+    Yields:
+      ((epoch, batch) of the next batch, this batch): what a checkpoint keeps to go on from here.
+
+    Raises:
+      ValueError: if there are no batches, or the position is not one of theirs.
+    """
+    if not len(batches) or min(position) < 0 or position[1] > len(batches):
+        raise ValueError(f"position {position} of {len(batches)} batches an epoch")
+    return _read_ahead(_Stream(batches, position[0] * len(batches) + position[1]), ahead)
+
+
+def _read_ahead(source: "_Stream", ahead: int) -> Iterator[tuple[Position, Batch]]:
+    import grain  # half a second, where batches are read only
+
+    options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=ahead)
+    iterator = iter(grain.MapDataset.source(source).to_iter_dataset(options))
+    try:
+        yield from iterator
+    finally:
+        iterator.close()
+
+
+class _Stream:
+    """All epochs end to end from a first batch on, as grain wants a source: by number."""
+
+    def __init__(self, batches: Batches, first: int):
+        self._batches, self._first = batches, first
+        self._epoch: tuple[int, Sequence[Batch]] = (-1, ())
+
+    def __len__(self) -> int:
+        return 2**40
+
+    def __getitem__(self, at) -> tuple[Position, Batch]:
+        number, size = self._first + int(at), len(self._batches)
+        epoch, batch = divmod(number, size)
+        if self._epoch[0] != epoch:
+            self._epoch = (epoch, self._batches.epoch(epoch))
+        return divmod(number + 1, size), self._epoch[1][batch]

@@ -1,0 +1,225 @@
+"""A prepared corpus: token ids in flat files, built once and read by memory map.
+
+A folder with, for each named column, `COLUMN.tokens` (int32, all rows end to end) and
+`COLUMN.offsets` (int64, rows + 1 of them: where each row starts), and `meta.json`.
+"""
+
+import contextlib
+import hashlib
+import itertools
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int, Int32, Int64
+
+from common_jax.errors import UserError
+
+_FORMAT = 1
+_TOKEN, _OFFSET = np.dtype("<i4"), np.dtype("<i8")
+_log = logging.getLogger(__name__)
+
+
+class Corpus:
+    """A prepared corpus, open for reading. Rows are numbered from 0; no row is ever copied whole.
+
+    Attributes:
+      columns: their names.
+      meta: what the writer was given to remember.
+    """
+
+    def __init__(self, path: Path, meta: Mapping[str, Any]):
+        """Use `open`."""
+        self._rows, self.meta, columns = meta["rows"], meta["meta"], meta["columns"]
+        self.columns = tuple(columns)
+        self._offsets = {c: _map(path / f"{c}.offsets", _OFFSET, self._rows + 1) for c in columns}
+        self._tokens = {c: _map(path / f"{c}.tokens", _TOKEN, n) for c, n in columns.items()}
+
+    @classmethod
+    def open(cls, path: str | Path) -> "Corpus":
+        """Opens the corpus that a `Writer` left in the folder `path`.
+
+        Raises:
+          UserError: if there is none, of another format, or with files cut off.
+        """
+        path = Path(path)
+        try:
+            meta = json.loads((path / "meta.json").read_text("utf-8"))
+            if meta["format"] != _FORMAT:
+                raise ValueError(f"format {meta['format']}, not {_FORMAT}")
+            return cls(path, meta)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"{path}: not a whole prepared corpus; delete the folder to prepare it again "
+                f"({type(error).__name__}: {error})"
+            ) from error
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def tokens(self, column: str) -> int:
+        """How many tokens a column has in all rows."""
+        return len(self._tokens[column])
+
+    def lengths(self, *columns: str) -> Int64[np.ndarray, "n c"]:
+        """The tokens of each row in each of the columns."""
+        return np.stack([np.diff(self._offsets[column]) for column in columns], axis=1)
+
+    def row(self, row: int, column: str) -> Int32[np.ndarray, "length"]:
+        """One row's tokens."""
+        start, stop = self._offsets[column][row : row + 2]
+        return np.array(self._tokens[column][start:stop])
+
+    def gather(
+        self, rows: Int[np.ndarray, "n"], column: str, width: int
+    ) -> Int32[np.ndarray, "n {width}"]:
+        """Rows side by side, padded with zeros at their ends; a negative row number is all zeros.
+
+        Raises:
+          ValueError: if a row is longer than `width`: nothing is ever truncated.
+        """
+        rows = np.asarray(rows, np.int64)
+        offsets = self._offsets[column]
+        known = np.maximum(rows, 0)
+        starts = np.where(rows >= 0, offsets[known], 0)
+        lengths = np.where(rows >= 0, offsets[known + 1], 0) - starts
+        if lengths.size and lengths.max() > width:
+            longest = lengths.argmax()
+            raise ValueError(
+                f"row {rows[longest]} of {column!r} has {lengths[longest]} tokens, over {width}"
+            )
+        before = np.cumsum(lengths) - lengths
+        places = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+        padded = np.zeros((len(rows), width), np.int32)
+        padded[np.arange(width) < lengths[:, None]] = self._tokens[column][places]
+        return padded
+
+
+class Writer:
+    """Writes a corpus row by row in flat memory; a context manager.
+
+    Left by an exception it writes no `meta.json`, so that `Corpus.open` refuses the folder.
+    """
+
+    def __init__(self, path: str | Path, columns: Sequence[str]):
+        """Starts an empty corpus in the folder `path`, which is made."""
+        self._path = Path(path)
+        self._path.mkdir(parents=True, exist_ok=True)
+        self._rows = 0
+        self._counts = dict.fromkeys(columns, 0)
+        self.meta: dict[str, Any] = {}
+        self._files = contextlib.ExitStack()
+        names = [f"{c}.{kind}" for c in columns for kind in ("tokens", "offsets")]
+        self._file = {n: self._files.enter_context((self._path / n).open("wb")) for n in names}
+        for column in columns:
+            self._file[f"{column}.offsets"].write(np.zeros(1, _OFFSET).tobytes())
+
+    def extend(self, columns: Mapping[str, Sequence[Sequence[int]]]) -> None:
+        """Appends rows, given as equally long lists of token lists, one a column."""
+        if columns.keys() != self._counts.keys():
+            raise ValueError(f"columns {list(columns)}, not {list(self._counts)}")
+        if len({len(rows) for rows in columns.values()}) > 1:
+            raise ValueError("columns of different numbers of rows")
+        for column, rows in columns.items():
+            lengths = np.fromiter(map(len, rows), _OFFSET, len(rows))
+            total = int(lengths.sum())
+            flat = np.fromiter(itertools.chain.from_iterable(rows), _TOKEN, total)
+            self._file[f"{column}.tokens"].write(flat.tobytes())
+            ends = self._counts[column] + np.cumsum(lengths, dtype=_OFFSET)
+            self._file[f"{column}.offsets"].write(ends.tobytes())
+            self._counts[column] += total
+        self._rows += len(next(iter(columns.values())))
+
+    def append(self, row: Mapping[str, Sequence[int]]) -> None:
+        """Appends one row, given as its tokens in each column."""
+        self.extend({column: [tokens] for column, tokens in row.items()})
+
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(self, kind, error, traceback) -> None:
+        self._files.close()
+        if kind is None:
+            meta = {"format": _FORMAT, "rows": self._rows, "columns": self._counts}
+            text = json.dumps({**meta, "meta": self.meta}, ensure_ascii=False)
+            (self._path / "meta.json").write_text(text + "\n", "utf-8")
+
+
+def prepare(
+    cache_dir: str | Path, fingerprint: Mapping[str, Any], build: Callable[[Path], None]
+) -> Path:
+    """The folder of `cache_dir` that `build` filled for this fingerprint, now or before.
+
+    The folder's name is a hash of the fingerprint. It is built under a lock in a temporary folder
+    beside it and then renamed, so that it is whole if it is there: a second process waits for the
+    first, and what a killed one left is cleared away. A folder that is there is only read.
+
+    Args:
+      cache_dir: "~" is the home folder.
+      fingerprint: all that decides the content, as JSON: the sources' content (`file_identity`),
+        the settings, a format version.
+      build: fills the empty folder it is given. An OSError from it counts as the cache's own.
+
+    Raises:
+      UserError: if `cache_dir` cannot be written, or whatever `build` raises.
+    """
+    from filelock import FileLock, Timeout
+
+    text = json.dumps(fingerprint, sort_keys=True, ensure_ascii=False)
+    name = hashlib.sha256(text.encode()).hexdigest()[:20]
+    cache_dir = Path(cache_dir).expanduser()
+    path, unfinished = cache_dir / name, cache_dir / f"{name}.tmp"
+    try:
+        if path.is_dir():
+            return path
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(cache_dir / f"{name}.lock")
+        try:
+            held = lock.acquire(blocking=False)
+        except Timeout:
+            _log.info("waiting for another process that prepares %s", path)
+            held = lock.acquire()
+        with held:
+            if not path.is_dir():
+                shutil.rmtree(unfinished, ignore_errors=True)
+                unfinished.mkdir()
+                try:
+                    build(unfinished)
+                    (unfinished / "fingerprint.json").write_text(text + "\n", "utf-8")
+                    unfinished.rename(path)
+                except BaseException:
+                    shutil.rmtree(unfinished, ignore_errors=True)
+                    raise
+    except OSError as error:
+        raise UserError(
+            f"data.cache_dir={cache_dir}: cannot prepare a corpus there: "
+            f"{error.strerror or error}; name a folder that can be written and has room"
+        ) from error
+    return path
+
+
+def file_identity(path: str | Path) -> dict[str, Any]:
+    """A file's size in bytes and the SHA-256 of its content, for a fingerprint.
+
+    Raises:
+      UserError: if it cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            return {"bytes": os.fstat(file.fileno()).st_size, "sha256": digest}
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+
+
+def _map(path: Path, kind: np.dtype, count: int) -> np.ndarray:
+    """A file as a read-only array of exactly so many elements."""
+    size = path.stat().st_size
+    if size != count * kind.itemsize:
+        raise ValueError(f"{path.name} has {size} bytes, not {count * kind.itemsize}")
+    return np.memmap(path, kind, "r", shape=(count,)) if count else np.zeros(0, kind)

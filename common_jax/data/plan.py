@@ -1,0 +1,187 @@
+"""The epoch plan: which examples form which batch, a pure function of seed and epoch.
+
+A batch holds examples of like lengths, padded to one of a few shapes, because every shape is
+compiled once. `choose_shapes` finds the shapes that pad least; `BucketPlan` fills them.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+# What `choose_shapes` may spend: cells of its table times distinct sums of widths.
+_BUDGET = 4_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedBatch:
+    """One batch: its shape's number, and which examples it holds, at most `rows[shape]` of them."""
+
+    shape: int
+    rows: Int[np.ndarray, "n"]
+
+
+def choose_shapes(lengths: Int[np.ndarray, "n c"], max_shapes: int) -> Int[np.ndarray, "k c"]:
+    """At most `max_shapes` nested shapes (widths of the c columns) that pad fewest positions.
+
+    Nested: each shape is at least as wide as the one before in every column, and the last holds
+    every example. Among all such choices this is the best, each example lying in the first shape
+    that holds it (nested shapes lose little: the two sides' lengths go together). Found by
+    dynamic programming over the histogram: with C(w) the examples that fit the shape w, the fewest
+    positions of i shapes of which w is the last are
+    F_i(w) = C(w) |w| + min over v <= w of (F_{i-1}(v) - C(v) |w|), |w| being the sum of widths.
+    Widths of very long columns are multiples of a step that keeps this to about a second.
+
+    Raises:
+      ValueError: no examples, or no shapes allowed.
+    """
+    lengths = np.asarray(lengths)
+    if lengths.ndim != 2 or 0 in lengths.shape or max_shapes < 1:
+        raise ValueError(f"choose_shapes: {lengths.shape} lengths, {max_shapes} shapes")
+    widths, count = _histogram(lengths)
+    fit = _running(np.add, count)
+    width = sum(np.ix_(*widths), np.zeros(count.shape, np.int64))
+    best = [fit * width]
+    for _ in range(min(max_shapes, count.size) - 1):
+        best.append(_add_shape(best[-1], fit, width))
+
+    last: tuple[Any, ...] = tuple(n - 1 for n in count.shape)
+    cells = [last]
+    for smaller in best[-2::-1]:
+        inside = tuple(slice(i + 1) for i in last)
+        change = smaller[inside] - fit[inside] * width[last]
+        if change.min() >= 0:  # one shape more would save nothing
+            break
+        last = np.unravel_index(change.argmin(), change.shape)
+        cells.append(last)
+    return np.array([[w[i] for w, i in zip(widths, c, strict=True)] for c in cells[::-1]], np.int64)
+
+
+def _histogram(lengths: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    """The widths that each column may have, and how many examples lie at each combination."""
+    columns = lengths.shape[1]
+    most = int((_BUDGET / columns) ** (1 / (columns + 1)))
+    widths, cells = [], []
+    for column in lengths.T:
+        longest = max(1, int(column.max()))
+        step = -(-longest // most)
+        rounded = np.clip(-(-column // step) * step, 1, longest)
+        values, cell = np.unique(rounded, return_inverse=True)
+        widths.append(values)
+        cells.append(cell)
+    grid = tuple(map(len, widths))
+    count = np.bincount(np.ravel_multi_index(cells, grid), minlength=np.prod(grid))
+    return widths, count.reshape(grid)
+
+
+def _add_shape(best: np.ndarray, fit: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """F_i from F_{i-1}, both over the grid of widths."""
+    result = fit * width  # no smaller shape
+    for total in np.unique(width):
+        here = width == total
+        smaller = _running(np.minimum, best - fit * total)
+        result[here] += np.minimum(smaller[here], 0)
+    return result
+
+
+def _running(operation: np.ufunc, table: np.ndarray) -> np.ndarray:
+    for axis in range(table.ndim):
+        table = operation.accumulate(table, axis=axis)
+    return table
+
+
+class BucketPlan:
+    """Examples in batches of few shapes, shuffled anew each epoch.
+
+    An epoch is a function of (seed, epoch) alone: every example once; every batch full but the
+    last of a shape, whose examples move up into the next shape that holds them, so that of nested
+    shapes only the largest has a batch that is not full.
+
+    Attributes:
+      shapes: [k, c] the widths of each shape's columns, in positions.
+      rows: [k] how many examples a batch of each shape holds.
+      batches: how many batches an epoch has; always as many.
+      padding_fraction: the share of an epoch's positions that hold no token, over all columns,
+        empty rows included.
+    """
+
+    def __init__(
+        self,
+        lengths: Int[np.ndarray, "n c"],
+        shapes: Int[np.ndarray, "k c"],
+        batch_tokens: int,
+        seed: int | None = 0,
+    ):
+        """Plans `lengths` [n, c] positions into `shapes`.
+
+        Args:
+          lengths: of each example's columns.
+          shapes: of `choose_shapes`, or any in which every example fits somewhere.
+          batch_tokens: a batch has max(1, batch_tokens // widest column) rows.
+          seed: of the order; None keeps one order, sorted by length (see `ordered`).
+
+        Raises:
+          ValueError: if an example fits no shape.
+        """
+        lengths, shapes = np.asarray(lengths), np.asarray(shapes)
+        order = np.argsort(shapes.sum(1), kind="stable")
+        self.shapes = shapes[order]
+        self.rows = np.maximum(1, batch_tokens // self.shapes.max(1))
+        self._seed = seed
+        self._members = _members(lengths, self.shapes, in_order=seed is None)
+        self._above = [_next_holding(self.shapes, i) for i in range(len(self.shapes))]
+        shape_of_batch = [batch.shape for batch in self.epoch(0)]
+        self.batches = len(shape_of_batch)
+        positions = int((self.rows * self.shapes.sum(1))[shape_of_batch].sum())
+        self.padding_fraction = 1 - int(lengths.sum()) / positions if positions else 0.0
+
+    @classmethod
+    def ordered(
+        cls, lengths: Int[np.ndarray, "n c"], shapes: Int[np.ndarray, "k c"], batch_tokens: int
+    ) -> "BucketPlan":
+        """A plan whose every epoch is the same, sorted by length: for evaluation."""
+        return cls(lengths, shapes, batch_tokens, seed=None)
+
+    def epoch(self, epoch: int) -> Sequence[PlannedBatch]:
+        """The batches of an epoch, in their order."""
+        if self._seed is None:
+            return list(itertools.chain.from_iterable(self._cut(self._members)))
+        entropy = np.random.SeedSequence([self._seed % 2**64, epoch])
+        random = np.random.Generator(np.random.PCG64(entropy))
+        members = [random.permutation(rows) for rows in self._members]
+        batches = list(itertools.chain.from_iterable(self._cut(members)))
+        return [batches[i] for i in random.permutation(len(batches))]
+
+    def _cut(self, members: Sequence[np.ndarray]):
+        """Yields each shape's batches; what fills none moves to the front of the shape above."""
+        members = list(members)
+        for shape, (size, above) in enumerate(zip(self.rows, self._above, strict=True)):
+            rows = members[shape]
+            whole = len(rows) - len(rows) % size
+            if above is not None and whole < len(rows):
+                members[above] = np.concatenate([rows[whole:], members[above]])
+                rows = rows[:whole]
+            yield [PlannedBatch(shape, rows[at : at + size]) for at in range(0, len(rows), size)]
+
+
+def _members(lengths: np.ndarray, shapes: np.ndarray, in_order: bool) -> list[np.ndarray]:
+    """The examples of each shape: those that fit it and none before it."""
+    left, members = np.arange(len(lengths)), []
+    for shape in shapes:
+        fits = (lengths[left] <= shape).all(1)
+        members.append(left[fits])
+        left = left[~fits]
+    if len(left):
+        raise ValueError(f"example {left[0]} of lengths {lengths[left[0]]} fits no shape")
+    if in_order:
+        keys = lengths.max(1) if len(lengths) else np.zeros(0, int)
+        members = [rows[np.argsort(keys[rows], kind="stable")] for rows in members]
+    return members
+
+
+def _next_holding(shapes: np.ndarray, shape: int) -> int | None:
+    above = [i for i in range(shape + 1, len(shapes)) if (shapes[i] >= shapes[shape]).all()]
+    return above[0] if above else None
