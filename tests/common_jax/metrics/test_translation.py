@@ -1,0 +1,117 @@
+"""Translation scores against the sacrebleu command and by hand."""
+
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+
+from common_jax.metrics import translation
+from common_jax.metrics.translation import sacrebleu_tokenizer, score
+
+REFERENCES = [
+    "Der Zug nach Köln fährt am Freitag um halb vier ab.",
+    "Das ist, wie man sagt, z. B. nicht ganz einfach!",
+    'Er hat 3,50 Euro für "den Stuhl" & das Buch bezahlt.',
+    "Wir treffen uns am Samstagabend um zehn vor acht.",
+]
+HYPOTHESES = [
+    "Der Zug nach Köln fährt am Freitag um halb drei ab.",
+    "das ist wie man sagt, z. B. nicht ganz einfach !",
+    'Er hat 3,50 Euro für "den Stuhl" & das Buch bezahlt.',
+    "",
+]
+
+
+def _official(tmp_path, hypotheses, references, *options):
+    """What `python -m sacrebleu` says: {name: (score, signature)}."""
+    (tmp_path / "hyp").write_text("\n".join(hypotheses) + "\n", encoding="utf-8")
+    (tmp_path / "ref").write_text("\n".join(references) + "\n", encoding="utf-8")
+    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "-m", "bleu", "chrf"]
+    output = subprocess.run(
+        [*command, "--format", "json", "-w", "8", *options],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    return {entry["name"]: (entry["score"], entry["signature"]) for entry in json.loads(output)}
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_agrees_with_the_command(tmp_path, lowercase):
+    options = ["--lowercase", "--chrf-lowercase"] if lowercase else []
+    official = _official(tmp_path, HYPOTHESES, REFERENCES, *options)
+    ours = score(HYPOTHESES, REFERENCES, language="de", lowercase=lowercase)
+    for name, command_name in (("sacrebleu", "BLEU"), ("chrf", "chrF2")):
+        number, signature = official[command_name]
+        assert ours.metrics[name] == pytest.approx(number, abs=1e-6)
+        assert ours.signatures[name] == signature
+
+
+def test_chinese_is_segmented_as_the_command_does(tmp_path):
+    hypotheses, references = ["我今天喜欢吃苹果和梨。"], ["我今天很喜欢吃苹果和香蕉。"]
+    official = _official(tmp_path, hypotheses, references, "--tokenize", "zh")
+    ours = score(hypotheses, references, language="zh-CN")
+    assert ours.metrics["sacrebleu"] == pytest.approx(official["BLEU"][0], abs=1e-6)
+    assert "tok:zh" in ours.signatures["sacrebleu"]
+
+
+def test_tokenized_bleu_agrees_with_the_command_on_moses_tokens(tmp_path):
+    hypotheses, references = (translation._moses(x, "de") for x in (HYPOTHESES, REFERENCES))
+    official = _official(tmp_path, hypotheses, references, "--tokenize", "none", "--force")
+    ours = score(HYPOTHESES, REFERENCES, language="de")
+    assert ours.metrics["tokenized_bleu"] == pytest.approx(official["BLEU"][0], abs=1e-6)
+    signature = ours.signatures["tokenized_bleu"]
+    assert signature.startswith(official["BLEU"][1] + "|pretok:sacremoses-")
+    # "z. B." is two tokens to Moses and four to 13a.
+    assert ours.metrics["tokenized_bleu"] != ours.metrics["sacrebleu"]
+
+
+def test_bleu_by_hand():
+    # Six tokens each way, one wrong at the end: 5/6, 4/5, 3/4 and 2/3 of the n-grams are right.
+    ours = score(["a b c d e f"], ["a b c d e g"], language="en")
+    expected = 100 * math.prod([5 / 6, 4 / 5, 3 / 4, 2 / 3]) ** 0.25
+    assert ours.metrics["sacrebleu"] == pytest.approx(expected)
+    assert ours.metrics["tokenized_bleu"] == pytest.approx(expected)
+
+
+def test_a_perfect_translation_has_100():
+    ours = score(REFERENCES, REFERENCES, language="de")
+    assert ours.metrics == pytest.approx({"sacrebleu": 100, "chrf": 100, "tokenized_bleu": 100})
+
+
+def test_empty_hypotheses_have_0():
+    ours = score([""] * 4, REFERENCES, language="de")
+    assert ours.metrics == {"sacrebleu": 0, "chrf": 0, "tokenized_bleu": 0}
+
+
+def test_case_counts_unless_told_otherwise():
+    small = [line.lower() for line in REFERENCES]
+    assert score(small, REFERENCES, language="de").metrics["sacrebleu"] < 90
+    folded = score(small, REFERENCES, language="de", lowercase=True)
+    assert folded.metrics == pytest.approx({"sacrebleu": 100, "chrf": 100, "tokenized_bleu": 100})
+    assert all("case:lc" in s for s in folded.signatures.values())
+
+
+def test_moses_tokens_keep_their_characters():
+    assert translation._moses(['"A" & <b>!'], "en") == ['" A " & < b > !']
+
+
+def test_tokenizer_follows_the_language(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda module: None)
+    assert [sacrebleu_tokenizer(x) for x in ("de", "zh", "ja")] == ["13a", "zh", "char"]
+    monkeypatch.setattr("importlib.util.find_spec", lambda module: "found")
+    assert sacrebleu_tokenizer("ja") == "ja-mecab"
+
+
+@pytest.mark.parametrize(("hypotheses", "references"), [([], []), (["a"], []), (["a"], ["b", "c"])])
+def test_unequal_or_no_sentences_are_refused(hypotheses, references):
+    with pytest.raises(ValueError, match=f"{len(hypotheses)} hypotheses"):
+        score(hypotheses, references, language="en")
+
+
+def test_moses_tokens_raise_no_warning(caplog):
+    score(REFERENCES * 50, REFERENCES * 50, language="de")
+    assert not caplog.records
