@@ -36,6 +36,12 @@ class Subwords:
         self._model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Subwords) and self._model == other._model
+
+    def __hash__(self) -> int:
+        return hash(self._model)
+
     @classmethod
     def train(
         cls,
