@@ -66,6 +66,11 @@ def test_every_package_has_its_floor():
     assert len(FILES) > 10
 
 
+def test_every_folder_of_modules_is_a_package():
+    # The build leaves out those that are not.
+    assert [path for path in FILES if not (path.parent / "__init__.py").exists()] == []
+
+
 @pytest.mark.parametrize("path", FILES, ids=_name)
 def test_imports_go_down_only(path):
     assert faults(path.read_text(encoding="utf-8"), _package(path)) == []
