@@ -1,0 +1,1 @@
+"""Configs: one file a run, nothing but numbers and their sources."""

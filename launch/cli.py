@@ -20,6 +20,18 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f"{message} (see {self.prog} --help)")
 
 
+def quiet() -> None:
+    """Keeps the libraries' chatter off standard error, where people read ours."""
+    import logging
+
+    import absl.logging
+
+    absl.logging.set_verbosity(absl.logging.ERROR)
+    logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
+    for name in ("jax", "orbax", "absl", "tensorboardX", "grain"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
 def run(main: Callable[[list[str]], None]) -> NoReturn:
     """Runs a command's `main` on the arguments and exits: 0, 2 after a mistake, 130 on Ctrl-C."""
     try:

@@ -1,0 +1,189 @@
+"""Layers that at least two of the papers use."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from common_jax.attention import attention
+from common_jax.dropout import dropout
+from common_jax.masks import Mask
+
+DROPOUT = "dropout"  # the name of the stream of random keys
+
+KeysValues = tuple[Float[Array, "B S H K"], Float[Array, "B S H K"]]
+
+
+class Dropout(nn.Module):
+    """Zeroes each element with probability `rate` in training and scales the others up."""
+
+    rate: float
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "..."], *, train: bool) -> Float[Array, "..."]:
+        if not train or self.rate == 0:
+            return x
+        return dropout(x, self.rate, self.make_rng(DROPOUT))
+
+
+class LayerNorm(nn.LayerNorm):
+    """Layer normalisation (Ba et al. 2016): statistics in float32, the result in `dtype`."""
+
+    epsilon: float = 1e-6
+
+
+class MultiHeadAttention(nn.Module):
+    """Scaled dot-product attention in `num_heads` subspaces (Vaswani et al. 2017, section 3.2).
+
+    Q, K, V = x W_Q, m W_K, m W_V; the heads' outputs are concatenated and mapped by W_O; all four
+    have biases. What a head may see, of tokens and of other heads, is the mask's business.
+    """
+
+    dim: int
+    num_heads: int
+    dropout: float = 0.0
+    implementation: str = "auto"
+    dtype: Any = jnp.float32
+
+    def setup(self):
+        def dense(name: str) -> nn.Dense:
+            init = nn.initializers.xavier_uniform()
+            return nn.Dense(self.dim, dtype=self.dtype, kernel_init=init, name=name)
+
+        self.query, self.key, self.value = dense("query"), dense("key"), dense("value")
+        self.out = dense("out")
+
+    def __call__(
+        self, x: Float[Array, "B T D"], memory: Float[Array, "B S D"], mask: Mask, *, train: bool
+    ) -> Float[Array, "B T D"]:
+        """Lets each position of `x` look at `memory`, which is `x` itself in self-attention."""
+        return self.attend(x, self.keys_values(memory), mask, train=train)
+
+    def keys_values(self, memory: Float[Array, "B S D"]) -> KeysValues:
+        """What `attend` looks at; decoding computes it once and keeps it."""
+        return self._split(self.key(memory)), self._split(self.value(memory))
+
+    def attend(
+        self, x: Float[Array, "B T D"], keys_values: KeysValues, mask: Mask, *, train: bool
+    ) -> Float[Array, "B T D"]:
+        """Attention to keys and values that are already projected."""
+        dropped = train and self.dropout > 0
+        heads = attention(
+            self._split(self.query(x)),
+            *keys_values,
+            mask,
+            dropout_rate=self.dropout if dropped else 0.0,
+            dropout_key=self.make_rng(DROPOUT) if dropped else None,
+            implementation=self.implementation,
+        )
+        return self.out(heads.reshape(*x.shape[:-1], self.dim))
+
+    def weights(
+        self, x: Float[Array, "B T D"], memory: Float[Array, "B S D"], mask: Mask
+    ) -> Float[Array, "B H T N S"]:
+        """The attention weights, to look at."""
+        query = self._split(self.query(x))
+        keys_values = self.keys_values(memory)
+        return attention(query, *keys_values, mask, implementation="dense", return_weights=True)[1]
+
+    def _split(self, x: Float[Array, "B T D"]) -> Float[Array, "B T H K"]:
+        return x.reshape(*x.shape[:-1], self.num_heads, self.dim // self.num_heads)
+
+
+class Stack(nn.Module):
+    """`length` equal layers, whose parameters are one tree with leaves [L, ...], scanned over.
+
+    Which mask a layer gets is not in the tree: `spans` slices it, so that initialisation and
+    checkpoints are the same however many of the layers attend locally.
+
+    Attributes:
+      layer: makes one layer, unbound.
+      length: L.
+    """
+
+    layer: Callable[[], nn.Module]
+    length: int
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "B T D"], spans: Sequence[tuple[int, tuple]], *, train: bool
+    ) -> Float[Array, "B T D"]:
+        """Runs the layers, lowest first.
+
+        Args:
+          x: input of the lowest layer.
+          spans: how many layers, and what each of them gets beside x: ((3, (mask,)), ...); the
+            counts add up to `length`.
+          train: whether dropout is on.
+        """
+        assert sum(count for count, _ in spans) == self.length, spans
+        layer = self.layer()
+        params = self.param("layers", self._init, layer, x, spans[0][1])
+        keys = self._keys(train)
+        start = 0
+        for count, inputs in spans:
+
+            def body(x, scanned, inputs=inputs):
+                params, key = scanned
+                rngs = None if key is None else {DROPOUT: key}
+                return layer.apply({"params": params}, x, *inputs, train=train, rngs=rngs), None
+
+            span = slice(start, start + count)
+            if count:
+                x, _ = jax.lax.scan(body, x, jax.tree.map(lambda a, s=span: a[s], (params, keys)))
+            start += count
+        return x
+
+    def step(self, x: Array, cache: Any, constants: Any, *inputs: Any) -> tuple[Array, Any]:
+        """Runs each layer's `step(x, cache, index of the layer, its constants, *inputs)`.
+
+        The cache is one for all layers and travels with x, so that a layer can write its place in
+        it; `constants` are [L, ...] and are only read.
+        """
+        layer = self.layer()
+        params = self.get_variable("params", "layers")
+
+        def body(carry, scanned):
+            index, params, constants = scanned
+            args = (*carry, index, constants, *inputs)
+            return layer.apply({"params": params}, *args, method="step"), None
+
+        scanned = (jnp.arange(self.length), params, constants)
+        return jax.lax.scan(body, (x, cache), scanned)[0]
+
+    def inspect(self, method: str, x: Array, spans: Sequence[tuple[int, tuple]]) -> list[Any]:
+        """What a method of each layer says of that layer's input, lowest first."""
+        layer = self.layer()
+        params = self.get_variable("params", "layers")
+        said = []
+        for inputs in (inputs for count, inputs in spans for _ in range(count)):
+            of_layer = {"params": jax.tree.map(lambda a, n=len(said): a[n], params)}
+            said.append(layer.apply(of_layer, x, *inputs, method=method))
+            x = layer.apply(of_layer, x, *inputs, train=False)
+        return said
+
+    def each(self, method: str, *inputs: Any) -> Any:
+        """A method of every layer on the same inputs; the results are stacked [L, ...]."""
+        layer = self.layer()
+        params = self.get_variable("params", "layers")
+        return jax.lax.map(lambda p: layer.apply({"params": p}, *inputs, method=method), params)
+
+    def _init(self, key: Array, layer: nn.Module, x: Array, inputs: tuple) -> Any:
+        init = lambda key: layer.init(key, x, *inputs, train=False)["params"]
+        return jax.vmap(init)(jax.random.split(key, self.length))
+
+    def _keys(self, train: bool) -> Array | None:
+        if not train or not self.has_rng(DROPOUT):
+            return None
+        return jax.random.split(self.make_rng(DROPOUT), self.length)
+
+
+def sinusoids(length: int, dim: int) -> Float[np.ndarray, "T D"]:
+    """Position encodings (Vaswani et al. 2017, section 3.5), sines first, then cosines."""
+    rates = 10_000.0 ** -(np.arange(dim // 2) / max(dim // 2 - 1, 1))
+    angles = np.arange(length)[:, None] * rates[None]
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)

@@ -1,0 +1,52 @@
+"""Predictions on the devices, their score on the host."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+from tqdm import tqdm
+
+from common_jax.data.batches import Batches
+from common_jax.training.mesh import put_batch
+from common_jax.training.task import Params, Scored, Task
+
+
+def evaluate(
+    task: Task, params: Params, split: str, predict_step: Callable, mesh: Mesh
+) -> Scored:
+    """The score of a split, every example counted once, whatever the mesh."""
+    return task.score(split, predict(params, task.split_batches(split), predict_step, mesh, split))
+
+
+def predict(
+    params: Params, batches: Batches, predict_step: Callable, mesh: Mesh, label: str = "predict"
+) -> dict[str, np.ndarray]:
+    """Predictions of all batches in example order, without filler rows.
+
+    Predictions whose shape grows with the batch's are padded with zeros to the longest.
+    """
+    found: list[dict[str, Any]] = []
+    epoch = batches.epoch(0)
+    bar = tqdm(epoch, desc=label, unit="batch", leave=False, disable=None, file=sys.stderr)
+    for batch in bar:
+        placed = put_batch(batch, mesh)
+        found.append({"index": placed["index"], **predict_step(params, placed)})
+        if len(found) > 1:  # fetched while the devices work on the next
+            found[-2] = jax.device_get(found[-2])
+    found = jax.device_get(found)
+    index = np.concatenate([f["index"] for f in found])
+    order = np.argsort(index, kind="stable")[np.sum(index < 0) :]
+    return {name: _stack([f[name] for f in found])[order] for name in found[0]}
+
+
+def _stack(arrays: list[np.ndarray]) -> np.ndarray:
+    """Concatenates rows, widening each array with zeros to the widest."""
+    shape = np.max([a.shape[1:] for a in arrays], axis=0) if arrays[0].ndim > 1 else ()
+    wide = [
+        np.pad(a, [(0, 0), *((0, int(n) - m) for n, m in zip(shape, a.shape[1:], strict=True))])
+        for a in arrays
+    ]
+    return np.concatenate(wide)

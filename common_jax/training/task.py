@@ -1,0 +1,126 @@
+"""What the training library asks of a task, and all that it knows of one.
+
+A config names its task as "package.module:Class". The task brings the model, the loss, the corpus,
+the predictions and their score; the library brings the mesh, the steps, the checkpoints, the logs
+and the files of a run.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+from jaxtyping import Array, Float
+
+from common_jax.data.batches import Batch, Batches
+
+Config = TypeVar("Config")
+Params = Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Scored:
+    """What the score of a split's predictions came to.
+
+    Attributes:
+      metrics: by name; rates in percent.
+      notes: how they were measured, such as sacreBLEU's signature.
+      files: contents by the end of their name: {".predictions.txt": ...} becomes
+        eval/<split>.predictions.txt.
+      examples: a few predictions for a person to look at, one a line.
+    """
+
+    metrics: dict[str, float]
+    notes: dict[str, str]
+    files: dict[str, str]
+    examples: list[str]
+
+
+class Predictor(abc.ABC):
+    """A trained model as a function on text; what `load` returns."""
+
+    @abc.abstractmethod
+    def predict(self, lines: Iterable[str]) -> Iterator[str]:
+        """One answer for each line, in order."""
+
+
+class Task(abc.ABC, Generic[Config]):
+    """One family's model, loss, corpus, predictions and score.
+
+    Making a task touches no data; `prepare` does, and must come before the methods after it.
+
+    Attributes:
+      Config: the dataclass of the family's configs.
+      metric_names: what a validation reports, hence what can choose the best checkpoint.
+      unit: what throughput counts: "tokens" or "examples".
+      splits: scored at the end of a run.
+    """
+
+    Config: ClassVar[type]
+    metric_names: ClassVar[tuple[str, ...]] = ("loss",)
+    unit: ClassVar[str] = "examples"
+    splits: ClassVar[tuple[str, ...]] = ("dev", "test")
+
+    def __init__(self, config: Config):
+        self.config = config
+
+    @abc.abstractmethod
+    def init(self, key: Array) -> Params:
+        """Fresh parameters, float32, a nested dict."""
+
+    @abc.abstractmethod
+    def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
+        """Sums over the batch: "loss" (optimised), "nll" (unsmoothed) and "weight" (what both are
+        divided by, once, however the batch is spread over devices)."""
+
+    @abc.abstractmethod
+    def prepare(self) -> None:
+        """Builds or finds the prepared corpus.
+
+        Raises:
+          UserError: data that is missing, broken, or does not fit the model.
+        """
+
+    @abc.abstractmethod
+    def write_vocabulary(self, folder: Path) -> None:
+        """Writes what turns text into numbers and back, after `prepare`."""
+
+    @abc.abstractmethod
+    def read_vocabulary(self, folder: Path) -> None:
+        """Reads it, instead of `prepare` where there is no corpus, or before it to check that the
+        corpus still has the same.
+
+        Raises:
+          UserError: if it is missing or broken.
+        """
+
+    @abc.abstractmethod
+    def train_batches(self) -> Batches:
+        """The training split."""
+
+    @abc.abstractmethod
+    def split_batches(self, split: str) -> Batches:
+        """"dev" or "test", every example once, with its index."""
+
+    @abc.abstractmethod
+    def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
+        """Predictions of fixed shape, [B, ...] each; `final` may search harder than a validation."""
+
+    @abc.abstractmethod
+    def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
+        """From the split's predictions in example order to numbers; touches no device."""
+
+    @abc.abstractmethod
+    def predictor(self, params: Params, **options: Any) -> Predictor:
+        """The model as a function on text; needs the vocabulary, not the corpus."""
+
+    def size(self, batch: Batch) -> tuple[int, int]:
+        """Real units (see `unit`) in a batch, and the positions that it spends on them."""
+        real = int((batch["index"] >= 0).sum())
+        return real, len(batch["index"])
+
+    def next_commands(self, workdir: str) -> Sequence[str]:
+        """What a person may want to type after training."""
+        return [f"python -m launch.evaluate --workdir {workdir}"]

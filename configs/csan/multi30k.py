@@ -1,0 +1,38 @@
+"""2D-CSAN on Multi30k English-German captions (Elliott et al. 2016), task 1, raw text.
+
+  python -m launch.train --config configs/csan/multi30k.py --config.data.dir=FOLDER
+
+FOLDER holds train, val and test_2016_flickr, each .en and .de, plain or .gz, from data/task1/raw
+of github.com/multi30k/dataset. The model is small enough for a CPU: 3 + 3 layers of 256, one joint
+vocabulary of 8,000 pieces, three-way tied embeddings.
+"""
+
+from common_jax.training.config import to_config_dict
+from csan_jax.config import Config
+
+
+def get_config():
+    config = to_config_dict(Config())
+    config.data.dir = "data/multi30k"
+    config.data.dev = "val"
+    config.data.test = "test_2016_flickr"
+    config.data.vocab_size = 8000
+    config.data.max_length = 100
+    config.data.batch_tokens = 1024
+
+    config.model.dim = 256
+    config.model.mlp_dim = 1024
+    config.model.num_heads = 4
+    config.model.encoder_layers = 3
+    config.model.decoder_layers = 3
+    config.model.local_layers = 2
+    config.model.tie = "all"
+
+    config.optimizer.learning_rate = 1.5e-3
+    config.optimizer.warmup_steps = 300
+    config.train.steps = 2400
+    config.optimizer.cooldown_start = 1200
+    config.optimizer.cooldown_steps = 1200
+    config.train.evaluate_every = 400
+    config.train.checkpoint_every = 400
+    return config

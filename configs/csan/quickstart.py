@@ -1,0 +1,32 @@
+"""A small 2D-CSAN learns to write English numbers, dates, times and prices in German.
+
+  python -m launch.train --config configs/csan/quickstart.py
+"""
+
+from common_jax.training.config import to_config_dict
+from csan_jax.config import Config, DataConfig
+
+
+def get_config():
+    config = to_config_dict(Config(data=DataConfig(source="generated", examples=60_000)))
+    config.data.vocab_size = 800
+    config.data.max_length = 64
+    config.data.batch_tokens = 2048
+    config.data.max_shapes = 2
+
+    config.model.dim = 128
+    config.model.mlp_dim = 512
+    config.model.num_heads = 4
+    config.model.encoder_layers = 2
+    config.model.decoder_layers = 2
+    config.model.local_layers = 1
+    config.model.tie = "all"
+
+    config.optimizer.learning_rate = 3e-3
+    config.optimizer.warmup_steps = 100
+    config.train.steps = 700
+    config.optimizer.cooldown_start = 350
+    config.optimizer.cooldown_steps = 350
+    config.train.evaluate_every = 350
+    config.train.checkpoint_every = 350
+    return config

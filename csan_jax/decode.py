@@ -1,0 +1,180 @@
+"""Beam search over the decoder, one compiled loop for a batch of sentences of like length.
+
+Scores are log-probabilities over Wu et al.'s (2016) length penalty ((5 + length) / 6)^alpha, the
+end symbol counted, as in the CSAN authors' toolkit. A sentence is closed, and changes no more, when
+as many hypotheses have ended as the beam is wide, when no open hypothesis can still win, or at its
+own limit; so no sentence's translation depends on the others in its batch. Only the beam's width
+of best candidates may end, so that a beam of one is greedy search.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import flax
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from common_jax.text.subwords import END, PAD
+
+NEVER = -jnp.inf  # the log-probability of a hypothesis that is none
+
+# (cache, previous [B, k], now, ancestry [B, k, steps*k]) -> (logits [B, k, V], cache)
+Step = Callable[[Any, Array, Array, Array], tuple[Array, Any]]
+
+
+@flax.struct.dataclass
+class Beam:
+    """The state of the search.
+
+    Attributes:
+      now: the position that comes next.
+      cache: the decoder's.
+      open_scores, open_pieces: log-probabilities and pieces of the k open hypotheses.
+      ancestry: the slot of the beam in which a hypothesis's past stood at each position.
+      ended_scores, ended_pieces: penalised scores and pieces of the k best ended hypotheses.
+      closed: sentences whose search is over.
+    """
+
+    now: Int[Array, ""]
+    cache: Any
+    open_scores: Float[Array, "B k"]
+    open_pieces: Int[Array, "B k steps"]
+    ancestry: Int[Array, "B k steps"]
+    ended_scores: Float[Array, "B k"]
+    ended_pieces: Int[Array, "B k steps"]
+    closed: Bool[Array, "B"]
+
+
+def beam_search(
+    step: Step,
+    cache: Any,
+    limits: Int[Array, "B"],
+    steps: int,
+    beam_size: int,
+    length_penalty: float,
+) -> tuple[Int[Array, "B steps"], Float[Array, "B"]]:
+    """The best translation of each sentence and its score.
+
+    Args:
+      step: the decoder, one position further.
+      cache: its state before the first position.
+      limits: the most pieces of each translation, the end symbol included, at most `steps`; 0 for
+        filler rows.
+      steps: positions that the cache has.
+      beam_size: k.
+      length_penalty: alpha; 0 compares plain log-probabilities.
+
+    Returns:
+      Pieces, closed by the end symbol (unless the limit cut them off) and zero-padded; scores.
+    """
+    penalty = lambda length: ((5.0 + length) / 6.0) ** length_penalty
+
+    def advance(beam: Beam) -> Beam:
+        logits, cache, ancestry = _look(step, beam)
+        scores, parents, pieces = _candidates(beam.open_scores, logits, 2 * beam_size)
+        length = (beam.now + 1).astype(jnp.float32)
+        ends, last = pieces == END, (beam.now + 1 >= limits)[:, None]
+
+        may_end = ends & (jnp.arange(2 * beam_size) < beam_size)[None]
+        grown = _append(_take(beam.open_pieces, parents), beam.now, pieces)
+        ended_scores = jnp.where(may_end, scores / penalty(length), NEVER)
+        ended_scores, ended_pieces = _best(
+            beam_size,
+            jnp.concatenate([beam.ended_scores, ended_scores], axis=1),
+            jnp.concatenate([beam.ended_pieces, grown], axis=1),
+        )
+        open_scores, open_pieces, ancestry = _best(
+            beam_size, jnp.where(ends, NEVER, scores), grown, _take(ancestry, parents)
+        )
+        hopeful = open_scores[:, :1] / penalty(limits.astype(jnp.float32))[:, None]
+        closed = last | (ended_scores[:, -1:] > NEVER) | (ended_scores[:, :1] >= hopeful)
+        new = beam.replace(
+            open_scores=open_scores,
+            open_pieces=open_pieces,
+            ancestry=ancestry,
+            ended_scores=ended_scores,
+            ended_pieces=ended_pieces,
+            closed=closed[:, 0],
+        )
+        return _unless_closed(beam, new).replace(now=beam.now + 1, cache=cache)
+
+    beam = jax.lax.while_loop(
+        lambda beam: (beam.now < steps) & ~beam.closed.all(),
+        advance,
+        _start(cache, limits, steps, beam_size),
+    )
+    ended = beam.ended_scores[:, 0] > NEVER
+    cut_off = beam.open_scores[:, 0] / penalty(limits.astype(jnp.float32))
+    pieces = jnp.where(ended[:, None], beam.ended_pieces[:, 0], beam.open_pieces[:, 0])
+    return pieces, jnp.where(ended, beam.ended_scores[:, 0], cut_off)
+
+
+def _start(cache: Any, limits: Array, steps: int, beam_size: int) -> Beam:
+    """One open hypothesis, the empty one; the other slots can only be replaced."""
+    shape = (limits.shape[0], beam_size)
+    pieces = jnp.zeros((*shape, steps), jnp.int32)
+    never = jnp.full(shape, NEVER)
+    return Beam(
+        now=jnp.int32(0),
+        cache=cache,
+        open_scores=never.at[:, 0].set(0.0),
+        open_pieces=pieces,
+        ancestry=pieces,
+        ended_scores=never,
+        ended_pieces=pieces,
+        closed=limits <= 0,
+    )
+
+
+def _look(step: Step, beam: Beam) -> tuple[Array, Any, Array]:
+    """Asks the decoder; every hypothesis stands in its own slot at this position."""
+    sentences, beam_size, steps = beam.ancestry.shape
+    slots = jnp.arange(beam_size)
+    own = jnp.broadcast_to(slots[None, :], (sentences, beam_size))
+    ancestry = _append(beam.ancestry, beam.now, own)
+    past = (jnp.arange(steps) <= beam.now)[None, None, :, None]
+    allowed = (ancestry[..., None] == slots[None, None, None]) & past
+    previous = jax.lax.dynamic_index_in_dim(
+        beam.open_pieces, jnp.maximum(beam.now - 1, 0), axis=2, keepdims=False
+    )
+    allowed = allowed.reshape(sentences, beam_size, steps * beam_size)
+    logits, cache = step(beam.cache, previous, beam.now, allowed)
+    return logits, cache, ancestry
+
+
+def _candidates(
+    open_scores: Float[Array, "B k"], logits: Float[Array, "B k V"], count: int
+) -> tuple[Float[Array, "B c"], Int[Array, "B c"], Int[Array, "B c"]]:
+    """The best continuations: scores, hypotheses that they continue, and pieces."""
+    logits = logits.at[..., PAD].set(-jnp.inf)
+    sizes = logits.shape[-1]
+    logp = jax.nn.log_softmax(logits) + open_scores[..., None]
+    scores, flat = jax.lax.top_k(logp.reshape(logp.shape[0], -1), count)
+    return scores, flat // sizes, flat % sizes
+
+
+def _best(count: int, scores: Array, *arrays: Array) -> tuple[Array, ...]:
+    """The `count` best scores, and the rows of the arrays that belong to them."""
+    scores, rows = jax.lax.top_k(scores, count)
+    return scores, *(_take(array, rows) for array in arrays)
+
+
+def _take(array: Int[Array, "B n steps"], rows: Int[Array, "B c"]) -> Int[Array, "B c steps"]:
+    return jnp.take_along_axis(array, rows[..., None], axis=1)
+
+
+def _append(
+    pieces: Int[Array, "B c steps"], now: Array, piece: Int[Array, "B c"]
+) -> Int[Array, "B c steps"]:
+    return jax.lax.dynamic_update_slice_in_dim(pieces, piece[..., None], now, axis=2)
+
+
+def _unless_closed(old: Beam, new: Beam) -> Beam:
+    """`new` for open sentences, `old` for closed ones."""
+    empty = {"now": None, "cache": None}
+    return jax.tree.map(
+        lambda a, b: jnp.where(old.closed.reshape(-1, *[1] * (a.ndim - 1)), a, b),
+        old.replace(**empty),
+        new.replace(**empty),
+    )

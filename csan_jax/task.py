@@ -1,0 +1,233 @@
+"""Translation as a task: model, loss, corpus, search and score joined."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from common_jax.data.batches import Batch, Batches
+from common_jax.errors import UserError
+from common_jax.layers import DROPOUT
+from common_jax.metrics import translation
+from common_jax.text.subwords import END, Subwords
+from common_jax.training.task import Params, Predictor, Scored, Task
+from csan_jax.config import Config, ModelConfig
+from csan_jax.data import TranslationData
+from csan_jax.decode import beam_search
+from csan_jax.model import Transformer
+
+EXAMPLES = 5  # translations shown after an evaluation
+
+
+class Translation(Task[Config]):
+    """Trains `csan_jax.model.Transformer` on parallel text."""
+
+    Config = Config
+    metric_names = ("sacrebleu", "chrf", "tokenized_bleu", "nll")
+    unit = "tokens"
+
+    def __init__(self, config: Config):
+        super().__init__(config)
+        self.data = TranslationData(config.data)
+        self.model = Transformer(_sized(config), jnp.dtype(config.train.compute_dtype))
+
+    def init(self, key: Array) -> Params:
+        pieces = jnp.ones((1, 2), jnp.int32)
+        return self.model.init(key, pieces, pieces, train=False)["params"]
+
+    def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
+        logits = self.model.apply(
+            {"params": params}, batch["source"], batch["target"], train=True, rngs={DROPOUT: key}
+        )
+        valid = batch["target"] != 0
+        loss, nll = cross_entropy(logits, batch["target"], self.config.label_smoothing)
+        return {
+            "loss": jnp.sum(loss, where=valid),
+            "nll": jnp.sum(nll, where=valid),
+            "weight": valid.sum().astype(jnp.float32),
+        }
+
+    def prepare(self) -> None:
+        self.data.prepare()
+        self._check_vocabulary()
+
+    def write_vocabulary(self, folder: Path) -> None:
+        self.data.write_vocabulary(folder)
+
+    def read_vocabulary(self, folder: Path) -> None:
+        self.data.read_vocabulary(folder)
+        self._check_vocabulary()
+
+    def train_batches(self) -> Batches:
+        return self.data.train_batches(self.config.train.seed)
+
+    def split_batches(self, split: str) -> Batches:
+        return self.data.split_batches(split, self.config.decode.batch_tokens)
+
+    def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
+        decode = self.config.decode
+        beam_size = decode.beam_size if final else decode.dev_beam_size
+        pieces, score = self.translate(params, batch["source"], beam_size)
+        logits = self.model.apply(
+            {"params": params}, batch["source"], batch["target"], train=False
+        )
+        valid = batch["target"] != 0
+        _, nll = cross_entropy(logits, batch["target"], 0.0)
+        nll = jnp.sum(nll, axis=1, where=valid)
+        return {"pieces": pieces, "score": score, "nll": nll, "weight": valid.sum(axis=1)}
+
+    def translate(
+        self, params: Params, source: Int[Array, "B S"], beam_size: int
+    ) -> tuple[Int[Array, "B steps"], Float[Array, "B"]]:
+        """The best translations found and their scores; rows of padding alone come out empty."""
+        decode = self.config.decode
+        apply = lambda method, *inputs, **options: self.model.apply(
+            {"params": params}, *inputs, method=method, **options
+        )
+        valid = source != 0
+        lengths = valid.sum(axis=1)
+        limits = jnp.where(lengths > 0, lengths + decode.extra_length, 0)
+        steps = source.shape[1] + decode.extra_length
+        cache, memory = apply("start", apply("encode", source, train=False), steps, beam_size)
+
+        def step(cache: Any, previous: Array, now: Array, ancestry: Bool[Array, "B k S"]):
+            return apply("step", cache, memory, valid, previous, now, ancestry)
+
+        return beam_search(step, cache, limits, steps, beam_size, decode.length_penalty)
+
+    def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
+        hypotheses = to_text(self.data.target_subwords, predictions["pieces"])
+        sources, references = self.data.sources(split), self.data.references(split)
+        scores = translation.score(
+            hypotheses, references, language=self.config.data.target_language
+        )
+        nll = float(predictions["nll"].sum() / predictions["weight"].sum())
+        lines = lambda texts: "".join(f"{text}\n" for text in texts)
+        return Scored(
+            metrics={**scores.metrics, "nll": nll},
+            notes=scores.signatures,
+            files={
+                ".predictions.txt": lines(hypotheses),
+                ".references": lines(references),
+                ".sources": lines(sources),
+            },
+            examples=[
+                f"{source}\n  -> {hypothesis}\n   = {reference}"
+                for source, hypothesis, reference in itertools.islice(
+                    zip(sources, hypotheses, references, strict=True), EXAMPLES
+                )
+            ],
+        )
+
+    def predictor(self, params: Params, **options: Any) -> "Translator":
+        return Translator(self, params, **options)
+
+    def size(self, batch: Batch) -> tuple[int, int]:
+        pieces = (batch["source"], batch["target"])
+        return sum(np.count_nonzero(a) for a in pieces), sum(a.size for a in pieces)
+
+    def next_commands(self, workdir: str) -> Sequence[str]:
+        text = self.data.sources("test")[0]
+        return [
+            f'echo "{text}" | python -m launch.predict --workdir {workdir}',
+            *super().next_commands(workdir),
+        ]
+
+    def _check_vocabulary(self) -> None:
+        """Every piece must have a row in the embeddings."""
+        model = self.model.config
+        for side, subwords, rows in (
+            ("source", self.data.source_subwords, model.source_vocab_size),
+            ("target", self.data.target_subwords, model.target_vocab_size),
+        ):
+            if subwords.size > rows:
+                raise UserError(
+                    f"model.{side}_vocab_size={rows}: the {side} vocabulary has {subwords.size} "
+                    "pieces; make it as many, or 0"
+                )
+
+
+class Translator(Predictor):
+    """Translates lines, many at a time."""
+
+    CHUNK = 512  # lines read before the first is answered
+
+    def __init__(self, task: Translation, params: Params, *, beam_size: int | None = None):
+        self._task, self._params = task, params
+        beam = task.config.decode.beam_size if beam_size is None else beam_size
+        self._translate = jax.jit(lambda params, source: task.translate(params, source, beam)[0])
+
+    def predict(self, lines: Iterable[str]) -> Iterator[str]:
+        """A translation for each line, in order; an empty line stays an empty line."""
+        lines = iter(lines)
+        while chunk := list(itertools.islice(lines, self.CHUNK)):
+            yield from self._predict_chunk(chunk)
+
+    def _predict_chunk(self, lines: Sequence[str]) -> list[str]:
+        encoded = self._task.data.source_subwords.encode([line.strip() for line in lines])
+        answers = [""] * len(lines)
+        filled = sorted((i for i, pieces in enumerate(encoded) if pieces), key=lambda i: len(encoded[i]))
+        for width, members in itertools.groupby(filled, key=lambda i: _width(len(encoded[i]) + 1)):
+            group = list(members)
+            rows = max(1, self._task.config.decode.batch_tokens // width)
+            rows = min(rows, 1 << (len(group) - 1).bit_length())  # few shapes, hence compilations
+            for start in range(0, len(group), rows):
+                batch = group[start : start + rows]
+                texts = self._translate_rows([[*encoded[i], END] for i in batch], rows, width)
+                for i, text in zip(batch, texts, strict=True):
+                    answers[i] = text
+        return answers
+
+    def _translate_rows(self, encoded: list[list[int]], rows: int, width: int) -> list[str]:
+        source = np.zeros((rows, width), np.int32)
+        for row, pieces in enumerate(encoded):
+            source[row, : len(pieces)] = pieces
+        pieces = np.asarray(self._translate(self._params, source))[: len(encoded)]
+        return to_text(self._task.data.target_subwords, pieces)
+
+
+def cross_entropy(
+    logits: Float[Array, "B T V"], targets: Int[Array, "B T"], smoothing: float
+) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
+    """Each position's smoothed loss and its unsmoothed one, in nats.
+
+    The target's distribution is (1 - smoothing) on the piece and `smoothing` spread evenly over
+    the vocabulary (Szegedy et al. 2016, section 7); it is never built.
+    """
+    normaliser = jax.nn.logsumexp(logits, axis=-1)
+    hit = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    nll = normaliser - hit
+    return nll + smoothing * (hit - logits.mean(axis=-1)), nll
+
+
+def to_text(subwords: Subwords, pieces: Int[np.ndarray, "B steps"]) -> list[str]:
+    """Decoded pieces of each row up to its end symbol or padding, as one line."""
+    rows = []
+    for row in pieces:
+        stop = np.flatnonzero((row == END) | (row == 0))
+        rows.append(row[: stop[0] if stop.size else None].tolist())
+    return [" ".join(text.splitlines()) for text in subwords.decode(rows)]
+
+
+def _sized(config: Config) -> ModelConfig:
+    """The model's fields with vocabulary sizes filled in: 0 is what the tokeniser will have."""
+    model, default = config.model, config.data.vocab_size
+    return dataclasses.replace(
+        model,
+        source_vocab_size=model.source_vocab_size or default,
+        target_vocab_size=model.target_vocab_size or default,
+    )
+
+
+def _width(length: int) -> int:
+    """The next of 8, 12, 16, 24, 32, 48, ...: few shapes, at most half of one wasted."""
+    width = 8
+    while width < length:
+        width = width * 3 // 2 if width & (width - 1) == 0 else width * 4 // 3
+    return width

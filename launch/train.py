@@ -1,0 +1,52 @@
+"""Trains a model from a config, scores it, and says what to do next."""
+
+import sys
+
+from common_jax.training.config import default_workdir, parse, task_class
+from launch.cli import Parser, quiet, run
+
+DESCRIPTION = __doc__ + """
+Validates every train.evaluate_every steps, keeps the latest and the best checkpoint, and at the
+end scores the best on dev and test. The same command run again takes an interrupted run up where
+it stood. Every field of the config can be set: --config.model.head_window=1
+
+example:
+  python -m launch.train --config configs/csan/quickstart.py
+  python -m launch.train --config configs/csan/wmt14_ende.py:big --describe"""
+
+
+def main(argv: list[str]) -> None:
+    parser = Parser(prog="python -m launch.train", description=DESCRIPTION)
+    parser.add_argument("--config", required=True, metavar="FILE[:ARG]", help="config file")
+    parser.add_argument(
+        "--config.KEY", metavar="VALUE", dest="_", help="set a field: --config.train.steps=100"
+    )
+    parser.add_argument("--workdir", help="folder of the run (runs/<family>/<config>)")
+    parser.add_argument(
+        "--describe", action="store_true", help="print the table of parameters and exit"
+    )
+    args, overrides = parser.parse_known_args(argv)
+    config = parse(args.config, overrides)
+    task = task_class(config.task)(config)
+    if args.describe:
+        from common_jax.training.state import describe
+
+        print(describe(task))
+        return
+    quiet()
+    from common_jax.training.loop import train
+    from common_jax.training.workdir import Workdir
+
+    workdir = Workdir(args.workdir or default_workdir(args.config))
+    outcome = train(task, workdir)
+    if not outcome.scored:
+        print(f"{workdir.path} is finished; train.steps larger than {config.train.steps} go on")
+    for split, metrics in outcome.result["metrics"].items():
+        print(f"{split}: " + "  ".join(f"{name} {value:.2f}" for name, value in metrics.items()))
+    if outcome.scored:
+        print("\n".join(["", *outcome.scored["test"].examples, ""]))
+        print("\n".join(["next:", *(f"  {c}" for c in task.next_commands(str(workdir.path)))]))
+
+
+if __name__ == "__main__":
+    run(main)

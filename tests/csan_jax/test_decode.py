@@ -1,0 +1,138 @@
+"""Beam search against searches that need no cleverness."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from common_jax.text.subwords import END
+from csan_jax.config import ModelConfig
+from csan_jax.decode import beam_search
+from csan_jax.model import Transformer
+
+VOCABULARY = 5  # padding, end, and three words
+
+
+@pytest.fixture(scope="module")
+def model_and_params():
+    config = ModelConfig(
+        dim=16,
+        mlp_dim=16,
+        num_heads=2,
+        encoder_layers=1,
+        decoder_layers=2,
+        local_layers=1,
+        token_window=3,
+        head_window=3,
+        source_vocab_size=VOCABULARY,
+        target_vocab_size=VOCABULARY,
+    )
+    model = Transformer(config)
+    pieces = jnp.ones((1, 2), jnp.int32)
+    params = jax.jit(lambda key: model.init(key, pieces, pieces, train=False))(jax.random.key(1))
+    # sharper than at initialisation, so that orders of hypotheses are no ties
+    return model, jax.tree.map(lambda a: a * 3, params)
+
+
+SOURCES = np.array(
+    [[3, 2, 4, 1], [2, 2, 1, 0], [4, 1, 0, 0], [2, 3, 3, 1], [4, 4, 2, 1], [3, 1, 0, 0]], np.int32
+)
+
+
+def search(model, params, source, beam_size, limits, steps, penalty):
+    """The project's search, as the task wires it."""
+    source = jnp.asarray(source)
+    apply = lambda method, *inputs, **options: model.apply(
+        params, *inputs, method=method, **options
+    )
+    cache, memory = apply("start", apply("encode", source, train=False), steps, beam_size)
+    step = lambda cache, *rest: apply("step", cache, memory, source != 0, *rest)
+    pieces, scores = jax.jit(
+        lambda cache, limits: beam_search(step, cache, limits, steps, beam_size, penalty)
+    )(cache, jnp.asarray(limits))
+    return np.asarray(pieces), np.asarray(scores)
+
+
+@functools.cache
+def teacher_forced(model):
+    return jax.jit(functools.partial(model.apply, train=False))
+
+
+def log_probabilities(model, params, source, targets):
+    """[N, T, V] by teacher forcing, which knows no cache; row n of `targets` after the source."""
+    sources = np.repeat(source[None], len(targets), axis=0)
+    logits = teacher_forced(model)(params, sources, targets)
+    logits = np.asarray(logits, np.float64)
+    logits[..., 0] = -np.inf
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def exhaustive(model, params, source, limit, penalty):
+    """Every ended translation of at most `limit` pieces; the best one and its score."""
+    words = range(2, VOCABULARY)
+    all_targets = [
+        [*sentence, END] + [0] * (limit - length - 1)
+        for length in range(limit)
+        for sentence in itertools.product(words, repeat=length)
+    ]
+    targets = np.array(all_targets, np.int32)
+    logp = log_probabilities(model, params, source, targets)
+    picked = np.take_along_axis(logp, targets[..., None], axis=-1)[..., 0]
+    lengths = (targets != 0).sum(1)
+    scores = np.where(targets != 0, picked, 0).sum(1) / ((5 + lengths) / 6) ** penalty
+    return targets[scores.argmax()], scores.max()
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
+def test_a_wide_beam_finds_what_exhaustive_search_finds(model_and_params, penalty):
+    limit = 4
+    limits = np.full(len(SOURCES), limit, np.int32)
+    pieces, scores = search(*model_and_params, SOURCES, 64, limits, limit, penalty)
+    for source, found, score in zip(SOURCES, pieces, scores, strict=True):
+        best, best_score = exhaustive(*model_and_params, source, limit, penalty)
+        np.testing.assert_array_equal(found, best)
+        np.testing.assert_allclose(score, best_score, rtol=1e-5, atol=1e-6)  # float32 logits
+
+
+def test_beam_one_is_greedy(model_and_params):
+    steps = 8
+    limits = np.array([8, 8, 8, 5, 3, 8], np.int32)
+    pieces, scores = search(*model_and_params, SOURCES, 1, limits, steps, 0.6)
+    for source, limit, found, score in zip(SOURCES, limits, pieces, scores, strict=True):
+        target, total = np.zeros(steps, np.int32), 0.0
+        for t in range(limit):
+            logp = log_probabilities(*model_and_params, source, target[None])[0, t]
+            target[t] = logp.argmax()
+            total += logp.max()
+            if target[t] == END:
+                break
+        np.testing.assert_array_equal(found, target)
+        length = limit if END not in target else t + 1
+        np.testing.assert_allclose(score, total / ((5 + length) / 6) ** 0.6, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_neighbours_and_padding_change_no_translation(model_and_params, beam_size):
+    steps = 9
+    limits = np.array([7, 9, 2, 8, 6, 9], np.int32)
+    pieces, scores = search(*model_and_params, SOURCES, beam_size, limits, steps, 0.6)
+    order = np.array([4, 2, 0, 5, 1, 3])
+    wider = np.pad(SOURCES[order], [(0, 2), (0, 3)])
+    again, scores_again = search(
+        *model_and_params, wider, beam_size, np.pad(limits[order], (0, 2)), steps + 2, 0.6
+    )
+    np.testing.assert_array_equal(again[: len(order), :steps], pieces[order])
+    np.testing.assert_allclose(scores_again[: len(order)], scores[order], rtol=1e-5, atol=1e-6)
+    assert not again[len(order) :].any()  # filler rows stay empty
+    for row, limit in zip(pieces, limits, strict=True):
+        assert not row[limit:].any()
+
+
+def test_a_wider_beam_scores_no_worse_where_scores_are_comparable(model_and_params):
+    limits = np.full(len(SOURCES), 6, np.int32)
+    narrow = search(*model_and_params, SOURCES, 1, limits, 6, 0.0)[1]
+    wide = search(*model_and_params, SOURCES, 200, limits, 6, 0.0)[1]
+    assert (wide >= narrow - 1e-5).all()
