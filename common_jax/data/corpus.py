@@ -85,9 +85,10 @@ class Corpus:
         """
         rows = np.asarray(rows, np.int64)
         offsets = self._offsets[column]
-        known = np.maximum(rows, 0)
-        starts = np.where(rows >= 0, offsets[known], 0)
-        lengths = np.where(rows >= 0, offsets[known + 1], 0) - starts
+        starts, lengths = np.zeros((2, len(rows)), np.int64)
+        real = rows >= 0
+        starts[real] = offsets[rows[real]]
+        lengths[real] = offsets[rows[real] + 1] - starts[real]
         if lengths.size and lengths.max() > width:
             longest = lengths.argmax()
             raise ValueError(

@@ -33,6 +33,8 @@ class Subwords:
         """
         import sentencepiece
 
+        if not model:  # SentencePiece takes no bytes for no argument
+            raise RuntimeError("an empty model")
         self._model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
 
@@ -119,7 +121,8 @@ class Subwords:
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of ids; padding and end symbols write nothing."""
-        return self._processor.decode([[int(i) for i in row] for row in ids])
+        rows = [[int(i) for i in row] for row in ids]
+        return self._processor.decode(rows) if rows else []  # which would say "" for no rows
 
 
 def reservoir(items: Iterable[T], size: int) -> list[T]:

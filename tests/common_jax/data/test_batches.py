@@ -1,0 +1,121 @@
+"""Batches against plain loops over the corpus, and a stream that goes on from any position."""
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from common_jax.data.batches import Batches, stream
+from common_jax.data.corpus import Corpus, Writer
+from common_jax.data.plan import BucketPlan, choose_shapes
+
+COLUMNS = ("source", "target")
+
+
+def make(path, rows: int, seed: int = 0) -> Batches:
+    random = np.random.default_rng(seed)
+    with Writer(path, COLUMNS) as writer:
+        for _ in range(rows):
+            writer.append({c: random.integers(1, 99, random.integers(0, 20)) for c in COLUMNS})
+    corpus = Corpus.open(path)
+    lengths = corpus.lengths(*COLUMNS)
+    return Batches(corpus, COLUMNS, BucketPlan(lengths, choose_shapes(lengths, 3), 64, seed))
+
+
+@pytest.fixture
+def batches(tmp_path) -> Batches:
+    return make(tmp_path / "corpus", 61)
+
+
+def test_batches_hold_the_corpus(batches):
+    epoch = batches.epoch(4)
+    assert len(epoch) == len(batches) == len(list(epoch))
+    shapes = [{name: array.shape for name, array in batch.items()} for batch in epoch]
+    assert all(shape in batches.shapes for shape in shapes)
+    seen = []
+    for batch in epoch:
+        assert all(array.dtype == np.int32 for array in batch.values())
+        for at, index in enumerate(batch["index"]):
+            for column in COLUMNS:
+                tokens = batches.corpus.row(index, column).tolist() if index >= 0 else []
+                row = batch[column][at].tolist()
+                assert row == tokens + [0] * (len(row) - len(tokens))
+        seen += batch["index"][batch["index"] >= 0].tolist()
+    assert sorted(seen) == list(range(61))
+
+
+def test_columns_may_be_a_part(batches):
+    lengths = batches.corpus.lengths("target")
+    plan = BucketPlan.ordered(lengths, choose_shapes(lengths, 2), 64)
+    batch = Batches(batches.corpus, ("target",), plan).epoch(0)[0]
+    assert list(batch) == ["index", "target"]
+
+
+def _same(one, other) -> bool:
+    return one.keys() == other.keys() and all(np.array_equal(one[k], other[k]) for k in one)
+
+
+def test_stream_resumes_at_every_position(batches):
+    size = len(batches)
+    whole = list(itertools.islice(stream(batches), 2 * size + 3))
+    expected = [(e, b) for e in range(3) for b in range(size)]
+    assert [position for position, _ in whole] == expected[1 : len(whole) + 1]
+    for number, (_, batch) in enumerate(whole):
+        assert _same(batch, batches.epoch(number // size)[number % size])
+    for done in range(len(whole) - 2):
+        position = whole[done][0]
+        resumed = list(itertools.islice(stream(batches, position), 2))
+        for (place, batch), (other_place, other) in zip(resumed, whole[done + 1 :], strict=False):
+            assert place == other_place and _same(batch, other)
+
+
+def test_stream_far_away(batches):
+    position, batch = next(stream(batches, (2**30, 1)))
+    assert position == (2**30, 2) and _same(batch, batches.epoch(2**30)[1])
+
+
+def test_end_of_an_epoch_is_the_start_of_the_next(batches):
+    position, batch = next(stream(batches, (0, len(batches))))
+    assert position == (1, 1) and _same(batch, batches.epoch(1)[0])
+
+
+def test_stream_refuses_what_is_no_position(batches):
+    for position in ((-1, 0), (0, -1), (0, len(batches) + 1)):
+        with pytest.raises(ValueError, match="position"):
+            stream(batches, position)
+
+
+def test_errors_reach_the_reader(batches):
+    batches.plan.shapes[:] = 1
+    with pytest.raises(ValueError, match="tokens, over 1"):
+        for _ in itertools.islice(stream(batches), 10):
+            pass
+
+
+LEAVE = """
+import sys
+sys.path.insert(0, {tests!r})
+from test_batches import make, stream
+batches = make({path!r}, 61)
+streams = [stream(batches) for _ in range(3)]
+print([next(s)[0] for s in streams])
+streams[0].close()
+"""
+
+
+def test_an_open_stream_does_not_hold_up_the_exit(tmp_path):
+    code = LEAVE.format(tests=__file__.rpartition("/")[0], path=str(tmp_path / "c"))
+    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
+    assert done.stdout.startswith("[(0, 1), (0, 1)")
+    assert done.returncode == 0, done.stderr
+
+
+def test_importing_is_light():
+    code = (
+        "import sys, common_jax.data.batches, common_jax.text.files, common_jax.text.subwords, "
+        "csan_jax.data; print(*{'jax', 'grain', 'tqdm', 'sentencepiece'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -1,0 +1,213 @@
+"""The prepared corpus: what is written is read, and it is built once, whatever dies meanwhile."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common_jax.data.corpus import Corpus, Writer, file_identity, prepare
+from common_jax.errors import UserError
+
+ROWS = st.lists(st.tuples(*[st.lists(st.integers(-(2**31), 2**31 - 1), max_size=9)] * 2))
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=ROWS, chunk=st.integers(1, 5), data=st.data())
+def test_written_is_read(tmp_path_factory, rows, chunk, data):
+    path = tmp_path_factory.mktemp("corpus")
+    with Writer(path, ["a", "b"]) as writer:
+        for at in range(0, len(rows), chunk):
+            a, b = zip(*rows[at : at + chunk], strict=True)
+            writer.extend({"a": a, "b": b})
+        writer.meta["kept"] = {"ü": 1}
+    corpus = Corpus.open(path)
+    assert len(corpus) == len(rows) and corpus.meta == {"kept": {"ü": 1}}
+    assert corpus.lengths("b", "a").tolist() == [[len(b), len(a)] for a, b in rows]
+    for column, name in enumerate("ab"):
+        texts = [row[column] for row in rows]
+        assert corpus.tokens(name) == sum(map(len, texts))
+        assert [corpus.row(i, name).tolist() for i in range(len(rows))] == texts
+        picked = data.draw(st.lists(st.integers(-1, len(rows) - 1)))
+        width = max([len(texts[i]) for i in picked if i >= 0], default=0) + 1
+        gathered = corpus.gather(np.array(picked, int), name, width)
+        assert gathered.dtype == np.int32 and gathered.shape == (len(picked), width)
+        for at, i in enumerate(picked):
+            tokens = texts[i] if i >= 0 else []
+            assert gathered[at].tolist() == tokens + [0] * (width - len(tokens))
+
+
+def test_gather_never_truncates(tmp_path):
+    with Writer(tmp_path, ["a"]) as writer:
+        writer.append({"a": [1, 2, 3]})
+    with pytest.raises(ValueError, match="row 0 of 'a' has 3 tokens, over 2"):
+        Corpus.open(tmp_path).gather(np.array([0]), "a", 2)
+
+
+def test_writer_refuses_uneven_columns(tmp_path):
+    with Writer(tmp_path, ["a", "b"]) as writer:
+        with pytest.raises(ValueError, match="columns"):
+            writer.append({"a": [1]})
+        with pytest.raises(ValueError, match="different numbers"):
+            writer.extend({"a": [[1]], "b": []})
+
+
+def test_a_damaged_folder_is_refused(tmp_path):
+    def refused(path):
+        with pytest.raises(UserError, match="delete the folder to prepare it again") as error:
+            Corpus.open(path)
+        assert str(path) in str(error.value) and "\n" not in str(error.value)
+
+    refused(tmp_path / "none")
+    with pytest.raises(KeyboardInterrupt), Writer(tmp_path / "cut", ["a"]) as writer:
+        writer.append({"a": [1]})
+        raise KeyboardInterrupt
+    refused(tmp_path / "cut")
+    for name in ("a.tokens", "a.offsets", "meta.json"):
+        path = tmp_path / name
+        with Writer(path, ["a"]) as writer:
+            writer.extend({"a": [[1, 2], [3]]})
+        data = (path / name).read_bytes()
+        (path / name).write_bytes(data[:-4])
+        refused(path)
+        (path / name).unlink()
+        refused(path)
+    with Writer(tmp_path / "old", ["a"]):
+        pass
+    meta = json.loads((tmp_path / "old/meta.json").read_text())
+    (tmp_path / "old/meta.json").write_text(json.dumps({**meta, "format": 0}))
+    refused(tmp_path / "old")
+
+
+def _touch(folder):
+    (folder / "done").touch()
+
+
+def test_prepare_builds_once_for_each_fingerprint(tmp_path):
+    built = []
+
+    def build(folder):
+        built.append(folder)
+        _touch(folder)
+
+    one = prepare(tmp_path / "new" / "cache", {"a": 1, "b": [2]}, build)
+    assert one == prepare(tmp_path / "new" / "cache", {"b": [2], "a": 1}, build)
+    assert one.parent == tmp_path / "new" / "cache" and (one / "done").exists()
+    assert json.loads((one / "fingerprint.json").read_text()) == {"a": 1, "b": [2]}
+    assert len(built) == 1
+    other = prepare(tmp_path / "new" / "cache", {"a": 1, "b": [3]}, build)
+    assert other != one and len(built) == 2
+
+
+def test_prepare_takes_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert prepare("~/cache", {}, _touch).parent == tmp_path / "cache"
+
+
+def test_a_failed_build_leaves_nothing(tmp_path):
+    def fail(folder):
+        _touch(folder)
+        raise UserError("text:3: bad")
+
+    with pytest.raises(UserError, match="text:3: bad"):
+        prepare(tmp_path, {}, fail)
+    assert [p.suffix for p in tmp_path.iterdir()] in ([], [".lock"])
+    assert (prepare(tmp_path, {}, _touch) / "done").exists()
+
+
+def test_trouble_with_the_folder_is_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"data\.cache_dir=.*file: .*Not a directory|File exists"):
+        prepare(tmp_path / "file", {}, _touch)
+
+    def full(folder):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(UserError, match=r"data\.cache_dir=.*No space left.*has room"):
+        prepare(tmp_path, {}, full)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs a user that is not root")
+def test_read_only_folder(tmp_path):
+    """A folder that cannot be written is an error, unless what is wanted is already in it."""
+    ready = prepare(tmp_path, {"ready": 1}, _touch)
+    tmp_path.chmod(0o555)
+    code = (
+        "import os, sys\n"
+        "from common_jax.data.corpus import prepare\n"  # before the user changes
+        "import filelock\n"
+        "if os.geteuid() == 0:\n"
+        "    os.seteuid(65534)\n"
+        f"for name in ('ready', 'new'):\n"
+        f"    try: print(prepare({str(tmp_path)!r}, {{name: 1}}, lambda folder: None))\n"
+        "    except Exception as error: print(type(error).__name__, error)\n"
+    )
+    for parent in tmp_path.parents:  # pytest's own folders are closed to others
+        if parent.stat().st_uid == os.geteuid() and parent.name.startswith("pytest"):
+            parent.chmod(0o755)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    tmp_path.chmod(0o755)
+    first, second = done.stdout.splitlines()
+    assert first == str(ready), done.stderr
+    assert second.startswith(f"UserError data.cache_dir={tmp_path}: ")
+    assert "Permission denied" in second
+
+
+BUILD = """
+import sys, time
+from pathlib import Path
+from common_jax.data.corpus import prepare
+def build(folder):
+    with open({log!r}, "a") as file:
+        file.write("build\\n")
+    (folder / "part").touch()
+    print("building", flush=True)
+    time.sleep({seconds})
+    (folder / "done").touch()
+print(prepare({cache!r}, {{"a": 1}}, build), flush=True)
+"""
+
+
+def _start(tmp_path, seconds):
+    code = BUILD.format(log=str(tmp_path / "log"), cache=str(tmp_path / "cache"), seconds=seconds)
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+
+
+def _builds(tmp_path) -> int:
+    return len((tmp_path / "log").read_text().splitlines())
+
+
+def test_several_processes_build_once(tmp_path):
+    processes = [_start(tmp_path, 1.0) for _ in range(3)]
+    paths = {process.communicate(timeout=60)[0].splitlines()[-1] for process in processes}
+    assert len(paths) == 1 and _builds(tmp_path) == 1
+
+
+def test_a_killed_build_starts_again(tmp_path):
+    """And the process that waited for it takes over."""
+    first = _start(tmp_path, 60)
+    assert first.stdout.readline() == "building\n"
+    second = _start(tmp_path, 0)
+    time.sleep(1)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    path = second.communicate(timeout=60)[0].splitlines()[-1]
+    assert _builds(tmp_path) == 2
+    assert sorted(os.listdir(path)) == ["done", "fingerprint.json", "part"]
+    assert not list((tmp_path / "cache").glob("*.tmp"))
+
+
+def test_file_identity(tmp_path):
+    for name, content in (("a", b"one"), ("b", b"one"), ("c", b"two")):
+        (tmp_path / name).write_bytes(content)
+    a, b, c = (file_identity(tmp_path / name) for name in "abc")
+    assert a == b != c and a["bytes"] == 3
+    with pytest.raises(UserError, match="none: No such file"):
+        file_identity(tmp_path / "none")

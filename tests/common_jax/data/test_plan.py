@@ -1,0 +1,173 @@
+"""The plan: best shapes against brute force, every example once, purity in (seed, epoch)."""
+
+import collections
+import itertools
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from common_jax.data.plan import BucketPlan, choose_shapes
+from common_jax.text.files import read_lines
+from common_jax.text.subwords import Subwords
+
+
+def _positions(lengths, shapes) -> int:
+    """What a choice of shapes costs: each example in its cheapest shape that holds it."""
+    total = 0
+    for row in lengths:
+        fitting = [
+            sum(shape) for shape in shapes if all(a <= b for a, b in zip(row, shape, strict=False))
+        ]
+        if not fitting:
+            return 10**9
+        total += min(fitting)
+    return total
+
+
+def _nested(shapes) -> bool:
+    return all(
+        all(a <= b for a, b in zip(x, y, strict=False)) for x, y in itertools.pairwise(shapes)
+    )
+
+
+def _brute_force(lengths, max_shapes) -> int:
+    """The fewest positions over all nested choices of at most so many shapes."""
+    widths = [sorted({max(1, n) for n in column}) for column in zip(*lengths, strict=False)]
+    grid = list(itertools.product(*widths))  # lexicographic, hence in order of any nesting
+    choices = itertools.chain.from_iterable(
+        itertools.combinations(grid, k) for k in range(1, max_shapes + 1)
+    )
+    return min(_positions(lengths, shapes) for shapes in choices if _nested(shapes))
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), columns=st.integers(1, 3), max_shapes=st.integers(1, 3))
+def test_shapes_are_the_best_nested_ones(data, columns, max_shapes):
+    most = {1: 12, 2: 5, 3: 3}[columns]
+    rows = st.tuples(*[st.integers(0, most)] * columns)
+    lengths = data.draw(st.lists(rows, min_size=1, max_size=12))
+    shapes = choose_shapes(np.array(lengths), max_shapes).tolist()
+    assert 1 <= len(shapes) <= max_shapes and _nested(shapes)
+    assert _positions(lengths, shapes) == _brute_force(lengths, max_shapes)
+
+
+def test_no_useless_shapes():
+    assert choose_shapes(np.full((10, 2), 7), 8).tolist() == [[7, 7]]
+    assert choose_shapes(np.zeros((3, 2), int), 8).tolist() == [[1, 1]]
+    assert choose_shapes(np.array([[3, 4], [9, 9]]), 8).tolist() == [[3, 4], [9, 9]]
+
+
+def test_long_columns_stay_fast_and_hold_every_example():
+    random = np.random.default_rng(0)
+    lengths = np.minimum(random.lognormal(5, 1, (200_000, 2)).astype(int), 3000)
+    shapes = choose_shapes(lengths, 8)
+    assert len(shapes) == 8 and (shapes[-1] == lengths.max(0)).all()
+    one = choose_shapes(lengths, 1)
+    assert _padded(lengths, shapes) < _padded(lengths, one) / 2
+
+
+def _padded(lengths, shapes) -> int:
+    fits = (lengths[:, None] <= shapes).all(-1)
+    return int(np.where(fits, shapes.sum(-1), 10**9).min(1).sum())
+
+
+@pytest.mark.parametrize(("shape", "shapes"), [((0, 2), 3), ((4, 0), 3), ((4,), 3), ((4, 2), 0)])
+def test_nothing_to_choose(shape, shapes):
+    with pytest.raises(ValueError, match="choose_shapes"):
+        choose_shapes(np.ones(shape, int), shapes)
+
+
+LENGTHS = hnp.arrays(
+    np.int64, st.tuples(st.integers(1, 200), st.just(2)), elements=st.integers(0, 30)
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    lengths=LENGTHS,
+    max_shapes=st.integers(1, 5),
+    tokens=st.integers(1, 200),
+    seed=st.one_of(st.none(), st.integers(-3, 2**40)),
+    epoch=st.integers(0, 2**40),
+)
+def test_every_example_once_in_a_shape_that_holds_it(lengths, max_shapes, tokens, seed, epoch):
+    plan = BucketPlan(lengths, choose_shapes(lengths, max_shapes), tokens, seed)
+    batches = plan.epoch(epoch)
+    assert len(batches) == plan.batches
+    assert sorted(row for batch in batches for row in batch.rows) == list(range(len(lengths)))
+    positions = 0
+    for batch in batches:
+        widths = plan.shapes[batch.shape]
+        rows = max(1, tokens // widths.max())
+        assert plan.rows[batch.shape] == rows and 1 <= len(batch.rows) <= rows
+        assert (lengths[batch.rows] <= widths).all()
+        positions += rows * widths.sum()
+    assert plan.padding_fraction == pytest.approx(1 - lengths.sum() / positions)
+    not_full = [b for b in batches if len(b.rows) < plan.rows[b.shape]]
+    assert len(not_full) <= 1 and all(b.shape == len(plan.shapes) - 1 for b in not_full)
+
+
+def test_shapes_that_are_not_nested():
+    lengths = np.array([[5, 1]] * 5 + [[1, 5]] * 4 + [[6, 6]])
+    plan = BucketPlan(lengths, np.array([[6, 6], [5, 2], [2, 5]]), 10, 0)
+    rows = sorted(row for batch in plan.epoch(0) for row in batch.rows)
+    assert rows == list(range(10))
+    with pytest.raises(ValueError, match=r"example 9 of lengths \[6 6\] fits no shape"):
+        BucketPlan(lengths, np.array([[5, 2], [2, 5]]), 10, 0)
+
+
+def _order(batches) -> list:
+    return [(batch.shape, batch.rows.tolist()) for batch in batches]
+
+
+def test_an_epoch_is_a_function_of_seed_and_epoch():
+    lengths = np.random.default_rng(1).integers(1, 40, (500, 2))
+    shapes = choose_shapes(lengths, 4)
+    plan, again = (BucketPlan(lengths, shapes, 128, seed=5) for _ in range(2))
+    plan.epoch(3)
+    seen = {}
+    for epoch in (2, 0, 1):
+        seen[epoch] = _order(plan.epoch(epoch))
+        assert seen[epoch] == _order(again.epoch(epoch))
+    other = _order(BucketPlan(lengths, shapes, 128, seed=6).epoch(0))
+    assert len({str(order) for order in (*seen.values(), other)}) == 4
+
+
+def test_the_order_is_shuffled_and_fair():
+    """No shape comes first, and no example is for ever among those that move up."""
+    lengths = np.repeat([[4, 4], [8, 8]], [35, 50], axis=0)
+    plan = BucketPlan(lengths, np.array([[4, 4], [8, 8]]), 40, seed=0)  # 10 and 5 rows
+    first, moved = collections.Counter(), collections.Counter()
+    for epoch in range(300):
+        batches = plan.epoch(epoch)
+        first[batches[0].shape] += 1
+        moved.update(r for b in batches if b.shape == 1 for r in b.rows.tolist() if r < 35)
+    assert 40 < first[0] < 110  # 3 of 14 batches
+    assert len(moved) == 35 and max(moved.values()) < 2 * 300 * 5 / 35
+
+
+def test_ordered():
+    lengths = np.random.default_rng(1).integers(1, 40, (500, 2))
+    plan = BucketPlan.ordered(lengths, choose_shapes(lengths, 4), 128)
+    assert _order(plan.epoch(0)) == _order(plan.epoch(7))
+    shapes = [batch.shape for batch in plan.epoch(0)]
+    assert shapes == sorted(shapes)
+    for shape in range(3):
+        rows = [b.rows for b in plan.epoch(0) if b.shape == shape]
+        assert (np.diff(lengths[np.concatenate(rows)].max(1)) >= 0).mean() > 0.9
+
+
+@pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real text")
+@pytest.mark.parametrize("tokens", [1024, 4096])
+def test_multi30k_padding(tokens):
+    folder = Path(os.environ["REAL_DATA"]) / "multi30k"
+    sides = [list(read_lines(folder / f"train.{language}.gz")) for language in ("en", "de")]
+    subwords = Subwords.train(itertools.chain(*sides), 8000)
+    lengths = np.array([[len(row) + 1 for row in subwords.encode(side)] for side in sides]).T
+    plan = BucketPlan(lengths, choose_shapes(lengths, 8), tokens, 0)
+    assert plan.padding_fraction < 0.15

@@ -1,0 +1,152 @@
+"""Subwords: every text comes back, training is a function of its text, errors say what would do."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common_jax.errors import UserError
+from common_jax.text.files import read_lines
+from common_jax.text.subwords import Subwords, reservoir
+
+WORDS = [
+    "the",
+    "small",
+    "cat",
+    "sees",
+    "a",
+    "big",
+    "dog",
+    "in",
+    "der",
+    "kleine",
+    "Hund",
+    "sieht",
+    "die",
+    "große",
+    "Katze",
+    "im",
+    "Garten",
+]
+TEXT = [
+    f"{a} {b} {c}{n}" for n, a in enumerate(WORDS) for b in WORDS for c in ("ein", "zwei", "drei")
+]
+SIZE = 350
+
+
+@pytest.fixture(scope="module")
+def subwords() -> Subwords:
+    return Subwords.train(TEXT, SIZE)
+
+
+def test_symbols(subwords):
+    assert subwords.size == SIZE
+    ids = subwords.encode(TEXT)
+    assert min(map(min, ids)) > 2  # neither padding, end nor unknown
+    assert max(map(max, ids)) < SIZE
+    assert subwords.decode([[*ids[0], 1, 0, 0]]) == [TEXT[0]]
+    assert subwords.encode([""]) == [[]] and subwords.decode([[]]) == [""]
+    assert subwords.decode([[], ids[0], []]) == ["", TEXT[0], ""]
+    assert subwords.encode([]) == [] and subwords.decode([]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "日本語と中文、한국어",
+        "😀🏳️‍🌈 e\u0301",
+        "</s> <pad> <unk> <0x41> <s>",
+        "½ … ﬁ Ａ",
+        "a\tb\u2028c\u00a0d\x00e",
+    ],
+)
+def test_unseen_text_comes_back(subwords, text):
+    ids = subwords.encode([text])
+    assert 2 not in ids[0]
+    assert subwords.decode(ids) == [text]
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.text(st.characters(exclude_categories=["Cs"])))
+def test_any_text_comes_back_but_for_blanks(text):
+    subwords = _shared()
+    text = text.replace("▁", "_")  # SentencePiece's own sign for a blank
+    blanks = re.sub(" +", " ", text).strip(" ")
+    assert subwords.decode(subwords.encode([text])) == [blanks]
+
+
+@settings(max_examples=100, deadline=None)
+@given(ids=st.lists(st.integers(0, SIZE - 1)))
+def test_any_ids_decode(ids):
+    assert isinstance(_shared().decode([ids])[0], str)
+
+
+_MODELS: list[Subwords] = []
+
+
+def _shared() -> Subwords:
+    if not _MODELS:
+        _MODELS.append(Subwords.train(TEXT, SIZE))
+    return _MODELS[0]
+
+
+def test_deterministic_and_quiet(subwords, capfd, tmp_path):
+    again = Subwords.train(iter(TEXT), SIZE)
+    assert capfd.readouterr() == ("", "")
+    again.save(tmp_path / "a")
+    loaded = Subwords.load(tmp_path / "a")
+    assert again == subwords == loaded and hash(loaded) == hash(subwords)
+    assert loaded.encode(TEXT) == subwords.encode(TEXT)
+    assert Subwords.train(TEXT[: len(TEXT) // 2], SIZE) != subwords
+
+
+def test_sampled_training(subwords):
+    small = Subwords.train(TEXT, SIZE, max_sentences=300)
+    assert small == Subwords.train(reservoir(TEXT, 300), SIZE) != subwords
+
+
+def test_reservoir():
+    assert reservoir(range(5), 5) == reservoir(range(5), 9) == [0, 1, 2, 3, 4]
+    sample = reservoir(iter(range(10_000)), 1000)
+    assert sample == reservoir(range(10_000), 1000)
+    assert len(set(sample)) == 1000
+    assert abs(sum(sample) / 1000 - 5000) < 5 * 10_000 / (12 * 1000) ** 0.5
+
+
+@pytest.mark.parametrize("size", [50_000, 100])
+def test_wrong_size_names_one_that_does(size):
+    with pytest.raises(UserError, match=rf"data\.vocab_size={size}: ") as error:
+        Subwords.train(TEXT, size)
+    would_do = int(re.findall(r"\d+", str(error.value).partition(": ")[2])[0])
+    assert Subwords.train(TEXT, would_do).size == would_do
+    off_by_one = would_do + (1 if size > would_do else -1)
+    with pytest.raises(UserError):
+        Subwords.train(TEXT, off_by_one)
+
+
+def test_no_text():
+    for text in ([], ["", " "]):
+        with pytest.raises(UserError, match="no text"):
+            Subwords.train(text, 300)
+
+
+def test_load_errors(tmp_path):
+    with pytest.raises(UserError, match="No such file"):
+        Subwords.load(tmp_path / "none")
+    for broken in (b"", b"not a model"):
+        (tmp_path / "broken").write_bytes(broken)
+        with pytest.raises(UserError, match="broken: not a SentencePiece model"):
+            Subwords.load(tmp_path / "broken")
+
+
+@pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real text")
+@pytest.mark.parametrize("name", ["multi30k/train.de.gz", "tanaka_jaen/train.ja.gz"])
+def test_real_text_comes_back(name):
+    lines = list(read_lines(Path(os.environ["REAL_DATA"]) / name))
+    subwords = Subwords.train(lines, 8000)
+    back = subwords.decode(subwords.encode(lines))
+    assert back == [re.sub(" +", " ", line).strip(" ") for line in lines]
+    assert sum(a == b for a, b in zip(back, lines, strict=True)) > 0.997 * len(lines)
