@@ -31,9 +31,13 @@ class Dropout(nn.Module):
 
 
 class LayerNorm(nn.LayerNorm):
-    """Layer normalisation (Ba et al. 2016): statistics in float32, the result in `dtype`."""
+    """Layer normalisation (Ba et al. 2016), computed in float32 whatever the type of its input."""
 
     epsilon: float = 1e-6
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "*b D"]) -> Float[Array, "*b D"]:
+        return super().__call__(x.astype(jnp.float32)).astype(x.dtype)
 
 
 class MultiHeadAttention(nn.Module):

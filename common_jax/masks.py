@@ -82,7 +82,10 @@ class Mask:
 
         The head area is not in it: that is `head_table`'s.
         """
-        return self.band(jnp.arange(queries), jnp.arange(keys), heads) & self._segments_meet()
+        tokens = segments_meet(self.query_segments, self.key_segments)
+        if self.explicit is not None:
+            tokens = tokens & self.explicit
+        return self.band(jnp.arange(queries), jnp.arange(keys), heads) & tokens[:, None]
 
     def band(
         self, query_positions: Int[Array, "*t"], key_positions: Int[Array, "*s"], heads: int
@@ -99,19 +102,6 @@ class Mask:
         if self.direction != "both":
             inside &= left if self.direction == "left" else right
         return inside[None, None]
-
-    def _segments_meet(self) -> Bool[Array, "b 1 #T #S"]:
-        query, key = self.query_segments, self.key_segments
-        meet = jnp.ones((1, 1, 1), bool)
-        if key is not None:
-            meet = meet & valid(key)[:, None, :]
-        if query is not None:
-            meet = meet & valid(query)[:, :, None]
-        if _has_ids(query) and _has_ids(key):
-            meet = meet & (query[:, :, None] == key[:, None, :])
-        if self.explicit is not None:
-            meet = meet & self.explicit
-        return meet[:, None]
 
 
 def padding(
@@ -181,6 +171,21 @@ def head_table(
 def valid(segments: Array) -> Bool[Array, "..."]:
     """Which positions are not padding."""
     return segments if segments.dtype == bool else segments != 0
+
+
+def segments_meet(
+    query: Bool[Array, "*B T"] | Int[Array, "*B T"] | None,
+    key: Bool[Array, "*B S"] | Int[Array, "*B S"] | None,
+) -> Bool[Array, "*b #T #S"]:
+    """Which queries and keys may meet as far as padding and segments go; [1, 1, 1] for neither."""
+    conditions = []
+    if key is not None:
+        conditions.append(valid(key)[..., None, :])
+    if query is not None:
+        conditions.append(valid(query)[..., :, None])
+    if _has_ids(query) and _has_ids(key):
+        conditions.append(query[..., :, None] == key[..., None, :])
+    return functools.reduce(jnp.logical_and, conditions or [jnp.ones((1, 1, 1), bool)])
 
 
 def _has_ids(segments: Array | None) -> bool:

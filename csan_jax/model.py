@@ -48,7 +48,7 @@ class _Layer(nn.Module):
             nn.Dense, dtype=self.dtype, kernel_init=nn.initializers.xavier_uniform()
         )
         self.inner, self.outer = dense(config.mlp_dim), dense(config.dim)
-        self.feed_forward_norm = LayerNorm(dtype=self.dtype)
+        self.feed_forward_norm = LayerNorm()
         self.self_attention, self.self_norm = self._attention(config.attention)
         self.dropout, self.relu_dropout = Dropout(config.dropout), Dropout(config.relu_dropout)
 
@@ -56,7 +56,7 @@ class _Layer(nn.Module):
         config = self.config
         return MultiHeadAttention(
             config.dim, config.num_heads, config.attention_dropout, implementation, self.dtype
-        ), LayerNorm(dtype=self.dtype)
+        ), LayerNorm()
 
     def _residual(self, x: Array, norm: LayerNorm, sublayer: Any, train: bool) -> Array:
         """x + f(norm(x)), or norm(x + f(x)); dropout is on f's output."""
@@ -183,8 +183,8 @@ class Transformer(nn.Module):
         layer = functools.partial(DecoderLayer, config, self.dtype, parent=None)
         self.decoder = Stack(layer, config.decoder_layers)
         if config.norm == "pre":
-            self.encoder_norm = LayerNorm(dtype=self.dtype)
-            self.decoder_norm = LayerNorm(dtype=self.dtype)
+            self.encoder_norm = LayerNorm()
+            self.decoder_norm = LayerNorm()
         self.dropout = Dropout(config.dropout)
 
     def __call__(

@@ -28,7 +28,7 @@ EXAMPLES = 5  # translations shown after an evaluation
 class Translation(Task[Config]):
     """Trains `csan_jax.model.Transformer` on parallel text."""
 
-    Config = Config
+    config_class = Config
     metric_names = ("sacrebleu", "chrf", "tokenized_bleu", "nll")
     unit = "tokens"
 

@@ -183,7 +183,7 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
     except (flags.Error, TypeError, ValueError) as error:
         raise UserError(f"--config={file}: {error}") from error
     config_dict = values["config"].value
-    return from_mapping(task_class(config_dict.task).Config, config_dict)
+    return from_mapping(task_class(config_dict.task).config_class, config_dict.to_dict())
 
 
 def task_class(name: str) -> Any:

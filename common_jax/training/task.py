@@ -52,13 +52,13 @@ class Task(abc.ABC, Generic[Config]):
     Making a task touches no data; `prepare` does, and must come before the methods after it.
 
     Attributes:
-      Config: the dataclass of the family's configs.
+      config_class: the dataclass of the family's configs.
       metric_names: what a validation reports, hence what can choose the best checkpoint.
       unit: what throughput counts: "tokens" or "examples".
       splits: scored at the end of a run.
     """
 
-    Config: ClassVar[type]
+    config_class: ClassVar[type]
     metric_names: ClassVar[tuple[str, ...]] = ("loss",)
     unit: ClassVar[str] = "examples"
     splits: ClassVar[tuple[str, ...]] = ("dev", "test")

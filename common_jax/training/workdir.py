@@ -70,7 +70,7 @@ class Workdir:
         values = self.read_config()
         kind = task_class(values.get("task", ""))
         try:
-            task = kind(from_mapping(kind.Config, values))
+            task = kind(from_mapping(kind.config_class, values))
         except UserError as error:
             raise UserError(f"{self._config}: {error}") from error
         task.read_vocabulary(self.vocabulary)

@@ -1,0 +1,93 @@
+"""The one way to attend: checks the request, silences padding, and picks an implementation."""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from common_jax.attention.banded import banded_attention, block_length
+from common_jax.attention.dense import dense_attention
+from common_jax.masks import Mask, valid
+
+Implementation = Literal["auto", "dense", "banded"]
+# From this many times the keys that a block of queries sees, the banded form is the faster one
+# (`python -m launch.bench attention`).
+BANDED_FROM = 2
+
+
+def attention(
+    query: Float[Array, "B T H K"],
+    key: Float[Array, "B S H K"],
+    value: Float[Array, "B S H V"],
+    mask: Mask = Mask(),  # noqa: B008 (frozen)
+    *,
+    scale: float | None = None,
+    dropout_rate: float = 0.0,
+    dropout_key: Key[Array, ""] | None = None,
+    implementation: Implementation = "auto",
+    return_weights: bool = False,
+) -> Float[Array, "B T H V"] | tuple[Float[Array, "B T H V"], Float[Array, "B H T N S"]]:
+    """Scaled dot-product attention over the tokens and heads that `mask` allows.
+
+    softmax(scale * q . k) over all allowed keys of the head's area at once (CSAN Eq. 7-9), in
+    float32 at least; the output has the query's dtype. A query with no allowed key yields zeros, in
+    value and gradient. What stands in padded places, NaN included, reaches nothing valid, and its
+    gradient is zero.
+
+    Args:
+      query, key, value: one dtype; lengths T and S may differ where no window is asked for.
+      mask: which tokens and heads are seen.
+      scale: of the logits; K**-0.5 if None.
+      dropout_rate: of the weights; needs `dropout_key` if above 0.
+      implementation: "dense" (any mask), "banded" (self-attention in a token window), or "auto",
+        which takes the one that is faster at these shapes.
+      return_weights: also the float32 weights before dropout, heads of the area in the order of
+        `masks.head_table`; dense only.
+
+    Raises:
+      ValueError: where the implementation named cannot serve the request.
+    """
+    obstacle = _obstacle_to_banded(query, key, mask, return_weights)
+    if implementation == "auto":
+        implementation = "banded" if obstacle is None and _banded_pays(query, mask) else "dense"
+    elif implementation == "banded" and obstacle is not None:
+        raise ValueError(f"banded attention cannot serve this: {obstacle}")
+    elif implementation not in ("dense", "banded"):
+        raise ValueError(f"no attention implementation is called {implementation!r}")
+    options = {
+        "scale": query.shape[-1] ** -0.5 if scale is None else scale,
+        "dropout_rate": dropout_rate,
+        "dropout_key": dropout_key,
+    }
+    query = _silence_padding(query, mask.query_segments)
+    key = _silence_padding(key, mask.key_segments)
+    value = _silence_padding(value, mask.key_segments)
+    if implementation == "banded":
+        return banded_attention(query, key, value, mask, **options)
+    out, weights = dense_attention(query, key, value, mask, **options)
+    return (out, weights) if return_weights else out
+
+
+def _obstacle_to_banded(query: Array, key: Array, mask: Mask, return_weights: bool) -> str | None:
+    if mask.window is None:
+        return "the mask has no token window"
+    if mask.explicit is not None:
+        return "the mask is explicit"
+    if return_weights:
+        return "only the dense form has the weights"
+    if query.shape[1] != key.shape[1]:
+        return f"{query.shape[1]} queries and {key.shape[1]} keys are not one sequence"
+    return None
+
+
+def _banded_pays(query: Array, mask: Mask) -> bool:
+    length = query.shape[1]
+    return length >= BANDED_FROM * 2 * block_length(length, mask.window)
+
+
+def _silence_padding(
+    x: Float[Array, "B S H K"], segments: Bool[Array, "B S"] | Int[Array, "B S"] | None
+) -> Float[Array, "B S H K"]:
+    """Zeros where padding is; by `where`, since zero times NaN is NaN in value and gradient."""
+    return x if segments is None else jnp.where(valid(segments)[..., None, None], x, 0)
