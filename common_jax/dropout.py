@@ -28,7 +28,7 @@ def dropout(
 
 
 def _random16(key: Key[Array, ""], shape: tuple[int, ...]) -> jax.Array:
-    """Independent uniform 16-bit integers; the last axis is cut in two, as others may be sharded."""
+    """Independent uniform 16-bit integers; the last axis is halved: others may be sharded."""
     *others, last = shape or (1,)
     words = jax.random.bits(key, (*others, -(-last // 2)), jnp.uint32)
     halves = [words.astype(jnp.uint16), (words >> jnp.uint32(16)).astype(jnp.uint16)]

@@ -145,9 +145,7 @@ def explicit(allowed: Bool[Array, "B T S"]) -> Mask:
     return Mask(explicit=allowed)
 
 
-def head_table(
-    heads: int, size: int, edge: HeadEdge
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def head_table(heads: int, size: int, edge: HeadEdge) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Which heads' keys and values each head sees: (key_heads, value_heads, valid), all [H, N].
 
     Beyond the edge, "truncate" sees nothing (Eq. 7 read literally), "wrap" the other end, "clamp"

@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
@@ -11,9 +10,11 @@ from common_jax.attention.dense import dense_attention
 from common_jax.masks import Mask, valid
 
 Implementation = Literal["auto", "dense", "banded"]
-# From this many times the keys that a block of queries sees, the banded form is the faster one
-# (`python -m launch.bench attention`).
-BANDED_FROM = 2
+# `auto` is banded for sequences at least this many times as long as the keys that a block of
+# queries is given: from about 90 tokens at window 11. On a CPU (`python -m launch.bench attention`)
+# the two forms are equally fast at 64 to 80 tokens; banded takes 0.85 of dense's time at 90 and
+# half of it at 160.
+BANDED_FROM = 2.25
 
 
 def attention(
@@ -31,7 +32,7 @@ def attention(
     """Scaled dot-product attention over the tokens and heads that `mask` allows.
 
     softmax(scale * q . k) over all allowed keys of the head's area at once (CSAN Eq. 7-9), in
-    float32 at least; the output has the query's dtype. A query with no allowed key yields zeros, in
+    float32; the output has the query's dtype. A query with no allowed key yields zeros, in
     value and gradient. What stands in padded places, NaN included, reaches nothing valid, and its
     gradient is zero.
 
@@ -83,7 +84,8 @@ def _obstacle_to_banded(query: Array, key: Array, mask: Mask, return_weights: bo
 
 def _banded_pays(query: Array, mask: Mask) -> bool:
     length = query.shape[1]
-    return length >= BANDED_FROM * 2 * block_length(length, mask.window)
+    halo = 2 * min(mask.window // 2, length - 1)
+    return length >= BANDED_FROM * (block_length(length, mask.window) + halo)
 
 
 def _silence_padding(

@@ -5,7 +5,6 @@ and a halo of half a window on either side. No array of [T, S] is made anywhere;
 same way.
 """
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, Shaped
 
@@ -47,12 +46,16 @@ def banded_attention(
         dropout_rate=dropout_rate,
         dropout_key=dropout_key,
     )
-    return heads_first(out).reshape(batch, -1, *out.shape[-3:-2], out.shape[-1])[:, :length]
+    return heads_first(out).reshape(batch, -1, heads, value.shape[-1])[:, :length]
 
 
 def block_length(length: int, window: int) -> int:
-    """Queries in a block: enough for the halo to lie within the two neighbouring blocks."""
-    return max(BLOCK, 2 * min(window // 2, length - 1))
+    """Queries in a block: `BLOCK` or a little less, so that the last block is not mostly padding.
+
+    A block holds a whole halo, so that the halo lies within two neighbouring blocks.
+    """
+    even = -(-length // -(-length // BLOCK))
+    return max(even, 2 * min(window // 2, length - 1))
 
 
 def cut(

@@ -59,9 +59,8 @@ def attend_area(
     key_heads, value_heads, seen = head_table(query.shape[-3], mask.heads, mask.head_edge)
     keys, values = union_of_heads(key, key_heads), union_of_heads(value, value_heads)
     area = mask_of_area(allowed, seen)
-    accuracy = jnp.promote_types(query.dtype, jnp.float32)
 
-    scores = jnp.einsum("...tk,...sk->...ts", query, keys, preferred_element_type=accuracy)
+    scores = jnp.einsum("...tk,...sk->...ts", query, keys, preferred_element_type=jnp.float32)
     scores = jnp.where(area, scores * scale, MASKED)
     peak = jax.lax.stop_gradient(scores.max(-1, keepdims=True))
     exponentials = jnp.exp(scores - peak)
@@ -70,15 +69,13 @@ def attend_area(
     has_key = allowed.any(-1, keepdims=True)
 
     kept = dropout(exponentials, dropout_rate, dropout_key).astype(value.dtype)
-    summed = jnp.einsum("...ts,...sv->...tv", kept, values, preferred_element_type=accuracy)
+    summed = jnp.einsum("...ts,...sv->...tv", kept, values, preferred_element_type=jnp.float32)
     out = jnp.where(has_key, summed / total, 0).astype(query.dtype)
     weights = jnp.where(has_key, exponentials / total, 0)
     return out, weights.reshape(*weights.shape[:-1], mask.heads, -1)
 
 
-def union_of_heads(
-    x: Float[Array, "*B H S K"], heads: np.ndarray
-) -> Float[Array, "*B H N*S K"]:
+def union_of_heads(x: Float[Array, "*B H S K"], heads: np.ndarray) -> Float[Array, "*B H N*S K"]:
     """Equations 7 and 8: each head's area, given the numbers [H, N] of the heads in it.
 
     Their tokens follow one another on one axis, so that what comes after is ordinary attention:
