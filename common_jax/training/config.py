@@ -6,7 +6,9 @@ the command line. Behind the door nobody sees a ConfigDict.
 """
 
 import dataclasses
+import difflib
 import importlib
+import re
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -174,15 +176,10 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
     path = file.partition(":")[0]
     if not Path(path).is_file():
         raise UserError(f"--config: no such file: {path}")
-    values = flags.FlagValues()
-    config_flags.DEFINE_config_file("config", flag_values=values)
-    try:
-        values(["launch", f"--config={file}", *overrides])
-    except (AttributeError, KeyError) as error:
-        raise UserError(_explain_key(file, overrides, error)) from error
-    except (flags.Error, TypeError, ValueError) as error:
-        raise UserError(f"--config={file}: {error}") from error
-    config_dict = values["config"].value
+    plain = _read(file, [])
+    for override in overrides:
+        _require_known(plain, override.removeprefix("--config.").partition("=")[0])
+    config_dict = _read(file, overrides)
     return from_mapping(task_class(config_dict.task).config_class, config_dict.to_dict())
 
 
@@ -206,31 +203,34 @@ def default_workdir(file: str) -> Path:
     return Path("runs") / Path(path).resolve().parent.name / name
 
 
-def _explain_key(file: str, overrides: Sequence[str], error: Exception) -> str:
-    """Names the override that ml_collections could not find (its own error names just the key)."""
-    path, _, argument = file.partition(":")
-    config = _load(path, argument)
-    for override in overrides:
-        node = config
-        key = override.removeprefix("--config.").partition("=")[0]
-        for part in key.split("."):
-            if not isinstance(node, ml_collections.ConfigDict) or part not in node:
-                known = list(node) if isinstance(node, ml_collections.ConfigDict) else []
-                return f"unknown config key {key!r}{_suggest(part, known)}"
-            node = node[part]
-    return f"--config={file}: {type(error).__name__}: {error}"
-
-
-def _load(path: str, argument: str) -> ml_collections.ConfigDict:
+def _read(file: str, overrides: Sequence[str]) -> ml_collections.ConfigDict:
+    argv = ["launch", f"--config={file}", *overrides]
     values = flags.FlagValues()
-    config_flags.DEFINE_config_file("config", flag_values=values)
-    values(["launch", f"--config={path}" + (f":{argument}" if argument else "")])
-    return values["config"].value
+    config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=argv)
+    try:
+        values(argv)
+        return values["config"].value
+    except (flags.Error, TypeError, ValueError) as error:
+        said = str(error).strip().splitlines()[-1]  # it may quote a whole traceback
+        said = re.sub("invalid literal for int.*", "must be a whole number", said)
+        raise UserError(said if said.startswith("flag") else f"--config={file}: {said}") from error
+    except (AttributeError, SyntaxError, ImportError) as error:
+        raise UserError(f"--config={file}: {type(error).__name__}: {error}") from error
+
+
+def _require_known(config: ml_collections.ConfigDict, key: str) -> None:
+    """ml_collections' own error for an unknown key is the bare key."""
+    node: Any = config
+    for part in key.split("."):
+        known = list(node) if isinstance(node, ml_collections.ConfigDict) else []
+        if part not in known:
+            raise UserError(f"unknown config key {key!r}{_suggest(part, known)}")
+        node = node[part]
+    if isinstance(node, ml_collections.ConfigDict):
+        raise UserError(f"config key {key!r} is a group of keys: {', '.join(sorted(node))}")
 
 
 def _suggest(name: str, known: list[str]) -> str:
-    import difflib
-
     close = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; known here: {', '.join(sorted(known))}"
 

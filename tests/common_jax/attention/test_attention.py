@@ -1,0 +1,426 @@
+"""Every implementation of attention against one oracle, in value and gradient."""
+
+import functools
+
+import hypothesis
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+from jax.sharding import NamedSharding, PartitionSpec
+
+from common_jax import masks
+from common_jax.attention import attention
+from common_jax.masks import Mask
+from tests.common_jax.attention import oracle
+
+IMPLEMENTATIONS = ["dense", "banded"]
+each_implementation = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+
+
+def tensors(batch=1, queries=9, keys=None, heads=2, size=3, value_size=4, seed=0):
+    """Query, key, value and the cotangent of the output, float32."""
+    keys = queries if keys is None else keys
+    draw = np.random.default_rng(seed).standard_normal
+    shapes = [(queries, size), (keys, size), (keys, value_size), (queries, value_size)]
+    return [draw((batch, n, heads, k)).astype(np.float32) for n, k in shapes]
+
+
+@functools.partial(jax.jit, static_argnames=("implementation", "scale", "dropout_rate"))
+def value_and_gradients(query, key, value, cotangent, mask, **options):
+    call = functools.partial(attention, mask=mask, **options)
+    out, back = jax.vjp(call, query, key, value)
+    return out, *back(cotangent)
+
+
+def check_against_oracle(arrays, mask, implementation, scale=None):
+    got = value_and_gradients(*arrays, mask, implementation=implementation, scale=scale)
+    want = oracle.attend(*arrays[:3], mask, scale=scale, cotangent=arrays[3])
+    wanted = (want.out, want.query_grad, want.key_grad, want.value_grad)
+    for name, g, w in zip(("output", "query", "key", "value"), got, wanted, strict=True):
+        np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-5, err_msg=name)
+    return want
+
+
+def random_valid(batch, length, seed=1):
+    return jnp.asarray(np.random.default_rng(seed).random((batch, length)) < 0.7)
+
+
+def packed(batch, length, seed=2):
+    """Rows of several sequences with holes of padding between them."""
+    draw = np.random.default_rng(seed)
+    ids = np.sort(draw.integers(1, 4, (batch, length)), axis=1)
+    return jnp.asarray(np.where(draw.random((batch, length)) < 0.2, 0, ids))
+
+
+def window(size, **others):
+    return Mask(window=size, **others)
+
+
+valid_9, packed_9, packed_70 = random_valid(2, 9), packed(2, 9), packed(2, 70)
+# name: (shape of the tensors, mask)
+SELF_ATTENTION_IN_A_WINDOW = {
+    "one window, odd length, three blocks": ({"queries": 70}, window(5)),
+    "a block exactly": ({"queries": 32}, window(5)),
+    "a block and one": ({"queries": 33}, window(11)),
+    "window of one": ({"queries": 9}, window(1)),
+    "one token": ({"queries": 1}, window(3)),
+    "window longer than the sequence": ({"queries": 7}, window(31)),
+    "window longer than a block": ({"queries": 90}, window(41)),
+    "left": ({"queries": 40}, window(5, direction="left")),
+    "right": ({"queries": 40}, window(5, direction="right")),
+    "alternate": ({"queries": 40, "heads": 3}, window(5, direction="alternate")),
+    "padded keys": ({"batch": 2}, window(3, key_segments=valid_9)),
+    "padded queries": ({"batch": 2}, window(3, query_segments=valid_9)),
+    "padding": ({"batch": 2}, window(3, query_segments=valid_9, key_segments=valid_9)),
+    "packed": (
+        {"batch": 2, "queries": 70},
+        window(7, query_segments=packed_70, key_segments=packed_70),
+    ),
+    "ids meet truth values": (
+        {"batch": 2},
+        window(5, query_segments=packed_9, key_segments=valid_9),
+    ),
+    "heads truncate": ({"heads": 4}, window(5, heads=3)),
+    "heads wrap": ({"heads": 4}, window(5, heads=3, head_edge="wrap")),
+    "heads clamp": ({"heads": 4}, window(5, heads=3, head_edge="clamp")),
+    "heads as the authors'": ({"heads": 4}, window(5, heads=3, head_edge="authors")),
+    "heads plus one": ({"heads": 4}, window(5, heads=5)),
+    "five of five wrapping": ({"heads": 5}, window(3, heads=5, head_edge="wrap")),
+    "five of five, the authors'": ({"heads": 5}, window(3, heads=5, head_edge="authors")),
+    "five clamping": ({"heads": 4}, window(3, heads=5, head_edge="clamp")),
+    "three blocks of areas": ({"queries": 70, "heads": 3}, window(5, heads=3)),
+    "all at once": (
+        {"batch": 2, "queries": 70, "heads": 4},
+        window(
+            7,
+            query_segments=packed_70,
+            key_segments=packed_70,
+            direction="alternate",
+            heads=3,
+            head_edge="authors",
+        ),
+    ),
+}
+DENSE_ONLY = {
+    "no mask": ({}, Mask()),
+    "causal": ({}, masks.causal()),
+    "heads without a window": ({"heads": 4}, masks.head_window(3)),
+    "cross": ({"queries": 4, "keys": 7}, Mask()),
+    "cross, padded": (
+        {"batch": 2, "queries": 4, "keys": 9},
+        masks.padding(valid_9, random_valid(2, 4)) & masks.head_window(3, "wrap"),
+    ),
+    "cross, packed": (
+        {"batch": 2, "queries": 6, "keys": 9},
+        masks.segments(packed(2, 6), packed_9),
+    ),
+    "cross in a window": ({"queries": 9, "keys": 4}, window(3)),
+    "explicit": ({"batch": 2}, masks.explicit(random_valid(2, 81).reshape(2, 9, 9))),
+}
+
+
+@each_implementation
+@pytest.mark.parametrize("case", SELF_ATTENTION_IN_A_WINDOW)
+def test_windows_equal_the_oracle(case, implementation):
+    shape, mask = SELF_ATTENTION_IN_A_WINDOW[case]
+    shape = shape | {"heads": max(shape.get("heads", 2), mask.heads - 1)}
+    if mask.head_edge in ("wrap", "authors"):
+        shape["heads"] = max(shape["heads"], mask.heads)
+    check_against_oracle(tensors(**shape), mask, implementation)
+
+
+@pytest.mark.parametrize("case", DENSE_ONLY)
+def test_the_dense_form_serves_every_mask(case):
+    shape, mask = DENSE_ONLY[case]
+    if mask.head_edge == "wrap":
+        shape = shape | {"heads": 3}
+    check_against_oracle(tensors(**shape), mask, "dense")
+
+
+def test_the_oracles_gradients_are_its_slopes():
+    arrays = tensors(queries=4, heads=3, seed=3)
+    mask = window(3, heads=3, head_edge="authors", direction="alternate")
+    *inputs, cotangent = (np.asarray(x, np.float64) for x in arrays)
+    answer = oracle.attend(*inputs, mask, cotangent=cotangent)
+    rng, step = np.random.default_rng(4), 1e-6
+    for i, gradient in enumerate((answer.query_grad, answer.key_grad, answer.value_grad)):
+        move = rng.standard_normal(inputs[i].shape)
+        ends = []
+        for sign in (1, -1):
+            moved = [x + sign * step * move if i == j else x for j, x in enumerate(inputs)]
+            ends.append((oracle.attend(*moved, mask).out * cotangent).sum())
+        slope = (ends[0] - ends[1]) / (2 * step)
+        np.testing.assert_allclose((gradient * move).sum(), slope, rtol=1e-6)
+
+
+@each_implementation
+def test_scale(implementation):
+    check_against_oracle(tensors(), window(5), implementation, scale=2.0)
+
+
+@each_implementation
+def test_large_scores_do_not_overflow(implementation):
+    """Scores in the thousands carry rounding errors of 1e-4 in float32, and so do the weights."""
+    query, key, value, cotangent = tensors()
+    mask = window(5)
+    got = value_and_gradients(
+        query, key * 1000, value, cotangent, mask, implementation=implementation
+    )
+    assert all(np.isfinite(x).all() for x in got)
+    np.testing.assert_allclose(got[0], oracle.attend(query, key * 1000, value, mask).out, atol=1e-3)
+
+
+@each_implementation
+def test_rows_without_a_key_are_zero_in_value_and_gradient(implementation):
+    """Valid queries whose whole window is padding, and a sequence that is nothing but padding."""
+    valid = np.ones((2, 9), bool)
+    valid[0, 2:8], valid[1] = False, False
+    mask = window(3, key_segments=jnp.asarray(valid), heads=3)
+    arrays = tensors(batch=2)
+    check_against_oracle(arrays, mask, implementation)
+    out, query_grad, key_grad, value_grad = (
+        np.asarray(x) for x in value_and_gradients(*arrays, mask, implementation=implementation)
+    )
+    for x in (out, query_grad):
+        assert not x[0, 3:7].any() and not x[1].any() and x[0, :3].all()
+    for x in (key_grad, value_grad):
+        assert not x[0, 2:8].any() and not x[1].any()
+
+
+@each_implementation
+@pytest.mark.parametrize("rubbish", [np.nan, np.inf])
+def test_what_stands_in_padding_reaches_nothing(implementation, rubbish):
+    valid = np.array(random_valid(2, 40, seed=5))
+    valid[1] = False
+    mask = masks.padding(jnp.asarray(valid), jnp.asarray(valid))
+    mask = mask & masks.token_window(5) & masks.head_window(3, "authors")
+    *inputs, cotangent = tensors(batch=2, queries=40, heads=3)
+    results = []
+    for fill in (0, rubbish):
+        filled = [np.where(valid[..., None, None], x, np.float32(fill)) for x in inputs]
+        results.append(value_and_gradients(*filled, cotangent, mask, implementation=implementation))
+    for clean, dirty in zip(*results, strict=True):
+        np.testing.assert_array_equal(clean, dirty)
+        assert not np.asarray(dirty)[~valid].any()
+        assert np.isfinite(dirty).all()
+
+
+@each_implementation
+def test_bfloat16(implementation):
+    """bfloat16 rounds by at most 2^-9: once each for the weights and the output.
+
+    Gradients pass two products more, whose errors partly cancel: they are held to 2^-7 in norm.
+    """
+    arrays = [x.astype(jnp.bfloat16) for x in tensors(batch=2, queries=40, heads=3, size=16)]
+    mask = window(11, heads=3, key_segments=random_valid(2, 40))
+    got = value_and_gradients(*arrays, mask, implementation=implementation)
+    assert all(x.dtype == jnp.bfloat16 for x in got)
+    got = [np.asarray(x, np.float64) for x in got]
+    exact = [np.asarray(x, np.float64) for x in arrays]
+    want = oracle.attend(*exact[:3], mask, cotangent=exact[3])
+    np.testing.assert_allclose(got[0], want.out, atol=2**-8 * np.abs(exact[2]).max(), rtol=0)
+    for g, w in zip(got[1:], (want.query_grad, want.key_grad, want.value_grad), strict=True):
+        assert np.linalg.norm(g - w) < 2**-7 * np.linalg.norm(w)
+
+
+@pytest.mark.parametrize("edge", masks.HEAD_EDGES)
+def test_weights(edge):
+    arrays = tensors(batch=2, heads=4)
+    mask = window(5, heads=3, head_edge=edge, key_segments=valid_9, direction="alternate")
+    out, weights = attention(*arrays[:3], mask, return_weights=True)
+    want = oracle.attend(*arrays[:3], mask)
+    np.testing.assert_allclose(weights, want.weights, atol=1e-6)
+    np.testing.assert_allclose(out, want.out, atol=1e-5)
+    assert weights.dtype == jnp.float32
+
+
+@each_implementation
+def test_dropout_zeroes_weights_and_scales_the_others(implementation):
+    """With the identity as values, the output is the weights."""
+    length, rate = 40, 0.4
+    query, key, _, _ = tensors(queries=length, heads=2)
+    value = np.broadcast_to(np.eye(length, dtype=np.float32)[:, None], (1, length, 2, length))
+    mask = window(5)
+
+    @jax.jit
+    def dropped(seeds):
+        def one(seed):
+            return attention(
+                query, key, value, mask, dropout_rate=rate, dropout_key=jax.random.key(seed),
+                implementation=implementation,
+            )  # fmt: skip
+
+        return jax.lax.map(one, seeds)
+
+    weights = np.asarray(attention(query, key, value, mask, implementation=implementation))
+    draws = np.asarray(dropped(jnp.arange(200)))
+    kept = draws != 0
+    expected = np.broadcast_to(weights / (1 - rate), draws.shape)
+    np.testing.assert_allclose(draws[kept], expected[kept], rtol=1e-4)
+    stayed = kept[:, weights > 0]
+    assert abs(stayed.mean() - (1 - rate)) < 4 * np.sqrt(rate * (1 - rate) / stayed.size)
+    deviation = weights * np.sqrt(rate / (1 - rate) / len(draws))
+    assert (np.abs(draws.mean(0) - weights) <= 5 * deviation + 1e-6).all()
+    np.testing.assert_array_equal(draws, dropped(jnp.arange(200)))
+    assert (draws[0] != draws[1]).any()
+
+
+@each_implementation
+def test_gradient_under_dropout(implementation):
+    """The output is linear in the values, and smooth in the queries while the key stays."""
+    query, key, value, cotangent = tensors(queries=40, heads=3)
+
+    def run(query):
+        return value_and_gradients(
+            *(query, key, value, cotangent, window(5, heads=3)),
+            implementation=implementation,
+            dropout_rate=0.25,
+            dropout_key=jax.random.key(0),
+        )
+
+    out, query_grad, _, value_grad = run(query)
+    np.testing.assert_allclose((value_grad * value).sum(), (out * cotangent).sum(), rtol=1e-4)
+    move = np.random.default_rng(6).standard_normal(query.shape).astype(np.float32)
+    ends = [(run(query + sign * 1e-2 * move)[0] * cotangent).sum() for sign in (1, -1)]
+    slope = (ends[0] - ends[1]) / 2e-2
+    np.testing.assert_allclose((query_grad * move).sum(), slope, rtol=2e-3)
+
+
+@each_implementation
+def test_dropout_at_rate_zero_is_exact(implementation):
+    arrays = tensors()[:3]
+    call = functools.partial(attention, *arrays, window(5), implementation=implementation)
+    np.testing.assert_array_equal(call(), call(dropout_rate=0.0, dropout_key=jax.random.key(0)))
+
+
+@each_implementation
+def test_rows_of_a_batch_do_not_touch(implementation):
+    arrays = tensors(batch=3, queries=40)
+    ids, order = packed(3, 40), np.array([2, 0, 1])
+
+    def run(arrays, ids):
+        mask = window(5, query_segments=ids, key_segments=ids)
+        return value_and_gradients(*arrays, mask, implementation=implementation)
+
+    straight = run(arrays, ids)
+    shuffled = run([x[order] for x in arrays], ids[order])
+    for a, b in zip(straight, shuffled, strict=True):
+        np.testing.assert_allclose(a[order], b, atol=1e-6)
+
+
+@each_implementation
+def test_a_sharded_batch_needs_no_communication(implementation):
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+    by_batch = NamedSharding(mesh, PartitionSpec("data"))
+    arrays, ids = tensors(batch=8, queries=40), packed(8, 40)
+
+    def run(query, key, value, cotangent, ids, rng):
+        mask = window(5, query_segments=ids, key_segments=ids, heads=3)
+        call = functools.partial(
+            attention, mask=mask, dropout_rate=0.1, dropout_key=rng, implementation=implementation
+        )
+        out, back = jax.vjp(call, query, key, value)
+        return out, *back(cotangent)
+
+    inputs = (*arrays, ids, jax.random.key(0))
+    here = jax.jit(run)(*inputs)
+    shardings = (by_batch,) * 5 + (NamedSharding(mesh, PartitionSpec()),)
+    spread = jax.jit(run, in_shardings=shardings, out_shardings=by_batch).lower(*inputs).compile()
+    assert not any(word in spread.as_text() for word in ("all-gather", "all-reduce", "all-to-all"))
+    for a, b in zip(here, spread(*jax.device_put(inputs, shardings)), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "shape, mask, options, reason",
+    [
+        ({}, Mask(), {"implementation": "banded"}, "no token window"),
+        ({}, window(3), {"implementation": "banded", "return_weights": True}, "weights"),
+        ({"keys": 5}, window(3), {"implementation": "banded"}, "9 queries and 5 keys"),
+        (
+            {},
+            window(3) & masks.explicit(jnp.ones((1, 9, 9), bool)),
+            {"implementation": "banded"},
+            "explicit",
+        ),
+        ({}, Mask(), {"implementation": "sparse"}, "'sparse'"),
+        ({}, Mask(), {"dropout_rate": 0.1}, "key"),
+        ({}, Mask(), {"dropout_rate": 1.0, "dropout_key": jax.random.key(0)}, "below 1"),
+        ({}, masks.head_window(5), {}, "does not fit"),
+    ],
+)
+def test_what_cannot_be_served_raises(shape, mask, options, reason):
+    with pytest.raises(ValueError, match=reason):
+        attention(*tensors(**shape)[:3], mask, **options)
+
+
+@pytest.mark.parametrize(
+    "shape, mask, options, choice",
+    [
+        ({"queries": 64}, window(11), {}, "dense"),
+        ({"queries": 128}, window(11), {}, "banded"),
+        ({"queries": 128}, window(65), {}, "dense"),
+        ({"queries": 128}, Mask(), {}, "dense"),
+        ({"queries": 128, "keys": 127}, window(11), {}, "dense"),
+        ({"queries": 128}, window(11), {"return_weights": True}, "dense"),
+        (
+            {"queries": 128},
+            window(11) & masks.explicit(jnp.ones((1, 128, 128), bool)),
+            {},
+            "dense",
+        ),
+    ],
+)
+def test_auto_takes_the_form_that_serves_and_is_faster(shape, mask, options, choice):
+    arrays = tensors(**shape)[:3]
+
+    def program(implementation):
+        call = functools.partial(attention, mask=mask, implementation=implementation, **options)
+        return str(jax.make_jaxpr(call)(*arrays))
+
+    assert program("auto") == program(choice)
+
+
+def test_banded_memory_is_linear_in_length_and_a_tenth_of_denses():
+    def temporaries(implementation, length):
+        arrays = [jax.ShapeDtypeStruct((1, length, 8, 64), jnp.float32)] * 4
+        lowered = value_and_gradients.lower(
+            *arrays, window(11, heads=3), implementation=implementation
+        )
+        return lowered.compile().memory_analysis().temp_size_in_bytes
+
+    banded = temporaries("banded", 2048)
+    assert banded <= 0.1 * temporaries("dense", 2048)
+    assert banded <= 2.2 * temporaries("banded", 1024)
+
+
+def subsets_of_masks():
+    return st.fixed_dictionaries(
+        {
+            "window": st.sampled_from([1, 3, 7, 11, 33]),
+            "heads": st.sampled_from([1, 3]),
+            "head_edge": st.sampled_from(masks.HEAD_EDGES),
+            "direction": st.sampled_from(["both", "left", "right", "alternate"]),
+        }
+    )
+
+
+@hypothesis.settings(max_examples=8, deadline=None, derandomize=True)
+@hypothesis.given(
+    fields=subsets_of_masks(),
+    length=st.integers(1, 45),
+    heads=st.integers(3, 4),
+    segments=st.sampled_from(["none", "keys", "both", "ids"]),
+    seed=st.integers(0, 1000),
+)
+def test_any_shape_and_mask(fields, length, heads, segments, seed):
+    mask, valid = Mask(**fields), random_valid(1, length, seed)
+    if segments == "ids":
+        mask = mask & masks.segments(packed(1, length, seed), packed(1, length, seed))
+    elif segments != "none":
+        mask = mask & masks.padding(valid, valid if segments == "both" else None)
+    arrays = tensors(queries=length, heads=heads, size=2, value_size=2, seed=seed)
+    for implementation in IMPLEMENTATIONS:
+        check_against_oracle(arrays, mask, implementation)

@@ -1,0 +1,120 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from common_jax import masks
+from common_jax.masks import Mask
+
+
+def expanded(mask: Mask, queries: int, keys: int, heads: int = 1) -> np.ndarray:
+    return np.asarray(mask.allowed(queries, keys, heads))
+
+
+def test_no_mask_allows_everything():
+    assert expanded(Mask(), 3, 4).all()
+
+
+def test_window_and_direction_against_their_definition():
+    i, j = np.mgrid[:6, :6]
+    near = abs(i - j) <= 2
+    band = expanded(masks.token_window(5), 6, 6)[0, 0]
+    np.testing.assert_array_equal(band, near)
+    np.testing.assert_array_equal(expanded(masks.causal(), 6, 6)[0, 0], j <= i)
+    np.testing.assert_array_equal(expanded(masks.direction("right"), 6, 6)[0, 0], j >= i)
+    alternating = expanded(masks.direction("alternate") & masks.token_window(5), 6, 6, heads=3)
+    np.testing.assert_array_equal(
+        alternating[0], [near & (j <= i), near & (j >= i), near & (j <= i)]
+    )
+
+
+def test_padding_of_keys_and_queries():
+    key_valid, query_valid = jnp.array([[True, True, False]]), jnp.array([[True, False]])
+    one_sided = expanded(masks.padding(key_valid), 2, 3)[0, 0]
+    np.testing.assert_array_equal(one_sided, [[1, 1, 0], [1, 1, 0]])
+    both = expanded(masks.padding(key_valid, query_valid), 2, 3)[0, 0]
+    np.testing.assert_array_equal(both, [[1, 1, 0], [0, 0, 0]])
+
+
+def test_segments_meet_where_ids_are_equal_and_not_padding():
+    ids = jnp.array([[1, 1, 2, 0]])
+    meet = expanded(masks.segments(ids, ids), 4, 4)[0, 0]
+    np.testing.assert_array_equal(meet, [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]])
+
+
+def test_conjunction_is_the_intersection():
+    ids = jnp.array([[1, 1, 2, 2, 2], [3, 3, 3, 0, 0]])
+    keep = jnp.array([[True, False, True, True, True], [True, True, False, True, True]])
+    pattern = jnp.asarray(np.random.default_rng(0).random((2, 5, 5)) < 0.7)
+    parts = [
+        masks.segments(ids, ids),
+        masks.padding(keep, keep),
+        masks.token_window(3),
+        masks.token_window(7),
+        masks.causal(),
+        masks.explicit(pattern),
+    ]
+    everything = Mask()
+    for part in parts:
+        everything = everything & part
+    separate = np.logical_and.reduce(np.broadcast_arrays(*(expanded(p, 5, 5) for p in parts)))
+    np.testing.assert_array_equal(expanded(everything, 5, 5), separate)
+    assert everything.window == 3 and everything.direction == "left"
+
+
+def test_head_area_survives_conjunction():
+    area = masks.head_window(3, "wrap")
+    for other in (masks.causal(), masks.head_window(1), area):
+        for combined in (area & other, other & area):
+            assert (combined.heads, combined.head_edge) == (3, "wrap")
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        (masks.causal(), masks.direction("right")),
+        (masks.causal(), masks.direction("alternate")),
+        (masks.head_window(3), masks.head_window(5)),
+        (masks.head_window(3), masks.head_window(3, "wrap")),
+        (masks.segments(jnp.ones((1, 2), int), jnp.ones((1, 2), int)),) * 2,
+    ],
+)
+def test_conflicts_raise(one, other):
+    with pytest.raises(ValueError, match="do not combine"):
+        one & other
+
+
+@pytest.mark.parametrize("make", [masks.token_window, masks.head_window])
+@pytest.mark.parametrize("size", [0, 2, -1])
+def test_windows_are_odd(make, size):
+    with pytest.raises(ValueError, match="odd"):
+        make(size)
+
+
+@pytest.mark.parametrize("edge", masks.HEAD_EDGES)
+@pytest.mark.parametrize("heads, size", [(1, 1), (3, 3), (4, 3), (8, 5), (8, 7)])
+def test_head_table_against_counting(edge, heads, size):
+    key_heads, value_heads, seen = masks.head_table(heads, size, edge)
+    for h in range(heads):
+        for n, g in enumerate(range(h - size // 2, h + size // 2 + 1)):
+            inside = 0 <= g < heads
+            assert seen[h, n] == (inside or edge != "truncate")
+            if seen[h, n]:
+                clamped = min(max(g, 0), heads - 1)
+                assert key_heads[h, n] == (clamped if edge == "clamp" else g % heads)
+                assert value_heads[h, n] == (g % heads if edge == "wrap" else clamped)
+
+
+@pytest.mark.parametrize("heads, size", [(4, 5), (2, 3)])
+def test_an_area_may_exceed_the_heads_by_one_unless_it_wraps(heads, size):
+    for edge in ("truncate", "clamp"):
+        assert masks.head_table(heads, size, edge)[0].shape == (heads, size)
+    for edge in ("wrap", "authors"):
+        with pytest.raises(ValueError, match="does not fit"):
+            masks.head_table(heads, size, edge)
+
+
+@pytest.mark.parametrize("heads, size", [(1, 3), (3, 5), (4, 7)])
+def test_areas_that_cannot_be(heads, size):
+    for edge in masks.HEAD_EDGES:
+        with pytest.raises(ValueError, match="does not fit"):
+            masks.head_table(heads, size, edge)
