@@ -1,0 +1,114 @@
+"""A task of a few lines, to test the training library without a model of ours."""
+
+import dataclasses
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from common_jax.data.batches import Batches
+from common_jax.data.corpus import Corpus, Writer, prepare
+from common_jax.data.plan import BucketPlan
+from common_jax.dropout import dropout
+from common_jax.training.config import MeshConfig, OptimizerConfig, SourceConfig, TrainConfig
+from common_jax.training.task import Predictor, Scored, Task
+
+
+@dataclasses.dataclass(frozen=True)
+class ToyConfig:
+    task: str = "tests.toy:Toy"
+    rate: float = 0.1
+    data: SourceConfig = dataclasses.field(default_factory=lambda: SourceConfig("generated"))
+    optimizer: OptimizerConfig = dataclasses.field(
+        default_factory=lambda: OptimizerConfig(schedule="constant", warmup_steps=1)
+    )
+    train: TrainConfig = dataclasses.field(default_factory=TrainConfig)
+    mesh: MeshConfig = dataclasses.field(default_factory=MeshConfig)
+
+
+class Toy(Task[ToyConfig]):
+    """Learns the sum of a row of small numbers from embeddings."""
+
+    config_class = ToyConfig
+    metric_names = ("loss", "rounded")
+
+    def init(self, key):
+        return {"table": {"row": jax.random.normal(key, (10, 4))}, "out": jnp.ones((4,))}
+
+    def _predict(self, params, batch):
+        return (params["table"]["row"][batch["numbers"]].sum(axis=1) * params["out"][None]).sum(1)
+
+    def loss(self, params, batch, key):
+        valid = batch["index"] >= 0
+        row = dropout(params["table"]["row"], self.config.rate, key)
+        truth = batch["numbers"].sum(1).astype(jnp.float32)
+        error = self._predict({**params, "table": {"row": row}}, batch) - truth
+        loss = jnp.sum(error**2, where=valid)
+        return {"loss": loss, "nll": loss, "weight": valid.sum().astype(jnp.float32)}
+
+    def prepare(self):
+        self._path = prepare(self.config.data.cache_dir, {"toy": 1}, _build)
+
+    def write_vocabulary(self, folder):
+        (folder / "digits.txt").write_text("0123456789")
+
+    def read_vocabulary(self, folder):
+        assert (folder / "digits.txt").read_text() == "0123456789"
+
+    def train_batches(self):
+        return _batches(self._path / "train", self.config.train.seed)
+
+    def split_batches(self, split):
+        return _batches(self._path / split, None)
+
+    def predict_step(self, params, batch, *, final):
+        return {"sum": self._predict(params, batch)}
+
+    def score(self, split, predictions):
+        corpus = Corpus.open(self._path / split)
+        truth = np.array([corpus.row(i, "numbers").sum() for i in range(len(corpus))])
+        error = predictions["sum"] - truth
+        lines = "".join(f"{value:.3f}\n" for value in predictions["sum"])
+        metrics = {
+            "loss": float((error**2).mean()),
+            "rounded": 100 * float((abs(error) < 0.5).mean()),
+        }
+        return Scored(metrics, {}, {".predictions.txt": lines}, [lines.split()[0]])
+
+    def predictor(self, params, **options):
+        return _Adder(self, params)
+
+
+class _Adder(Predictor):
+    def __init__(self, task, params):
+        self._task, self._params = task, params
+
+    def predict(self, lines):
+        for line in lines:
+            numbers = jnp.array([[int(c) for c in line]])
+            yield f"{float(self._task._predict(self._params, {'numbers': numbers})[0]):.1f}"
+
+
+def _build(folder):
+    rows = np.random.default_rng(0).integers(1, 10, (150, 3))
+    bounds = {"train": (0, 101), "dev": (101, 130), "test": (130, 150)}
+    for split, (start, stop) in bounds.items():
+        with Writer(folder / split, ("numbers",)) as writer:
+            writer.extend({"numbers": rows[start:stop].tolist()})
+
+
+def _batches(path, seed):
+    corpus = Corpus.open(path)
+    plan = BucketPlan(corpus.lengths("numbers"), np.array([[3]]), 36, seed)  # 12 rows a batch
+    return Batches(corpus, ("numbers",), plan)
+
+
+def interrupted_after(batches, count):
+    """Those batches, and then a KeyboardInterrupt."""
+
+    def stream(*args):
+        yield from itertools.islice(batches(*args), count)
+        raise KeyboardInterrupt
+
+    return stream
