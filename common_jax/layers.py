@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from common_jax.attention import attention
+from common_jax.attention import Implementation, attention
 from common_jax.dropout import dropout
 from common_jax.masks import Mask
 
@@ -50,7 +50,7 @@ class MultiHeadAttention(nn.Module):
     dim: int
     num_heads: int
     dropout: float = 0.0
-    implementation: str = "auto"
+    implementation: Implementation = "auto"
     dtype: Any = jnp.float32
 
     def setup(self):
@@ -76,7 +76,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Array, "B T D"]:
         """Attention to keys and values that are already projected."""
         dropped = train and self.dropout > 0
-        heads = attention(
+        heads: Array = attention(
             self._split(self.query(x)),
             *keys_values,
             mask,
@@ -163,9 +163,10 @@ class Stack(nn.Module):
         """What a method of each layer says of that layer's input, lowest first."""
         layer = self.layer()
         params = self.get_variable("params", "layers")
-        said = []
+        said: list[Any] = []
         for inputs in (inputs for count, inputs in spans for _ in range(count)):
-            of_layer = {"params": jax.tree.map(lambda a, n=len(said): a[n], params)}
+            at = len(said)
+            of_layer = {"params": jax.tree.map(lambda a, at=at: a[at], params)}
             said.append(layer.apply(of_layer, x, *inputs, method=method))
             x = layer.apply(of_layer, x, *inputs, train=False)
         return said

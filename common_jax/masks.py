@@ -181,7 +181,7 @@ def segments_meet(
         conditions.append(valid(key)[..., None, :])
     if query is not None:
         conditions.append(valid(query)[..., :, None])
-    if _has_ids(query) and _has_ids(key):
+    if query is not None and key is not None and _has_ids(query) and _has_ids(key):
         conditions.append(query[..., :, None] == key[..., None, :])
     return functools.reduce(jnp.logical_and, conditions or [jnp.ones((1, 1, 1), bool)])
 

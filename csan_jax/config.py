@@ -126,7 +126,8 @@ class DataConfig(SourceConfig):
         for name in ("vocab_size", "max_length", "batch_tokens", "max_shapes", "heldout"):
             require(getattr(self, name) >= 1, f"data.{name}={getattr(self, name)}: at least 1")
         require(
-            self.source != "generated" or self.examples >= 1, "data.examples: at least 1 if generated"
+            self.source != "generated" or self.examples >= 1,
+            "data.examples: at least 1 if generated",
         )
         require(
             self.batch_tokens >= self.max_length,

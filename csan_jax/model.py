@@ -17,11 +17,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from common_jax.attention import Implementation
 from common_jax.layers import Dropout, KeysValues, LayerNorm, MultiHeadAttention, Stack, sinusoids
 from common_jax.masks import Mask, causal, explicit, padding
 from csan_jax.attention import encoder_spans
 from csan_jax.config import ModelConfig
-
 
 
 @flax.struct.dataclass
@@ -52,7 +52,7 @@ class _Layer(nn.Module):
         self.self_attention, self.self_norm = self._attention(config.attention)
         self.dropout, self.relu_dropout = Dropout(config.dropout), Dropout(config.relu_dropout)
 
-    def _attention(self, implementation: str) -> tuple[MultiHeadAttention, LayerNorm]:
+    def _attention(self, implementation: Implementation) -> tuple[MultiHeadAttention, LayerNorm]:
         config = self.config
         return MultiHeadAttention(
             config.dim, config.num_heads, config.attention_dropout, implementation, self.dtype
@@ -263,9 +263,10 @@ class Transformer(nn.Module):
         return self._logits(x), cache
 
     def _encoder_input(self, source: Array, *, train: bool) -> Array:
-        x = self._embed(self.source_embedding, source) + self.source_bias.astype(self.dtype)[
-            None, None
-        ]
+        x = (
+            self._embed(self.source_embedding, source)
+            + self.source_bias.astype(self.dtype)[None, None]
+        )
         return self.dropout(x + self._positions(source.shape[1]), train=train)
 
     def _embedding(self, name: str, size: int) -> Float[Array, "V D"]:

@@ -74,9 +74,7 @@ class Translation(Task[Config]):
         decode = self.config.decode
         beam_size = decode.beam_size if final else decode.dev_beam_size
         pieces, score = self.translate(params, batch["source"], beam_size)
-        logits = self.model.apply(
-            {"params": params}, batch["source"], batch["target"], train=False
-        )
+        logits = self.model.apply({"params": params}, batch["source"], batch["target"], train=False)
         valid = batch["target"] != 0
         _, nll = cross_entropy(logits, batch["target"], 0.0)
         nll = jnp.sum(nll, axis=1, where=valid)
@@ -130,7 +128,7 @@ class Translation(Task[Config]):
 
     def size(self, batch: Batch) -> tuple[int, int]:
         pieces = (batch["source"], batch["target"])
-        return sum(np.count_nonzero(a) for a in pieces), sum(a.size for a in pieces)
+        return sum(int((a != 0).sum()) for a in pieces), sum(a.size for a in pieces)
 
     def next_commands(self, workdir: str) -> Sequence[str]:
         text = self.data.sources("test")[0]
@@ -172,7 +170,9 @@ class Translator(Predictor):
     def _predict_chunk(self, lines: Sequence[str]) -> list[str]:
         encoded = self._task.data.source_subwords.encode([line.strip() for line in lines])
         answers = [""] * len(lines)
-        filled = sorted((i for i, pieces in enumerate(encoded) if pieces), key=lambda i: len(encoded[i]))
+        filled = sorted(
+            (i for i, pieces in enumerate(encoded) if pieces), key=lambda i: len(encoded[i])
+        )
         for width, members in itertools.groupby(filled, key=lambda i: _width(len(encoded[i]) + 1)):
             group = list(members)
             rows = max(1, self._task.config.decode.batch_tokens // width)
@@ -188,8 +188,8 @@ class Translator(Predictor):
         source = np.zeros((rows, width), np.int32)
         for row, pieces in enumerate(encoded):
             source[row, : len(pieces)] = pieces
-        pieces = np.asarray(self._translate(self._params, source))[: len(encoded)]
-        return to_text(self._task.data.target_subwords, pieces)
+        found = np.asarray(self._translate(self._params, source))[: len(encoded)]
+        return to_text(self._task.data.target_subwords, found)
 
 
 def cross_entropy(

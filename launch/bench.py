@@ -171,7 +171,7 @@ def attention_forms(args: argparse.Namespace) -> dict[str, Callable]:
     except ValueError as error:
         raise UserError(str(error)) from error
 
-    def form(mask: Mask, implementation: str) -> Callable:
+    def form(mask: Mask, implementation: Any) -> Callable:
         return lambda q, k, v: attention(q, k, v, mask, implementation=implementation)
 
     return {"vanilla": jax.nn.dot_product_attention} | {

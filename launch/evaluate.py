@@ -3,12 +3,15 @@
 from common_jax.errors import UserError
 from launch.cli import Parser, quiet, run
 
-DESCRIPTION = __doc__ + """
+DESCRIPTION = (
+    __doc__
+    + """
 Writes eval/<split>.json and the predictions into the run's folder and prints the metrics as JSON,
 for translation with sacreBLEU's signature.
 
 example:
   python -m launch.evaluate --workdir runs/csan/quickstart --split test"""
+)
 
 
 def main(argv: list[str]) -> None:

@@ -4,11 +4,14 @@ import sys
 
 from launch.cli import Parser, quiet, run
 
-DESCRIPTION = __doc__ + """
+DESCRIPTION = (
+    __doc__
+    + """
 An empty line stays an empty line.
 
 example:
   echo "A man rides a horse." | python -m launch.predict --workdir runs/csan/multi30k"""
+)
 
 
 def main(argv: list[str]) -> None:

@@ -1,11 +1,12 @@
 """Trains a model from a config, scores it, and says what to do next."""
 
-import sys
 
 from common_jax.training.config import default_workdir, parse, task_class
 from launch.cli import Parser, quiet, run
 
-DESCRIPTION = __doc__ + """
+DESCRIPTION = (
+    __doc__
+    + """
 Validates every train.evaluate_every steps, keeps the latest and the best checkpoint, and at the
 end scores the best on dev and test. The same command run again takes an interrupted run up where
 it stood. Every field of the config can be set: --config.model.head_window=1
@@ -13,6 +14,7 @@ it stood. Every field of the config can be set: --config.model.head_window=1
 example:
   python -m launch.train --config configs/csan/quickstart.py
   python -m launch.train --config configs/csan/wmt14_ende.py:big --describe"""
+)
 
 
 def main(argv: list[str]) -> None:

@@ -1,5 +1,5 @@
 """Attention over tokens and heads: one function, one definition, one fast form."""
 
-from common_jax.attention.api import attention
+from common_jax.attention.api import Implementation, attention
 
-__all__ = ["attention"]
+__all__ = ["Implementation", "attention"]

@@ -1,6 +1,6 @@
 """The one way to attend: checks the request, silences padding, and picks an implementation."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
@@ -56,7 +56,7 @@ def attention(
         raise ValueError(f"banded attention cannot serve this: {obstacle}")
     elif implementation not in ("dense", "banded"):
         raise ValueError(f"no attention implementation is called {implementation!r}")
-    options = {
+    options: dict[str, Any] = {
         "scale": query.shape[-1] ** -0.5 if scale is None else scale,
         "dropout_rate": dropout_rate,
         "dropout_key": dropout_key,
@@ -84,6 +84,7 @@ def _obstacle_to_banded(query: Array, key: Array, mask: Mask, return_weights: bo
 
 def _banded_pays(query: Array, mask: Mask) -> bool:
     length = query.shape[1]
+    assert mask.window is not None
     halo = 2 * min(mask.window // 2, length - 1)
     return length >= BANDED_FROM * (block_length(length, mask.window) + halo)
 

@@ -25,6 +25,7 @@ def banded_attention(
     dropout_key: Key[Array, ""] | None,
 ) -> Float[Array, "B T H V"]:
     """Self-attention whose `mask` has a token window and no explicit part."""
+    assert mask.window is not None
     batch, length, heads, _ = query.shape
     half = min(mask.window // 2, length - 1)
     block = block_length(length, mask.window)

@@ -14,9 +14,7 @@ from common_jax.training.mesh import put_batch
 from common_jax.training.task import Params, Scored, Task
 
 
-def evaluate(
-    task: Task, params: Params, split: str, predict_step: Callable, mesh: Mesh
-) -> Scored:
+def evaluate(task: Task, params: Params, split: str, predict_step: Callable, mesh: Mesh) -> Scored:
     """The score of a split, every example counted once, whatever the mesh."""
     return task.score(split, predict(params, task.split_batches(split), predict_step, mesh, split))
 

@@ -65,7 +65,12 @@ class Progress:
 
     def __init__(self, start: int, total: int):
         self._bar = tqdm(
-            initial=start, total=total, unit="step", dynamic_ncols=True, disable=None, smoothing=0.05
+            initial=start,
+            total=total,
+            unit="step",
+            dynamic_ncols=True,
+            disable=None,
+            smoothing=0.05,
         )
         self._plain = not sys.stderr.isatty()
         self._total, self._said = total, 0.0

@@ -125,7 +125,7 @@ class _Run:
         optimizer = make_optimizer(self.task.config.optimizer)
         train_step = make_train_step(self.task, optimizer, config.seed, self.mesh)
         window = _Window()
-        for position, batch in stream(self.task.train_batches(), position):
+        for following, batch in stream(self.task.train_batches(), position):
             state, metrics = train_step(state, put_batch(batch, self.mesh))
             window.add(metrics, self.task.size(batch))
             step += 1
@@ -137,7 +137,7 @@ class _Run:
                 window = _Window()
             if save:
                 scores = self._validate(step, state) if validate else None
-                self.checkpoints.save(state, step, position, scores)
+                self.checkpoints.save(state, step, following, scores)
                 window = _Window()  # its clock starts here
             if step == config.steps:
                 break

@@ -3,12 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from common_jax.errors import UserError
 from common_jax.training.checkpoint import Checkpoints, abstract_of
-from common_jax.training.mesh import make_mesh
 from common_jax.training.config import MeshConfig
+from common_jax.training.mesh import make_mesh
 from common_jax.training.state import init_state, make_optimizer
 from common_jax.training.task import Params, Predictor, Task
 from common_jax.training.workdir import Workdir

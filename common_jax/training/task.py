@@ -102,11 +102,11 @@ class Task(abc.ABC, Generic[Config]):
 
     @abc.abstractmethod
     def split_batches(self, split: str) -> Batches:
-        """"dev" or "test", every example once, with its index."""
+        """ "dev" or "test", every example once, with its index."""
 
     @abc.abstractmethod
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
-        """Predictions of fixed shape, [B, ...] each; `final` may search harder than a validation."""
+        """Predictions, [B, ...] each; `final` may search harder than a validation does."""
 
     @abc.abstractmethod
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:

@@ -1,6 +1,6 @@
 """A small 2D-CSAN learns to write English numbers, dates, times and prices in German.
 
-  python -m launch.train --config configs/csan/quickstart.py
+python -m launch.train --config configs/csan/quickstart.py
 """
 
 from common_jax.training.config import to_config_dict

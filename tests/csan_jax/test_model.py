@@ -93,7 +93,9 @@ def test_padding_and_order_change_nothing(changes):
     sources, targets = batch()
     logits = apply(sources, targets)
     order = np.array([2, 0, 1])
-    wider = apply(np.pad(sources[order], [(0, 1), (0, 5)]), np.pad(targets[order], [(0, 1), (0, 4)]))
+    wider = apply(
+        np.pad(sources[order], [(0, 1), (0, 5)]), np.pad(targets[order], [(0, 1), (0, 4)])
+    )
     valid = targets[order] != 0
     np.testing.assert_allclose(
         np.asarray(wider)[:3, :6][valid], np.asarray(logits)[order][valid], atol=2e-5
@@ -148,7 +150,9 @@ def test_encoder_weights_are_distributions_over_their_areas():
     assert [w.shape[3] for w in weights] == [3, 3, 1]
     for layer, w in enumerate(weights):
         total = np.asarray(w).sum(axis=(3, 4))  # [B, H, T]
-        np.testing.assert_allclose(total, np.broadcast_to((sources != 0)[:, None], total.shape), atol=1e-5)
+        np.testing.assert_allclose(
+            total, np.broadcast_to((sources != 0)[:, None], total.shape), atol=1e-5
+        )
         far = np.abs(np.subtract.outer(np.arange(7), np.arange(7))) > 1
         assert (np.asarray(w)[..., far.nonzero()[0], :, far.nonzero()[1]] > 0).any() == (layer == 2)
 

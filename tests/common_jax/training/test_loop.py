@@ -69,9 +69,30 @@ def test_what_a_run_leaves_behind(config, tmp_path):
     config = changed(config, "train", best_metric="loss")
     outcome = run(config, tmp_path / "run")
     logged = lines(tmp_path / "run")
-    assert [x["step"] for x in logged if "split" not in x] == [3, 5, 6, 8, 9, 10, 12, 15, 16, 18, 20, 21, 23]
+    assert [x["step"] for x in logged if "split" not in x] == [
+        3,
+        5,
+        6,
+        8,
+        9,
+        10,
+        12,
+        15,
+        16,
+        18,
+        20,
+        21,
+        23,
+    ]
     assert [x["step"] for x in logged if x.get("split") == "dev"] == [8, 16, 23]
-    assert {"loss", "nll", "learning_rate", "grad_norm", "steps_per_second", "padding_fraction"} <= set(logged[0])
+    assert {
+        "loss",
+        "nll",
+        "learning_rate",
+        "grad_norm",
+        "steps_per_second",
+        "padding_fraction",
+    } <= set(logged[0])
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result == json.loads(json.dumps(outcome.result))
     assert result["steps"] == 23 and result["parameters"] == 44 and result["resumed_from"] == []
@@ -161,7 +182,7 @@ def test_load_gives_the_best_checkpoint_as_a_function_on_text(config, tmp_path):
 
 
 def test_load_of_what_is_no_run(tmp_path, config):
-    with pytest.raises(UserError, match="no config.json"):
+    with pytest.raises(UserError, match=r"no config\.json"):
         load(tmp_path)
     Workdir(tmp_path / "run").claim(config)
     (tmp_path / "run" / "vocabulary").mkdir()

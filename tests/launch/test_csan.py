@@ -1,0 +1,231 @@
+"""The commands from outside, on a CSAN too small to learn: train, evaluate, predict."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from common_jax.training.run import load
+from launch import cli, evaluate, predict, train
+
+TINY = {
+    "data.examples": 300,
+    "data.heldout": 12,
+    "data.vocab_size": 400,
+    "data.max_shapes": 1,
+    "model.dim": 16,
+    "model.mlp_dim": 16,
+    "model.num_heads": 2,
+    "model.encoder_layers": 1,
+    "model.decoder_layers": 1,
+    "train.steps": 6,
+    "train.evaluate_every": 4,
+    "train.checkpoint_every": 4,
+    "train.log_every": 2,
+    "optimizer.cooldown_steps": 0,
+    "decode.extra_length": 5,
+    "mesh.data": 1,
+}
+
+
+def arguments(folder, **changes):
+    values = {**TINY, "data.cache_dir": folder / "cache", **changes}
+    overrides = [f"--config.{key}={value}" for key, value in values.items()]
+    workdir = ["--workdir", str(folder / "run")]
+    return ["--config", "configs/csan/quickstart.py", *overrides, *workdir]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("csan")
+    train.main(arguments(folder))
+    return folder
+
+
+def test_train_leaves_the_files_of_the_contract(folder):
+    run = folder / "run"
+    result = json.loads((run / "result.json").read_text())
+    assert set(result["metrics"]) == {"dev", "test"}
+    assert set(result["metrics"]["test"]) == {"sacrebleu", "chrf", "tokenized_bleu", "nll"}
+    for split in ("dev", "test"):
+        for ending in (".predictions.txt", ".references", ".sources"):
+            assert (run / "eval" / f"{split}{ending}").read_text().count("\n") == 12
+        assert "nrefs:1" in (run / "eval" / f"{split}.json").read_text()
+
+
+def test_the_same_command_again_says_that_it_is_finished(folder, capsys):
+    train.main(arguments(folder))
+    assert "is finished" in capsys.readouterr().out
+
+
+def test_evaluate_repeats_the_final_score(folder, capsys):
+    evaluate.main(["--workdir", str(folder / "run"), "--split", "test"])
+    printed = json.loads(capsys.readouterr().out)
+    result = json.loads((folder / "run" / "result.json").read_text())
+    for name, value in result["metrics"]["test"].items():
+        assert printed[name] == pytest.approx(value, rel=1e-5)
+    assert "sacrebleu_signature" in printed or any("nrefs" in str(v) for v in printed.values())
+
+
+def test_predict_answers_line_for_line(folder, capsys, monkeypatch):
+    text = "The train leaves at noon.\n\n  \nThree cats 🐈 and a dog\r\nno newline at the end"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    predict.main(["--workdir", str(folder / "run"), "--beam_size", "2"])
+    lines = capsys.readouterr().out.split("\n")
+    assert len(lines) == 6 and lines[1] == lines[2] == lines[5] == ""
+
+
+def test_five_lines_of_python_do_the_same(folder):
+    translator = load(folder / "run", beam_size=1)
+    assert len(list(translator.predict(["one two three four five", ""]))) == 2
+
+
+@pytest.mark.parametrize(
+    "argv,words",
+    [
+        (["--config", "configs/csan/quickstart.py"], ["total", "1,0"]),
+        (["--config", "configs/csan/wmt14_ende.py:base"], ["total", "93,"]),
+    ],
+)
+def test_describe_touches_no_data(argv, words, capsys):
+    train.main([*argv, "--describe"])
+    out = capsys.readouterr().out
+    assert all(word in out for word in words)
+
+
+def test_describe_has_the_papers_count(capsys):
+    sizes = ["--config.model.source_vocab_size=24004", "--config.model.target_vocab_size=30851"]
+    config = ["--config", "configs/csan/wmt14_ende.py:base", "--config.model.tie=none"]
+    train.main([*config, *sizes, "--describe"])
+    assert capsys.readouterr().out.splitlines()[-1].split()[:2] == ["total", "88,022,528"]
+
+
+def pairs(folder, source=b"a b c\nd e f\n", target=b"x y z\nu v w\n", name="train"):
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.en").write_bytes(source)
+    (folder / f"{name}.de").write_bytes(target)
+
+
+def own_text(folder, **changes):
+    return arguments(folder, **{"data.source": "files", "data.dir": folder / "text", **changes})
+
+
+BAD_OVERRIDES = {
+    "model.token_windw=3": "unknown config key 'model.token_windw'; did you mean 'token_window'?",
+    "nonsense.x=3": "unknown config key 'nonsense.x'",
+    "model=3": "config key 'model' is a group of keys",
+    "train.steps=ten": "train.steps=ten: must be a whole number",
+    "train.steps=1.5": "train.steps=1.5: must be a whole number",
+    "train.steps=0": "train.steps=0: at least 1",
+    "data.joint_vocabulary=maybe": "data.joint_vocabulary",
+    "model.token_window=10": "model.token_window=10: must be odd",
+    "model.head_window=2": "model.head_window=2: must be odd",
+    "model.head_window=5": "model.head_window=5: a window of 5 heads does not fit 2 heads",
+    "model.num_heads=3": "model.num_heads=3: must divide model.dim=16",
+    "model.local_layers=2": "model.local_layers=2: 0 to encoder_layers=1",
+    "model.head_edge=mirror": "must be truncate | wrap | clamp | authors",
+    "model.dropout=1.0": "model.dropout",
+    "train.best_metric=bleu": "must be sacrebleu | chrf | tokenized_bleu | nll",
+    "train.compute_dtype=float16": "must be float32 | bfloat16",
+    "data.joint_vocabulary=False": "model.tie=all: needs data.joint_vocabulary=True",
+    "model.target_vocab_size=77": "model.tie=all",
+    "data.batch_tokens=10": "data.batch_tokens=10: must hold one sentence",
+    "data.vocab_size=99999": "data.vocab_size=99999",
+    "mesh.data=9": "mesh.data=9: only 8 devices",
+    "task=csan_jax.task:Nothing": "no such task",
+}
+
+
+def fails(monkeypatch, capsys, argv, main=train.main):
+    """Runs a command as the shell would; gives its one line on standard error."""
+    monkeypatch.setattr(sys, "argv", ["launch", *argv])
+    with pytest.raises(SystemExit) as exit_:
+        cli.run(main)
+    assert exit_.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+@pytest.mark.parametrize("override,words", BAD_OVERRIDES.items())
+def test_a_wrong_override_is_one_line(override, words, tmp_path, monkeypatch, capsys):
+    argv = [*arguments(tmp_path), f"--config.{override}"]
+    assert words in fails(monkeypatch, capsys, argv)
+
+
+@pytest.mark.parametrize(
+    "extra,words",
+    [
+        (["stray"], "unexpected argument 'stray'"),
+        (["--config.data.joint_vocabulary", "false"], "in one argument"),
+        (["--descrbe"], "unexpected argument '--descrbe'"),
+    ],
+)
+def test_a_stray_argument_is_one_line(extra, words, tmp_path, monkeypatch, capsys):
+    assert words in fails(monkeypatch, capsys, [*arguments(tmp_path), *extra])
+
+
+@pytest.mark.parametrize("config", ["configs/csan/nope.py", "configs/csan/wmt14_ende.py:huge", ""])
+def test_a_config_that_is_none(config, monkeypatch, capsys):
+    line = fails(monkeypatch, capsys, ["--config", config])
+    assert "no such file" in line or "must be base or big" in line
+
+
+BAD_TEXT = {
+    "missing": (None, {}, "no such file"),
+    "unequal": ({"source": b"a b\n"}, {}, "train.de"),
+    "utf8": ({"source": b"a b c\n\xff\xfe\n"}, {}, "train.en:2: not UTF-8"),
+    "empty corpus": ({"source": b"", "target": b""}, {}, "train.en"),
+    "empty line": ({"source": b"a b c\n\n"}, {}, "train.en:2"),
+    "gzip": ({"source": b"\x1f\x8bnonsense"}, {}, "train.en:1: the gzip data is damaged"),
+    "too small": ({}, {"data.vocab_size": 5000}, "data.vocab_size=5000"),
+    "vocabulary": ({}, {"data.vocab_size": 300, "model.tie": "none", "model.source_vocab_size": 20},
+                   "model.source_vocab_size=20"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_TEXT)
+def test_bad_text_is_one_line_that_names_the_place(case, tmp_path, monkeypatch, capsys):
+    text, changes, words = BAD_TEXT[case]
+    (tmp_path / "text").mkdir()
+    if text is not None:
+        pairs(tmp_path / "text", **text)
+        for name in ("dev", "test"):
+            pairs(tmp_path / "text", name=name)
+    line = fails(monkeypatch, capsys, own_text(tmp_path, **changes))
+    assert words in line
+
+
+def test_a_work_folder_of_another_run(folder, monkeypatch, capsys):
+    argv = arguments(folder, **{"train.seed": 5})
+    assert "holds another run; it differs in train.seed" in fails(monkeypatch, capsys, argv)
+
+
+@pytest.mark.parametrize("main", [evaluate.main, predict.main], ids=["evaluate", "predict"])
+def test_a_work_folder_that_is_none(main, tmp_path, monkeypatch, capsys):
+    line = fails(monkeypatch, capsys, ["--workdir", str(tmp_path / "nothing")], main)
+    assert "no config.json" in line
+
+
+def test_unknown_split_and_beam_of_nothing(folder, monkeypatch, capsys):
+    workdir = ["--workdir", str(folder / "run")]
+    assert "dev | test" in fails(monkeypatch, capsys, [*workdir, "--split", "x"], evaluate.main)
+    assert "at least 1" in fails(monkeypatch, capsys, [*workdir, "--beam_size", "0"], predict.main)
+
+
+def test_broken_utf8_on_standard_input(folder, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\n")))
+    line = fails(monkeypatch, capsys, ["--workdir", str(folder / "run")], predict.main)
+    assert "standard input:1: not UTF-8" in line
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate", "predict", "bench"])
+def test_help_shows_an_example(command):
+    done = subprocess.run(
+        [sys.executable, "-m", f"launch.{command}", "--help"], capture_output=True, text=True
+    )
+    assert done.returncode == 0 and f"python -m launch.{command}" in done.stdout
