@@ -1,7 +1,9 @@
 """Times what the library computes, on this machine."""
 
 import argparse
+import functools
 import json
+import math
 import os
 import random
 import statistics
@@ -32,7 +34,7 @@ example:
 
 ROUNDS = (3, 60)  # at least, at most
 SECONDS_A_LENGTH = 8.0  # rounds go on until then
-SHORTEST_SAMPLE = 0.005  # seconds; shorter calls are repeated to fill it
+SHORTEST_SAMPLE = 0.01  # seconds; shorter calls are repeated to fill it
 
 Row = dict[str, Any]
 
@@ -68,7 +70,7 @@ def machine(busy: float) -> Row:
 
 
 def medians(calls: dict[str, Callable[[], Any]], rounds: int | None) -> dict[str, float]:
-    """Seconds of each call, the calls taking turns; the first, unmeasured turn warms up.
+    """Seconds of each call, the calls taking turns.
 
     Args:
       calls: by name; what they return is waited for.
@@ -83,16 +85,17 @@ def medians(calls: dict[str, Callable[[], Any]], rounds: int | None) -> dict[str
             break
         random.Random(done).shuffle(order)
         for name in order:
+            _seconds(calls[name])  # pays for what the call before has left in caches and heap
             samples[name].append(_seconds(calls[name], repeats[name]))
     return {name: statistics.median(seconds) for name, seconds in samples.items()}
 
 
 def _repeats(call: Callable[[], Any]) -> int:
-    _seconds(call, 1)
-    return max(1, round(SHORTEST_SAMPLE / _seconds(call, 1)))
+    once = _seconds(call)
+    return 1 if once > SHORTEST_SAMPLE else math.ceil(SHORTEST_SAMPLE / _seconds(call))
 
 
-def _seconds(call: Callable[[], Any], repeats: int) -> float:
+def _seconds(call: Callable[[], Any], repeats: int = 1) -> float:
     start = time.perf_counter()
     for _ in range(repeats):
         result = call()
@@ -188,7 +191,7 @@ def measure_length(args: argparse.Namespace, forms: dict[str, Callable], length:
         name: jax.jit(with_gradient(form)).lower(*inputs).compile() for name, form in forms.items()
     }
     seconds = medians(
-        {name: lambda run=program: run(*inputs) for name, program in programs.items()},
+        {name: functools.partial(program, *inputs) for name, program in programs.items()},
         args.repeats,
     )
     memory = {

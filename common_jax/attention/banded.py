@@ -6,10 +6,10 @@ same way.
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, Shaped
+from jaxtyping import Array, Bool, Float, Key, Shaped
 
-from common_jax.attention.dense import attend_area, heads_first
-from common_jax.masks import Mask, segments_meet
+from common_jax.attention.dense import attend, head_halo, heads_first, union_of_heads
+from common_jax.masks import Mask, head_table, segments_meet
 
 BLOCK = 32  # measured on a CPU: 16 and 64 are slower for one head in the area, no faster for three
 
@@ -26,28 +26,40 @@ def banded_attention(
 ) -> Float[Array, "B T H V"]:
     """Self-attention whose `mask` has a token window and no explicit part."""
     assert mask.window is not None
-    batch, length, heads, _ = query.shape
+    length, heads = query.shape[1:3]
     half = min(mask.window // 2, length - 1)
     block = block_length(length, mask.window)
-    key_segments = mask.key_segments
-    if key_segments is None:
-        key_segments = jnp.ones((1, length), bool)  # the halo beyond the borders becomes padding
-    query_segments = mask.query_segments
-    if query_segments is not None:
-        query_segments = cut(query_segments, block)
-    near = mask.band(jnp.arange(block), jnp.arange(-half, block + half), heads)
-    meet = segments_meet(query_segments, cut(key_segments, block, half))
-    out, _ = attend_area(
-        heads_first(cut(query, block)),
-        heads_first(cut(key, block, half)),
-        heads_first(cut(value, block, half)),
-        near[None] & meet[:, :, None],
-        mask,
+    key_heads, value_heads, seen = head_table(heads, mask.heads, mask.head_edge)
+    out, _ = attend(
+        *cut(heads_first(query), block),
+        union_of_heads(cut(head_halo(key, key_heads), block, half), heads),
+        union_of_heads(cut(head_halo(value, value_heads), block, half), heads),
+        allowed_in_blocks(mask, length, heads, block, half),
+        seen,
         scale=scale,
         dropout_rate=dropout_rate,
         dropout_key=dropout_key,
     )
-    return heads_first(out).reshape(batch, -1, heads, value.shape[-1])[:, :length]
+    out = out.reshape(*out.shape[:2], -1, out.shape[-1])[:, :, :length]
+    return heads_first(out)
+
+
+def allowed_in_blocks(
+    mask: Mask, length: int, heads: int, block: int, half: int
+) -> Bool[Array, "b h C t t+2*half"]:
+    """What `mask` allows between the t queries of each block and its keys."""
+    near = mask.band(jnp.arange(block), jnp.arange(-half, block + half), heads)
+    keys = mask.key_segments
+    if keys is None:
+        keys = jnp.ones((1, length), bool)  # the halo beyond the borders becomes padding
+    meet = segments_meet(_cut_ids(mask.query_segments, block), _cut_ids(keys, block, half))
+    return near[:, :, None] & meet
+
+
+def _cut_ids(ids: Array | None, block: int, half: int = 0) -> Shaped[Array, "B 1 C _"] | None:
+    if ids is None:
+        return None
+    return jnp.concatenate(cut(ids[:, None, :, None], block, half), axis=-2)[..., 0]
 
 
 def block_length(length: int, window: int) -> int:
@@ -59,15 +71,14 @@ def block_length(length: int, window: int) -> int:
     return max(even, 2 * min(window // 2, length - 1))
 
 
-def cut(
-    x: Shaped[Array, "B T *rest"], block: int, half: int = 0
-) -> Shaped[Array, "B C block+2*half *rest"]:
-    """Blocks of tokens with `half` more on either side; zeros (or False) beyond the borders."""
-    batch, length, *rest = x.shape
-    count = -(-length // block)
-    after = count * block - length + (block - half if half else 0)
-    x = jnp.pad(x, [(0, 0), (half, after), *[(0, 0)] * len(rest)])
-    blocks = x.reshape(batch, -1, block, *rest)
-    if not half:
-        return blocks
-    return jnp.concatenate([blocks[:, :-1], blocks[:, 1:, : 2 * half]], axis=2)
+def cut(x: Shaped[Array, "B H T K"], block: int, half: int = 0) -> list[Shaped[Array, "B H C _ K"]]:
+    """Blocks of tokens with `half` more on either side; zeros (or False) beyond the borders.
+
+    They come in two parts, to be put together by whoever copies them anyway: the first tokens of
+    each block, as many as a block has queries, and the rest.
+    """
+    batch, heads, length, size = x.shape
+    after = -length % block + (block - half if half else 0)
+    x = jnp.pad(x, ((0, 0), (0, 0), (half, after), (0, 0)))
+    blocks = x.reshape(batch, heads, -1, block, size)
+    return [blocks[:, :, :-1], blocks[:, :, 1:, : 2 * half]] if half else [blocks]

@@ -5,6 +5,8 @@ their values (8), and one softmax over all tokens and heads of that area (9). Wi
 area and no window it is Equation 2.
 """
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,77 +29,85 @@ def dense_attention(
     dropout_key: Key[Array, ""] | None,
 ) -> tuple[Float[Array, "B T H V"], Float[Array, "B H T N S"]]:
     """Output and weights; every pair of tokens is computed."""
-    allowed = mask.allowed(query.shape[1], key.shape[1], query.shape[2])
-    out, weights = attend_area(
+    heads = query.shape[2]
+    key_heads, value_heads, seen = head_table(heads, mask.heads, mask.head_edge)
+    out, weights = attend(
         heads_first(query),
-        heads_first(key),
-        heads_first(value),
-        allowed,
-        mask,
+        union_of_heads([head_halo(key, key_heads)], heads),
+        union_of_heads([head_halo(value, value_heads)], heads),
+        mask.allowed(query.shape[1], key.shape[1], heads),
+        seen,
         scale=scale,
         dropout_rate=dropout_rate,
         dropout_key=dropout_key,
     )
-    return heads_first(out), weights
+    return heads_first(out), weights.reshape(*weights.shape[:-1], mask.heads, -1)
 
 
-def attend_area(
-    query: Float[Array, "*B H T K"],
-    key: Float[Array, "*B H S K"],
-    value: Float[Array, "*B H S V"],
-    allowed: Bool[Array, "*b h T S"],
-    mask: Mask,
+def attend(
+    query: Float[Array, "B H *C T K"],
+    keys: Float[Array, "B H *C N*S K"],
+    values: Float[Array, "B H *C N*S V"],
+    allowed: Bool[Array, "b h *c T S"],
+    seen: Bool[np.ndarray, "H N"],
     *,
     scale: float,
     dropout_rate: float,
     dropout_key: Key[Array, ""] | None,
-) -> tuple[Float[Array, "*B H T V"], Float[Array, "*B H T N S"]]:
-    """Equations 7-9 for given tokens; the banded form calls it for each block of queries.
+) -> tuple[Float[Array, "B H *C T V"], Float[Array, "B H *C T N*S"]]:
+    """Equation 9, and the weights, over keys and values that the area has united.
 
-    The division by the softmax's sum comes last, when the weights have become V numbers.
+    C is nothing, or the banded form's blocks of queries. The division by the softmax's sum comes
+    last, when the weights of a query have become V numbers.
     """
-    key_heads, value_heads, seen = head_table(query.shape[-3], mask.heads, mask.head_edge)
-    keys, values = union_of_heads(key, key_heads), union_of_heads(value, value_heads)
-    area = mask_of_area(allowed, seen)
-
     scores = jnp.einsum("...tk,...sk->...ts", query, keys, preferred_element_type=jnp.float32)
-    scores = jnp.where(area, scores * scale, MASKED)
+    scores = jnp.where(mask_of_area(allowed, seen), scores * scale, MASKED)
     peak = jax.lax.stop_gradient(scores.max(-1, keepdims=True))
     exponentials = jnp.exp(scores - peak)
     total = exponentials.sum(-1, keepdims=True)
-    # The own head is in every area, so that the tokens alone tell whether a row has a key.
+    # The own head is in every area, so that the tokens alone tell whether a query has a key.
     has_key = allowed.any(-1, keepdims=True)
 
-    kept = dropout(exponentials, dropout_rate, dropout_key).astype(value.dtype)
+    kept = dropout(exponentials, dropout_rate, dropout_key).astype(values.dtype)
     summed = jnp.einsum("...ts,...sv->...tv", kept, values, preferred_element_type=jnp.float32)
     out = jnp.where(has_key, summed / total, 0).astype(query.dtype)
-    weights = jnp.where(has_key, exponentials / total, 0)
-    return out, weights.reshape(*weights.shape[:-1], mask.heads, -1)
+    return out, jnp.where(has_key, exponentials / total, 0)
 
 
-def union_of_heads(x: Float[Array, "*B H S K"], heads: np.ndarray) -> Float[Array, "*B H N*S K"]:
-    """Equations 7 and 8: each head's area, given the numbers [H, N] of the heads in it.
+def head_halo(x: Float[Array, "B S H K"], heads: np.ndarray) -> Float[Array, "B H+N-1 S K"]:
+    """The heads and beyond them what their areas see there, from a table [H, N] of heads.
 
-    Their tokens follow one another on one axis, so that what comes after is ordinary attention:
-    with an axis of its own for the N heads the products take up to twice the time. A column of the
-    table is a run of heads, begun one head later than the column before; slices cost less than a
-    gather, above all in the gradient.
+    A column of the table is one run of heads, begun one head later than the column before: slices
+    serve, which cost less than a gather, above all in the gradient.
     """
-    count, size = heads.shape
     sequence = np.concatenate([heads[:, 0], heads[-1, 1:]])
     runs = np.split(sequence, np.flatnonzero(np.diff(sequence) != 1) + 1)
-    halo = jnp.concatenate([x[..., run[0] : run[-1] + 1, :, :] for run in runs], axis=-3)
-    return jnp.concatenate([halo[..., n : n + count, :, :] for n in range(size)], axis=-2)
+    x = heads_first(x)
+    return jnp.concatenate([x[:, run[0] : run[-1] + 1] for run in runs], axis=1)
 
 
-def mask_of_area(allowed: Bool[Array, "*b h T S"], seen: np.ndarray) -> Bool[Array, "*b h T N*S"]:
-    """Which keys of `union_of_heads` may be attended to, where `seen` [H, N] tells real heads."""
+def union_of_heads(
+    parts: Sequence[Float[Array, "B H+N-1 *C _ K"]], heads: int
+) -> Float[Array, "B H *C N*S K"]:
+    """Equations 7 and 8: each head's area, out of all `parts` of the S tokens.
+
+    The area's heads follow one another on the axis of tokens, so that what comes after is ordinary
+    attention: with an axis of their own the products take up to twice the time.
+    """
+    starts = range(parts[0].shape[1] - heads + 1)
+    return jnp.concatenate([part[:, n : n + heads] for n in starts for part in parts], axis=-2)
+
+
+def mask_of_area(
+    allowed: Bool[Array, "b h *c T S"], seen: Bool[np.ndarray, "H N"]
+) -> Bool[Array, "b h *c T N*S"]:
+    """Which keys of `union_of_heads` may be attended to, where `seen` tells real heads."""
     if seen.all():
         return jnp.concatenate([allowed] * seen.shape[1], axis=-1)
-    seen = seen.reshape(*(1,) * (allowed.ndim - 3), len(seen), 1, -1)
-    return jnp.concatenate([allowed & column for column in np.split(seen, seen.shape[-1], -1)], -1)
+    columns = [column.reshape(1, -1, *(1,) * (allowed.ndim - 2)) for column in seen.T]
+    return jnp.concatenate([allowed & column for column in columns], axis=-1)
 
 
-def heads_first(x: Float[Array, "*B T H K"]) -> Float[Array, "*B H T K"]:
+def heads_first(x: Float[Array, "B T H K"]) -> Float[Array, "B H T K"]:
     """Exchanges tokens and heads: the products then need no transposition of their own."""
-    return jnp.swapaxes(x, -2, -3)
+    return jnp.swapaxes(x, 1, 2)

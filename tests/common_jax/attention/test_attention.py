@@ -62,14 +62,12 @@ valid_9, packed_9, packed_70 = random_valid(2, 9), packed(2, 9), packed(2, 70)
 # name: (shape of the tensors, mask)
 SELF_ATTENTION_IN_A_WINDOW = {
     "one window, odd length, three blocks": ({"queries": 70}, window(5)),
-    "a block exactly": ({"queries": 32}, window(5)),
     "a block and one": ({"queries": 33}, window(11)),
     "window of one": ({"queries": 9}, window(1)),
     "one token": ({"queries": 1}, window(3)),
     "window longer than the sequence": ({"queries": 7}, window(31)),
     "window longer than a block": ({"queries": 90}, window(41)),
     "left": ({"queries": 40}, window(5, direction="left")),
-    "right": ({"queries": 40}, window(5, direction="right")),
     "alternate": ({"queries": 40, "heads": 3}, window(5, direction="alternate")),
     "padded keys": ({"batch": 2}, window(3, key_segments=valid_9)),
     "padded queries": ({"batch": 2}, window(3, query_segments=valid_9)),
@@ -88,8 +86,6 @@ SELF_ATTENTION_IN_A_WINDOW = {
     "heads as the authors'": ({"heads": 4}, window(5, heads=3, head_edge="authors")),
     "heads plus one": ({"heads": 4}, window(5, heads=5)),
     "five of five wrapping": ({"heads": 5}, window(3, heads=5, head_edge="wrap")),
-    "five of five, the authors'": ({"heads": 5}, window(3, heads=5, head_edge="authors")),
-    "five clamping": ({"heads": 4}, window(3, heads=5, head_edge="clamp")),
     "three blocks of areas": ({"queries": 70, "heads": 3}, window(5, heads=3)),
     "all at once": (
         {"batch": 2, "queries": 70, "heads": 4},
@@ -109,7 +105,7 @@ DENSE_ONLY = {
     "heads without a window": ({"heads": 4}, masks.head_window(3)),
     "cross": ({"queries": 4, "keys": 7}, Mask()),
     "cross, padded": (
-        {"batch": 2, "queries": 4, "keys": 9},
+        {"batch": 2, "queries": 4, "keys": 9, "heads": 3},
         masks.padding(valid_9, random_valid(2, 4)) & masks.head_window(3, "wrap"),
     ),
     "cross, packed": (
@@ -125,17 +121,12 @@ DENSE_ONLY = {
 @pytest.mark.parametrize("case", SELF_ATTENTION_IN_A_WINDOW)
 def test_windows_equal_the_oracle(case, implementation):
     shape, mask = SELF_ATTENTION_IN_A_WINDOW[case]
-    shape = shape | {"heads": max(shape.get("heads", 2), mask.heads - 1)}
-    if mask.head_edge in ("wrap", "authors"):
-        shape["heads"] = max(shape["heads"], mask.heads)
     check_against_oracle(tensors(**shape), mask, implementation)
 
 
 @pytest.mark.parametrize("case", DENSE_ONLY)
 def test_the_dense_form_serves_every_mask(case):
     shape, mask = DENSE_ONLY[case]
-    if mask.head_edge == "wrap":
-        shape = shape | {"heads": 3}
     check_against_oracle(tensors(**shape), mask, "dense")
 
 
@@ -239,7 +230,7 @@ def test_weights(edge):
 @each_implementation
 def test_dropout_zeroes_weights_and_scales_the_others(implementation):
     """With the identity as values, the output is the weights."""
-    length, rate = 40, 0.4
+    length, rate = 33, 0.4
     query, key, _, _ = tensors(queries=length, heads=2)
     value = np.broadcast_to(np.eye(length, dtype=np.float32)[:, None], (1, length, 2, length))
     mask = window(5)
@@ -255,7 +246,7 @@ def test_dropout_zeroes_weights_and_scales_the_others(implementation):
         return jax.lax.map(one, seeds)
 
     weights = np.asarray(attention(query, key, value, mask, implementation=implementation))
-    draws = np.asarray(dropped(jnp.arange(200)))
+    draws = np.asarray(dropped(jnp.arange(100)))
     kept = draws != 0
     expected = np.broadcast_to(weights / (1 - rate), draws.shape)
     np.testing.assert_allclose(draws[kept], expected[kept], rtol=1e-4)
@@ -263,7 +254,7 @@ def test_dropout_zeroes_weights_and_scales_the_others(implementation):
     assert abs(stayed.mean() - (1 - rate)) < 4 * np.sqrt(rate * (1 - rate) / stayed.size)
     deviation = weights * np.sqrt(rate / (1 - rate) / len(draws))
     assert (np.abs(draws.mean(0) - weights) <= 5 * deviation + 1e-6).all()
-    np.testing.assert_array_equal(draws, dropped(jnp.arange(200)))
+    np.testing.assert_array_equal(draws, dropped(jnp.arange(100)))
     assert (draws[0] != draws[1]).any()
 
 
@@ -407,7 +398,7 @@ def subsets_of_masks():
     )
 
 
-@hypothesis.settings(max_examples=8, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=6, deadline=None, derandomize=True)
 @hypothesis.given(
     fields=subsets_of_masks(),
     length=st.integers(1, 45),
