@@ -107,10 +107,13 @@ class Stack(nn.Module):
     Attributes:
       layer: makes one layer, unbound.
       length: L.
+      unroll: run the layers one after another in the program instead of a loop: it compiles longer
+        and runs faster, for few layers.
     """
 
     layer: Callable[[], nn.Module]
     length: int
+    unroll: bool = False
 
     @nn.compact
     def __call__(
@@ -138,7 +141,8 @@ class Stack(nn.Module):
 
             span = slice(start, start + count)
             if count:
-                x, _ = jax.lax.scan(body, x, jax.tree.map(lambda a, s=span: a[s], (params, keys)))
+                scanned = jax.tree.map(lambda a, s=span: a[s], (params, keys))
+                x, _ = jax.lax.scan(body, x, scanned, unroll=self.unroll)
             start += count
         return x
 

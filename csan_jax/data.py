@@ -8,12 +8,14 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from common_jax.data.batches import Batches
 from common_jax.data.corpus import Corpus, prepare
 from common_jax.data.plan import BucketPlan, choose_shapes
 from common_jax.errors import UserError
 from common_jax.text.subwords import Subwords
-from csan_jax.prepare import COLUMNS, Builder, model_names, summary
+from csan_jax.prepare import COLUMNS, EVALUATED, Builder, model_names, summary
 
 if TYPE_CHECKING:
     from csan_jax.config import DataConfig
@@ -89,17 +91,19 @@ class TranslationData:
     def split_batches(
         self, split: str, batch_tokens: int, max_shapes: int | None = None
     ) -> Batches:
-        """Every pair of a split once, by length; none is truncated, however long.
+        """Every pair of "dev" or "test" once, by length; none is truncated, however long.
 
         Args:
-          split: "train", "dev" or "test".
+          split: "dev" or "test"; their shapes are the same, so that a search compiled for one
+            serves the other.
           batch_tokens: rows x the longer padded side; a longer sentence is a batch of its own.
           max_shapes: None is the config's.
         """
-        corpus = self._corpus(split)
-        lengths = corpus.lengths(*COLUMNS)
-        shapes = choose_shapes(lengths, max_shapes or self.config.max_shapes)
-        return Batches(corpus, COLUMNS, BucketPlan.ordered(lengths, shapes, batch_tokens))
+        lengths = {name: self._corpus(name).lengths(*COLUMNS) for name in EVALUATED}
+        both = np.concatenate(list(lengths.values()))
+        shapes = choose_shapes(both, max_shapes or self.config.max_shapes)
+        plan = BucketPlan.ordered(lengths[split], shapes, batch_tokens)
+        return Batches(self._corpus(split), COLUMNS, plan)
 
     def sources(self, split: str) -> list[str]:
         """The raw source sentences of "dev" or "test", in the order of the batches' index."""

@@ -179,9 +179,9 @@ class Transformer(nn.Module):
         )
         self.source_bias = self.param("source_bias", nn.initializers.zeros, (config.dim,))
         layer = functools.partial(EncoderLayer, config, self.dtype, parent=None)
-        self.encoder = Stack(layer, config.encoder_layers)
+        self.encoder = Stack(layer, config.encoder_layers, config.unroll)
         layer = functools.partial(DecoderLayer, config, self.dtype, parent=None)
-        self.decoder = Stack(layer, config.decoder_layers)
+        self.decoder = Stack(layer, config.decoder_layers, config.unroll)
         if config.norm == "pre":
             self.encoder_norm = LayerNorm()
             self.decoder_norm = LayerNorm()

@@ -1,6 +1,5 @@
 """Trains a model from a config, scores it, and says what to do next."""
 
-
 from common_jax.training.config import default_workdir, parse, task_class
 from launch.cli import Parser, quiet, run
 

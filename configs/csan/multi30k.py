@@ -27,12 +27,15 @@ def get_config():
     config.model.decoder_layers = 3
     config.model.local_layers = 2
     config.model.tie = "all"
+    config.model.unroll = True
 
+    # Constant, then linearly to zero: better than 1/sqrt(step) where the run is short.
+    config.optimizer.schedule = "constant"
     config.optimizer.learning_rate = 1.5e-3
     config.optimizer.warmup_steps = 300
     config.train.steps = 2400
-    config.optimizer.cooldown_start = 1200
-    config.optimizer.cooldown_steps = 1200
+    config.optimizer.cooldown_start = 800
+    config.optimizer.cooldown_steps = 1600
     config.train.evaluate_every = 400
     config.train.checkpoint_every = 400
     return config

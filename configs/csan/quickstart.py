@@ -22,12 +22,15 @@ def get_config():
     config.model.decoder_layers = 2
     config.model.local_layers = 1
     config.model.tie = "all"
+    config.model.unroll = True
 
     config.optimizer.learning_rate = 3e-3
-    config.optimizer.warmup_steps = 100
-    config.train.steps = 700
-    config.optimizer.cooldown_start = 350
-    config.optimizer.cooldown_steps = 350
-    config.train.evaluate_every = 350
-    config.train.checkpoint_every = 350
+    config.optimizer.warmup_steps = 60
+    config.train.steps = 240
+    config.optimizer.cooldown_start = 120
+    config.optimizer.cooldown_steps = 120
+    config.train.evaluate_every = 120
+    config.train.checkpoint_every = 120
+    config.train.log_every = 20
+    config.decode.extra_length = 30
     return config

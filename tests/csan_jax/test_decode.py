@@ -48,11 +48,14 @@ def search(model, params, source, beam_size, limits, steps, penalty):
     apply = lambda method, *inputs, **options: model.apply(
         params, *inputs, method=method, **options
     )
-    cache, memory = apply("start", apply("encode", source, train=False), steps, beam_size)
-    step = lambda cache, *rest: apply("step", cache, memory, source != 0, *rest)
-    pieces, scores = jax.jit(
-        lambda cache, limits: beam_search(step, cache, limits, steps, beam_size, penalty)
-    )(cache, jnp.asarray(limits))
+
+    @jax.jit
+    def run(source, limits):
+        cache, memory = apply("start", apply("encode", source, train=False), steps, beam_size)
+        step = lambda cache, *rest: apply("step", cache, memory, source != 0, *rest)
+        return beam_search(step, cache, limits, steps, beam_size, penalty)
+
+    pieces, scores = run(source, jnp.asarray(limits))
     return np.asarray(pieces), np.asarray(scores)
 
 

@@ -28,6 +28,18 @@ def test_cross_entropy_is_that_of_the_smoothed_distribution(smoothing):
     np.testing.assert_allclose(nll, -(np.eye(7)[targets] * logp).sum(-1), rtol=1e-5)
 
 
+def test_the_gradient_of_cross_entropy_is_the_smoothed_losss():
+    random = np.random.default_rng(1)
+    logits = random.normal(size=(2, 3, 5))
+    targets = random.integers(0, 5, (2, 3)).astype(np.int32)
+    weights = random.normal(size=(2, 3))
+    wanted = 0.8 * np.eye(5)[targets] + 0.2 / 5
+    expected = weights[..., None] * (scipy.special.softmax(logits, axis=-1) - wanted)
+    total = lambda x: (cross_entropy(x, targets, 0.2)[0] * weights.astype(np.float32)).sum()
+    found = jax.grad(total)(jnp.asarray(logits, jnp.float32))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 def tiny(**model) -> Config:
     sizes = {"dim": 32, "mlp_dim": 64, "num_heads": 4, "encoder_layers": 3, "decoder_layers": 1}
     return Config(
