@@ -99,7 +99,7 @@ class TranslationData:
           batch_tokens: rows x the longer padded side; a longer sentence is a batch of its own.
           max_shapes: None is the config's.
         """
-        lengths = {name: self._corpus(name).lengths(*COLUMNS) for name in EVALUATED}
+        lengths = {str(name): self._corpus(name).lengths(*COLUMNS) for name in EVALUATED}
         both = np.concatenate(list(lengths.values()))
         shapes = choose_shapes(both, max_shapes or self.config.max_shapes)
         plan = BucketPlan.ordered(lengths[split], shapes, batch_tokens)

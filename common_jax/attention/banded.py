@@ -30,8 +30,9 @@ def banded_attention(
     half = min(mask.window // 2, length - 1)
     block = block_length(length, mask.window)
     key_heads, value_heads, seen = head_table(heads, mask.heads, mask.head_edge)
+    (blocks,) = cut(heads_first(query), block)
     out, _ = attend(
-        *cut(heads_first(query), block),
+        blocks,
         union_of_heads(cut(head_halo(key, key_heads), block, half), heads),
         union_of_heads(cut(head_halo(value, value_heads), block, half), heads),
         allowed_in_blocks(mask, length, heads, block, half),
