@@ -8,7 +8,6 @@ import array
 import contextlib
 import hashlib
 import itertools
-import logging
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -30,7 +29,6 @@ SUBWORD_PAIRS = 500_000  # pairs of a larger corpus that subwords are trained on
 
 _FORMAT = 1  # of the folder; another one prepares everything anew
 _CHUNK = 4096  # pairs encoded at once
-_log = logging.getLogger(__name__)
 
 
 def model_names(config: "DataConfig") -> tuple[str, ...]:
@@ -76,7 +74,6 @@ class Builder:
         Raises:
           UserError: whatever is wrong with the text.
         """
-        _log.info("preparing %s", folder)
         subwords = self._train_subwords()
         for name, model in zip(model_names(self._config), subwords, strict=False):
             model.save(folder / name)

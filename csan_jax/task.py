@@ -111,7 +111,7 @@ class Translation(Task[Config]):
         lines = lambda texts: "".join(f"{text}\n" for text in texts)
         return Scored(
             metrics={**scores.metrics, "nll": nll},
-            notes=scores.signatures,
+            notes={f"{name}_signature": s for name, s in scores.signatures.items()},
             files={
                 ".predictions.txt": lines(hypotheses),
                 ".references": lines(references),

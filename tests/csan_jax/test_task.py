@@ -41,7 +41,7 @@ def test_the_gradient_of_cross_entropy_is_the_smoothed_losss():
 
 
 def tiny(**model) -> Config:
-    sizes = {"dim": 32, "mlp_dim": 64, "num_heads": 4, "encoder_layers": 3, "decoder_layers": 1}
+    sizes = {"dim": 32, "mlp_dim": 64, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 1}
     return Config(
         model=ModelConfig(
             **sizes, source_vocab_size=50, target_vocab_size=50, dropout=0.0, **model
@@ -59,10 +59,10 @@ def ten_steps(config: Config, devices: int):
     step = make_train_step(task, optimizer, 0, mesh)
     random, found = np.random.default_rng(0), []
     for _ in range(10):
-        # 13 rows, so that eight devices need filler; a target that can be learned
-        source = np.sort(random.integers(3, 50, (13, 12)).astype(np.int32), axis=1)
-        source[:, 9:] *= random.integers(0, 2, (13, 1))
-        batch = {"index": np.arange(13, dtype=np.int32), "source": source, "target": source}
+        # 61 rows, so that eight devices need filler; few words, so that the loss falls at once
+        source = random.integers(3, 9, (61, 12)).astype(np.int32)
+        source[:, 9:] *= random.integers(0, 2, (61, 1)).astype(np.int32)
+        batch = {"index": np.arange(61, dtype=np.int32), "source": source, "target": source}
         state, metrics = step(state, put_batch(batch, mesh))
         found.append([float(metrics["loss"]), float(metrics["grad_norm"])])
     return np.array(found)
@@ -70,7 +70,7 @@ def ten_steps(config: Config, devices: int):
 
 @pytest.mark.parametrize(
     "kind",
-    [{"local_layers": 0}, {"local_layers": 2, "head_window": 1}, {"local_layers": 2}],
+    [{"local_layers": 0}, {"local_layers": 1, "head_window": 1}, {"local_layers": 1}],
     ids=["vanilla", "1D", "2D"],
 )
 def test_eight_devices_equal_one(kind):

@@ -66,7 +66,10 @@ def test_evaluate_repeats_the_final_score(folder, capsys):
     result = json.loads((folder / "run" / "result.json").read_text())
     for name, value in result["metrics"]["test"].items():
         assert printed[name] == pytest.approx(value, rel=1e-5)
-    assert "sacrebleu_signature" in printed or any("nrefs" in str(v) for v in printed.values())
+    assert printed["sacrebleu_signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a")
+    assert json.loads((folder / "run" / "eval" / "test.json").read_text()) == {
+        name: value for name, value in printed.items() if name != "split"
+    }
 
 
 def test_predict_answers_line_for_line(folder, capsys, monkeypatch):
