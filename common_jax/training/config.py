@@ -77,7 +77,6 @@ class TrainConfig:
       evaluate_every, checkpoint_every, log_every: steps between validations, saves, log lines.
       best_metric: the dev metric that chooses the best checkpoint.
       compute_dtype: of activations and products; parameters and losses stay float32.
-      steps_per_call: steps that one compiled call runs, where a step is shorter than its dispatch.
     """
 
     steps: int = 100_000

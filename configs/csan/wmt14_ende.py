@@ -18,6 +18,7 @@ def get_config(size: str = "base"):
     config.data.dir = "data/wmt14"
     config.data.dev = "newstest2013"
     config.data.test = "newstest2014"
+    config.data.joint_vocabulary = False  # Table 1's count has two vocabularies
     config.data.vocab_size = 32_000  # "byte-pair encoding with 32K merge operations"
     config.data.max_length = 256  # the authors' code
     # "8 GPUs with a batch of 4096 tokens": each, in the authors' toolkit
