@@ -70,7 +70,8 @@ class Translation(Task[Config]):
         return self.data.train_batches(self.config.train.seed)
 
     def split_batches(self, split: str) -> Batches:
-        return self.data.split_batches(split, self.config.decode.batch_tokens, EVALUATION_SHAPES)
+        shapes = min(EVALUATION_SHAPES, self.config.data.max_shapes)
+        return self.data.split_batches(split, self.config.decode.batch_tokens, shapes)
 
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
         decode = self.config.decode
