@@ -1,5 +1,7 @@
 """Trains a model from a config, scores it, and says what to do next."""
 
+import os
+
 from common_jax.training.config import default_workdir, parse, task_class
 from launch.cli import Parser, quiet, run
 
@@ -46,7 +48,9 @@ def main(argv: list[str]) -> None:
         print(f"{split}: " + "  ".join(f"{name} {value:.2f}" for name, value in metrics.items()))
     if outcome.scored:
         print("\n".join(["", *outcome.scored["test"].examples, ""]))
-        print("\n".join(["next:", *(f"  {c}" for c in task.next_commands(str(workdir.path)))]))
+        python = "uv run python" if "UV" in os.environ else "python"  # uv sets it in what it runs
+        commands = task.next_commands(str(workdir.path))
+        print("\n".join(["next:", *(f"  {c.replace('python', python, 1)}" for c in commands)]))
 
 
 if __name__ == "__main__":

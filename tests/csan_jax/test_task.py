@@ -81,7 +81,7 @@ def test_eight_devices_equal_one(kind):
 
 
 def test_the_models_size_is_the_tokenisers_where_the_config_says_0():
-    config = tiny()
+    config = tiny(local_layers=1)
     config = dataclasses.replace(
         config,
         model=dataclasses.replace(config.model, source_vocab_size=0),

@@ -186,7 +186,7 @@ BAD_TEXT = {
     "empty line": ({"source": b"a b c\n\n"}, {}, "train.en:2"),
     "gzip": ({"source": b"\x1f\x8bnonsense"}, {}, "train.en:1: the gzip data is damaged"),
     "too small": ({}, {"data.vocab_size": 5000}, "data.vocab_size=5000"),
-    "vocabulary": ({}, {"data.vocab_size": 300, "model.tie": "none", "model.source_vocab_size": 20},
+    "vocabulary": ({}, {"data.vocab_size": 280, "model.tie": "none", "model.source_vocab_size": 20},
                    "model.source_vocab_size=20"),
 }  # fmt: skip
 
