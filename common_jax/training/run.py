@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from common_jax.errors import UserError
-from common_jax.training.checkpoint import Checkpoints, abstract_of
+from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.config import MeshConfig
-from common_jax.training.mesh import make_mesh
+from common_jax.training.mesh import make_mesh, replicated
 from common_jax.training.state import init_state, make_optimizer
 from common_jax.training.task import Params, Predictor, Task
 from common_jax.training.workdir import Workdir
@@ -41,7 +43,9 @@ def read_parameters(workdir: Workdir, task: Task) -> Params:
         if checkpoints.best is None:
             raise UserError(f"{workdir.path}: has no checkpoint yet")
         mesh, optimizer = make_mesh(MeshConfig(data=1)), make_optimizer(config.optimizer)
-        state = init_state(task, optimizer, config.train.seed, mesh)
-        return checkpoints.restore(checkpoints.best, abstract_of(state)).state.params
+        # shapes alone: nothing is initialised only to be replaced
+        state = jax.eval_shape(lambda: init_state(task, optimizer, config.train.seed, mesh))
+        abstract = jax.tree.map(lambda a: a.update(sharding=replicated(mesh)), state)
+        return checkpoints.restore(checkpoints.best, abstract).state.params
     finally:
         checkpoints.close()
