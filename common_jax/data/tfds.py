@@ -1,0 +1,148 @@
+"""TensorFlow Datasets without TensorFlow: array_record files, read by number or as a stream."""
+
+import difflib
+import importlib
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from common_jax.errors import UserError
+
+_FORMAT = "array_record"  # what can be read, and written, without TensorFlow
+_GROUPS = ("translate", "text", "question_answering")  # their builders register on import
+_CHUNK = 4096  # records read at once
+_LONGEST = 300  # characters of somebody else's message
+_log = logging.getLogger(__name__)
+
+
+class Dataset:
+    """A dataset of TensorFlow Datasets, prepared on disk.
+
+    Attributes:
+      name: as in "wmt14_translate/de-en", with ":1.0.0" behind it for a version.
+      texts: names of the features that are one string each.
+    """
+
+    def __init__(self, name: str, folder: str = ""):
+        """Finds the prepared files, or downloads and prepares them, once for all processes.
+
+        Args:
+          folder: TensorFlow Datasets' `data_dir`; empty is its own default.
+
+        Raises:
+          UserError: an unknown dataset, one in another file format, or one that cannot be
+            prepared, for want of a network, room or a package.
+        """
+        self.name, self._folder = name, folder
+        self._builder = self._open()
+        if not self._builder.is_prepared():
+            self._prepare()
+        self._info = self._builder.info
+        formats = {file_format.value for file_format in self._info.available_file_formats()}
+        if _FORMAT not in formats:
+            raise UserError(
+                f"data.tfds={name}: {self._info.data_dir} has {', '.join(sorted(formats))} files, "
+                f"and {_FORMAT} is needed; give another data.dir to prepare it anew"
+            )
+        features = self._info.features
+        self.texts = tuple(n for n, feature in features.items() if _is_text(feature))
+
+    def source(self, split: str, key: str) -> Sequence[Mapping[str, Any]]:
+        """The examples by number, decoded as TensorFlow Datasets does it; strings are bytes.
+
+        Args:
+          split: a split or a part of it, as in "train[:1000]".
+          key: the config key that errors name.
+
+        Raises:
+          UserError: if there is no such split.
+        """
+        return self._source(split, key)
+
+    def stream(self, split: str, key: str, names: Sequence[str]) -> Iterator[tuple[bytes, ...]]:
+        """The named `texts` of each example in order, some six times as fast as `source`."""
+        from tensorflow_datasets.core.decode import DeserializeMethod
+        from tensorflow_datasets.proto import tf_example_pb2
+
+        records = self._source(split, key, deserialize_method=DeserializeMethod.RAW_BYTES)
+        for start in range(0, len(records), _CHUNK):
+            for record in records.__getitems__(range(start, min(start + _CHUNK, len(records)))):
+                feature = tf_example_pb2.Example.FromString(record).features.feature
+                yield tuple(feature[name].bytes_list.value[0] for name in names)
+
+    def identity(self, split: str) -> Any:
+        """What decides a split's examples, as JSON: name and version, shards and their sizes."""
+        splits = self._info.splits
+        sizes = {str(name): [splits[name].num_bytes, splits[name].shard_lengths] for name in splits}
+        return {"dataset": self._info.full_name, "split": split, "sizes": sizes}
+
+    def _source(self, split: str, key: str, **options: Any) -> Any:
+        try:
+            return self._builder.as_data_source(split, file_format=_FORMAT, **options)
+        except (ValueError, AssertionError) as error:
+            names = ", ".join(map(str, self._info.splits))
+            raise UserError(
+                f"{key}={split!r}: {self.name} has the splits {names}, or parts of them such as "
+                f"'{next(iter(self._info.splits), 'train')}[:1000]' ({_one_line(error)})"
+            ) from error
+
+    def _open(self) -> Any:
+        import tensorflow_datasets as tfds
+
+        known = lambda: tfds.list_builders(with_community_datasets=False)
+        name = re.split("[/:]", self.name)[0]
+        if name not in known():
+            for group in _GROUPS:
+                importlib.import_module(f"tensorflow_datasets.{group}")
+        folder = {"data_dir": str(Path(self._folder).expanduser())} if self._folder else {}
+        try:
+            return tfds.builder(self.name, **folder)
+        except tfds.core.DatasetNotFoundError as error:
+            close = difflib.get_close_matches(name, known(), n=1)
+            raise UserError(
+                f"data.tfds={self.name}: TensorFlow Datasets has no {name!r}, and data.dir no "
+                "files of it" + (f"; did you mean {close[0]!r}?" if close else "")
+            ) from error
+        except (ValueError, AssertionError) as error:
+            raise UserError(f"data.tfds={self.name}: {_one_line(error)}") from error
+
+    def _prepare(self) -> None:
+        """Downloads and generates; another process that wants the same waits."""
+        from filelock import FileLock
+
+        root = Path(self._builder.data_dir_root)
+        logging.getLogger("urllib3").setLevel(logging.ERROR)  # or a line for each of ten retries
+        _log.info("preparing %s in %s, from the network", self.name, root)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            with FileLock(root / f".{re.sub('[^a-zA-Z0-9_.-]', '-', self.name)}.lock"):
+                self._builder = self._open()
+                self._builder.download_and_prepare(file_format=_FORMAT)
+        except Exception as error:  # a builder is a stranger's program
+            raise UserError(f"data.tfds={self.name}: {self._trouble(error, root)}") from error
+
+    def _trouble(self, error: Exception, root: Path) -> str:
+        missing = re.search(r"No module named '(\w+)", str(error))
+        if missing and missing[1] == "tensorflow":
+            return (
+                "TensorFlow is needed to prepare it, though not to read it: install the extra tf "
+                "(pip install 'conv-attention-jax[tf]'), or set data.dir to where it is prepared"
+            )
+        if missing:
+            return f"the package {missing[1]} is needed to prepare it; install it"
+        return (
+            f"cannot be prepared in {root}: {type(error).__name__}: {_one_line(error)}; mend that "
+            "(is the network there?), or set data.dir to where it is prepared"
+        )
+
+
+def _one_line(error: Exception) -> str:
+    said = " ".join(str(error).split())
+    return re.sub('^Failed to construct .*?}": ', "", said)[:_LONGEST]
+
+
+def _is_text(feature: Any) -> bool:
+    """Text or another scalar string; what is nested has no one shape."""
+    return getattr(feature, "shape", None) == () and feature.np_dtype == object
