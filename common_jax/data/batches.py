@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from jaxtyping import Int
 
 from common_jax.data.corpus import Corpus
-from common_jax.data.plan import BucketPlan, PlannedBatch
+from common_jax.data.packing import PackedPlan
+from common_jax.data.plan import Plan, PlannedBatch
 
 Batch = dict[str, np.ndarray]
 Position = tuple[int, int]
@@ -17,9 +19,14 @@ class Batches:
     A batch has "index", int32 [B], each row's example in the corpus (-1: no example, the row is
     zeros), and for each column an int32 [B, width] array padded with zeros. B and the widths are
     those of the batch's shape, whether or not it is full.
+
+    Of a `PackedPlan` a row holds several examples end to end, "index" has the first of them, and
+    for each column there is an int32 [B, width] array "COLUMN_segments": 1 where the row's first
+    example has its tokens, 2 for the second and so on, the same number in all columns, 0 where
+    there is padding.
     """
 
-    def __init__(self, corpus: Corpus, columns: Sequence[str], plan: BucketPlan):
+    def __init__(self, corpus: Corpus, columns: Sequence[str], plan: Plan):
         """Batches of the given columns; the plan's shapes have their widths in the same order."""
         self.corpus, self.columns, self.plan = corpus, tuple(columns), plan
 
@@ -30,8 +37,11 @@ class Batches:
     @property
     def shapes(self) -> list[dict[str, tuple[int, ...]]]:
         """The shape of every array in every shape of batch: what will be compiled."""
+        packed = isinstance(self.plan, PackedPlan)
+        names = [(c, f"{c}_segments") if packed else (c,) for c in self.columns]
         return [
-            {"index": (rows,)} | {c: (rows, w) for c, w in zip(self.columns, widths, strict=True)}
+            {"index": (rows,)}
+            | {name: (rows, w) for c, w in zip(names, widths, strict=True) for name in c}
             for rows, widths in zip(self.plan.rows.tolist(), self.plan.shapes.tolist(), strict=True)
         ]
 
@@ -39,12 +49,45 @@ class Batches:
         """The batches of one epoch, each read when it is indexed."""
         return _Epoch(self, self.plan.epoch(epoch))
 
+    def examples(self, position: Position) -> Int[np.ndarray, "n"]:
+        """The numbers in the corpus of the examples in the batch at (epoch, batch), row by row."""
+        more, batch = divmod(position[1], len(self))
+        return self.plan.epoch(position[0] + more)[batch].examples
+
     def read(self, planned: PlannedBatch) -> Batch:
-        """The arrays of one planned batch."""
+        """The arrays of one planned batch.
+
+        Raises:
+          ValueError: if an example is longer than its row: nothing is ever truncated.
+        """
+        examples, places = planned.examples, planned.places
         index = np.full(self.plan.rows[planned.shape], -1, np.int32)
-        index[: len(planned.rows)] = planned.rows
-        widths = zip(self.columns, self.plan.shapes[planned.shape].tolist(), strict=True)
-        return {"index": index} | {c: self.corpus.gather(index, c, width) for c, width in widths}
+        index[places[::-1]] = examples[::-1]  # of several in a row the first stays
+        widths = self.plan.shapes[planned.shape].tolist()
+        batch = {"index": index}
+        if not isinstance(self.plan, PackedPlan):
+            gather = self.corpus.gather
+            return batch | {
+                c: gather(index, c, width) for c, width in zip(self.columns, widths, strict=True)
+            }
+        lengths = self.plan.lengths(examples).T
+        for column, width, length in zip(self.columns, widths, lengths, strict=True):
+            tokens = self.corpus.gather(examples, column, width)
+            batch |= _packed(column, tokens, length, places, len(index))
+        return batch
+
+
+def _packed(
+    column: str, tokens: np.ndarray, lengths: np.ndarray, places: np.ndarray, rows: int
+) -> Batch:
+    """Examples that are a row each, `tokens` [n, width], end to end in the rows `places`."""
+    columns = np.arange(tokens.shape[1])
+    filled = columns < np.bincount(places, lengths, rows)[:, None]
+    packed, segments = np.zeros((2, *filled.shape), np.int32)
+    packed[filled] = tokens[columns < lengths[:, None]]
+    number = np.arange(len(places)) - np.searchsorted(places, places) + 1
+    segments[filled] = np.repeat(number, lengths)
+    return {column: packed, f"{column}_segments": segments}
 
 
 class _Epoch(Sequence):

@@ -1,11 +1,12 @@
 """The epoch plan: which examples form which batch, a pure function of seed and epoch.
 
 A batch holds examples of like lengths, padded to one of a few shapes, because every shape is
-compiled once. `choose_shapes` finds the shapes that pad least; `BucketPlan` fills them.
+compiled once. `choose_shapes` finds the shapes that pad least; `BucketPlan` fills them, an example
+a row. `common_jax.data.packing` puts several examples into a row.
 """
 
+import abc
 import dataclasses
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,10 +19,70 @@ _BUDGET = 4_000_000
 
 @dataclasses.dataclass(frozen=True)
 class PlannedBatch:
-    """One batch: its shape's number, and which examples it holds, at most `rows[shape]` of them."""
+    """One batch: its shape's number, its examples, and the row of the batch that each lies in.
+
+    Examples of one row follow each other, and `places` never falls.
+    """
 
     shape: int
-    rows: Int[np.ndarray, "n"]
+    examples: Int[np.ndarray, "n"]
+    places: Int[np.ndarray, "n"]
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedEpoch(Sequence[PlannedBatch]):
+    """An epoch as arrays; a batch is made when it is indexed.
+
+    Attributes:
+      examples: in an order in which those of a batch follow each other.
+      bounds: where in `examples` each batch starts and the last one ends.
+      shapes: each batch's shape.
+      order: the batches, as they are to come.
+      places: each example's row in its batch; None if each has a row of its own.
+    """
+
+    examples: Int[np.ndarray, "n"]
+    bounds: Int[np.ndarray, "batches_and_1"]
+    shapes: Int[np.ndarray, "batches"]
+    order: Int[np.ndarray, "batches"]
+    places: Int[np.ndarray, "n"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, at):
+        batch = self.order[at]
+        here = slice(*self.bounds[batch : batch + 2])
+        examples = self.examples[here]
+        places = np.arange(len(examples)) if self.places is None else self.places[here]
+        return PlannedBatch(int(self.shapes[batch]), examples, places)
+
+
+class Plan(abc.ABC):
+    """Examples in batches of few shapes, every example once an epoch.
+
+    Attributes:
+      shapes: [k, c] the widths of each shape's columns, in positions.
+      rows: [k] how many rows a batch of each shape has.
+      batches: how many batches an epoch has; always as many.
+      padding_fraction: the share of an epoch's positions that hold no token, over all columns,
+        empty rows included.
+    """
+
+    shapes: Int[np.ndarray, "k c"]
+    rows: Int[np.ndarray, "k"]
+    batches: int
+    padding_fraction: float
+
+    @abc.abstractmethod
+    def epoch(self, epoch: int) -> Sequence[PlannedBatch]:
+        """The batches of an epoch, in their order."""
+
+
+def epoch_random(seed: int, epoch: int) -> np.random.Generator:
+    """The source of an epoch's order: a function of seed and epoch alone."""
+    entropy = np.random.SeedSequence([seed % 2**64, epoch])
+    return np.random.Generator(np.random.PCG64(entropy))
 
 
 def choose_shapes(lengths: Int[np.ndarray, "n c"], max_shapes: int) -> Int[np.ndarray, "k c"]:
@@ -93,19 +154,12 @@ def _running(operation: np.ufunc, table: np.ndarray) -> np.ndarray:
     return table
 
 
-class BucketPlan:
-    """Examples in batches of few shapes, shuffled anew each epoch.
+class BucketPlan(Plan):
+    """Examples in batches of few shapes, a row each, shuffled anew each epoch.
 
     An epoch is a function of (seed, epoch) alone: every example once; every batch full but the
     last of a shape, whose examples move up into the next shape that holds them, so that of nested
     shapes only the largest has a batch that is not full.
-
-    Attributes:
-      shapes: [k, c] the widths of each shape's columns, in positions.
-      rows: [k] how many examples a batch of each shape holds.
-      batches: how many batches an epoch has; always as many.
-      padding_fraction: the share of an epoch's positions that hold no token, over all columns,
-        empty rows included.
     """
 
     def __init__(
@@ -133,9 +187,10 @@ class BucketPlan:
         self._seed = seed
         self._members = _members(lengths, self.shapes, in_order=seed is None)
         self._above = [_next_holding(self.shapes, i) for i in range(len(self.shapes))]
-        shape_of_batch = [batch.shape for batch in self.epoch(0)]
-        self.batches = len(shape_of_batch)
-        positions = int((self.rows * self.shapes.sum(1))[shape_of_batch].sum())
+        counts = np.array([len(rows) for rows in self._members])
+        self._moved, self._bounds, self._shapes = self._cut(counts)
+        self.batches = len(self._shapes)
+        positions = int((self.rows * self.shapes.sum(1))[self._shapes].sum())
         self.padding_fraction = 1 - int(lengths.sum()) / positions if positions else 0.0
 
     @classmethod
@@ -147,31 +202,43 @@ class BucketPlan:
 
     def epoch(self, epoch: int) -> Sequence[PlannedBatch]:
         """The batches of an epoch, in their order."""
-        if self._seed is None:
-            return list(itertools.chain.from_iterable(self._cut(self._members)))
-        entropy = np.random.SeedSequence([self._seed % 2**64, epoch])
-        random = np.random.Generator(np.random.PCG64(entropy))
-        members = [random.permutation(rows) for rows in self._members]
-        batches = list(itertools.chain.from_iterable(self._cut(members)))
-        return [batches[i] for i in random.permutation(len(batches))]
+        members, order = self._members, np.arange(self.batches)
+        if self._seed is not None:
+            random = epoch_random(self._seed, epoch)
+            members = [random.permutation(rows) for rows in members]
+            order = random.permutation(self.batches)
+        examples = np.concatenate(self._move_up(members))
+        return PlannedEpoch(examples, self._bounds, self._shapes, order)
 
-    def _cut(self, members: Sequence[np.ndarray]):
-        """Yields each shape's batches; what fills none moves to the front of the shape above."""
-        members = list(members)
+    def _cut(self, counts: Int[np.ndarray, "k"]) -> tuple[list[int], np.ndarray, np.ndarray]:
+        """How many examples move up from each shape, and the bounds and shapes of the batches."""
+        moved = []
         for shape, (size, above) in enumerate(zip(self.rows, self._above, strict=True)):
-            rows = members[shape]
-            whole = len(rows) - len(rows) % size
-            if above is not None and whole < len(rows):
-                members[above] = np.concatenate([rows[whole:], members[above]])
-                rows = rows[:whole]
-            yield [PlannedBatch(shape, rows[at : at + size]) for at in range(0, len(rows), size)]
+            moved.append(0 if above is None else int(counts[shape] % size))
+            counts[shape] -= moved[shape]
+            if above is not None:
+                counts[above] += moved[shape]
+        batches = -(-counts // self.rows)
+        shapes = np.repeat(np.arange(len(counts)), batches)
+        number = np.arange(len(shapes)) - np.repeat(np.cumsum(batches) - batches, batches)
+        starts = np.repeat(np.cumsum(counts) - counts, batches) + number * self.rows[shapes]
+        return moved, np.append(starts, counts.sum()), shapes
+
+    def _move_up(self, members: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """What fills no batch of its shape goes to the front of the shape above."""
+        members = list(members)
+        for shape, (moved, above) in enumerate(zip(self._moved, self._above, strict=True)):
+            if above is not None and moved:
+                members[shape], rest = np.split(members[shape], [-moved])
+                members[above] = np.concatenate([rest, members[above]])
+        return members
 
 
 def _members(lengths: np.ndarray, shapes: np.ndarray, in_order: bool) -> list[np.ndarray]:
     """The examples of each shape: those that fit it and none before it."""
     left, members = np.arange(len(lengths)), []
     for shape in shapes:
-        fits = (lengths[left] <= shape).all(1)
+        fits = np.logical_and.reduce([n[left] <= w for n, w in zip(lengths.T, shape, strict=True)])
         members.append(left[fits])
         left = left[~fits]
     if len(left):

@@ -9,24 +9,32 @@ import pytest
 
 from common_jax.data.batches import Batches, stream
 from common_jax.data.corpus import Corpus, Writer
+from common_jax.data.packing import PackedPlan, pack
 from common_jax.data.plan import BucketPlan, choose_shapes
 
 COLUMNS = ("source", "target")
 
 
-def make(path, rows: int, seed: int = 0) -> Batches:
+def make(path, rows: int, seed: int = 0, packed: bool = False) -> Batches:
     random = np.random.default_rng(seed)
     with Writer(path, COLUMNS) as writer:
         for _ in range(rows):
             writer.append({c: random.integers(1, 99, random.integers(0, 20)) for c in COLUMNS})
     corpus = Corpus.open(path)
     lengths = corpus.lengths(*COLUMNS)
+    if packed:
+        return Batches(corpus, COLUMNS, PackedPlan(lengths, pack(lengths, [32, 30]), 100, seed))
     return Batches(corpus, COLUMNS, BucketPlan(lengths, choose_shapes(lengths, 3), 64, seed))
 
 
 @pytest.fixture
 def batches(tmp_path) -> Batches:
     return make(tmp_path / "corpus", 61)
+
+
+@pytest.fixture
+def packed(tmp_path) -> Batches:
+    return make(tmp_path / "corpus", 61, packed=True)
 
 
 def test_batches_hold_the_corpus(batches):
@@ -44,6 +52,57 @@ def test_batches_hold_the_corpus(batches):
                 assert row == tokens + [0] * (len(row) - len(tokens))
         seen += batch["index"][batch["index"] >= 0].tolist()
     assert sorted(seen) == list(range(61))
+
+
+def test_packed_batches_hold_the_corpus(packed):
+    """Every sentence read back by its segment, wherever it lies."""
+    names = ["index", *(f"{c}{end}" for c in COLUMNS for end in ("", "_segments"))]
+    seen = []
+    for number, batch in enumerate(packed.epoch(4)):
+        assert list(batch) == names
+        assert [{name: array.shape for name, array in batch.items()}] == packed.shapes
+        assert all(array.dtype == np.int32 for array in batch.values())
+        examples = packed.examples((4, number)).tolist()
+        seen += examples
+        for at, index in enumerate(batch["index"].tolist()):
+            if index < 0:
+                assert not any(batch[name][at].any() for name in names[1:])
+                continue
+            assert examples[0] == index
+            segments = [batch[f"{c}_segments"][at].tolist() for c in COLUMNS]
+            following = next((i for i in batch["index"][at + 1 :].tolist() if i >= 0), None)
+            size = len(examples) if following is None else examples.index(following)
+            for column, row in zip(COLUMNS, segments, strict=True):
+                tokens = batch[column][at].tolist()
+                expected, numbers = [], []
+                for segment, example in enumerate(examples[:size], start=1):
+                    sentence = packed.corpus.row(example, column).tolist()
+                    expected += sentence
+                    numbers += [segment] * len(sentence)
+                padding = [0] * (len(tokens) - len(expected))
+                assert tokens == expected + padding and row == numbers + padding
+            del examples[:size]
+        assert not examples
+    assert sorted(seen) == list(range(61))
+
+
+@pytest.mark.parametrize("kind", ["batches", "packed"])
+def test_examples_of_a_position(kind, request):
+    batches = request.getfixturevalue(kind)
+    for position, (_, batch) in zip(
+        [(e, b) for e in range(2) for b in range(len(batches))], stream(batches), strict=False
+    ):
+        examples = batches.examples(position).tolist()
+        first = batch["index"][batch["index"] >= 0].tolist()
+        assert set(first) <= set(examples) and (kind == "packed" or first == examples)
+    assert np.array_equal(batches.examples((0, len(batches))), batches.examples((1, 0)))
+
+
+def test_a_packed_stream_resumes(packed):
+    whole = list(itertools.islice(stream(packed), len(packed) + 3))
+    for done in (0, len(packed) - 1, len(packed)):
+        place, batch = next(stream(packed, whole[done][0]))
+        assert place == whole[done + 1][0] and _same(batch, whole[done + 1][1])
 
 
 def test_columns_may_be_a_part(batches):

@@ -99,30 +99,30 @@ def test_every_example_once_in_a_shape_that_holds_it(lengths, max_shapes, tokens
     plan = BucketPlan(lengths, choose_shapes(lengths, max_shapes), tokens, seed)
     batches = plan.epoch(epoch)
     assert len(batches) == plan.batches
-    assert sorted(row for batch in batches for row in batch.rows) == list(range(len(lengths)))
+    assert sorted(row for batch in batches for row in batch.examples) == list(range(len(lengths)))
     positions = 0
     for batch in batches:
         widths = plan.shapes[batch.shape]
         rows = max(1, tokens // widths.max())
-        assert plan.rows[batch.shape] == rows and 1 <= len(batch.rows) <= rows
-        assert (lengths[batch.rows] <= widths).all()
+        assert plan.rows[batch.shape] == rows and 1 <= len(batch.examples) <= rows
+        assert (lengths[batch.examples] <= widths).all()
         positions += rows * widths.sum()
     assert plan.padding_fraction == pytest.approx(1 - lengths.sum() / positions)
-    not_full = [b for b in batches if len(b.rows) < plan.rows[b.shape]]
+    not_full = [b for b in batches if len(b.examples) < plan.rows[b.shape]]
     assert len(not_full) <= 1 and all(b.shape == len(plan.shapes) - 1 for b in not_full)
 
 
 def test_shapes_that_are_not_nested():
     lengths = np.array([[5, 1]] * 5 + [[1, 5]] * 4 + [[6, 6]])
     plan = BucketPlan(lengths, np.array([[6, 6], [5, 2], [2, 5]]), 10, 0)
-    rows = sorted(row for batch in plan.epoch(0) for row in batch.rows)
+    rows = sorted(row for batch in plan.epoch(0) for row in batch.examples)
     assert rows == list(range(10))
     with pytest.raises(ValueError, match=r"example 9 of lengths \[6 6\] fits no shape"):
         BucketPlan(lengths, np.array([[5, 2], [2, 5]]), 10, 0)
 
 
 def _order(batches) -> list:
-    return [(batch.shape, batch.rows.tolist()) for batch in batches]
+    return [(batch.shape, batch.examples.tolist()) for batch in batches]
 
 
 def test_an_epoch_is_a_function_of_seed_and_epoch():
@@ -138,6 +138,30 @@ def test_an_epoch_is_a_function_of_seed_and_epoch():
     assert len({str(order) for order in (*seen.values(), other)}) == 4
 
 
+@pytest.mark.parametrize("seed", [None, 0, 9])
+def test_the_order_is_that_of_plain_loops(seed):
+    """Which example lies in which batch is part of a run: a checkpoint goes on in this order."""
+    lengths = np.random.default_rng(2).integers(1, 30, (300, 2))
+    plan = BucketPlan(lengths, choose_shapes(lengths, 5), 100, seed)
+    shape_of = [(lengths[i] <= plan.shapes).all(1).argmax() for i in range(300)]
+    members = [[i for i in range(300) if shape_of[i] == shape] for shape in range(5)]
+    random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed or 0, 3])))
+    if seed is None:
+        members = [sorted(rows, key=lambda i: lengths[i].max()) for rows in members]
+    else:
+        members = [random.permutation(rows).tolist() for rows in members]
+    batches = []
+    for shape, rows in enumerate(members):
+        while len(rows) >= plan.rows[shape] or (rows and shape == 4):
+            batches.append((shape, rows[: plan.rows[shape]]))
+            del rows[: plan.rows[shape]]
+        if shape < 4:
+            members[shape + 1][:0] = rows
+    if seed is not None:
+        batches = [batches[i] for i in random.permutation(len(batches))]
+    assert _order(plan.epoch(3)) == batches
+
+
 def test_the_order_is_shuffled_and_fair():
     """No shape comes first, and no example is for ever among those that move up."""
     lengths = np.repeat([[4, 4], [8, 8]], [35, 50], axis=0)
@@ -146,7 +170,7 @@ def test_the_order_is_shuffled_and_fair():
     for epoch in range(300):
         batches = plan.epoch(epoch)
         first[batches[0].shape] += 1
-        moved.update(r for b in batches if b.shape == 1 for r in b.rows.tolist() if r < 35)
+        moved.update(r for b in batches if b.shape == 1 for r in b.examples.tolist() if r < 35)
     assert 40 < first[0] < 110  # 3 of 14 batches
     assert len(moved) == 35 and max(moved.values()) < 2 * 300 * 5 / 35
 
@@ -158,7 +182,7 @@ def test_ordered():
     shapes = [batch.shape for batch in plan.epoch(0)]
     assert shapes == sorted(shapes)
     for shape in range(3):
-        rows = [b.rows for b in plan.epoch(0) if b.shape == shape]
+        rows = [b.examples for b in plan.epoch(0) if b.shape == shape]
         assert (np.diff(lengths[np.concatenate(rows)].max(1)) >= 0).mean() > 0.9
 
 
