@@ -106,6 +106,9 @@ class DataConfig(SourceConfig):
         dropped, counted and named; evaluation drops nothing and truncates nothing.
       batch_tokens: the global batch: rows x the longer padded side.
       max_shapes: distinct batch shapes at most, hence compilations.
+      batching: "buckets" are batches of pairs of like lengths, a row each; "packed" puts several
+        pairs into a row, in one shape (common_jax.data.packing).
+      row_tokens: width of a packed row, on both sides.
     """
 
     source_language: str = "en"
@@ -122,6 +125,8 @@ class DataConfig(SourceConfig):
     max_length: int = 256
     batch_tokens: int = 4096
     max_shapes: int = 8
+    batching: Literal["buckets", "packed"] = "buckets"
+    row_tokens: int = 128
 
     def __post_init__(self):
         super().__post_init__()
@@ -135,6 +140,11 @@ class DataConfig(SourceConfig):
             self.batch_tokens >= self.max_length,
             f"data.batch_tokens={self.batch_tokens}: must hold one sentence of "
             f"data.max_length={self.max_length}",
+        )
+        require(
+            self.batching == "buckets" or self.max_length <= self.row_tokens <= self.batch_tokens,
+            f"data.row_tokens={self.row_tokens}: a packed row must hold one sentence of "
+            f"data.max_length={self.max_length}, within data.batch_tokens={self.batch_tokens}",
         )
         columns = self.tsv_columns.split(",")
         require(

@@ -12,7 +12,9 @@ import numpy as np
 
 from common_jax.data.batches import Batches
 from common_jax.data.corpus import Corpus, prepare
-from common_jax.data.plan import BucketPlan, choose_shapes
+from common_jax.data.packing import PackedPlan, Packing, pack
+from common_jax.data.plan import BucketPlan, Plan, choose_shapes
+from common_jax.data.stored import stored
 from common_jax.errors import UserError
 from common_jax.text.subwords import Subwords
 from csan_jax.prepare import COLUMNS, EVALUATED, Builder, model_names, summary
@@ -84,9 +86,20 @@ class TranslationData:
     def train_batches(self, seed: int = 0) -> Batches:
         """The training split, its order a function of `seed` and the epoch."""
         corpus = self._corpus("train")
-        lengths = corpus.lengths(*COLUMNS)
-        shapes = choose_shapes(lengths, self.config.max_shapes)
-        return Batches(corpus, COLUMNS, BucketPlan(lengths, shapes, self.config.batch_tokens, seed))
+        return Batches(corpus, COLUMNS, self._train_plan(corpus.lengths(*COLUMNS), seed))
+
+    def _train_plan(self, lengths: np.ndarray, seed: int) -> Plan:
+        """What takes long to find is kept beside the corpus."""
+        config, folder = self.config, self.path / "train" / "plans"
+        if config.batching == "packed":
+            widths = [config.row_tokens] * len(COLUMNS)
+            found = stored(
+                folder, f"packed-{config.row_tokens}", lambda: pack(lengths, widths)._asdict()
+            )
+            return PackedPlan(lengths, Packing(**found), config.batch_tokens, seed)
+        most = config.max_shapes
+        found = stored(folder, f"buckets-{most}", lambda: {"shapes": choose_shapes(lengths, most)})
+        return BucketPlan(lengths, found["shapes"], config.batch_tokens, seed)
 
     def split_batches(
         self, split: str, batch_tokens: int, max_shapes: int | None = None
