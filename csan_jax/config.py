@@ -1,6 +1,7 @@
 """Every field of a CSAN run, its type, its default and its limits."""
 
 import dataclasses
+import re
 from typing import Literal
 
 from common_jax.masks import HeadEdge, head_table
@@ -94,9 +95,14 @@ class DataConfig(SourceConfig):
     Attributes:
       source_language, target_language: codes such as "en"; also the files' last suffixes.
       train, dev, test: stems of parallel files in `dir` (stem.en and stem.de, plain or .gz), or
-        one tab-separated file (.tsv, .tsv.gz). An empty dev or test is held out of train, split
-        by distinct source sentences.
-      tsv_columns: 1-based source and target columns, as "1,2".
+        a table (.tsv, .tsv.gz), or several of them with commas between, "a.tsv,b.tsv". For
+        "tfds" splits of the dataset, "train" or "train[:1000]". An empty dev or test is held out
+        of train, split by distinct source sentences.
+      tsv_columns: a table's 1-based source and target columns, as "1,2"; "-2,-1" counts from the
+        end of each line.
+      separator: what parts a table's columns; with any but a tab all files are tables.
+      moses_escapes: "undo" reads &apos; &quot; &lt; &gt; &#91; &#93; &#124; and &amp; as the
+        characters that Moses's tokenizer wrote so, on both sides.
       heldout: how many source sentences an empty dev or test takes from train.
       examples: pairs to make of the generated corpus.
       seed: of held-out choice and generated pairs.
@@ -117,6 +123,8 @@ class DataConfig(SourceConfig):
     dev: str = "dev"
     test: str = "test"
     tsv_columns: str = "1,2"
+    separator: str = "\t"
+    moses_escapes: Literal["keep", "undo"] = "keep"
     heldout: int = 2000
     examples: int = 0
     seed: int = 0
@@ -148,9 +156,10 @@ class DataConfig(SourceConfig):
         )
         columns = self.tsv_columns.split(",")
         require(
-            len(columns) == 2 and all(c.isdigit() and int(c) >= 1 for c in columns),
-            f"data.tsv_columns={self.tsv_columns!r}: two 1-based columns such as '1,2'",
+            len(columns) == 2 and all(re.fullmatch("-?[1-9][0-9]*", c) for c in columns),
+            f"data.tsv_columns={self.tsv_columns!r}: two 1-based columns such as '1,2' or '-2,-1'",
         )
+        require(bool(self.separator), "data.separator: at least one character")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Where sentence pairs come from: parallel files, one table, or the project's own generator.
+"""Where sentence pairs come from: files, TensorFlow Datasets, or the project's own generator.
 
 A source streams (number, source text, target text), knows each number's place for messages, and
 has an identity for the prepared corpus's fingerprint. `Faults` decides what becomes of a bad pair.
@@ -6,13 +6,15 @@ has an identity for the prepared corpus's fingerprint. `Faults` decides what bec
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from common_jax.data.corpus import file_identity
+from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.text.files import decode_line, find_file, read_raw_lines
+from common_jax.text.moses import undo_escapes
 
 if TYPE_CHECKING:
     from csan_jax.config import DataConfig
@@ -110,37 +112,79 @@ class Parallel:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """One file with tab-separated columns, two of which are the sides; others are ignored.
+    """One file with columns, two of which are the sides; others are ignored.
 
     Attributes:
-      columns: 1-based numbers of the source's and the target's.
+      columns: 1-based numbers of the source's and the target's; -1 is a line's last.
+      separator: what is between columns.
     """
 
     path: Path
     columns: tuple[int, int]
+    separator: str = "\t"
 
     def identity(self) -> Any:
-        return [file_identity(self.path), list(self.columns)]
+        return [file_identity(self.path), list(self.columns), self.separator]
 
     def place(self, number: int) -> str:
         return f"{self.path}:{number}"
 
     def read(self, faults: Faults) -> Iterator[Numbered]:
-        first, second = self.columns
+        return _sift(self._rows(), self.place, faults)
+
+    def _rows(self) -> Iterator[tuple[str, str] | str]:
+        needed = max(map(abs, self.columns))
+        first, second = (column - (column > 0) for column in self.columns)
         for number, line in enumerate(read_raw_lines(self.path), start=1):
             try:
-                cells = decode_line(line, self.path, number).split("\t")
+                cells = decode_line(line, self.path, number).split(self.separator)
             except UserError:
-                faults.bad("not UTF-8", self.place(number))
+                yield "not UTF-8"
                 continue
-            if len(cells) < max(self.columns):
-                faults.bad(f"fewer than {max(self.columns)} columns", self.place(number))
-                continue
-            source, target = cells[first - 1], cells[second - 1]
-            if source.strip() and target.strip():
-                yield number, source, target
-            else:
-                faults.bad(_empty(source, target), self.place(number))
+            enough = len(cells) >= needed
+            yield (cells[first], cells[second]) if enough else f"fewer than {needed} columns"
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """A split of a dataset of TensorFlow Datasets, two of whose texts are the sides.
+
+    Attributes:
+      split: as in "train" or "train[:1000]".
+      key: the config key that named the split.
+      languages: the source's and the target's, names of the dataset's features.
+    """
+
+    dataset: Dataset
+    split: str
+    key: str
+    languages: tuple[str, str]
+
+    def __post_init__(self):
+        for side, language in zip(("source", "target"), self.languages, strict=True):
+            if language not in self.dataset.texts:
+                raise UserError(
+                    f"data.{side}_language={language}: {self.dataset.name} has the texts "
+                    f"{', '.join(self.dataset.texts) or 'of none'}"
+                )
+        self.dataset.source(self.split, self.key)
+
+    def identity(self) -> Any:
+        return [self.dataset.identity(self.split), list(self.languages)]
+
+    def place(self, number: int) -> str:
+        return f"{self.dataset.name} {self.split}:{number}"
+
+    def read(self, faults: Faults) -> Iterator[Numbered]:
+        return _sift(self._rows(), self.place, faults)
+
+    def _rows(self) -> Iterator[tuple[str, str] | str]:
+        for texts in self.dataset.stream(self.split, self.key, self.languages):
+            try:  # a line break would be two lines of the raw text that evaluation keeps
+                source, target = (text.decode().replace("\n", " ") for text in texts)
+                yield source, target
+            except UnicodeDecodeError:
+                yield "not UTF-8"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,35 +219,99 @@ class Generated:
             yield number, source, target
 
 
+@dataclasses.dataclass(frozen=True)
+class Joined:
+    """Several sources, one after the other."""
+
+    sources: tuple[Source, ...]
+
+    def identity(self) -> Any:
+        return [source.identity() for source in self.sources]
+
+    def place(self, number: int) -> str:
+        number, at = divmod(number - 1, len(self.sources))
+        return self.sources[at].place(number + 1)
+
+    def read(self, faults: Faults) -> Iterator[Numbered]:
+        for at, source in enumerate(self.sources):
+            for number, *texts in source.read(faults):
+                yield (number - 1) * len(self.sources) + at + 1, *texts
+
+
+@dataclasses.dataclass(frozen=True)
+class Unescaped:
+    """Another source's pairs with Moses's escapes undone."""
+
+    source: Source
+
+    def identity(self) -> Any:
+        return {"moses_escapes": "undo", "of": self.source.identity()}
+
+    def place(self, number: int) -> str:
+        return self.source.place(number)
+
+    def read(self, faults: Faults) -> Iterator[Numbered]:
+        for number, source, target in self.source.read(faults):
+            yield number, undo_escapes(source), undo_escapes(target)
+
+
 def held_out_splits(config: "DataConfig") -> list[Split]:
     """The splits that have no source of their own, but are taken out of train."""
     splits: list[Split] = ["dev", "test"]
-    return [s for s in splits if config.source == "files" and not getattr(config, s)]
+    return [s for s in splits if config.source != "generated" and not getattr(config, s)]
 
 
 def source_of(config: "DataConfig", split: Split) -> Source:
     """The pairs of a split that has its own source.
 
     Raises:
-      UserError: a folder or file that is not there.
+      UserError: a folder, file, dataset or split of one that is not there.
     """
     if config.source == "generated":
         if split == "train":
             return Generated(config.examples, config.seed, split, "data.examples")
         return Generated(config.heldout, config.seed, split, "data.heldout")
-    name = getattr(config, split)
+    if config.source == "tfds":
+        languages = config.source_language, config.target_language
+        dataset = Dataset(config.tfds, config.dir)
+        source: Source = Records(dataset, getattr(config, split), f"data.{split}", languages)
+    else:
+        source = _files(config, split)
+    return Unescaped(source) if config.moses_escapes == "undo" else source
+
+
+def _files(config: "DataConfig", split: Split) -> Source:
     folder = Path(config.dir).expanduser()
     if not folder.is_dir():
         raise UserError(f"data.dir={config.dir}: no such folder")
-    if not name:
+    names = [name.strip() for name in getattr(config, split).split(",")]
+    if not all(names):
         raise UserError(f"data.{split}: name its files")
-    if name.endswith((".tsv", ".tsv.gz")):
+    sources = tuple(_file(config, folder, name) for name in names)
+    return sources[0] if len(sources) == 1 else Joined(sources)
+
+
+def _file(config: "DataConfig", folder: Path, name: str) -> Source:
+    if config.separator != "\t" or name.endswith((".tsv", ".tsv.gz")):
         first, second = map(int, config.tsv_columns.split(","))
-        return Table(find_file(folder / name), (first, second))
+        return Table(find_file(folder / name), (first, second), config.separator)
     return Parallel(
         find_file(folder / f"{name}.{config.source_language}"),
         find_file(folder / f"{name}.{config.target_language}"),
     )
+
+
+def _sift(
+    rows: Iterator[tuple[str, str] | str], place: Callable[[int], str], faults: Faults
+) -> Iterator[Numbered]:
+    """The good ones of rows that are a pair, or else say what is wrong with them."""
+    for number, row in enumerate(rows, start=1):
+        if isinstance(row, str):
+            faults.bad(row, place(number))
+        elif row[0].strip() and row[1].strip():
+            yield number, *row
+        else:
+            faults.bad(_empty(*row), place(number))
 
 
 def _empty(source: str, target: str) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from common_jax.errors import UserError
 
 _FORMAT = "array_record"  # what can be read, and written, without TensorFlow
@@ -145,4 +147,4 @@ def _one_line(error: Exception) -> str:
 
 def _is_text(feature: Any) -> bool:
     """Text or another scalar string; what is nested has no one shape."""
-    return getattr(feature, "shape", None) == () and feature.np_dtype == object
+    return getattr(feature, "shape", None) == () and np.dtype(feature.np_dtype).kind in "OSU"

@@ -108,20 +108,26 @@ class SourceConfig:
     """Where examples come from, and what becomes of a bad one; every family's `data` has these.
 
     Attributes:
-      source: "files" in `dir`, or "generated" by the project itself.
-      dir: the folder of the files.
+      source: "files" in `dir`, "tfds" for TensorFlow Datasets, or "generated" by the project.
+      dir: the folder of the files, or of prepared TensorFlow Datasets (empty: their own default).
+      tfds: the dataset's name, as in "wmt14_translate/de-en".
       cache_dir: where prepared corpora are kept and found again.
       on_bad_example: "error" stops at the first, "skip" counts and names them.
     """
 
-    source: Literal["files", "generated"] = "files"
+    source: Literal["files", "tfds", "generated"] = "files"
     dir: str = ""
+    tfds: str = ""
     cache_dir: str = "~/.cache/conv-attention-jax"
     on_bad_example: Literal["error", "skip"] = "error"
 
     def __post_init__(self):
         require_choice("data", self)
         require(self.source != "files" or bool(self.dir), "data.dir: name the folder of the files")
+        require(
+            self.source != "tfds" or bool(self.tfds),
+            "data.tfds: name the dataset, such as wmt14_translate/de-en",
+        )
 
 
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:

@@ -14,8 +14,8 @@ def register() -> None:
 
     class Phrasebook(tfds.core.GeneratorBasedBuilder):
         VERSION = tfds.core.Version("1.0.0")
-        SUPPORTED_VERSIONS = [tfds.core.Version("2.0.0")]
-        BUILDER_CONFIGS = [
+        SUPPORTED_VERSIONS = [tfds.core.Version("2.0.0")]  # noqa: RUF012
+        BUILDER_CONFIGS = [  # noqa: RUF012
             tfds.core.BuilderConfig(name=name)
             for name in ("de-en", "en-de", "broken", "needs-tensorflow", "needs-beam")
         ]
