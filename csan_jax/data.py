@@ -35,17 +35,23 @@ class TranslationData:
     def __init__(self, config: "DataConfig"):
         self.config = config
         self._path: Path | None = None
+        self._seconds: float | None = None
         self._subwords: list[Subwords] = []
 
-    def prepare(self) -> None:
-        """Builds the prepared folder, or finds it; says what was left out of it.
+    def prepare(self, workers: int | None = None) -> None:
+        """Builds the prepared folder, or finds it; a second call does nothing.
+
+        Args:
+          workers: threads that encode; None is as many as there are cores.
 
         Raises:
           UserError: a missing file, files of unequal length, a bad pair (data.on_bad_example),
             nothing left to train on, a vocabulary or held-out part that the text is too small for,
             a cache folder that cannot be written, subwords unlike those that were read before.
         """
-        builder = Builder(self.config)
+        if self._path is not None:
+            return
+        builder = Builder(self.config, workers)
         path = prepare(self.config.cache_dir, builder.fingerprint(), builder.build)
         known = self._subwords
         self.read_vocabulary(path)
@@ -54,7 +60,19 @@ class TranslationData:
                 f"data.dir={self.config.dir}: this text gives other subwords than the run has; "
                 "give it the text (and data.*) that it was trained on"
             )
-        self._path = path
+        self._path, self._seconds = path, builder.seconds
+
+    def report(self) -> None:
+        """Logs how much is prepared, how fast it was if it was now, and what was left out."""
+        sizes = self.sizes.values()
+        pairs = sum(split["pairs"] for split in sizes)
+        tokens = sum(split[f"{column}_tokens"] for split in sizes for column in COLUMNS)
+        if self._seconds is None:
+            said = f"found {pairs:,} prepared pairs"
+        else:
+            rate = pairs / max(self._seconds, 1e-3)
+            said = f"prepared {pairs:,} pairs in {self._seconds:.0f} s ({rate:,.0f} pairs/s)"
+        _log.info("%s, %s tokens, in %s", said, f"{tokens:,}", self.path)
         for split in SPLITS:
             corpus = self._corpus(split)
             if dropped := summary(corpus.meta["dropped"]):

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import itertools
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,15 +42,24 @@ class Builder:
 
     The folder gets the subword models and for each split a corpus (train, dev, test), whose `meta`
     says what was left out; dev and test also get `sources.txt` and `references.txt`, raw.
+
+    Attributes:
+      seconds: that `build` took; None where it was not needed.
     """
 
-    def __init__(self, config: "DataConfig"):
-        """Finds the files.
+    def __init__(self, config: "DataConfig", workers: int | None = None):
+        """Finds the files, and downloads a dataset of TensorFlow Datasets.
+
+        Args:
+          workers: threads that encode, None for as many as there are cores. The threads are
+            SentencePiece's own, outside Python's lock, which is where preparing spends its time;
+            what they write does not depend on how many they are.
 
         Raises:
           UserError: if one is missing.
         """
-        self._config = config
+        self._config, self._workers = config, workers
+        self.seconds: float | None = None
         self._train = source_of(config, "train")
         self._held_out = _HeldOut(config, held_out_splits(config))
         own = [split for split in EVALUATED if split not in self._held_out.splits]
@@ -74,12 +84,14 @@ class Builder:
         Raises:
           UserError: whatever is wrong with the text.
         """
+        began = time.monotonic()
         subwords = self._train_subwords()
         for name, model in zip(model_names(self._config), subwords, strict=False):
             model.save(folder / name)
         self._encode(folder, subwords, self._train, ["train", *self._held_out.splits])
         for split, source in self._own.items():
             self._encode(folder, subwords, source, [split])
+        self.seconds = time.monotonic() - began
 
     def _train_subwords(self) -> tuple[Subwords, Subwords]:
         """The source's and the target's subwords; held-out sentences take no part."""
@@ -112,7 +124,9 @@ class Builder:
             writers: dict[str, _SplitWriter] = {}
             for split in splits:
                 limit = self._config.max_length if split == "train" else None
-                writer = _SplitWriter(folder / split, subwords, source, faults[split], limit)
+                writer = _SplitWriter(
+                    folder / split, subwords, source, faults[split], limit, self._workers
+                )
                 writers[split] = stack.enter_context(writer)
             for pair in _progress(source.read(faults[splits[0]]), f"encoding {splits[0]}"):
                 split = self._held_out.split(pair[1]) if len(splits) > 1 else splits[0]
@@ -129,9 +143,11 @@ class _SplitWriter(contextlib.AbstractContextManager):
         source: Source,
         faults: Faults,
         max_length: int | None,
+        workers: int | None,
     ):
         """A limit of pieces (end symbol included) drops pairs; without one, text is kept too."""
         self._source, self._faults, self._limit = source, faults, max_length
+        self._workers = workers
         self._subwords = subwords
         self._split, self._rows, self._pending = folder.name, 0, list[Numbered]()
         self._stack = contextlib.ExitStack()
@@ -158,7 +174,7 @@ class _SplitWriter(contextlib.AbstractContextManager):
     def _flush(self) -> None:
         numbers, *texts = zip(*self._pending, strict=True) if self._pending else ((), (), ())
         sides = [
-            [[*pieces, END] for pieces in model.encode([text.strip() for text in side])]
+            [[*row, END] for row in model.encode([t.strip() for t in side], workers=self._workers)]
             for model, side in zip(self._subwords, texts, strict=True)
         ]
         if self._limit is not None:

@@ -55,9 +55,10 @@ class Translation(Task[Config]):
             "weight": valid.sum().astype(jnp.float32),
         }
 
-    def prepare(self) -> None:
-        self.data.prepare()
+    def prepare(self, workers: int | None = None) -> None:
+        self.data.prepare(workers)
         self._check_vocabulary()
+        self.data.report()
 
     def write_vocabulary(self, folder: Path) -> None:
         self.data.write_vocabulary(folder)

@@ -28,7 +28,13 @@ def main(argv: list[str]) -> None:
     parser.add_argument(
         "--describe", action="store_true", help="print the table of parameters and exit"
     )
+    parser.add_argument(
+        "--workers", type=int, help="threads that prepare the corpus (as many as there are cores)"
+    )
+    parser.add_argument("--prepare", action="store_true", help="prepare the corpus and exit")
     args, overrides = parser.parse_known_args(argv)
+    if args.workers is not None and args.workers < 1:
+        parser.error(f"--workers {args.workers}: at least 1")
     config = parse(args.config, overrides)
     task = task_class(config.task)(config)
     if args.describe:
@@ -37,6 +43,10 @@ def main(argv: list[str]) -> None:
         print(describe(task))
         return
     quiet()
+    if args.prepare or args.workers is not None:
+        task.prepare(args.workers)
+    if args.prepare:
+        return
     from common_jax.training.loop import train
     from common_jax.training.workdir import Workdir
 

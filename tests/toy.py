@@ -47,7 +47,7 @@ class Toy(Task[ToyConfig]):
         loss = jnp.sum(error**2, where=valid)
         return {"loss": loss, "nll": loss, "weight": valid.sum().astype(jnp.float32)}
 
-    def prepare(self):
+    def prepare(self, workers=None):
         self._path = prepare(self.config.data.cache_dir, {"toy": 1}, _build)
 
     def write_vocabulary(self, folder):

@@ -115,9 +115,14 @@ class Subwords:
         """How many pieces there are: ids are 0 .. size - 1."""
         return self._processor.get_piece_size()
 
-    def encode(self, sentences: Sequence[str]) -> list[list[int]]:
-        """The piece ids of each sentence, without an end symbol."""
-        return self._processor.encode(list(sentences), out_type=int)
+    def encode(self, sentences: Sequence[str], *, workers: int | None = None) -> list[list[int]]:
+        """The piece ids of each sentence, without an end symbol.
+
+        Args:
+          workers: threads that share the sentences; None is as many as there are cores.
+        """
+        threads = -1 if workers is None else workers
+        return self._processor.encode(list(sentences), out_type=int, num_threads=threads)
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of ids; padding and end symbols write nothing."""

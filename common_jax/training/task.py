@@ -76,8 +76,12 @@ class Task(abc.ABC, Generic[Config]):
         divided by, once, however the batch is spread over devices)."""
 
     @abc.abstractmethod
-    def prepare(self) -> None:
-        """Builds or finds the prepared corpus.
+    def prepare(self, workers: int | None = None) -> None:
+        """Builds or finds the prepared corpus, and logs how large it is.
+
+        Args:
+          workers: threads that may share the building, whose result they do not change; None is
+            as many as there are cores.
 
         Raises:
           UserError: data that is missing, broken, or does not fit the model.

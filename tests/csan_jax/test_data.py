@@ -35,6 +35,7 @@ def config(folder, **options) -> DataConfig:
 def prepared(*args, **options) -> TranslationData:
     data = TranslationData(config(*args, **options))
     data.prepare()
+    data.report()
     return data
 
 
