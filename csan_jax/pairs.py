@@ -234,8 +234,8 @@ class Joined:
 
     def read(self, faults: Faults) -> Iterator[Numbered]:
         for at, source in enumerate(self.sources):
-            for number, *texts in source.read(faults):
-                yield (number - 1) * len(self.sources) + at + 1, *texts
+            for number, first, second in source.read(faults):
+                yield (number - 1) * len(self.sources) + at + 1, first, second
 
 
 @dataclasses.dataclass(frozen=True)
