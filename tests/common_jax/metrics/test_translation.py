@@ -100,10 +100,30 @@ def test_moses_tokens_keep_their_characters():
 
 
 def test_tokenizer_follows_the_language(monkeypatch):
+    wanted = {"de": "13a", "zh": "zh", "ja": "char", "ko": "char", "xx": "13a"}
+    wanted |= {"zh_TW": "zh", "ZH-cn": "zh", "cmn": "zh", "jpn": "char", "ja-JP": "char"}
     monkeypatch.setattr("importlib.util.find_spec", lambda module: None)
-    assert [sacrebleu_tokenizer(x) for x in ("de", "zh", "ja")] == ["13a", "zh", "char"]
+    assert {language: sacrebleu_tokenizer(language) for language in wanted} == wanted
     monkeypatch.setattr("importlib.util.find_spec", lambda module: "found")
-    assert sacrebleu_tokenizer("ja") == "ja-mecab"
+    assert [sacrebleu_tokenizer(x) for x in ("ja", "jpn", "ko")] == ["ja-mecab"] * 2 + ["ko-mecab"]
+    monkeypatch.setattr(  # the analyser without its dictionary will not do
+        "importlib.util.find_spec", lambda module: None if module == "ipadic" else "found"
+    )
+    assert sacrebleu_tokenizer("ja") == "char"
+
+
+JAPANESE = ["私は今日りんごと梨を食べました。"], ["私は昨日りんごを二つ食べました。"]
+
+
+def test_japanese_is_segmented_as_the_command_does(tmp_path):
+    """By MeCab where it is installed, or else by characters; the signature says which."""
+    tokenizer = sacrebleu_tokenizer("ja")
+    official = _official(tmp_path, *JAPANESE, "--tokenize", tokenizer)
+    ours = score(*JAPANESE, language="ja")
+    assert ours.metrics["sacrebleu"] == pytest.approx(official["BLEU"][0], abs=1e-6)
+    assert 0 < ours.metrics["sacrebleu"] < 100
+    assert f"|tok:{tokenizer}" in ours.signatures["sacrebleu"]
+    assert ours.signatures["sacrebleu"] == official["BLEU"][1]
 
 
 @pytest.mark.parametrize(("hypotheses", "references"), [([], []), (["a"], []), (["a"], ["b", "c"])])
