@@ -1,23 +1,43 @@
 """What survives an interruption: parameters, optimizer, step and data position, saved as one.
 
-Orbax keeps the folder: the latest checkpoint and the best by a dev metric, each written beside the
-others and renamed into place, so that a killed save leaves nothing that restore would take.
+Orbax writes each step beside the others and renames it into place; with it go checksums of all its
+files, which Orbax does not have. Whoever restores has compared them first: the one who trains goes
+back to the newest step that is whole, whoever only reads is told what is wrong. What is damaged is
+set aside, never deleted.
 """
 
+import contextlib
 import dataclasses
+import json
+import logging
+import math
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 import orbax.checkpoint as ocp
+from jax.experimental import multihost_utils
 
 from common_jax.errors import UserError
+from common_jax.training import checksums
 from common_jax.training.state import TrainState
+from common_jax.training.task import Params
 
 Position = tuple[int, int]  # epoch, and batch within it: those that come next
 
 # Metrics of which less is better.
 FALLING = ("loss", "nll")
+
+_DELETED = ".deleted"  # Orbax moves old steps there: a kill leaves none half deleted in its place
+_LATE = ("_CHECKPOINT_METADATA", "commit_success.txt")  # Orbax writes these last of all
+
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,80 +50,348 @@ class Restored:
 
 
 class Checkpoints:
-    """The `checkpoints` folder of a run."""
+    """The `checkpoints` folder of a run.
 
-    def __init__(self, folder: Path, best_metric: str):
-        policies = ocp.checkpoint_managers.preservation_policy
-        by_metric = lambda metrics: metrics[best_metric]
-        falling = best_metric in FALLING
-        best = policies.BestN(
-            get_metric_fn=by_metric, reverse=falling, n=1, keep_checkpoints_without_metrics=False
-        )
-        self._manager = ocp.CheckpointManager(
-            folder.absolute(),
-            options=ocp.CheckpointManagerOptions(
-                best_fn=by_metric,  # without it Orbax writes no metrics
-                best_mode="min" if falling else "max",
-                preservation_policy=policies.AnyPreservationPolicy([policies.LatestN(1), best]),
-                enable_background_delete=False,
-            ),
-        )
+    One process at a time may save, restore the newest and restore the best (`Workdir.claim` sees
+    to it); these set aside what is damaged, in `damaged` beside the folder, and say so. The rest
+    only reads.
+
+    Args:
+      folder: need not exist.
+      best_metric: of the metrics saved with a step, the one that says how good it is.
+      keep: so many of the newest steps are kept, and the best.
+    """
+
+    def __init__(self, folder: Path, best_metric: str, keep: int = 2):
+        self._folder, self._best_metric, self._keep = folder, best_metric, keep
+        self._saver: ocp.CheckpointManager | None = None  # made late: damaged steps confuse it
+        self._saving: int | None = None
+        self._sealing: threading.Thread | None = None
+        self._failure: Exception | None = None
+
+    @property
+    def steps(self) -> list[int]:
+        """The steps saved, oldest first."""
+        names = [path.name for path in self._folder.iterdir()] if self._folder.is_dir() else []
+        return sorted(int(name) for name in names if re.fullmatch("0|[1-9][0-9]*", name))
 
     @property
     def latest(self) -> int | None:
         """The newest step saved."""
-        return self._manager.latest_step()
+        return max(self.steps, default=None)
 
     @property
     def best(self) -> int | None:
-        """The best step by the dev metric; the newest if none was validated."""
-        best = self._manager.best_step()
-        return self.latest if best is None else best
+        """The best step by the dev metric; the newest if none was validated.
+
+        Raises:
+          UserError: if the metrics of a step are damaged.
+        """
+        scores = {step: self._score(step) for step in self.steps}
+        scored = [(score, step) for step, score in scores.items() if score is not None]
+        return max(scored)[1] if scored else self.latest
 
     def save(
         self, state: TrainState, step: int, position: Position, metrics: dict[str, float] | None
     ) -> None:
-        """Starts saving; `metrics` are those of the dev split, if it was just scored."""
-        saved = self._manager.save(
-            step,
-            args=ocp.args.Composite(
-                state=ocp.args.StandardSave(state),  # type: ignore[call-arg]
-                position=ocp.args.JsonSave({"epoch": position[0], "batch": position[1]}),  # type: ignore[call-arg]
-            ),
-            metrics=metrics,
+        """Starts saving; `metrics` are those of the dev split, if it was just scored.
+
+        Raises:
+          UserError: if this save or the one before it cannot be written.
+        """
+        self.wait()
+        args = ocp.args.Composite(
+            state=ocp.args.StandardSave(state),  # type: ignore[call-arg]
+            position=ocp.args.JsonSave({"epoch": position[0], "batch": position[1]}),  # type: ignore[call-arg]
         )
+        self._saving = step
+        with self._writing():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._saver = self._saver or self._make_saver()
+            saved = self._saver.save(step, args=args, metrics=metrics)
         if not saved:  # Orbax declines an existing or older step without a word
             raise RuntimeError(f"checkpoint of step {step} was not saved")
+        self._sealing = threading.Thread(target=self._finish, args=(step,))
+        self._sealing.start()
+
+    def restore_newest(self, abstract: TrainState) -> Restored | None:
+        """Reads the newest step that is whole; None if nothing was ever saved.
+
+        Args:
+          abstract: the shapes, types and shardings to restore onto.
+
+        Raises:
+          UserError: if there are steps but none is whole, or if they are of another model.
+        """
+        aside = self._set_damaged_aside()
+        while (step := _from_first_process(self.latest)) is not None:
+            try:
+                return self._read(step, abstract)
+            except _UnreadableError as error:
+                aside += self._set_aside(step, str(error))
+        if _from_first_process(aside):
+            raise UserError(
+                f"{self._folder}: every checkpoint was damaged; they are in {self._damaged}; the "
+                "same command again starts from step 0"
+            )
+        return None
+
+    def restore_best(self, abstract: TrainState) -> Restored:
+        """Reads the best of the steps that are whole.
+
+        Raises:
+          UserError: if none is.
+        """
+        self.wait()
+        self._set_damaged_aside()
+        best = _from_first_process(self.best)
+        if best is None:
+            raise UserError(f"{self._folder}: no checkpoint is whole")
+        return self.restore(best, abstract)
 
     def restore(self, step: int, abstract: TrainState) -> Restored:
         """Reads a step onto the shapes, types and shardings of `abstract`.
 
         Raises:
-          UserError: if the checkpoint is of another model.
+          UserError: if the checkpoint is damaged, or of another model.
         """
-        try:
-            found = self._manager.restore(
-                step,
-                args=ocp.args.Composite(
-                    state=ocp.args.StandardRestore(abstract),  # type: ignore[call-arg]
-                    position=ocp.args.JsonRestore(),
-                ),
-            )
-        except (ValueError, KeyError) as error:
-            folder = self._manager.directory / str(step)
-            raise UserError(f"{folder}: not a checkpoint of this model: {error}") from error
-        position = found["position"]
-        return Restored(step, found["state"], (position["epoch"], position["batch"]))
+        with self._whole(step):
+            return self._read(step, abstract)
+
+    def restore_parameters(self, step: int, abstract: Params, field: str = "params") -> Params:
+        """Reads one field of a step's state alone, without the optimizer's share.
+
+        Args:
+          step: one of `steps`.
+          abstract: the field's shapes, types and shardings.
+          field: "params", or "ema" where the run keeps one.
+
+        Raises:
+          UserError: if the checkpoint is damaged, or of another model.
+        """
+        with self._whole(step):
+            return self._read_tree(step, {field: abstract}, f"{field}/")[field]
 
     def wait(self) -> None:
-        """Returns when everything is on disk."""
-        self._manager.wait_until_finished()
+        """Returns when everything is on disk.
+
+        Raises:
+          UserError: if it cannot be written.
+        """
+        if self._sealing is not None:
+            self._sealing.join()
+            self._sealing = None
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            with self._writing():
+                raise failure
 
     def close(self) -> None:
-        """Finishes saving and lets go of the folder."""
-        self._manager.close()
+        """Finishes saving and lets go of the folder.
+
+        Raises:
+          UserError: if it cannot be written.
+        """
+        try:
+            self.wait()
+        finally:
+            saver, self._saver = self._saver, None
+            if saver is not None:
+                with contextlib.suppress(Exception):  # `wait` has said what there is to say
+                    saver.close()
+
+    @property
+    def _damaged(self) -> Path:
+        return self._folder.with_name("damaged")
+
+    def _make_saver(self) -> ocp.CheckpointManager:
+        if jax.process_index() == 0:
+            self._remove_unfinished()
+        self._set_damaged_aside()
+        policies = ocp.checkpoint_managers.preservation_policy
+        best = policies.BestN(
+            get_metric_fn=self._goodness, n=1, keep_checkpoints_without_metrics=False
+        )
+        return ocp.CheckpointManager(
+            self._folder.absolute(),
+            options=ocp.CheckpointManagerOptions(
+                best_fn=self._goodness,  # without it Orbax writes no metrics
+                preservation_policy=policies.AnyPreservationPolicy(
+                    [policies.LatestN(self._keep), best]
+                ),
+                enable_background_delete=False,
+                todelete_subdir=_DELETED,
+                async_options=ocp.AsyncOptions(
+                    post_finalization_callback=self._seal_unfinished,
+                    create_directories_asynchronously=False,  # a failure there hangs the rest
+                ),
+            ),
+        )
+
+    def _seal_unfinished(self) -> None:
+        """Checksums come into place with the step: Orbax calls this before it renames."""
+        for path in self._folder.glob(f"{self._saving}.*tmp*"):
+            checksums.seal(path, leave=_LATE)
+
+    def _finish(self, step: int) -> None:
+        """Waits for Orbax, then adds what it wrote last; runs beside the training."""
+        assert self._saver is not None
+        try:
+            self._saver.wait_until_finished()
+        except Exception as error:
+            self._failure = error
+            return
+        if jax.process_index() == 0:
+            with contextlib.suppress(OSError):  # the step has its checksums
+                checksums.seal(self._folder / str(step))
+            shutil.rmtree(self._folder / _DELETED, ignore_errors=True)
+
+    def _remove_unfinished(self) -> None:
+        """What a killed save or deletion has left."""
+        for path in [*self._folder.glob("*.orbax-checkpoint-tmp*"), self._folder / _DELETED]:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _set_damaged_aside(self) -> int:
+        """Leaves only steps that are whole; how many were not."""
+        if jax.process_index() != 0:
+            return 0
+        found = {step: self._find_damage(step) for step in self.steps}
+        return sum(self._set_aside(step, damage) for step, damage in found.items() if damage)
+
+    def _set_aside(self, step: int, damage: str) -> int:
+        if jax.process_index() == 0:
+            target, count = self._damaged / str(step), 1
+            while target.exists():
+                count += 1
+                target = self._damaged / f"{step}-{count}"
+            with self._writing():
+                self._damaged.mkdir(exist_ok=True)
+                shutil.move(self._folder / str(step), target)
+            _log.warning("%s: %s; set aside in %s", self._folder / str(step), damage, target)
+        if self._saver is not None:
+            self._saver.reload()
+        return 1
+
+    @contextlib.contextmanager
+    def _whole(self, step: int) -> Iterator[None]:
+        """Refuses a damaged step by name; what is read inside had the right checksums."""
+        damage = self._find_damage(step)
+        try:
+            if damage:
+                raise _UnreadableError(damage)
+            yield
+        except _UnreadableError as error:
+            raise UserError(f"{self._folder / str(step)}: {error}") from error
+
+    def _find_damage(self, step: int, under: str = "") -> str | None:
+        folder = self._folder / str(step)
+        try:
+            return checksums.find_damage(folder, under)
+        except PermissionError as error:
+            raise UserError(f"{error.filename or folder}: {error.strerror}") from error
+
+    def _read(self, step: int, abstract: TrainState) -> Restored:
+        state = self._read_tree(step, abstract)
+        try:
+            position = json.loads(
+                (self._folder / str(step) / "position" / "metadata").read_text(encoding="utf-8")
+            )
+            return Restored(step, state, (position["epoch"], position["batch"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise _UnreadableError(f"position: cannot be read: {error}") from error
+
+    def _read_tree(self, step: int, abstract: Any, under: str = "") -> Any:
+        """The state, or its part `under`; Orbax alone would cast what differs from `abstract`."""
+        folder = self._folder / str(step)
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+            state = folder.absolute() / "state"
+            try:
+                saved = _leaves(reader.metadata(state).item_metadata.tree)
+            except _UNREADABLE as error:
+                raise _UnreadableError(f"state: cannot be read: {error}") from error
+            _require_same(folder, saved, _leaves(abstract), under)
+            args = ocp.args.PyTreeRestore(
+                item=abstract,  # type: ignore[call-arg]
+                restore_args=ocp.checkpoint_utils.construct_restore_args(abstract),  # type: ignore[call-arg]
+                partial_restore=bool(under),  # type: ignore[call-arg]
+            )
+            try:
+                return reader.restore(state, args=args)
+            except _UNREADABLE as error:
+                raise _UnreadableError(f"state: cannot be read: {error}") from error
+
+    def _score(self, step: int) -> float | None:
+        damage = self._find_damage(step, "metrics/")
+        if damage:
+            raise UserError(f"{self._folder / str(step)}: {damage}")
+        path = self._folder / str(step) / "metrics" / "metrics"
+        return self._goodness(json.loads(path.read_text())) if path.exists() else None
+
+    def _goodness(self, metrics: dict[str, float]) -> float:
+        """More is better, and anything is better than NaN."""
+        value = metrics[self._best_metric]
+        value = -value if self._best_metric in FALLING else value
+        return -math.inf if math.isnan(value) else value
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A full disk, however deep in Orbax, as one line that says what is safe."""
+        try:
+            yield
+        except UserError:
+            raise
+        except Exception as error:
+            reason = _system_reason(error)
+            if reason is None:
+                raise
+            if jax.process_index() == 0:
+                self._remove_unfinished()  # its room may be wanted
+            safe = next((s for s in reversed(self.steps) if not self._find_damage(s)), None)
+            saved = "nothing is saved yet" if safe is None else f"step {safe} is safely saved"
+            raise UserError(f"{self._folder}: cannot be written: {reason}; {saved}") from error
 
 
 def abstract_of(tree: Any) -> Any:
     """Shapes, types and shardings of a tree, to restore onto."""
     return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding), tree)
+
+
+class _UnreadableError(Exception):
+    """A step that is damaged; the message names what."""
+
+
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
+
+
+def _leaves(tree: Any) -> dict[str, str]:
+    """ "params/a/b" -> "float32 [3, 4]"."""
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="/"): f"{leaf.dtype} {list(leaf.shape)}"
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    }
+
+
+def _require_same(folder: Path, saved: dict[str, str], wanted: dict[str, str], under: str) -> None:
+    for name in sorted({*saved, *wanted}):
+        there, want = saved.get(name, "missing"), wanted.get(name, "none")
+        if there != want and name.startswith(under):
+            raise UserError(f"{folder}: {name}: {there}, the model wants {want}")
+
+
+def _system_reason(error: BaseException | None) -> str | None:
+    """What the operating system said, if it is at the bottom of an exception."""
+    while error is not None:
+        if isinstance(error, OSError) and error.strerror:
+            return error.strerror
+        if number := re.search(r"os_error_code='(\d+)'", str(error)):  # TensorStore's
+            return os.strerror(int(number[1]))
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _from_first_process(value: int | None) -> int | None:
+    """The same number in every process."""
+    if jax.process_count() == 1:
+        return value
+    got = int(multihost_utils.broadcast_one_to_all(np.int32(-1 if value is None else value)))
+    return None if got < 0 else got

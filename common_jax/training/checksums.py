@@ -1,0 +1,98 @@
+"""Checksums of a folder: is every file in it still what was written?"""
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+NAME = "checksums.json"
+
+
+def seal(folder: Path, leave: Collection[str] = ()) -> None:
+    """Writes checksums.json, or adds to it the files that it does not list yet.
+
+    Args:
+      folder: its files, at any depth, have their final content.
+      leave: names of files, at any depth, that do not yet.
+    """
+    files = _read(folder) if (folder / NAME).exists() else {}
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    names = [path.relative_to(folder).as_posix() for path in found]
+    new = [n for n in names if n not in files and Path(n).name not in {*leave, NAME, _PARTIAL}]
+    with ThreadPoolExecutor() as pool:  # hashing lets other threads run
+        files.update(zip(new, pool.map(lambda name: _describe(folder / name), new), strict=True))
+    partial = folder / _PARTIAL
+    partial.write_text(json.dumps({"sha256": _digest(files), "files": files}, indent=1) + "\n")
+    os.replace(partial, folder / NAME)
+
+
+def find_damage(folder: Path, under: str = "") -> str | None:
+    """What is wrong with a sealed folder, first by name; None if nothing is.
+
+    Files that checksums.json does not list are nobody's business.
+
+    Args:
+      folder: what was sealed; anything may be there by now.
+      under: looks only at files whose name begins so.
+
+    Raises:
+      PermissionError: what may not be read may well be whole.
+    """
+    if not folder.is_dir():
+        return "a file, not a folder" if folder.exists() else "missing"
+    if not any(folder.iterdir()):
+        return "an empty folder"
+    try:
+        files = _read(folder)
+    except PermissionError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return f"{NAME}: {_reason(error)}"
+    names = sorted(name for name in files if name.startswith(under))
+    with ThreadPoolExecutor() as pool:
+        found = pool.map(lambda name: _difference(folder / name, files[name]), names)
+        return next((f"{n}: {wrong}" for n, wrong in zip(names, found, strict=True) if wrong), None)
+
+
+_PARTIAL = f"{NAME}.partial"
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    saved = json.loads((folder / NAME).read_text(encoding="utf-8"))
+    if _digest(saved["files"]) != saved["sha256"]:
+        raise ValueError
+    return saved["files"]
+
+
+def _digest(files: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+
+
+def _describe(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return {"bytes": os.fstat(file.fileno()).st_size, "sha256": digest}
+
+
+def _difference(path: Path, expected: dict[str, Any]) -> str | None:
+    try:
+        size = path.stat().st_size
+        if path.is_file() and size != expected["bytes"]:
+            return f"{size:,} bytes, not {expected['bytes']:,}"
+        return None if _describe(path) == expected else "not the bytes that were saved"
+    except PermissionError:
+        raise
+    except OSError as error:
+        return _reason(error)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "missing"
+    if isinstance(error, OSError):
+        return os.strerror(error.errno or errno.EIO)
+    return "damaged"

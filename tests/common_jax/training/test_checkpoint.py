@@ -1,0 +1,372 @@
+"""Checkpoints that are damaged, unreadable, of another model, or cannot be written."""
+
+import dataclasses
+import json
+import os
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from common_jax.errors import UserError
+from common_jax.training import checksums
+from common_jax.training.checkpoint import Checkpoints, abstract_of
+from common_jax.training.state import TrainState
+
+
+def state_of(**values):
+    return TrainState(**{f.name: values.get(f.name) for f in dataclasses.fields(TrainState)})
+
+
+def make_state(step):
+    """Several leaves, shapes and types, a scalar and an empty optimizer state among them."""
+    random = np.random.default_rng(step)
+    params = {
+        "embed": {"table": jnp.asarray(random.normal(size=(40, 6)), jnp.float32)},
+        "layers": {
+            "kernel": jnp.asarray(random.normal(size=(2, 6, 6)), jnp.float32),
+            "bias": jnp.zeros((2, 6), jnp.bfloat16),
+        },
+        "scale": jnp.float32(0.5),
+    }
+    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-3))
+    return state_of(step=jnp.int32(step), params=params, opt_state=optimizer.init(params))
+
+
+def same(one, other):
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        assert a.dtype == b.dtype and np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Steps 5 and 8 of a run, 8 being the better."""
+    run = tmp_path_factory.mktemp("saved")
+    checkpoints = Checkpoints(run / "checkpoints", "loss")
+    checkpoints.save(make_state(5), 5, (0, 5), {"loss": 2.0})
+    checkpoints.save(make_state(8), 8, (1, 2), {"loss": 1.0})
+    checkpoints.close()
+    return run
+
+
+@pytest.fixture(scope="module")
+def abstract():
+    return abstract_of(make_state(0))
+
+
+def said(caplog):
+    return [r.getMessage() for r in caplog.records if r.name.startswith("common_jax")]
+
+
+def reopen(run):
+    return Checkpoints(run / "checkpoints", "loss")
+
+
+def files_of(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def flip(path, at=0.5):
+    content = bytearray(path.read_bytes())
+    content[int(len(content) * at)] ^= 1
+    path.write_bytes(content)
+
+
+def swap(one, other):
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+
+
+def as_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def as_file(folder):
+    shutil.rmtree(folder)
+    folder.write_text("50")
+
+
+def emptied(folder):
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+def shortened_list(path):
+    """Valid JSON that has forgotten a file."""
+    content = json.loads(path.read_text())
+    content["files"].popitem()
+    path.write_text(json.dumps(content))
+
+
+def damages(step):
+    """Every way to damage a step's folder, by name: (what is done to it, what the line names)."""
+    cases = {}
+    for path in files_of(step):
+        name = path.relative_to(step).as_posix()
+        size = path.stat().st_size
+        one_file = {
+            "flipped": flip,
+            "halved": lambda p, n=size // 2: os.truncate(p, n),
+            "to nothing": lambda p: os.truncate(p, 0),
+            "deleted": lambda p: p.unlink(),
+            "a folder": as_folder,
+        }
+        for kind, do in one_file.items():
+            cases[f"{name} {kind}"] = (lambda s, n=name, do=do: do(s / n), name)
+    data = sorted(files_of(step / "state" / "d"), key=lambda p: p.stat().st_size)
+    first, second = data[0], files_of(step / "state" / "ocdbt.process_0" / "d")[0]
+    names = [p.relative_to(step) for p in (first, second)]
+    cases["two files swapped"] = (lambda s: swap(s / names[0], s / names[1]), "state/")
+    cases["checksums garbled"] = (lambda s: (s / checksums.NAME).write_text("{x"), checksums.NAME)
+    cases["checksums of none"] = (lambda s: (s / checksums.NAME).write_text("{}"), checksums.NAME)
+    cases["checksums fewer"] = (lambda s: shortened_list(s / checksums.NAME), checksums.NAME)
+    cases["longer"] = (lambda s: (s / names[0]).write_bytes(b"x" * 10_000), str(names[0]))
+    cases["emptied"] = (emptied, "an empty folder")
+    cases["a file"] = (as_file, "a file, not a folder")
+    for item in ("state", "position", "metrics"):
+        cases[f"without {item}"] = (lambda s, i=item: shutil.rmtree(s / i), item)
+    return cases
+
+
+def test_every_damage_is_named_and_set_aside_and_the_one_before_restored(
+    saved, abstract, tmp_path, caplog
+):
+    before, count = make_state(5), 0
+    cases = damages(saved / "checkpoints" / "8")
+    for name, (do, named) in cases.items():
+        run = tmp_path / f"{count}"
+        shutil.copytree(saved, run)
+        do(run / "checkpoints" / "8")
+        caplog.clear()
+        restored = reopen(run).restore_newest(abstract)
+        assert restored is not None and (restored.step, restored.position) == (5, (0, 5)), name
+        same(restored.state, before)
+        (line,) = said(caplog)
+        assert line.startswith(f"{run}/checkpoints/8: {named}"), name
+        assert line.endswith(f"; set aside in {run}/damaged/8") and "\n" not in line, name
+        assert (run / "damaged" / "8").exists() and not (run / "checkpoints" / "8").exists()
+        count += 1
+        shutil.rmtree(run)
+    print(f"\n{count} of {len(cases)} damaged checkpoints detected, named and set aside")
+    assert count >= 30
+
+
+def test_what_is_whole_is_restored_in_silence(saved, abstract, caplog):
+    restored = reopen(saved).restore_newest(abstract)
+    assert (restored.step, restored.position) == (8, (1, 2)) and not said(caplog)
+    same(restored.state, make_state(8))
+    assert reopen(saved).steps == [5, 8] and reopen(saved).best == 8
+
+
+def test_files_of_others_are_left_alone(saved, abstract, tmp_path, caplog):
+    shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
+    folder = tmp_path / "checkpoints"
+    (folder / "8" / "notes.txt").write_text("the good one")
+    for name in ("notes.txt", "8.bak", ".nfs0001"):
+        (folder / name).write_text("")
+    for name in ("007", "old", "+11"):
+        (folder / name).mkdir()
+    (folder / "9.orbax-checkpoint-tmp-0" / "state").mkdir(parents=True)  # of a killed save
+    checkpoints = reopen(tmp_path)
+    assert checkpoints.restore_newest(abstract).step == 8
+    checkpoints.save(make_state(9), 9, (1, 3), None)
+    checkpoints.close()
+    assert checkpoints.steps == [8, 9] and not said(caplog)
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"8", "9", "notes.txt", "8.bak", ".nfs0001", "007", "old", "+11"}
+
+
+def test_saving_goes_on_to_the_same_step_again(saved, abstract, tmp_path):
+    shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
+    for _ in range(2):
+        flip(tmp_path / "checkpoints" / "8" / "state" / "_METADATA")
+        checkpoints = reopen(tmp_path)
+        restored = checkpoints.restore_newest(abstract)
+        assert restored.step == 5
+        checkpoints.save(make_state(8), 8, (1, 2), {"loss": 1.0})
+        checkpoints.close()
+        same(reopen(tmp_path).restore_newest(abstract).state, make_state(8))
+    assert sorted(path.name for path in (tmp_path / "damaged").iterdir()) == ["8", "8-2"]
+
+
+def test_nothing_saved_is_not_everything_damaged(saved, abstract, tmp_path):
+    assert reopen(tmp_path).restore_newest(abstract) is None
+    shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
+    for step in ("5", "8"):
+        flip(tmp_path / "checkpoints" / step / "state" / "manifest.ocdbt")
+    with pytest.raises(UserError, match=r"every checkpoint was damaged; they are in .*/damaged"):
+        reopen(tmp_path).restore_newest(abstract)
+    assert reopen(tmp_path).restore_newest(abstract) is None
+    assert len(list((tmp_path / "damaged").iterdir())) == 2
+
+
+def test_right_checksums_of_nonsense(saved, abstract, tmp_path, caplog):
+    """Sealed, but not what Orbax can read: a fault of the save, not of the disk."""
+    for name in ("state/manifest.ocdbt", "state/_METADATA", "position/metadata"):
+        run = tmp_path / name.replace("/", "-")
+        shutil.copytree(saved, run)
+        (run / "checkpoints" / "8" / name).write_text("nonsense")
+        (run / "checkpoints" / "8" / checksums.NAME).unlink()
+        checksums.seal(run / "checkpoints" / "8")
+        with pytest.raises(UserError, match=f"checkpoints/8: {name.split('/')[0]}: cannot be read"):
+            reopen(run).restore(8, abstract)
+        assert reopen(run).restore_newest(abstract).step == 5
+        assert (run / "damaged" / "8").is_dir()
+
+
+def test_who_only_reads_refuses_and_moves_nothing(saved, abstract, tmp_path):
+    shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
+    flip(tmp_path / "checkpoints" / "8" / "state" / "_METADATA")
+    reader = reopen(tmp_path)
+    assert reader.best == 8
+    with pytest.raises(UserError, match="checkpoints/8: state/_METADATA: not the bytes"):
+        reader.restore(8, abstract)
+    with pytest.raises(UserError, match="checkpoints/8: state/_METADATA: not the bytes"):
+        reader.restore_parameters(8, abstract.params)
+    (tmp_path / "checkpoints" / "8" / "metrics" / "metrics").unlink()
+    with pytest.raises(UserError, match="checkpoints/8: metrics/metrics: missing"):
+        reader.best  # noqa: B018
+    assert reader.steps == [5, 8] and not (tmp_path / "damaged").exists()
+
+
+def test_the_best_of_those_that_are_whole(saved, abstract, tmp_path, caplog):
+    shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "checkpoints" / "8" / "metrics" / "metrics").write_text("{}")
+    restored = reopen(tmp_path).restore_best(abstract)
+    assert restored.step == 5 and "checkpoints/8: metrics/metrics: 2 bytes" in caplog.text
+    same(restored.state, make_state(5))
+
+
+def replaced(abstract, **changes):
+    return dataclasses.replace(abstract, params={**abstract.params, **changes})
+
+
+def test_another_model_is_refused_by_the_parameters_name(saved, abstract):
+    leaf = lambda shape, kind: jax.ShapeDtypeStruct(shape, kind)
+    table = lambda *a: replaced(abstract, embed={"table": leaf(*a)})
+    wrong = {
+        r"params/embed/table: float32 \[40, 6\], the model wants float32 \[41, 6\]": table(
+            (41, 6), jnp.float32
+        ),
+        r"params/embed/table: float32 \[40, 6\], the model wants bfloat16 \[40, 6\]": table(
+            (40, 6), jnp.bfloat16
+        ),
+        r"params/extra: missing, the model wants int32 \[\]": replaced(
+            abstract, extra=leaf((), jnp.int32)
+        ),
+        r"params/layers/bias: bfloat16 \[2, 6\], the model wants none": replaced(
+            abstract, layers={"kernel": abstract.params["layers"]["kernel"]}
+        ),
+    }
+    for words, other in wrong.items():
+        for read in (
+            lambda other=other: reopen(saved).restore(8, other),
+            lambda other=other: reopen(saved).restore_newest(other),
+            lambda other=other: reopen(saved).restore_parameters(8, other.params),
+        ):
+            with pytest.raises(UserError, match=f"checkpoints/8: {words}$"):
+                read()
+    assert reopen(saved).steps == [5, 8]  # of another model is not damaged
+
+
+def test_parameters_alone(saved, abstract):
+    same(reopen(saved).restore_parameters(5, abstract.params), make_state(5).params)
+
+
+@pytest.mark.parametrize(
+    "metric,values,kept,best",
+    [
+        ("loss", [3.0, 1.0, 2.0, 2.5, None], [1, 3, 4], 1),
+        ("bleu", [9.0, 1.0, 2.0, 2.5, None], [0, 3, 4], 0),
+        ("loss", [3.0, float("nan"), None, 4.0, 5.0], [0, 3, 4], 0),
+        ("loss", [None, None, None, None, None], [3, 4], 4),
+    ],
+)
+def test_the_newest_two_and_the_best_are_kept(tmp_path, metric, values, kept, best):
+    checkpoints = Checkpoints(tmp_path / "checkpoints", metric)
+    for step, value in enumerate(values):
+        metrics = None if value is None else {metric: value}
+        checkpoints.save(
+            state_of(step=jnp.int32(step), params={}, opt_state=()), step, (0, step), metrics
+        )
+    checkpoints.wait()
+    assert (checkpoints.steps, checkpoints.best, checkpoints.latest) == (kept, best, 4)
+    checkpoints.close()
+    assert {path.name for path in (tmp_path / "checkpoints").iterdir()} == set(map(str, kept))
+
+
+def test_a_step_has_its_checksums_from_its_first_moment(saved, abstract, tmp_path, monkeypatch):
+    """Killed just after Orbax's rename: before anything of ours could run."""
+    monkeypatch.setattr(
+        Checkpoints, "_finish", lambda self, step: self._saver.wait_until_finished()
+    )
+    checkpoints = reopen(tmp_path)
+    checkpoints.save(make_state(5), 5, (0, 5), None)
+    checkpoints.close()
+    listed = json.loads((tmp_path / "checkpoints" / "5" / checksums.NAME).read_text())["files"]
+    assert any(name.startswith("state/d/") for name in listed)
+    assert reopen(tmp_path).restore_newest(abstract).step == 5
+    assert not (tmp_path / "damaged").exists()
+
+
+def test_a_killed_save_and_a_killed_deletion_leave_nothing_to_complain_of(
+    saved, abstract, tmp_path, caplog
+):
+    shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
+    folder = tmp_path / "checkpoints"
+    shutil.copytree(folder / "8", folder / "9.orbax-checkpoint-tmp")
+    (folder / "9.orbax-checkpoint-tmp" / checksums.NAME).unlink()
+    shutil.copytree(folder / "5" / "state", folder / ".deleted" / "2" / "state")
+    checkpoints = reopen(tmp_path)
+    assert checkpoints.restore_newest(abstract).step == 8 and not said(caplog)
+    checkpoints.save(make_state(9), 9, (1, 3), None)
+    checkpoints.close()
+    assert {path.name for path in folder.iterdir()} == {"8", "9"}
+
+
+def test_orbax_has_the_error_late_and_deep(saved, abstract, tmp_path):
+    """A limit on the size of files, as a quota or a full disk would have it."""
+    resource = pytest.importorskip("resource")
+    shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for limit in (4000, 1):
+        checkpoints = reopen(tmp_path)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+        try:
+            with pytest.raises(UserError) as raised:
+                checkpoints.save(make_state(9), 9, (1, 3), None)
+                checkpoints.wait()
+            checkpoints.close()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        line = f"{tmp_path}/checkpoints: cannot be written: File too large; step 8 is safely saved"
+        assert str(raised.value) == line
+        assert {p.name for p in (tmp_path / "checkpoints").iterdir()} == {"5", "8"}
+    same(reopen(tmp_path).restore_newest(abstract).state, make_state(8))
+
+
+def test_a_file_in_the_place_of_the_folder(tmp_path):
+    (tmp_path / "checkpoints").write_text("")
+    checkpoints = reopen(tmp_path)
+    with pytest.raises(
+        UserError, match=r"checkpoints: cannot be written: .*; nothing is saved yet"
+    ):
+        checkpoints.save(make_state(1), 1, (0, 1), None)
+    checkpoints.close()
+
+
+def test_a_folder_that_goes_away(tmp_path):
+    checkpoints = reopen(tmp_path / "run")
+    checkpoints.save(make_state(1), 1, (0, 1), None)
+    checkpoints.wait()
+    shutil.rmtree(tmp_path / "run")
+    (tmp_path / "run").write_text("")
+    with pytest.raises(UserError, match="cannot be written: Not a directory; nothing is saved yet"):
+        checkpoints.save(make_state(2), 2, (0, 2), None)
+    checkpoints.close()
