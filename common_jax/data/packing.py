@@ -15,7 +15,7 @@ from jaxtyping import Int
 from common_jax.data.plan import Plan, PlannedBatch, PlannedEpoch, epoch_random
 
 # Mean lengths that may be left of a row when the best two examples for the rest are looked for.
-_CLOSE = 3.2
+_CLOSE = 4
 # How sharply tokens of a column that fills up less count for less.
 _STEEP = 8
 
@@ -104,7 +104,9 @@ class _Templates:
         best = self._best(row.kinds, volume)
         while len(fits := row.fits()):
             rest = np.minimum(row.room - row.kinds[fits], self._grid - 1)
-            row.add(int(fits[(volume[fits] + best[tuple(rest.T)]).argmax()]))
+            together = volume[fits] + best[tuple(rest.T)]
+            fits = fits[together == together.max()]
+            row.add(int(fits[volume[fits].argmax()]))  # the smaller ones fit elsewhere too
         kinds, used = np.unique(here[row.members], return_counts=True)
         times = int((self.left[kinds] // used).min())
         self.left[kinds] -= times * used
