@@ -1,6 +1,7 @@
 """Where the numbers of a run go: metrics.jsonl, TensorBoard, and a progress bar."""
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -8,9 +9,13 @@ from typing import Any
 
 from tqdm import tqdm
 
+from common_jax.training.workdir import replace_text, writing
+
 
 class MetricsLog:
     """metrics.jsonl and its twin for TensorBoard, continued without repetition after a restart.
+
+    Each of its methods raises a UserError if the folder cannot be written.
 
     Attributes:
       resumed_from: the steps at which the run was taken up again, oldest first.
@@ -18,45 +23,81 @@ class MetricsLog:
     """
 
     def __init__(self, path: Path, start: int):
-        from tensorboardX import SummaryWriter  # slow to import
-
-        self.resumed_from: list[int] = []
-        self.wall_seconds = 0.0
-        kept = _lines_until(path, start)
-        for line in kept:
-            self.resumed_from += [line["resumed_from"]] if "resumed_from" in line else []
-            self.wall_seconds = line.get("wall_seconds", self.wall_seconds)
-        path.write_text("".join(json.dumps(line) + "\n" for line in kept))
-        self._file = path.open("a", buffering=1)
-        self._board = SummaryWriter(str(path.parent / "tensorboard"), purge_step=start + 1)
-        if start:
-            self.resumed_from.append(start)
-            self._file.write(json.dumps({"step": start, "resumed_from": start}) + "\n")
+        self._path = path
+        with writing(path):
+            kept = _lines_until(path, start)
+            replace_text(path, "".join(json.dumps(line) + "\n" for line in kept))
+            self._file = path.open("ab", buffering=0)  # nothing waits for a disk to have room
+            self._board = _Board(path.parent / "tensorboard", start)
+            self.resumed_from = [line["resumed_from"] for line in kept if "resumed_from" in line]
+            if start:
+                self.resumed_from.append(start)
+                self._write_line({"step": start, "resumed_from": start})
+        self.wall_seconds = max((line.get("wall_seconds", 0.0) for line in kept), default=0.0)
 
     def write(self, step: int, values: dict[str, Any]) -> None:
         """One line, and its numbers to TensorBoard under their split."""
-        self._file.write(json.dumps({"step": step, **values}) + "\n")
         group = values.get("split", "train")
-        for name, value in values.items():
-            if isinstance(value, int | float):
-                self._board.add_scalar(f"{group}/{name}", value, step)
+        numbers = {k: v for k, v in values.items() if isinstance(v, int | float)}
+        with writing(self._path):
+            self._write_line({"step": step, **values})
+            self._board.write(step, {f"{group}/{name}": v for name, v in numbers.items()})
 
     def close(self) -> None:
         """Flushes both."""
-        self._file.close()
-        self._board.close()
+        with writing(self._path):
+            self._file.close()
+            self._board.close()
+
+    def _write_line(self, values: dict[str, Any]) -> None:
+        left = (json.dumps(values) + "\n").encode()
+        while left:  # a disk that is filling up takes a part, then says no
+            left = left[self._file.write(left) :]
+
+
+class _Board:
+    """Scalars for TensorBoard.
+
+    tensorboardX's own `SummaryWriter` writes in a thread that a full disk ends in silence, and then
+    waits for it forever.
+    """
+
+    def __init__(self, folder: Path, start: int):
+        from tensorboardX import summary  # slow to import
+        from tensorboardX.event_file_writer import EventsWriter
+        from tensorboardX.proto import event_pb2
+
+        folder.mkdir(exist_ok=True)
+        self._scalar, self._event = summary.scalar, event_pb2.Event
+        self._writer = EventsWriter(str(folder / "events"), f".{os.getpid()}.{start}")
+        started = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+        self._add(start + 1, session_log=started)  # what follows replaces what was there from here
+        self._flushed = time.monotonic()
+
+    def write(self, step: int, values: dict[str, float]) -> None:
+        for name, value in values.items():
+            self._add(step, summary=self._scalar(name, value))
+        if time.monotonic() - self._flushed > 30:
+            self._flushed = time.monotonic()
+            self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def _add(self, step: int, **content: Any) -> None:
+        self._writer.write_event(self._event(wall_time=time.time(), step=step, **content))
 
 
 def _lines_until(path: Path, step: int) -> list[dict[str, Any]]:
-    """The lines up to a step; those after it, and one cut short by a kill, will be written anew."""
+    """The lines up to a step, without those that a kill or a bad disk has damaged."""
     lines = []
-    for text in path.read_text().splitlines() if path.exists() else []:
+    for text in path.read_bytes().splitlines() if path.exists() else []:
         try:
             line = json.loads(text)
-        except ValueError:
-            break
-        if line["step"] <= step:
-            lines.append(line)
+            if line["step"] <= step:
+                lines.append(line)
+        except (ValueError, KeyError, TypeError):
+            continue
     return lines
 
 

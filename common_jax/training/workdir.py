@@ -6,7 +6,9 @@ The contract is in the README ("What a run leaves behind").
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+import shutil
+import socket
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from common_jax.training.config import from_mapping, task_class, to_json
 from common_jax.training.task import Scored, Task
 
 VERSION = 1  # of config.json
+
+_held: dict[Path, Any] = {}  # the locks of this process, by folder; they end with it
 
 
 class Workdir:
@@ -29,12 +33,38 @@ class Workdir:
         self._config = self.path / "config.json"
 
     def claim(self, config: Any) -> None:
-        """Makes the folder this run's, or finds that it is.
+        """Makes the folder this run's, or finds that it is; no other process may train in it then.
+
+        The claim ends with `release`, or with this process, however that ends.
 
         Raises:
-          UserError: if it holds another run, or something else, or cannot be written.
+          UserError: if it holds another run, or something else, or cannot be written, or another
+            process trains it now.
         """
-        values = to_json(config)
+        self._require_run()
+        with writing(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock()
+        try:
+            self._require_run()  # nobody changes it now
+            self._claim_config(to_json(config))
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Lets other processes train here."""
+        lock = _held.pop(self.path.resolve(), None)
+        if lock is not None:
+            lock.release()
+
+    def _require_run(self) -> None:
+        if self._config.exists() or not self.path.exists():
+            return
+        if not self.path.is_dir() or any(p.name != "lock" for p in self.path.iterdir()):
+            raise UserError(f"{self.path} is not the folder of a run: choose another --workdir")
+
+    def _claim_config(self, values: dict[str, Any]) -> None:
         if self._config.exists():
             differing = _differing(_identity(self.read_config()), _identity(values))
             if differing:
@@ -42,11 +72,28 @@ class Workdir:
                     f"{self.path} holds another run; it differs in {', '.join(differing)}: "
                     "choose another --workdir"
                 )
-        elif self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            raise UserError(f"{self.path} is not the folder of a run: choose another --workdir")
-        with _writing(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
+        with writing(self.path):
             _write_json(self._config, {"version": VERSION, "config": values})
+
+    def _lock(self) -> None:
+        from filelock import FileLock, Timeout
+
+        key = self.path.resolve()
+        if key in _held:  # a run broken off in this process, in a notebook say, is taken up again
+            return
+        path = self.path / "lock"
+        holder = path.read_text() if path.exists() else ""
+        lock = FileLock(path)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout as error:
+            path.write_text(holder)  # the attempt may have emptied it
+            by = holder.strip() or "another process"
+            raise UserError(
+                f"{self.path} is being trained by {by}; wait for it, or choose another --workdir"
+            ) from error
+        _held[key] = lock
+        path.write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
 
     def read_config(self) -> dict[str, Any]:
         """config.json as nested values.
@@ -78,22 +125,30 @@ class Workdir:
 
     def write_vocabulary(self, task: Task) -> None:
         """Keeps the vocabulary, so that the run can be used without its corpus."""
-        with _writing(self.path):
-            self.vocabulary.mkdir(exist_ok=True)
-            task.write_vocabulary(self.vocabulary)
+        partial = self.path / "vocabulary.partial"
+        with writing(self.path):
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            try:
+                task.write_vocabulary(partial)
+                self.vocabulary.mkdir(exist_ok=True)
+                for path in partial.iterdir():
+                    os.replace(path, self.vocabulary / path.name)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
 
     def write_scored(self, split: str, scored: Scored) -> None:
         """eval/<split>.json and the predictions in the task's own format."""
         folder = self.path / "eval"
-        with _writing(folder):
+        with writing(folder):
             folder.mkdir(exist_ok=True)
             for ending, text in scored.files.items():
-                _write(folder / f"{split}{ending}", text)
+                replace_text(folder / f"{split}{ending}", text)
             _write_json(folder / f"{split}.json", {**scored.metrics, **scored.notes})
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """result.json: the run is over."""
-        with _writing(self.path):
+        with writing(self.path):
             _write_json(self.result, result)
 
     def read_result(self) -> dict[str, Any] | None:
@@ -118,20 +173,26 @@ def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return [key for key in keys if old.get(key, missing) != new.get(key, missing)]
 
 
-def _write(path: Path, text: str) -> None:
-    """Replaces the file in one move: a reader never sees half of it."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8", newline="")
-    os.replace(partial, path)
-
-
-def _write_json(path: Path, value: Any) -> None:
-    _write(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-
-
 @contextlib.contextmanager
-def _writing(path: Path):
+def writing(path: Path) -> Iterator[None]:
+    """What the operating system has against writing there, as one line."""
     try:
         yield
     except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Replaces a file in one move: no reader sees half of it, and a full disk changes nothing."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text(text, encoding="utf-8", newline="")
+        os.replace(partial, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise
+
+
+def _write_json(path: Path, value: Any) -> None:
+    replace_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")

@@ -1,0 +1,236 @@
+"""The folder of a run: who may write in it, and what is left of it when that fails."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from common_jax.errors import UserError
+from common_jax.training.log import MetricsLog
+from common_jax.training.task import Scored
+from common_jax.training.workdir import Workdir
+from tests.toy import Toy, ToyConfig
+
+CLAIM = """
+    import sys, time
+    from common_jax.training.workdir import Workdir
+    from tests.toy import ToyConfig
+    Workdir(sys.argv[1]).claim(ToyConfig())
+    print("claimed", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def workdir(tmp_path):
+    workdir = Workdir(tmp_path / "run")
+    workdir.claim(ToyConfig())
+    yield workdir
+    workdir.release()
+
+
+@pytest.fixture
+def other(tmp_path):
+    """Another process that trains in tmp_path / "run"."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(CLAIM), str(tmp_path / "run")],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "claimed\n"
+    yield process
+    process.kill()
+    process.wait()
+
+
+def contents(folder):
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_second_run_is_told_who_trains_until_that_one_is_killed(other, tmp_path):
+    run = tmp_path / "run"
+    config = (run / "config.json").read_bytes()
+    (run / "config.json").write_text("{")  # the lock comes before its first reading
+    for _ in range(2):
+        with pytest.raises(UserError) as raised:
+            Workdir(run).claim(ToyConfig())
+        words = f"{run} is being trained by process {other.pid} on "
+        assert str(raised.value).startswith(words)
+        assert str(raised.value).endswith("; wait for it, or choose another --workdir")
+    (run / "config.json").write_bytes(config)
+    other.send_signal(signal.SIGKILL)
+    other.wait()
+    workdir = Workdir(run)
+    workdir.claim(ToyConfig())
+    assert str(os.getpid()) in (run / "lock").read_text()
+    workdir.release()
+
+
+def test_the_same_process_may_take_its_run_up_again(workdir):
+    Workdir(workdir.path).claim(ToyConfig())
+    workdir.release()
+    workdir.release()
+
+
+def test_a_refused_claim_holds_nothing(tmp_path):
+    run = tmp_path / "run"
+    Workdir(run).claim(ToyConfig())
+    Workdir(run).release()
+    with pytest.raises(UserError, match="differs in rate"):
+        Workdir(run).claim(ToyConfig(rate=0.5))
+    code = CLAIM.replace("time.sleep(600)", "")
+    command = [sys.executable, "-c", textwrap.dedent(code), str(run)]
+    assert subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0
+
+
+def test_a_lock_alone_is_an_empty_folder(tmp_path):
+    (tmp_path / "lock").write_text("")
+    Workdir(tmp_path).claim(ToyConfig())
+    Workdir(tmp_path).release()
+
+
+def test_a_folder_of_something_else_gets_no_lock(tmp_path):
+    (tmp_path / "thesis.tex").write_text("hello")
+    with pytest.raises(UserError, match="not the folder of a run"):
+        Workdir(tmp_path).claim(ToyConfig())
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_in_the_place_of_the_parent(tmp_path):
+    (tmp_path / "runs").write_text("")
+    with pytest.raises(UserError, match=r"runs/a: cannot be written: Not a directory"):
+        Workdir(tmp_path / "runs" / "a").claim(ToyConfig())
+
+
+def fail(*args, **kwargs):
+    raise OSError(28, "No space left on device")
+
+
+WRITERS = {
+    "config.json": lambda workdir: workdir.claim(ToyConfig()),
+    "eval/dev.json": lambda workdir: workdir.write_scored("dev", Scored({"loss": 1.0}, {}, {}, [])),
+    "vocabulary": lambda workdir: workdir.write_vocabulary(Toy(ToyConfig())),
+    "result.json": lambda workdir: workdir.write_result({"steps": 2}),
+    "metrics.jsonl": lambda workdir: MetricsLog(workdir.metrics, 1),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_full_disk_is_one_line_and_what_was_whole_stays_whole(name, workdir, monkeypatch):
+    write = WRITERS[name]
+    MetricsLog(workdir.metrics, 0).close()
+    write(workdir)
+    before = contents(workdir.path)
+    with monkeypatch.context() as patch:
+        patch.setattr("common_jax.training.workdir.os.replace", fail)
+        with pytest.raises(UserError, match=r"run.*: cannot be written: No space left on device$"):
+            write(workdir)
+    assert contents(workdir.path) == before
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "eval", "vocabulary", "metrics.jsonl"])
+def test_something_in_the_place_of_a_file_or_folder(name, tmp_path):
+    workdir = Workdir(tmp_path)
+    if name == "metrics.jsonl":
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).write_text("")
+    with pytest.raises(UserError, match=r": cannot be written: (File exists|Is a directory)$"):
+        if name == "eval":
+            workdir.write_scored("dev", Scored({}, {}, {}, []))
+        elif name == "vocabulary":
+            workdir.write_vocabulary(Toy(ToyConfig()))
+        else:
+            MetricsLog(workdir.metrics, 0)
+
+
+def test_the_log_on_a_device_that_is_always_full(tmp_path):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("needs /dev/full")
+    log = MetricsLog(tmp_path / "metrics.jsonl", 0)
+    log._file.close()
+    log._file = Path("/dev/full").open("ab", buffering=0)  # noqa: SIM115
+    with pytest.raises(UserError, match=r"metrics\.jsonl: cannot be written: No space left"):
+        log.write(1, {"loss": 1.0})
+    log.close()
+
+
+def test_tensorboard_on_a_full_disk_does_not_hang(tmp_path):
+    log = MetricsLog(tmp_path / "metrics.jsonl", 0)
+    log._board._writer._write_serialized_event = fail
+    with pytest.raises(UserError, match=r"cannot be written: No space left"):
+        log.write(1, {"loss": 1.0})
+    log.close()
+
+
+def test_the_log_forgets_what_comes_after_the_step_and_what_is_damaged(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    lines = [
+        b'{"step": 1}',
+        b'{"st\xff',
+        b"7",
+        b"{}",
+        b'{"step": 3}',
+        b'{"step": 9}',
+        b'{"step": 2',
+    ]
+    path.write_bytes(b"\n".join(lines))
+    MetricsLog(path, 3).close()
+    kept = [json.loads(line) for line in path.read_text().splitlines()]
+    assert kept == [{"step": 1}, {"step": 3}, {"step": 3, "resumed_from": 3}]
+
+
+def test_tensorboard_reads_what_was_logged(tmp_path):
+    """Each record: length, checksum, event, checksum; the second run replaces from step 4 on."""
+    from tensorboardX.proto import event_pb2
+
+    for start, step in ((0, 5), (3, 4)):
+        log = MetricsLog(tmp_path / "metrics.jsonl", start)
+        log.write(step, {"split": "dev", "loss": 1.5})
+        log.close()
+    found = []
+    for path in (tmp_path / "tensorboard").iterdir():
+        content = path.read_bytes()
+        while content:
+            length = int.from_bytes(content[:8], "little")
+            event = event_pb2.Event.FromString(content[12 : 12 + length])
+            kind = event.WhichOneof("what")
+            values = [(v.tag, v.simple_value) for v in event.summary.value]
+            found += [] if kind == "file_version" else [(event.step, kind, values)]
+            content = content[16 + length :]
+    value = [("dev/loss", 1.5)]
+    assert sorted(found) == [
+        (1, "session_log", []),
+        (4, "session_log", []),
+        (4, "summary", value),
+        (5, "summary", value),
+    ]
+
+
+def test_a_disk_that_fills_up_during_a_run(tmp_path):
+    """A real one, where one may mount it; the last of the things that were whole is still whole."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("needs the right to mount a tmpfs")
+    try:
+        log = MetricsLog(disk / "metrics.jsonl", 0)
+        with pytest.raises(UserError, match=r"cannot be written: No space left on device$"):
+            for step in range(100_000):
+                log.write(step, {"loss": 1.0})
+        for line in (disk / "metrics.jsonl").read_text().splitlines()[:-1]:
+            assert json.loads(line)["loss"] == 1.0
+        again = (disk / "metrics.jsonl").read_bytes()
+        with pytest.raises(UserError, match=r"cannot be written: No space left on device$"):
+            MetricsLog(disk / "metrics.jsonl", 50_000)
+        assert (disk / "metrics.jsonl").read_bytes() == again
+        del log
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
