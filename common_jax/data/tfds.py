@@ -1,9 +1,12 @@
 """TensorFlow Datasets without TensorFlow: array_record files, read by number or as a stream."""
 
+import contextlib
 import difflib
 import importlib
+import io
 import logging
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -87,7 +90,7 @@ class Dataset:
             names = ", ".join(map(str, self._info.splits))
             raise UserError(
                 f"{key}={split!r}: {self.name} has the splits {names}, or parts of them such as "
-                f"'{next(iter(self._info.splits), 'train')}[:1000]' ({_one_line(error)})"
+                f"'{next(iter(self._info.splits), 'train')}[:1000]' ({_one_line(error)[:_LONGEST]})"
             ) from error
 
     def _open(self) -> Any:
@@ -108,18 +111,28 @@ class Dataset:
                 "files of it" + (f"; did you mean {close[0]!r}?" if close else "")
             ) from error
         except (ValueError, AssertionError) as error:
-            raise UserError(f"data.tfds={self.name}: {_one_line(error)}") from error
+            said = re.sub('^Failed to construct .*?}": ', "", _one_line(error))
+            configs = list(tfds.builder_cls(name).builder_configs) if name in known() else []
+            has = f"; {name} has {', '.join(configs)}"[:_LONGEST] if configs else ""
+            said = said.partition(" Here are ")[0][:_LONGEST].rstrip(".")
+            raise UserError(f"data.tfds={self.name}: {said}{has}") from error
 
     def _prepare(self) -> None:
         """Downloads and generates; another process that wants the same waits."""
+        import tensorflow_datasets as tfds
         from filelock import FileLock
+        from tensorflow_datasets.core.download import downloader
 
         root = Path(self._builder.data_dir_root)
         logging.getLogger("urllib3").setLevel(logging.ERROR)  # or a line for each of ten retries
+        downloader.MAX_RETRIES = 5  # whose waits are six seconds; those of ten are two hundred
+        if not sys.stderr.isatty():
+            tfds.disable_progress_bar()
         _log.info("preparing %s in %s, from the network", self.name, root)
         try:
             root.mkdir(parents=True, exist_ok=True)
-            with FileLock(root / f".{re.sub('[^a-zA-Z0-9_.-]', '-', self.name)}.lock"):
+            lock = FileLock(root / f".{re.sub('[^a-zA-Z0-9_.-]', '-', self.name)}.lock")
+            with lock, contextlib.redirect_stdout(io.StringIO()):  # banners
                 self._builder = self._open()
                 self._builder.download_and_prepare(file_format=_FORMAT)
         except Exception as error:  # a builder is a stranger's program
@@ -135,14 +148,13 @@ class Dataset:
         if missing:
             return f"the package {missing[1]} is needed to prepare it; install it"
         return (
-            f"cannot be prepared in {root}: {type(error).__name__}: {_one_line(error)}; mend that "
-            "(is the network there?), or set data.dir to where it is prepared"
+            f"cannot be prepared in {root}: {type(error).__name__}: {_one_line(error)[:_LONGEST]}; "
+            "mend that (is the network there?), or set data.dir to where it is prepared"
         )
 
 
 def _one_line(error: Exception) -> str:
-    said = " ".join(str(error).split())
-    return re.sub('^Failed to construct .*?}": ', "", said)[:_LONGEST]
+    return " ".join(str(error).split())
 
 
 def _is_text(feature: Any) -> bool:

@@ -79,7 +79,9 @@ def fails(name, folder, use=lambda dataset: None) -> str:
 def test_unknown_names(folder):
     assert "did you mean 'wmt14_translate'?" in fails("wmt14_translat/de-en", folder)
     assert "has no 'squat'" in fails("squat", folder)
-    assert "data.tfds=phrasebook/xx: BuilderConfig xx not found" in fails("phrasebook/xx", folder)
+    message = fails("phrasebook/xx", folder)
+    assert "data.tfds=phrasebook/xx: BuilderConfig xx not found" in message
+    assert "; phrasebook has de-en, en-de, " in message
     assert "cannot be loaded at version 9.9.9" in fails("phrasebook/de-en:9.9.9", folder)
     assert "data.tfds=a//b: Parsing builder name" in fails("a//b", folder)
 
