@@ -8,6 +8,7 @@ set aside, never deleted.
 
 import contextlib
 import dataclasses
+import functools
 import json
 import logging
 import math
@@ -15,7 +16,7 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,10 @@ from jax.experimental import multihost_utils
 
 from common_jax.errors import UserError
 from common_jax.training import checksums
+from common_jax.training.restore import Position, UnreadableError, read_position, read_state
 from common_jax.training.state import TrainState
 from common_jax.training.task import Params
-
-Position = tuple[int, int]  # epoch, and batch within it: those that come next
+from common_jax.training.workdir import replace_text
 
 # Metrics of which less is better.
 FALLING = ("loss", "nll")
@@ -63,7 +64,8 @@ class Checkpoints:
     """
 
     def __init__(self, folder: Path, best_metric: str, keep: int = 2):
-        self._folder, self._best_metric, self._keep = folder, best_metric, keep
+        self._folder, self._keep = folder, keep
+        self._goodness = functools.partial(goodness, name=best_metric)
         self._saver: ocp.CheckpointManager | None = None  # made late: damaged steps confuse it
         self._saving: int | None = None
         self._sealing: threading.Thread | None = None
@@ -96,6 +98,8 @@ class Checkpoints:
     ) -> None:
         """Starts saving; `metrics` are those of the dev split, if it was just scored.
 
+        A step that is there already gets the metrics alone: its state is the same.
+
         Raises:
           UserError: if this save or the one before it cannot be written.
         """
@@ -108,6 +112,8 @@ class Checkpoints:
         with self._writing():
             self._folder.mkdir(parents=True, exist_ok=True)
             self._saver = self._saver or self._make_saver()
+            if step in self.steps:
+                return self._add_metrics(step, metrics)
             saved = self._saver.save(step, args=args, metrics=metrics)
         if not saved:  # Orbax declines an existing or older step without a word
             raise RuntimeError(f"checkpoint of step {step} was not saved")
@@ -127,7 +133,7 @@ class Checkpoints:
         while (step := _from_first_process(self.latest)) is not None:
             try:
                 return self._read(step, abstract)
-            except _UnreadableError as error:
+            except UnreadableError as error:
                 aside += self._set_aside(step, str(error))
         if _from_first_process(aside):
             raise UserError(
@@ -158,19 +164,19 @@ class Checkpoints:
         with self._whole(step):
             return self._read(step, abstract)
 
-    def restore_parameters(self, step: int, abstract: Params, field: str = "params") -> Params:
+    def restore_part(self, step: int, part: str, abstract: Params) -> Params:
         """Reads one field of a step's state alone, without the optimizer's share.
 
         Args:
           step: one of `steps`.
+          part: "params", or "ema" where the run keeps one.
           abstract: the field's shapes, types and shardings.
-          field: "params", or "ema" where the run keeps one.
 
         Raises:
           UserError: if the checkpoint is damaged, or of another model.
         """
         with self._whole(step):
-            return self._read_tree(step, {field: abstract}, f"{field}/")[field]
+            return read_state(self._folder / str(step), {part: abstract}, f"{part}/")[part]
 
     def wait(self) -> None:
         """Returns when everything is on disk.
@@ -233,6 +239,16 @@ class Checkpoints:
         for path in self._folder.glob(f"{self._saving}.*tmp*"):
             checksums.seal(path, leave=_LATE)
 
+    def _add_metrics(self, step: int, metrics: dict[str, float] | None) -> None:
+        path = self._metrics(step)
+        if jax.process_index() == 0 and metrics is not None and not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            replace_text(path, json.dumps(metrics))
+            checksums.seal(self._folder / str(step))
+        _from_first_process(0)  # the others look when it is there
+        assert self._saver is not None
+        self._saver.reload()
+
     def _finish(self, step: int) -> None:
         """Waits for Orbax, then adds what it wrote last; runs beside the training."""
         assert self._saver is not None
@@ -278,9 +294,9 @@ class Checkpoints:
         damage = self._find_damage(step)
         try:
             if damage:
-                raise _UnreadableError(damage)
+                raise UnreadableError(damage)
             yield
-        except _UnreadableError as error:
+        except UnreadableError as error:
             raise UserError(f"{self._folder / str(step)}: {error}") from error
 
     def _find_damage(self, step: int, under: str = "") -> str | None:
@@ -291,47 +307,18 @@ class Checkpoints:
             raise UserError(f"{error.filename or folder}: {error.strerror}") from error
 
     def _read(self, step: int, abstract: TrainState) -> Restored:
-        state = self._read_tree(step, abstract)
-        try:
-            position = json.loads(
-                (self._folder / str(step) / "position" / "metadata").read_text(encoding="utf-8")
-            )
-            return Restored(step, state, (position["epoch"], position["batch"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise _UnreadableError(f"position: cannot be read: {error}") from error
-
-    def _read_tree(self, step: int, abstract: Any, under: str = "") -> Any:
-        """The state, or its part `under`; Orbax alone would cast what differs from `abstract`."""
         folder = self._folder / str(step)
-        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
-            state = folder.absolute() / "state"
-            try:
-                saved = _leaves(reader.metadata(state).item_metadata.tree)
-            except _UNREADABLE as error:
-                raise _UnreadableError(f"state: cannot be read: {error}") from error
-            _require_same(folder, saved, _leaves(abstract), under)
-            args = ocp.args.PyTreeRestore(
-                item=abstract,  # type: ignore[call-arg]
-                restore_args=ocp.checkpoint_utils.construct_restore_args(abstract),  # type: ignore[call-arg]
-                partial_restore=bool(under),  # type: ignore[call-arg]
-            )
-            try:
-                return reader.restore(state, args=args)
-            except _UNREADABLE as error:
-                raise _UnreadableError(f"state: cannot be read: {error}") from error
+        return Restored(step, read_state(folder, abstract), read_position(folder))
 
     def _score(self, step: int) -> float | None:
         damage = self._find_damage(step, "metrics/")
         if damage:
             raise UserError(f"{self._folder / str(step)}: {damage}")
-        path = self._folder / str(step) / "metrics" / "metrics"
+        path = self._metrics(step)
         return self._goodness(json.loads(path.read_text())) if path.exists() else None
 
-    def _goodness(self, metrics: dict[str, float]) -> float:
-        """More is better, and anything is better than NaN."""
-        value = metrics[self._best_metric]
-        value = -value if self._best_metric in FALLING else value
-        return -math.inf if math.isnan(value) else value
+    def _metrics(self, step: int) -> Path:
+        return self._folder / str(step) / "metrics" / "metrics"
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -351,31 +338,15 @@ class Checkpoints:
             raise UserError(f"{self._folder}: cannot be written: {reason}; {saved}") from error
 
 
+def goodness(metrics: Mapping[str, float], name: str) -> float:
+    """The metric `name` such that more is better, and anything is better than NaN."""
+    value = -metrics[name] if name in FALLING else metrics[name]
+    return -math.inf if math.isnan(value) else value
+
+
 def abstract_of(tree: Any) -> Any:
     """Shapes, types and shardings of a tree, to restore onto."""
     return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding), tree)
-
-
-class _UnreadableError(Exception):
-    """A step that is damaged; the message names what."""
-
-
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
-
-
-def _leaves(tree: Any) -> dict[str, str]:
-    """ "params/a/b" -> "float32 [3, 4]"."""
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="/"): f"{leaf.dtype} {list(leaf.shape)}"
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-    }
-
-
-def _require_same(folder: Path, saved: dict[str, str], wanted: dict[str, str], under: str) -> None:
-    for name in sorted({*saved, *wanted}):
-        there, want = saved.get(name, "missing"), wanted.get(name, "none")
-        if there != want and name.startswith(under):
-            raise UserError(f"{folder}: {name}: {there}, the model wants {want}")
 
 
 def _system_reason(error: BaseException | None) -> str | None:

@@ -20,6 +20,7 @@ class MetricsLog:
     Attributes:
       resumed_from: the steps at which the run was taken up again, oldest first.
       wall_seconds: training time of the process before this one.
+      validations: step and values of each line of the dev split, oldest first.
     """
 
     def __init__(self, path: Path, start: int):
@@ -33,6 +34,7 @@ class MetricsLog:
             if start:
                 self.resumed_from.append(start)
                 self._write_line({"step": start, "resumed_from": start})
+        self.validations = [(x["step"], x) for x in kept if x.get("split") == "dev"]
         self.wall_seconds = max((line.get("wall_seconds", 0.0) for line in kept), default=0.0)
 
     def write(self, step: int, values: dict[str, Any]) -> None:
@@ -41,6 +43,8 @@ class MetricsLog:
         numbers = {k: v for k, v in values.items() if isinstance(v, int | float)}
         with writing(self._path):
             self._write_line({"step": step, **values})
+            if values.get("split") == "dev":
+                self.validations.append((step, values))
             self._board.write(step, {f"{group}/{name}": v for name, v in numbers.items()})
 
     def close(self) -> None:
@@ -116,9 +120,9 @@ class Progress:
         self._plain = not sys.stderr.isatty()
         self._total, self._said = total, 0.0
 
-    def advance(self) -> None:
-        """One step more."""
-        self._bar.update()
+    def advance(self, steps: int) -> None:
+        """So many steps more."""
+        self._bar.update(steps)
 
     def show(self, step: int, values: dict[str, Any], *, always: bool = False) -> None:
         """The latest numbers; without a terminal at most one line in ten seconds."""

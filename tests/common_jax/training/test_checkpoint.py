@@ -228,7 +228,7 @@ def test_who_only_reads_refuses_and_moves_nothing(saved, abstract, tmp_path):
     with pytest.raises(UserError, match="checkpoints/8: state/_METADATA: not the bytes"):
         reader.restore(8, abstract)
     with pytest.raises(UserError, match="checkpoints/8: state/_METADATA: not the bytes"):
-        reader.restore_parameters(8, abstract.params)
+        reader.restore_part(8, "params", abstract.params)
     (tmp_path / "checkpoints" / "8" / "metrics" / "metrics").unlink()
     with pytest.raises(UserError, match="checkpoints/8: metrics/metrics: missing"):
         reader.best  # noqa: B018
@@ -268,7 +268,7 @@ def test_another_model_is_refused_by_the_parameters_name(saved, abstract):
         for read in (
             lambda other=other: reopen(saved).restore(8, other),
             lambda other=other: reopen(saved).restore_newest(other),
-            lambda other=other: reopen(saved).restore_parameters(8, other.params),
+            lambda other=other: reopen(saved).restore_part(8, "params", other.params),
         ):
             with pytest.raises(UserError, match=f"checkpoints/8: {words}$"):
                 read()
@@ -276,7 +276,7 @@ def test_another_model_is_refused_by_the_parameters_name(saved, abstract):
 
 
 def test_parameters_alone(saved, abstract):
-    same(reopen(saved).restore_parameters(5, abstract.params), make_state(5).params)
+    same(reopen(saved).restore_part(5, "params", abstract.params), make_state(5).params)
 
 
 @pytest.mark.parametrize(
@@ -299,6 +299,25 @@ def test_the_newest_two_and_the_best_are_kept(tmp_path, metric, values, kept, be
     assert (checkpoints.steps, checkpoints.best, checkpoints.latest) == (kept, best, 4)
     checkpoints.close()
     assert {path.name for path in (tmp_path / "checkpoints").iterdir()} == set(map(str, kept))
+
+
+def test_metrics_may_come_later(abstract, tmp_path):
+    """Stopped between a save and its validation: the step is there, and is judged all the same."""
+    checkpoints = reopen(tmp_path)
+    checkpoints.save(make_state(5), 5, (0, 5), None)
+    checkpoints.save(make_state(5), 5, (0, 5), None)
+    checkpoints.close()
+    checkpoints = reopen(tmp_path)
+    assert checkpoints.restore_newest(abstract).step == 5
+    checkpoints.save(make_state(5), 5, (0, 5), {"loss": 1.0})
+    checkpoints.save(make_state(5), 5, (0, 5), {"loss": 1.0})
+    for step in (6, 7, 8):
+        checkpoints.save(make_state(step), step, (0, step), {"loss": float(step)})
+    checkpoints.close()
+    assert checkpoints.steps == [5, 7, 8] and checkpoints.best == 5
+    same(reopen(tmp_path).restore_best(abstract).state, make_state(5))
+    (tmp_path / "checkpoints" / "5" / "metrics" / "metrics").write_text('{"loss": 2.0}')
+    assert reopen(tmp_path).restore_best(abstract).step == 7
 
 
 def test_a_step_has_its_checksums_from_its_first_moment(saved, abstract, tmp_path, monkeypatch):
@@ -347,7 +366,7 @@ def test_orbax_has_the_error_late_and_deep(saved, abstract, tmp_path):
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         line = f"{tmp_path}/checkpoints: cannot be written: File too large; step 8 is safely saved"
         assert str(raised.value) == line
-        assert {p.name for p in (tmp_path / "checkpoints").iterdir()} == {"5", "8"}
+        assert checkpoints.steps == [5, 8]
     same(reopen(tmp_path).restore_newest(abstract).state, make_state(8))
 
 

@@ -181,9 +181,16 @@ def test_the_log_forgets_what_comes_after_the_step_and_what_is_damaged(tmp_path)
         b'{"step": 2',
     ]
     path.write_bytes(b"\n".join(lines))
-    MetricsLog(path, 3).close()
+    log = MetricsLog(path, 3)
+    assert log.resumed_from == [3] and log.validations == []
+    log.write(4, {"split": "dev", "loss": 2.0, "wall_seconds": 7.5})
+    log.close()
     kept = [json.loads(line) for line in path.read_text().splitlines()]
-    assert kept == [{"step": 1}, {"step": 3}, {"step": 3, "resumed_from": 3}]
+    assert kept[:-1] == [{"step": 1}, {"step": 3}, {"step": 3, "resumed_from": 3}]
+    again = MetricsLog(path, 5)
+    again.close()
+    assert [(step, values["loss"]) for step, values in again.validations] == [(4, 2.0)]
+    assert again.resumed_from == [3, 5] and again.wall_seconds == 7.5
 
 
 def test_tensorboard_reads_what_was_logged(tmp_path):
