@@ -1,4 +1,6 @@
-"""The one exception for mistakes that a person can mend."""
+"""The exceptions that end a command without a traceback."""
+
+import signal
 
 
 class UserError(Exception):
@@ -8,3 +10,15 @@ class UserError(Exception):
     alone on standard error and exits with status 2; every other exception is a bug of ours and
     keeps its traceback.
     """
+
+
+class Interrupted(Exception):  # noqa: N818 (nothing is wrong)
+    """The run was asked to stop, and has. `launch` exits with status 128 + `signal`.
+
+    Attributes:
+      signal: what asked, such as SIGTERM.
+    """
+
+    def __init__(self, number: int, message: str = ""):
+        super().__init__(message)
+        self.signal = signal.Signals(number)

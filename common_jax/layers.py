@@ -1,5 +1,6 @@
 """Layers that at least two of the papers use."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,6 +41,20 @@ class LayerNorm(nn.LayerNorm):
         return super().__call__(x.astype(jnp.float32)).astype(x.dtype)
 
 
+def dense(size: int, axes: tuple[str, str], dtype: Any) -> nn.Dense:
+    """x W + b, Glorot-uniform (Glorot & Bengio 2010), with the names of the axes of W [in, out].
+
+    The names say how the parameters are spread over a mesh (common_jax.training.mesh.RULES).
+    """
+    named = nn.with_logical_partitioning
+    return nn.Dense(
+        size,
+        dtype=dtype,
+        kernel_init=named(nn.initializers.xavier_uniform(), axes),
+        bias_init=named(nn.initializers.zeros, axes[1:]),
+    )
+
+
 class MultiHeadAttention(nn.Module):
     """Scaled dot-product attention in `num_heads` subspaces (Vaswani et al. 2017, section 3.2).
 
@@ -54,12 +69,9 @@ class MultiHeadAttention(nn.Module):
     dtype: Any = jnp.float32
 
     def setup(self):
-        def dense(name: str) -> nn.Dense:
-            init = nn.initializers.xavier_uniform()
-            return nn.Dense(self.dim, dtype=self.dtype, kernel_init=init, name=name)
-
-        self.query, self.key, self.value = dense("query"), dense("key"), dense("value")
-        self.out = dense("out")
+        project = functools.partial(dense, self.dim, ("embed", "heads"), self.dtype)
+        self.query, self.key, self.value = project(), project(), project()
+        self.out = dense(self.dim, ("heads", "embed"), self.dtype)
 
     def __call__(
         self, x: Float[Array, "B T D"], memory: Float[Array, "B S D"], mask: Mask, *, train: bool
@@ -109,11 +121,14 @@ class Stack(nn.Module):
       length: L.
       unroll: run the layers one after another in the program instead of a loop: it compiles longer
         and runs faster, for few layers.
+      remat: keep only the layers' inputs for the backward pass and compute the rest again: memory
+        for a third more time (Chen et al. 2016).
     """
 
     layer: Callable[[], nn.Module]
     length: int
     unroll: bool = False
+    remat: bool = False
 
     @nn.compact
     def __call__(
@@ -131,18 +146,26 @@ class Stack(nn.Module):
         layer = self.layer()
         params = self.param("layers", self._init, layer, x, spans[0][1])
         keys = self._keys(train)
+
+        def run(x: Array, scanned: Any, inputs: tuple) -> Array:
+            params, key = scanned
+            rngs = None if key is None else {DROPOUT: key}
+            return layer.apply({"params": params}, x, *inputs, train=train, rngs=rngs)
+
+        if self.remat:
+            run = jax.checkpoint(run, prevent_cse=self.unroll)  # a loop is a barrier by itself
+        if self.unroll:
+            each = [inputs for count, inputs in spans for _ in range(count)]
+            for scanned, inputs in zip(_unstack((params, keys), self.length), each, strict=True):
+                x = run(x, scanned, inputs)
+            return x
         start = 0
         for count, inputs in spans:
-
-            def body(x, scanned, inputs=inputs):
-                params, key = scanned
-                rngs = None if key is None else {DROPOUT: key}
-                return layer.apply({"params": params}, x, *inputs, train=train, rngs=rngs), None
-
             span = slice(start, start + count)
             if count:
                 scanned = jax.tree.map(lambda a, s=span: a[s], (params, keys))
-                x, _ = jax.lax.scan(body, x, scanned, unroll=self.unroll)
+                body = lambda x, scanned, inputs=inputs: (run(x, scanned, inputs), None)
+                x, _ = jax.lax.scan(body, x, scanned)
             start += count
         return x
 
@@ -153,7 +176,7 @@ class Stack(nn.Module):
         it; `constants` are [L, ...] and are only read.
         """
         layer = self.layer()
-        params = self.get_variable("params", "layers")
+        params = nn.unbox(self.get_variable("params", "layers"))
 
         def body(carry, scanned):
             index, params, constants = scanned
@@ -166,7 +189,7 @@ class Stack(nn.Module):
     def inspect(self, method: str, x: Array, spans: Sequence[tuple[int, tuple]]) -> list[Any]:
         """What a method of each layer says of that layer's input, lowest first."""
         layer = self.layer()
-        params = self.get_variable("params", "layers")
+        params = nn.unbox(self.get_variable("params", "layers"))
         said: list[Any] = []
         for inputs in (inputs for count, inputs in spans for _ in range(count)):
             at = len(said)
@@ -178,17 +201,26 @@ class Stack(nn.Module):
     def each(self, method: str, *inputs: Any) -> Any:
         """A method of every layer on the same inputs; the results are stacked [L, ...]."""
         layer = self.layer()
-        params = self.get_variable("params", "layers")
+        params = nn.unbox(self.get_variable("params", "layers"))
         return jax.lax.map(lambda p: layer.apply({"params": p}, *inputs, method=method), params)
 
     def _init(self, key: Array, layer: nn.Module, x: Array, inputs: tuple) -> Any:
         init = lambda key: layer.init(key, x, *inputs, train=False)["params"]
-        return jax.vmap(init)(jax.random.split(key, self.length))
+        params = jax.vmap(init)(jax.random.split(key, self.length))
+        return nn.meta.add_axis(params, 0, {nn.PARTITION_NAME: "layers"})
 
     def _keys(self, train: bool) -> Array | None:
         if not train or not self.has_rng(DROPOUT):
             return None
         return jax.random.split(self.make_rng(DROPOUT), self.length)
+
+
+def _unstack(tree: Any, length: int) -> list[Any]:
+    """The trees of each layer. The gradient of `split` is one concatenation; that of `a[i]` would
+    be a sum of arrays of the whole stack, zeros but for one layer."""
+    leaves, form = jax.tree.flatten(tree)
+    parts = [jax.lax.split(leaf, [1] * length) for leaf in leaves]
+    return [form.unflatten([part[at][0] for part in parts]) for at in range(length)]
 
 
 def sinusoids(length: int, dim: int) -> Float[np.ndarray, "T D"]:

@@ -36,6 +36,7 @@ class ModelConfig:
         on the attention weights, and inside the feed-forward layer.
       attention: the implementation, common_jax.attention's.
       unroll: no loop over the layers: compiles longer, runs faster, for few layers on a CPU.
+      remat: compute the layers' inner activations again in the backward pass: memory for time.
     """
 
     dim: int = 512
@@ -56,6 +57,7 @@ class ModelConfig:
     relu_dropout: float = 0.0
     attention: Literal["auto", "dense", "banded"] = "auto"
     unroll: bool = False
+    remat: bool = False
 
     def __post_init__(self):
         require_choice("model", self)

@@ -18,8 +18,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from common_jax.attention import Implementation
-from common_jax.layers import Dropout, KeysValues, LayerNorm, MultiHeadAttention, Stack, sinusoids
-from common_jax.masks import Mask, causal, explicit, padding
+from common_jax.layers import (
+    Dropout,
+    KeysValues,
+    LayerNorm,
+    MultiHeadAttention,
+    Stack,
+    dense,
+    sinusoids,
+)
+from common_jax.masks import Mask, causal, explicit, padding, segments
 from csan_jax.attention import encoder_spans
 from csan_jax.config import ModelConfig
 
@@ -44,10 +52,8 @@ class _Layer(nn.Module):
 
     def setup(self):
         config = self.config
-        dense = functools.partial(
-            nn.Dense, dtype=self.dtype, kernel_init=nn.initializers.xavier_uniform()
-        )
-        self.inner, self.outer = dense(config.mlp_dim), dense(config.dim)
+        self.inner = dense(config.mlp_dim, ("embed", "mlp"), self.dtype)
+        self.outer = dense(config.dim, ("mlp", "embed"), self.dtype)
         self.feed_forward_norm = LayerNorm()
         self.self_attention, self.self_norm = self._attention(config.attention)
         self.dropout, self.relu_dropout = Dropout(config.dropout), Dropout(config.relu_dropout)
@@ -179,52 +185,84 @@ class Transformer(nn.Module):
         )
         self.source_bias = self.param("source_bias", nn.initializers.zeros, (config.dim,))
         layer = functools.partial(EncoderLayer, config, self.dtype, parent=None)
-        self.encoder = Stack(layer, config.encoder_layers, config.unroll)
+        self.encoder = Stack(layer, config.encoder_layers, config.unroll, config.remat)
         layer = functools.partial(DecoderLayer, config, self.dtype, parent=None)
-        self.decoder = Stack(layer, config.decoder_layers, config.unroll)
+        self.decoder = Stack(layer, config.decoder_layers, config.unroll, config.remat)
         if config.norm == "pre":
             self.encoder_norm = LayerNorm()
             self.decoder_norm = LayerNorm()
         self.dropout = Dropout(config.dropout)
 
     def __call__(
-        self, source: Int[Array, "B S"], target: Int[Array, "B T"], *, train: bool
+        self,
+        source: Int[Array, "B S"],
+        target: Int[Array, "B T"],
+        source_segments: Int[Array, "B S"] | None = None,
+        target_segments: Int[Array, "B T"] | None = None,
+        *,
+        train: bool,
     ) -> Float[Array, "B T V"]:
         """Logits of each target position, given the target before it; float32.
 
         Args:
           source, target: pieces, each sentence closed by the end symbol; 0 is padding.
+          source_segments, target_segments: where a row holds several pairs, which of them each
+            piece belongs to, counted from 1; 0 is padding. None is a pair a row.
           train: whether dropout is on.
         """
-        memory = self.encode(source, train=train)
-        return self.decode(memory, source != 0, target, train=train)
+        source_ids, target_ids = (
+            pieces != 0 if ids is None else ids
+            for pieces, ids in ((source, source_segments), (target, target_segments))
+        )
+        memory = self.encode(source, source_ids, train=train)
+        return self.decode(memory, source_ids, target, target_ids, train=train)
 
-    def encode(self, source: Int[Array, "B S"], *, train: bool) -> Float[Array, "B S D"]:
-        """The source's representation; garbage where it is padding."""
-        x = self._encoder_input(source, train=train)
-        x = self.encoder(x, encoder_spans(self.config, _self_padding(source)), train=train)
+    def encode(
+        self,
+        source: Int[Array, "B S"],
+        ids: Bool[Array, "B S"] | Int[Array, "B S"] | None = None,
+        *,
+        train: bool,
+    ) -> Float[Array, "B S D"]:
+        """The source's representation; garbage where it is padding.
+
+        Args:
+          source: pieces.
+          ids: which of them are not padding (if None, those that are not 0), or each one's segment.
+          train: whether dropout is on.
+        """
+        ids = source != 0 if ids is None else ids
+        x = self._encoder_input(source, ids, train=train)
+        x = self.encoder(x, encoder_spans(self.config, segments(ids, ids)), train=train)
         return self.encoder_norm(x) if self.config.norm == "pre" else x
 
     def encoder_weights(self, source: Int[Array, "B S"]) -> list[Float[Array, "B H S N S"]]:
         """Each encoder layer's attention weights; N is 1 where heads see only themselves."""
-        spans = encoder_spans(self.config, _self_padding(source))
-        return self.encoder.inspect("weights", self._encoder_input(source, train=False), spans)
+        ids = source != 0
+        spans = encoder_spans(self.config, segments(ids, ids))
+        return self.encoder.inspect("weights", self._encoder_input(source, ids, train=False), spans)
 
     def decode(
         self,
         memory: Float[Array, "B S D"],
-        source_valid: Bool[Array, "B S"],
+        source_ids: Bool[Array, "B S"] | Int[Array, "B S"],
         target: Int[Array, "B T"],
+        target_ids: Bool[Array, "B T"] | Int[Array, "B T"],
         *,
         train: bool,
     ) -> Float[Array, "B T V"]:
         """Logits of every target position at once (teacher forcing)."""
         embedded = self._embed(self.target_embedding, target)
-        x = jnp.pad(embedded[:, :-1], ((0, 0), (1, 0), (0, 0)))  # the first input is zeros
-        x = self.dropout(x + self._positions(target.shape[1]), train=train)
-        # No target padding in the mask: under the causal one it can reach no valid position.
-        inputs = (memory, causal(), padding(source_valid))
-        x = self.decoder(x, [(self.config.decoder_layers, inputs)], train=train)
+        x = jnp.pad(embedded[:, :-1], ((0, 0), (1, 0), (0, 0)))
+        positions = _positions(target_ids)
+        x = jnp.where(positions[..., None] == 0, 0, x)  # each sentence's first input is zeros
+        x = self.dropout(x + self._position_encodings(positions, x.shape[1]), train=train)
+        if target_ids.dtype == bool:
+            # No target padding in the masks: under the causal one it can reach no valid position.
+            masks = causal(), padding(source_ids)
+        else:
+            masks = causal() & segments(target_ids, target_ids), segments(target_ids, source_ids)
+        x = self.decoder(x, [(self.config.decoder_layers, (memory, *masks))], train=train)
         return self._logits(x)
 
     def start(
@@ -257,27 +295,28 @@ class Transformer(nn.Module):
             own at `now` included.
         """
         x = self._embed(self.target_embedding, previous) * (now > 0).astype(self.dtype)
-        positions = self._positions(cache.keys.shape[2])
-        x = x + jax.lax.dynamic_index_in_dim(positions, now, axis=1)
+        x = x + self._position_encodings(now[None, None], cache.keys.shape[2])
         x, cache = self.decoder.step(x, cache, memory, now, ancestry, padding(source_valid))
         return self._logits(x), cache
 
-    def _encoder_input(self, source: Array, *, train: bool) -> Array:
+    def _encoder_input(self, source: Array, ids: Array, *, train: bool) -> Array:
         x = (
             self._embed(self.source_embedding, source)
             + self.source_bias.astype(self.dtype)[None, None]
         )
-        return self.dropout(x + self._positions(source.shape[1]), train=train)
+        encodings = self._position_encodings(_positions(ids), source.shape[1])
+        return self.dropout(x + encodings, train=train)
 
     def _embedding(self, name: str, size: int) -> Float[Array, "V D"]:
         init = nn.initializers.normal(self.config.dim**-0.5)
-        return self.param(name, init, (size, self.config.dim))
+        named = nn.with_logical_partitioning(init, ("vocab", "embed"))
+        return self.param(name, named, (size, self.config.dim))
 
     def _embed(self, table: Float[Array, "V D"], pieces: Int[Array, "B T"]) -> Array:
         return table[pieces].astype(self.dtype) * self.config.dim**0.5
 
-    def _positions(self, length: int) -> Float[Array, "1 T D"]:
-        return jnp.asarray(sinusoids(length, self.config.dim), self.dtype)[None]
+    def _position_encodings(self, positions: Int[Array, "b T"], length: int) -> Array:
+        return jnp.asarray(sinusoids(length, self.config.dim), self.dtype)[positions]
 
     def _logits(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
         if self.config.norm == "pre":
@@ -285,5 +324,10 @@ class Transformer(nn.Module):
         return (x @ self.output_embedding.astype(self.dtype).T).astype(jnp.float32)
 
 
-def _self_padding(pieces: Int[Array, "B T"]) -> Mask:
-    return padding(pieces != 0, pieces != 0)
+def _positions(ids: Bool[Array, "B T"] | Int[Array, "B T"]) -> Int[Array, "b T"]:
+    """Positions from 0 on, beginning anew with each segment."""
+    positions = jnp.arange(ids.shape[1], dtype=jnp.int32)[None]
+    if ids.dtype == bool:
+        return positions
+    begins = ids != jnp.pad(ids[:, :-1], ((0, 0), (1, 0)))
+    return positions - jax.lax.cummax(jnp.where(begins, positions, 0), axis=1)

@@ -22,6 +22,7 @@ from csan_jax.config import Config, ModelConfig
 from csan_jax.data import TranslationData
 from csan_jax.decode import beam_search
 from csan_jax.model import Transformer
+from csan_jax.prepare import COLUMNS
 
 EVALUATION_SHAPES = 3  # each is one more search to compile
 EXAMPLES = 5  # translations shown after an evaluation
@@ -44,9 +45,8 @@ class Translation(Task[Config]):
         return self.model.init(key, pieces, pieces, train=False)["params"]
 
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
-        logits = self.model.apply(
-            {"params": params}, batch["source"], batch["target"], train=True, rngs={DROPOUT: key}
-        )
+        sides = (batch.get(f"{side}{what}") for what in ("", "_segments") for side in COLUMNS)
+        logits = self.model.apply({"params": params}, *sides, train=True, rngs={DROPOUT: key})
         valid = batch["target"] != 0
         loss, nll = cross_entropy(logits, batch["target"], self.config.label_smoothing)
         return {

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from common_jax.errors import UserError
+from common_jax.errors import Interrupted, UserError
 
 
 class Parser(argparse.ArgumentParser):
@@ -33,14 +33,19 @@ def quiet() -> None:
 
 
 def run(main: Callable[[list[str]], None]) -> NoReturn:
-    """Runs a command's `main` on the arguments and exits: 0, 2 after a mistake, 130 on Ctrl-C."""
+    """Runs a command's `main` on the arguments and exits: 0, 2 after a mistake, 128 + the signal's
+    number after a request to stop (130 on Ctrl-C, 143 on SIGTERM)."""
     try:
         main(sys.argv[1:])
         sys.stdout.flush()
     except UserError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)
+    except Interrupted as request:
+        print(f"{request.signal.name}: {request or 'stopped'}", file=sys.stderr)
+        sys.exit(128 + request.signal)
     except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Scores a run's best checkpoint on a split of its corpus."""
+"""Scores a run's best checkpoint, or the mean of its newest, on a split of its corpus."""
 
 from common_jax.errors import UserError
 from launch.cli import Parser, quiet, run
@@ -6,8 +6,9 @@ from launch.cli import Parser, quiet, run
 DESCRIPTION = (
     __doc__
     + """
-Writes eval/<split>.json and the predictions into the run's folder and prints the metrics as JSON,
-for translation with sacreBLEU's signature.
+Writes eval/<split>.json and the predictions into the run's folder (with --average K
+eval/<split>-average<K>.json) and prints the metrics as JSON, for translation with sacreBLEU's
+signature.
 
 example:
   python -m launch.evaluate --workdir runs/csan/quickstart --split test"""
@@ -18,7 +19,16 @@ def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.evaluate", description=DESCRIPTION)
     parser.add_argument("--workdir", required=True, help="folder of the run")
     parser.add_argument("--split", default="test", help="which split to score (test)")
+    parser.add_argument(
+        "--average",
+        type=int,
+        default=1,
+        metavar="K",
+        help="parameters: mean of K newest checkpoints",
+    )
     args = parser.parse_args(argv)
+    if args.average < 1:
+        parser.error(f"--average {args.average}: at least 1")
     quiet()
     import json
 
@@ -33,12 +43,13 @@ def main(argv: list[str]) -> None:
     task = workdir.read_task()
     if args.split not in task.splits:
         raise UserError(f"--split {args.split}: must be {' | '.join(task.splits)}")
-    params = read_parameters(workdir, task)
-    task.prepare()
     mesh = make_mesh(MeshConfig())
+    params = read_parameters(workdir, task, mesh, args.average)
+    task.prepare()
     step = make_predict_step(task, mesh, final=True)
     scored = evaluate(task, params, args.split, step, mesh)
-    workdir.write_scored(args.split, scored)
+    average = f"-average{args.average}" if args.average > 1 else ""
+    workdir.write_scored(args.split + average, scored)
     print(json.dumps({"split": args.split, **scored.metrics, **scored.notes}, indent=2))
 
 

@@ -48,8 +48,10 @@ def main(argv: list[str]) -> None:
     if args.prepare:
         return
     from common_jax.training.loop import train
+    from common_jax.training.memory import keep_freed_memory
     from common_jax.training.workdir import Workdir
 
+    keep_freed_memory()
     workdir = Workdir(args.workdir or default_workdir(args.config))
     outcome = train(task, workdir)
     if not outcome.scored:

@@ -76,7 +76,19 @@ class TrainConfig:
       seed: of the parameters, the dropout and the order of the data.
       evaluate_every, checkpoint_every, log_every: steps between validations, saves, log lines.
       best_metric: the dev metric that chooses the best checkpoint.
+      patience: validations in a row without a better `best_metric` after which the run ends early;
+        0 is never.
       compute_dtype: of activations and products; parameters and losses stay float32.
+      accumulate: parts that a batch is cut into and computed one after another, for a batch larger
+        than memory; the step is the same.
+      steps_per_call: steps that one call of the device may take, for steps shorter than a call;
+        only batches of one shape are taken together.
+      ema_decay: of an exponential moving average of the parameters, which then is what is
+        validated, scored and exported; 0 is none.
+      init_from: the folder of another run, whose best parameters this one begins with.
+      max_bad_steps: steps in a row whose loss or gradient is not finite before the run stops; such
+        a step changes nothing but the count.
+      keep_checkpoints: the newest so many are kept, beside the best; averaging takes from them.
     """
 
     steps: int = 100_000
@@ -85,22 +97,47 @@ class TrainConfig:
     checkpoint_every: int = 1000
     log_every: int = 50
     best_metric: str = "loss"
+    patience: int = 0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
+    accumulate: int = 1
+    steps_per_call: int = 1
+    ema_decay: float = 0.0
+    init_from: str = ""
+    max_bad_steps: int = 10
+    keep_checkpoints: int = 2
 
     def __post_init__(self):
         require_choice("train", self)
-        for name in ("steps", "evaluate_every", "checkpoint_every", "log_every"):
-            require(getattr(self, name) >= 1, f"train.{name}={getattr(self, name)}: at least 1")
+        for name, least in (
+            *dict.fromkeys(("steps", "evaluate_every", "checkpoint_every", "log_every"), 1).items(),
+            *dict.fromkeys(("accumulate", "steps_per_call", "max_bad_steps"), 1).items(),
+            ("keep_checkpoints", 2),
+            ("patience", 0),
+        ):
+            value = getattr(self, name)
+            require(value >= least, f"train.{name}={value}: at least {least}")
+        require(0 <= self.ema_decay < 1, f"train.ema_decay={self.ema_decay}: a rate in [0, 1)")
 
 
 @dataclasses.dataclass(frozen=True)
 class MeshConfig:
-    """Devices along each mesh axis; -1 takes those that remain."""
+    """Devices along each mesh axis; one of them may be -1, which takes those that remain.
+
+    Attributes:
+      data: the batch's rows are spread; parameters are the same all along it.
+      fsdp: the rows too, and the parameters' `embed` axes with the optimizer's copies of them.
+      tensor: the parameters' `heads`, `mlp` and `vocab` axes, and the work on them.
+    """
 
     data: int = -1
+    fsdp: int = 1
+    tensor: int = 1
 
     def __post_init__(self):
-        require(self.data == -1 or self.data >= 1, f"mesh.data={self.data}: -1 or at least 1")
+        sizes = dataclasses.asdict(self)
+        for name, size in sizes.items():
+            require(size == -1 or size >= 1, f"mesh.{name}={size}: -1 or at least 1")
+        require(list(sizes.values()).count(-1) <= 1, "mesh: only one axis can be -1")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import platform
 import time
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from typing import Any
 
@@ -17,22 +18,23 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from common_jax.data.batches import stream
-from common_jax.errors import UserError
-from common_jax.training.checkpoint import Checkpoints, Position, abstract_of
+from common_jax.data.batches import Batch, Batches, stream
+from common_jax.errors import Interrupted, UserError
+from common_jax.training.checkpoint import Checkpoints, Position, goodness
+from common_jax.training.config import TrainConfig
 from common_jax.training.evaluate import evaluate
+from common_jax.training.interrupt import Requests
 from common_jax.training.log import MetricsLog, Progress
 from common_jax.training.mesh import make_mesh, put_batch
+from common_jax.training.run import starting_parameters
 from common_jax.training.state import (
-    TrainState,
+    abstract_state,
     init_state,
-    make_optimizer,
-    make_schedule,
     named_parameters,
     parameters_sha256,
 )
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
-from common_jax.training.task import Params, Scored, Task
+from common_jax.training.task import Scored, Task
 from common_jax.training.workdir import Workdir
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "conv-attention-jax")
@@ -50,7 +52,8 @@ def train(task: Task, workdir: Workdir) -> Outcome:
     """Trains, or goes on training, until `train.steps`; then scores the best on dev and test.
 
     Raises:
-      UserError: data or a folder that will not do.
+      UserError: data or a folder that will not do, or a loss that stays not finite.
+      Interrupted: by SIGTERM or SIGINT; what was done is saved.
     """
     config = task.config
     if config.train.best_metric not in task.metric_names:
@@ -58,98 +61,117 @@ def train(task: Task, workdir: Workdir) -> Outcome:
         raise UserError(f"train.best_metric={config.train.best_metric!r}: must be {known}")
     mesh = make_mesh(config.mesh)
     workdir.claim(config)
-    finished = workdir.read_result()
-    if finished and finished["steps"] >= config.train.steps:
-        return Outcome(finished, {})
-    task.prepare()
-    workdir.write_vocabulary(task)
-
-    optimizer = make_optimizer(config.optimizer)
-    state = init_state(task, optimizer, config.train.seed, mesh)
-    abstract = abstract_of(state)
-    checkpoints = Checkpoints(workdir.checkpoints, config.train.best_metric)
-    position: Position = (0, 0)
-    start = checkpoints.latest or 0
-    if start:
-        restored = checkpoints.restore(start, abstract)
-        state, position = restored.state, restored.position
-    log = MetricsLog(workdir.metrics, start)
-    progress = Progress(start, config.train.steps)
-    if start:
-        progress.say(f"resuming {workdir.path} at step {start}")
-    run = _Run(task, mesh, checkpoints, log, progress)
-    run.take_steps(state, start, position)
-    del state
-
-    best = checkpoints.best
-    assert best is not None
-    progress.say(f"scoring the checkpoint of step {best}, the best on dev by {run.best_metric}")
-    params = checkpoints.restore(best, abstract).state.params
-    scored = run.final_scores(params)
-    for split, split_scored in scored.items():
-        workdir.write_scored(split, split_scored)
-    result = {
-        "steps": checkpoints.latest,
-        "best_step": best,
-        "wall_seconds": round(run.wall_seconds(), 3),
-        "parameters": sum(a.size for a in named_parameters(params).values()),
-        "parameters_sha256": parameters_sha256(params),
-        "resumed_from": log.resumed_from,
-        "metrics": {split: s.metrics for split, s in scored.items()},
-        "versions": versions(),
-        "devices": [d.device_kind for d in mesh.devices.flat],
-    }
-    workdir.write_result(result)
-    run.close()
-    return Outcome(result, scored)
+    try:
+        finished = workdir.read_result()
+        if finished and (finished["steps"] >= config.train.steps or finished.get("stopped_early")):
+            return Outcome(finished, {})
+        task.prepare()
+        workdir.write_vocabulary(task)
+        with Requests() as requests, contextlib.closing(_Run(task, workdir, mesh, requests)) as run:
+            return run.finish(run.take_steps())
+    finally:
+        workdir.release()
 
 
 class _Run:
     """A run under way."""
 
-    def __init__(
-        self, task: Task, mesh: Mesh, checkpoints: Checkpoints, log: MetricsLog, progress: Progress
-    ):
-        self.task, self.mesh, self.checkpoints = task, mesh, checkpoints
-        self.log, self.progress = log, progress
-        self.best_metric = task.config.train.best_metric
-        self._schedule = make_schedule(task.config.optimizer)
+    def __init__(self, task: Task, workdir: Workdir, mesh: Mesh, requests: Requests):
+        """Takes up the newest checkpoint, or begins."""
+        config = task.config.train
+        self.task, self.config, self.workdir = task, config, workdir
+        self.mesh, self.requests = mesh, requests
+        self.abstract = abstract_state(task, mesh)
+        self.checkpoints = Checkpoints(
+            workdir.checkpoints, config.best_metric, config.keep_checkpoints
+        )
+        restored = self.checkpoints.restore_newest(self.abstract)
+        if restored:
+            self.step, self.position, self.state = restored.step, restored.position, restored.state
+        else:
+            self.step, self.position, self.state = 0, (0, 0), init_state(task, mesh)
+            if config.init_from:
+                params = starting_parameters(task, self.abstract.params)
+                ema = None if self.state.ema is None else jax.tree.map(lambda a: a.copy(), params)
+                self.state = dataclasses.replace(self.state, params=params, ema=ema)
+        self.log = MetricsLog(workdir.metrics, self.step)
+        self.progress = Progress(self.step, config.steps)
+        if restored:
+            self.progress.say(f"resuming {workdir.path} at step {self.step}")
         self._dev_step = make_predict_step(task, mesh, final=False)
         self._began = time.monotonic()
 
-    def take_steps(self, state: TrainState, step: int, position: Position) -> None:
-        """Takes the steps that remain, validating and saving as it goes."""
-        config = self.task.config.train
-        if step >= config.steps:
-            return
-        optimizer = make_optimizer(self.task.config.optimizer)
-        train_step = make_train_step(self.task, optimizer, config.seed, self.mesh)
+    def take_steps(self) -> bool:
+        """Takes the steps that remain, validating and saving as it goes; whether it stopped early.
+
+        Raises:
+          UserError: after `train.max_bad_steps` in a row.
+          Interrupted: after saving the last step taken.
+        """
+        config = self.config
+        if self.step and self._due(config.evaluate_every) and not self._validated():
+            self._validate_and_save()  # a request to stop had come in between
+        if self._finished():
+            return self._stops_early()
+        train_step = make_train_step(self.task, self.mesh)
+        batches = self.task.train_batches()
         window = _Window()
-        for following, batch in stream(self.task.train_batches(), position):
-            state, metrics = train_step(state, put_batch(batch, self.mesh))
-            window.add(metrics, self.task.size(batch))
-            step += 1
-            self.progress.advance()
-            validate = step == config.steps or step % config.evaluate_every == 0
-            save = validate or step % config.checkpoint_every == 0
-            if save or step % config.log_every == 0:
-                self._log_window(step, window)
+        batch_stream = stream(batches, self.position)
+        for following, group in together(batch_stream, self.step, config):
+            placed = tuple(put_batch(batch, self.mesh, config.accumulate) for batch in group)
+            self.state, metrics = train_step(self.state, placed)
+            self._require_finite(window.latest, batches)  # the call before, while this one runs
+            window.add(metrics, [self.task.size(batch) for batch in group])
+            self.step, self.position = self.step + len(group), following
+            self.progress.advance(len(group))
+            validate = self.step == config.steps or self._due(config.evaluate_every)
+            save = validate or self._due(config.checkpoint_every)
+            if save or self._due(config.log_every):
+                self._log_window(window)
+                self._require_finite(window.latest, batches)
                 window = _Window()
+            if self.requests.noted is not None:
+                self._save_and_leave(self.requests.noted)
+            if validate:
+                self._validate_and_save()
+            elif save:
+                self.checkpoints.save(self.state, self.step, self.position, None)
             if save:
-                scores = self._validate(step, state) if validate else None
-                self.checkpoints.save(state, step, following, scores)
                 window = _Window()  # its clock starts here
-            if step == config.steps:
+            if self._finished():
                 break
         self.checkpoints.wait()
+        return self._stops_early()
 
-    def final_scores(self, params: Params) -> dict[str, Scored]:
-        """The best checkpoint on dev and, once, on test."""
+    def finish(self, stopped_early: bool) -> Outcome:
+        """Scores the best checkpoint on dev and, once, on test, and writes the result."""
+        del self.state
+        best = self.checkpoints.restore_best(self.abstract)
+        metric = self.config.best_metric
+        self.progress.say(
+            f"scoring the checkpoint of step {best.step}, the best on dev by {metric}"
+        )
+        params = best.state.inference_params
         predict_step = make_predict_step(self.task, self.mesh, final=True)
-        return {
-            split: evaluate(self.task, params, split, predict_step, self.mesh)
-            for split in self.task.splits
+        scored = {}
+        for split in self.task.splits:
+            with self.requests.at_once():
+                scored[split] = evaluate(self.task, params, split, predict_step, self.mesh)
+            self.workdir.write_scored(split, scored[split])
+        result = {
+            "steps": self.checkpoints.latest,
+            "best_step": best.step,
+            "stopped_early": stopped_early,
+            "wall_seconds": round(self.wall_seconds(), 3),
+            "parameters": sum(a.size for a in named_parameters(params).values()),
+            "parameters_sha256": parameters_sha256(params),
+            "resumed_from": self.log.resumed_from,
+            "metrics": {split: s.metrics for split, s in scored.items()},
+            "versions": versions(),
+            "devices": [d.device_kind for d in self.mesh.devices.flat],
         }
+        self.workdir.write_result(result)
+        return Outcome(result, scored)
 
     def wall_seconds(self) -> float:
         """Time spent in this run, by the processes before this one too."""
@@ -161,47 +183,131 @@ class _Run:
         self.checkpoints.close()
         self.log.close()
 
-    def _log_window(self, step: int, window: "_Window") -> None:
-        values = {
-            **window.values(self.task.unit),
-            "learning_rate": float(self._schedule(np.int32(step - 1))),
-            "wall_seconds": round(self.wall_seconds(), 3),
-        }
-        self.log.write(step, values)
-        shown = ("loss", f"{self.task.unit}_per_second", "learning_rate")
-        self.progress.show(step, {name: values[name] for name in shown})
+    def _due(self, every: int) -> bool:
+        return self.step % every == 0
 
-    def _validate(self, step: int, state: TrainState) -> dict[str, float]:
-        scored = evaluate(self.task, state.params, "dev", self._dev_step, self.mesh)
+    def _finished(self) -> bool:
+        return self.step >= self.config.steps or self._stops_early()
+
+    def _stops_early(self) -> bool:
+        """Whether the last `train.patience` validations brought nothing better."""
+        patience, metric = self.config.patience, self.config.best_metric
+        values = [goodness(scores, metric) for _, scores in self.log.validations]
+        return bool(patience and values) and len(values) - 1 - int(np.argmax(values)) >= patience
+
+    def _validated(self) -> bool:
+        return any(step == self.step for step, _ in self.log.validations)
+
+    def _log_window(self, window: "_Window") -> None:
+        values = window.values(self.task.unit)
+        values["wall_seconds"] = round(self.wall_seconds(), 3)
+        self.log.write(self.step, values)
+        shown = ("loss", f"{self.task.unit}_per_second", "learning_rate")
+        self.progress.show(self.step, {name: values[name] for name in shown})
+
+    def _validate_and_save(self) -> None:
+        try:
+            with self.requests.at_once():
+                params = self.state.inference_params
+                scored = evaluate(self.task, params, "dev", self._dev_step, self.mesh)
+        except Interrupted as request:
+            self._save_and_leave(request.signal)
+        self.checkpoints.save(self.state, self.step, self.position, scored.metrics)
         values = {"split": "dev", **scored.metrics}
-        self.progress.show(step, values, always=True)
-        self.log.write(step, {**values, "wall_seconds": round(self.wall_seconds(), 3)})
-        return scored.metrics
+        self.progress.show(self.step, values, always=True)
+        self.log.write(self.step, {**values, "wall_seconds": round(self.wall_seconds(), 3)})
+
+    def _save_and_leave(self, request: int) -> None:
+        if self.step not in self.checkpoints.steps:
+            self.checkpoints.save(self.state, self.step, self.position, None)
+        self.checkpoints.wait()
+        raise Interrupted(
+            request,
+            f"stopped at step {self.step}, which is saved in {self.workdir.path}; "
+            "the same command goes on from there",
+        )
+
+    def _require_finite(self, metrics: Metrics | None, batches: Batches) -> None:
+        """Ends the run if too many steps in a row, up to those of `metrics`, were not finite."""
+        bad = 0 if metrics is None else int(np.max(metrics["bad_steps"]))
+        if bad < self.config.max_bad_steps:
+            return
+        self.checkpoints.wait()
+        latest = self.checkpoints.latest
+        saved = "nothing is saved yet" if latest is None else f"the last step saved is {latest}"
+        examples = batches.examples(divmod(self.step - 1, len(batches)))
+        raise UserError(
+            f"step {self.step}: the loss or its gradient was not finite {bad} times in a row "
+            f"(train.max_bad_steps); {saved}; a smaller optimizer.learning_rate may help; the "
+            f"batch had examples {', '.join(map(str, examples))} of train"
+        )
+
+
+def together(
+    stream: Iterable[tuple[Position, Batch]], step: int, config: TrainConfig
+) -> Iterator[tuple[Position, list[Batch]]]:
+    """Batches as calls of the device take them: `train.steps_per_call` at once or one.
+
+    Those taken at once have one shape, and none but the last ends where something is due (a log
+    line, a validation, a save, the end). Which they are depends on the steps' numbers alone, so
+    that a run taken up again has the same calls.
+
+    Args:
+      stream: ((epoch, batch) of the next batch, this batch).
+      step: steps already taken.
+      config: for the rhythm of the run.
+    """
+    rhythms = (config.log_every, config.evaluate_every, config.checkpoint_every, config.steps)
+    group: list[tuple[Position, Batch]] = []
+    whole = step % config.steps_per_call == 0
+    for number, item in enumerate(stream, start=step + 1):
+        group.append(item)
+        if number % config.steps_per_call:
+            whole = whole and not any(number % every == 0 for every in rhythms)
+            continue
+        shapes = {tuple((k, v.shape) for k, v in batch.items()) for _, batch in group}
+        if whole and len(shapes) == 1:
+            yield group[-1][0], [batch for _, batch in group]
+        else:
+            yield from ((following, [batch]) for following, batch in group)
+        group, whole = [], True
 
 
 class _Window:
-    """The steps since the last log line."""
+    """The steps since the last log line.
+
+    Attributes:
+      latest: the metrics of the last call, or None.
+    """
 
     def __init__(self):
         self._metrics: list[Metrics] = []
         self._real = self._positions = 0
         self._began = time.monotonic()
+        self.latest: Metrics | None = None
 
-    def add(self, metrics: Metrics, size: tuple[int, int]) -> None:
-        """Counts a step that was just dispatched, and waits for the one before it."""
-        if self._metrics:
-            jax.block_until_ready(self._metrics[-1])
+    def add(self, metrics: Metrics, sizes: list[tuple[int, int]]) -> None:
+        """Counts the steps of a call."""
+        self.latest = metrics
         self._metrics.append(metrics)
-        self._real += size[0]
-        self._positions += size[1]
+        self._real += sum(real for real, _ in sizes)
+        self._positions += sum(positions for _, positions in sizes)
 
-    def values(self, unit: str) -> dict[str, float]:
-        """Means over the steps, throughput, and the share of positions that were padding."""
-        metrics = jax.device_get(self._metrics)
+    def values(self, unit: str) -> dict[str, float | None]:
+        """Means over the steps that were applied (None if there is none), throughput, and the
+        share of positions that were padding."""
+        calls = jax.device_get(self._metrics)
+        steps = {name: np.concatenate([call[name] for call in calls]) for name in calls[0]}
         seconds = time.monotonic() - self._began
+        rate, bad = steps.pop("learning_rate")[-1], steps.pop("bad_steps") > 0
+        means = {
+            name: float(values[~bad].mean()) for name, values in steps.items() if not bad.all()
+        }
         return {
-            **{name: float(np.mean([m[name] for m in metrics])) for name in metrics[0]},
-            "steps_per_second": len(metrics) / seconds,
+            **(means or dict.fromkeys(steps)),
+            "learning_rate": float(rate),
+            **({"bad_steps": int(bad.sum())} if bad.any() else {}),
+            "steps_per_second": len(bad) / seconds,
             f"{unit}_per_second": self._real / seconds,
             "padding_fraction": 1 - self._real / self._positions,
         }

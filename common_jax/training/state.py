@@ -1,28 +1,46 @@
 """The state of training: one tree, and what makes, counts and names it."""
 
+import dataclasses
 import hashlib
+import math
 from typing import Any
 
 import flax
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.sharding import Mesh
+from jax.sharding import AbstractMesh, Mesh
 from jaxtyping import Array, Int
 
-from common_jax.training.config import OptimizerConfig
-from common_jax.training.mesh import replicated
+from common_jax.training.config import MeshConfig, OptimizerConfig
+from common_jax.training.mesh import mesh_shape, shardings
 from common_jax.training.task import Params, Task
 
 
 @flax.struct.dataclass
 class TrainState:
-    """All that a step changes. Random keys are the seed's, folded with `step`."""
+    """All that a step changes. Random keys are the seed's, folded with `step`.
+
+    Attributes:
+      step: steps taken, those that were not applied included.
+      bad_steps: how many in a row until now were not finite and so not applied.
+      params: float32.
+      ema: the parameters' exponential moving average, or None if there is none.
+      opt_state: the optimizer's.
+    """
 
     step: Int[Array, ""]
+    bad_steps: Int[Array, ""]
     params: Params
+    ema: Params | None
     opt_state: Any
+
+    @property
+    def inference_params(self) -> Params:
+        """What is validated, scored and exported."""
+        return self.params if self.ema is None else self.ema
 
 
 def make_schedule(config: OptimizerConfig) -> optax.Schedule:
@@ -47,22 +65,35 @@ def make_schedule(config: OptimizerConfig) -> optax.Schedule:
 
 
 def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
-    """Clipping by global norm, then Adam (Kingma & Ba 2015)."""
+    """Clipping by global norm, then Adam (Kingma & Ba 2015), all but the learning rate."""
     clip = optax.clip_by_global_norm(config.clip_norm) if config.clip_norm else optax.identity()
-    adam = optax.adam(make_schedule(config), config.b1, config.b2, config.eps)
-    return optax.chain(clip, adam)
+    return optax.chain(clip, optax.scale_by_adam(config.b1, config.b2, config.eps))
 
 
-def init_state(
-    task: Task, optimizer: optax.GradientTransformation, seed: int, mesh: Mesh
-) -> TrainState:
+def abstract_state(task: Task, mesh: Mesh | AbstractMesh) -> TrainState:
+    """Shapes, types and shardings of the state, without making any of it."""
+    boxed = jax.eval_shape(lambda: _fresh(task, jax.random.key(0)))
+    return jax.tree.map(
+        lambda a, sharding: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding),
+        nn.unbox(boxed),
+        shardings(boxed, mesh),
+    )
+
+
+def init_state(task: Task, mesh: Mesh) -> TrainState:
     """A fresh state, made where it will lie; the same on every mesh."""
+    where = jax.tree.map(lambda a: a.sharding, abstract_state(task, mesh))
+    init = jax.jit(lambda key: nn.unbox(_fresh(task, key)), out_shardings=where)
+    return init(jax.random.key(task.config.train.seed))
 
-    def init(key: Array) -> TrainState:
-        params = task.init(key)
-        return TrainState(jnp.int32(0), params, optimizer.init(params))
 
-    return jax.jit(init, out_shardings=replicated(mesh))(jax.random.key(seed))
+def _fresh(task: Task, key: Array) -> TrainState:
+    """The state before the first step; parameters in the boxes that name their axes, and so what
+    the optimizer keeps of each."""
+    params = task.init(key)
+    ema = jax.tree.map(jnp.copy, params) if task.config.train.ema_decay else None
+    opt_state = make_optimizer(task.config.optimizer).init(params)
+    return TrainState(jnp.int32(0), jnp.int32(0), params, ema, opt_state)
 
 
 def named_parameters(params: Params) -> dict[str, Any]:
@@ -81,15 +112,19 @@ def parameters_sha256(params: Params) -> str:
 
 
 def describe(task: Task) -> str:
-    """The table of parameters: name, shape, count, sharding, bytes a device; and their total."""
-    abstract = named_parameters(jax.eval_shape(task.init, jax.random.key(0)))
+    """The table of parameters: name, shape, count, sharding, bytes a device; their total, and that
+    of all that training keeps, on the mesh of the config, whether or not there are such devices."""
+    shape = mesh_shape(task.config.mesh, max(jax.device_count(), _least(task.config.mesh)))
+    state = abstract_state(task, AbstractMesh(tuple(shape.values()), tuple(shape)))
     rows = [("parameter", "shape", "count", "sharding", "bytes/device")]
-    for name, leaf in abstract.items():
-        shape, size = "x".join(map(str, leaf.shape)), leaf.size * leaf.dtype.itemsize
-        rows.append((name, shape, f"{leaf.size:,}", "replicated", f"{size:,}"))
-    count = sum(leaf.size for leaf in abstract.values())
-    size = sum(leaf.size * leaf.dtype.itemsize for leaf in abstract.values())
-    rows.append(("total", "", f"{count:,}", "", f"{size:,}"))
+    for name, leaf in named_parameters(state.params).items():
+        dims, axes = "x".join(map(str, leaf.shape)), [a or "-" for a in leaf.sharding.spec]
+        spread = ",".join(axes) if any(leaf.sharding.spec) else "replicated"
+        rows.append((name, dims, f"{leaf.size:,}", spread, f"{_bytes(leaf):,}"))
+    for name, tree in (("total", state.params), ("with optimizer and EMA", state)):
+        leaves = jax.tree.leaves(tree)
+        count = sum(leaf.size for leaf in leaves)
+        rows.append((name, "", f"{count:,}", "", f"{sum(map(_bytes, leaves)):,}"))
     widths = [max(len(row[i]) for row in rows) for i in range(5)]
     return "\n".join(
         "  ".join(
@@ -98,3 +133,13 @@ def describe(task: Task) -> str:
         ).rstrip()
         for row in rows
     )
+
+
+def _least(config: MeshConfig) -> int:
+    """The devices that a mesh needs at least."""
+    return math.prod(max(1, size) for size in dataclasses.astuple(config))
+
+
+def _bytes(leaf: jax.ShapeDtypeStruct) -> int:
+    """What one device holds of it."""
+    return math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize

@@ -12,50 +12,113 @@ from jaxtyping import Array, Float
 
 from common_jax.data.batches import Batch
 from common_jax.training.mesh import by_rows, replicated
-from common_jax.training.state import TrainState
+from common_jax.training.state import TrainState, abstract_state, make_optimizer, make_schedule
 from common_jax.training.task import Params, Task
 
-Metrics = dict[str, Float[Array, ""]]
+Metrics = dict[str, Float[Array, "k"]]
+TrainStep = Callable[[TrainState, tuple[Batch, ...]], tuple[TrainState, Metrics]]
 
 
-def make_train_step(
-    task: Task, optimizer: optax.GradientTransformation, seed: int, mesh: Mesh
-) -> Callable[[TrainState, Batch], tuple[TrainState, Metrics]]:
-    """One optimizer step: (state, batch) -> (state, loss, nll and gradient norm).
+def make_train_step(task: Task, mesh: Mesh) -> TrainStep:
+    """Optimizer steps: (state, k batches of one shape) -> (state, their metrics, [k] each).
 
-    The loss is the batch's sum over the batch's weight, divided once over all devices; the old
-    state's memory is given to the new one.
+    The loss of a step is the batch's sum over the batch's weight, divided once over all devices and
+    parts of the batch (`train.accumulate`). A step whose loss or gradient norm is not finite is
+    counted and changes nothing else. The old state's memory is given to the new one. Metrics: loss,
+    nll, grad_norm (before clipping), learning_rate, bad_steps (in a row until then).
     """
+    config = task.config.train
+    optimizer, schedule = (
+        make_optimizer(task.config.optimizer),
+        make_schedule(task.config.optimizer),
+    )
+    where = jax.tree.map(lambda a: a.sharding, abstract_state(task, mesh))
 
-    def train_step(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
-        key = jax.random.fold_in(jax.random.key(seed), state.step)
-
-        def mean_loss(params: Params) -> tuple[Array, dict[str, Array]]:
-            sums = task.loss(params, batch, key)
-            weight = jnp.maximum(sums["weight"], 1.0)
-            return sums["loss"] / weight, {"nll": sums["nll"] / weight}
-
-        (loss, aux), gradient = jax.value_and_grad(mean_loss, has_aux=True)(state.params)
+    def one(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
+        key = jax.random.fold_in(jax.random.key(config.seed), state.step)
+        sums, gradient = _summed(task, state.params, batch, key, config.accumulate)
+        weight = jnp.maximum(sums["weight"], 1.0)
+        gradient = jax.tree.map(lambda g: g / weight, gradient)
+        # without it XLA may put the gradients of a sharded parameter on every device
+        gradient = jax.lax.with_sharding_constraint(gradient, where.params)
+        norm, loss = optax.tree.norm(gradient), sums["loss"] / weight
+        rate = schedule(state.step)
         with jax.numpy_dtype_promotion("standard"):  # optax is not clean under our tests' "strict"
             updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
-        params = optax.apply_updates(state.params, updates)
-        metrics = {"loss": loss, **aux, "grad_norm": optax.global_norm(gradient)}
-        return TrainState(state.step + 1, params, opt_state), metrics
+        params = jax.tree.map(lambda p, u: p - rate * u, state.params, updates)
+        ema = _moved(state.ema, params, config.ema_decay, state.step)
+        finite = jnp.isfinite(loss) & jnp.isfinite(norm)
+        params, ema, opt_state = jax.tree.map(
+            lambda new, old: jnp.where(finite, new, old),
+            (params, ema, opt_state),
+            (state.params, state.ema, state.opt_state),
+        )
+        bad_steps = jnp.where(finite, 0, state.bad_steps + 1)
+        metrics = {
+            "loss": loss,
+            "nll": sums["nll"] / weight,
+            "grad_norm": norm,
+            "learning_rate": rate,
+            "bad_steps": bad_steps,
+        }
+        return TrainState(state.step + 1, bad_steps, params, ema, opt_state), metrics
+
+    def train_step(state: TrainState, batches: tuple[Batch, ...]) -> tuple[TrainState, Metrics]:
+        if len(batches) == 1:
+            state, metrics = one(state, batches[0])
+            return state, jax.tree.map(lambda a: a[None], metrics)
+        return jax.lax.scan(one, state, jax.tree.map(lambda *a: jnp.stack(a), *batches))
 
     return jax.jit(
         train_step,
         donate_argnums=0,
-        in_shardings=(replicated(mesh), by_rows(mesh)),
-        out_shardings=replicated(mesh),
+        in_shardings=(where, by_rows(mesh)),
+        out_shardings=(where, replicated(mesh)),
     )
+
+
+def _summed(
+    task: Task, params: Params, batch: Batch, key: Array, parts: int
+) -> tuple[dict[str, Array], Params]:
+    """The sums of `Task.loss` over a batch and the gradient of its "loss", computed in parts."""
+
+    def loss(params: Params, batch: Batch, key: Array) -> tuple[Array, dict[str, Array]]:
+        sums = task.loss(params, batch, key)
+        return sums["loss"], sums
+
+    gradient_of = jax.grad(loss, has_aux=True)
+    if parts == 1:
+        gradient, sums = gradient_of(params, batch, key)
+        return sums, gradient
+
+    def add(total: Any, part: tuple[Batch, Array]) -> tuple[Any, None]:
+        gradient, sums = gradient_of(params, *part)
+        return jax.tree.map(jnp.add, total, (sums, gradient)), None
+
+    # Every `parts`-th row: a device's rows stay with it.
+    cut = lambda a: jnp.swapaxes(a.reshape(-1, parts, *a.shape[1:]), 0, 1)
+    batches, keys = jax.tree.map(cut, batch), jax.random.split(key, parts)
+    sums = jax.eval_shape(task.loss, params, batch, key)
+    empty = jax.tree.map(jnp.zeros_like, (sums, params))
+    return jax.lax.scan(add, empty, (batches, keys))[0]
+
+
+def _moved(ema: Params | None, params: Params, decay: float, step: Array) -> Params | None:
+    """The moving average one step on; young averages forget faster, min(decay, (1+n)/(10+n))."""
+    if ema is None:
+        return None
+    count = step.astype(jnp.float32)
+    rate = jnp.minimum(decay, (1 + count) / (10 + count))
+    return jax.tree.map(lambda e, p: rate * e + (1 - rate) * p, ema, params)
 
 
 def make_predict_step(
     task: Task, mesh: Mesh, *, final: bool
 ) -> Callable[[Params, Batch], dict[str, Any]]:
     """Predictions for a batch, rows spread as the batch's are."""
+    where = jax.tree.map(lambda a: a.sharding, abstract_state(task, mesh).params)
     return jax.jit(
         functools.partial(task.predict_step, final=final),
-        in_shardings=(replicated(mesh), by_rows(mesh)),
+        in_shardings=(where, by_rows(mesh)),
         out_shardings=by_rows(mesh),
     )

@@ -1,0 +1,27 @@
+"""The host's memory, which on a CPU is the device's."""
+
+import ctypes
+import sys
+
+# glibc's malloc.h
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8
+
+
+def keep_freed_memory() -> None:
+    """Asks the C library to keep what is freed for the next request; before threads are started.
+
+    A step on the CPU takes its temporary memory from `malloc` and frees all of it. glibc gives
+    blocks of that size back to the system at once, which then hands the next step fresh pages, each
+    with a fault and full of zeros: a sixth of a small step's time. Elsewhere nothing is done.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:  # not every Linux has glibc
+        for option, value in (
+            (_ARENA_MAX, 1),  # other arenas hold no large blocks
+            (_MMAP_MAX, 0),  # a mapping goes back as soon as it is freed
+            (_TRIM_THRESHOLD, -1),  # the largest there is
+            (_TOP_PAD, 256 * 2**20),
+        ):
+            mallopt(option, value)
