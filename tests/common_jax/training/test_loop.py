@@ -2,16 +2,21 @@
 
 import dataclasses
 import json
+import re
+import signal
 
 import jax
 import numpy as np
 import pytest
 
-from common_jax.errors import UserError
+from common_jax.errors import Interrupted, UserError
 from common_jax.training import loop
+from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.config import MeshConfig, SourceConfig, TrainConfig
 from common_jax.training.loop import train
-from common_jax.training.run import load
+from common_jax.training.mesh import make_mesh
+from common_jax.training.run import load, read_parameters
+from common_jax.training.state import abstract_state
 from common_jax.training.workdir import Workdir
 from tests.toy import Toy, ToyConfig, interrupted_after
 
@@ -206,3 +211,136 @@ def test_eight_devices_see_the_same_rows_as_one(config, tmp_path):
     pick = lambda path: np.array([[x["loss"], x["grad_norm"]] for x in lines(path) if "nll" in x])
     np.testing.assert_allclose(pick(tmp_path / "eight"), pick(tmp_path / "one"), rtol=1e-5)
     assert jax.tree.map(int, one.result["parameters"]) == eight.result["parameters"]
+
+
+def scored_by(values):
+    """A validation that finds those losses, one after another."""
+    values = iter(values)
+    return lambda *args: loop.Scored({"loss": next(values), "rounded": 0.0}, {}, {}, [])
+
+
+@pytest.mark.parametrize(
+    "losses,steps", [([5, 4, 3, 2, 1], 5), ([5, 4, 6, 7, 1], 4), ([5, 6, 5, 1, 1], 3)]
+)
+def test_a_run_stops_when_validations_bring_nothing_better(
+    config, tmp_path, monkeypatch, losses, steps
+):
+    config = changed(config, "train", steps=5, evaluate_every=1, patience=2)
+    monkeypatch.setattr(loop, "evaluate", scored_by([*losses[:steps], 0.0, 0.0]))
+    result = run(config, tmp_path / "run").result
+    assert result["steps"] == steps and result["stopped_early"] == (steps < 5)
+    monkeypatch.setattr(loop, "evaluate", lambda *args: pytest.fail("evaluated again"))
+    assert run(config, tmp_path / "run").result == result
+
+
+def asked_to_stop_after(batches, count, number):
+    """The batches; a signal comes while the step after the first `count` runs."""
+
+    def stream(*args):
+        for taken, item in enumerate(batches(*args)):
+            if taken == count:
+                signal.raise_signal(number)
+            yield item
+
+    return stream
+
+
+@pytest.mark.parametrize("number,per_call", [(signal.SIGTERM, 1), (signal.SIGINT, 4)])
+def test_a_request_to_stop_is_answered_after_the_step(
+    config, tmp_path, monkeypatch, number, per_call
+):
+    config = changed(
+        config, "train", steps_per_call=per_call, checkpoint_every=8, log_every=4
+    )
+    whole = run(config, tmp_path / "whole")
+    original, handler = loop.stream, signal.getsignal(number)
+    monkeypatch.setattr(loop, "stream", asked_to_stop_after(original, 10, number))
+    with pytest.raises(Interrupted, match=r"stopped at step 1\d, which is saved") as caught:
+        run(config, tmp_path / "run")
+    monkeypatch.setattr(loop, "stream", original)
+    assert caught.value.signal == number and signal.getsignal(number) == handler
+    again = run(config, tmp_path / "run")
+    assert again.result["resumed_from"] == [11 if per_call == 1 else 12]
+    assert again.result["parameters_sha256"] == whole.result["parameters_sha256"]
+
+
+def test_a_request_during_a_validation_is_answered_at_once(config, tmp_path, monkeypatch):
+    whole = run(config, tmp_path / "whole")
+    original, begun = loop.evaluate, []
+
+    def evaluate(*args):
+        begun.append(args)
+        if len(begun) == 2:
+            signal.raise_signal(signal.SIGTERM)
+        return original(*args)
+
+    monkeypatch.setattr(loop, "evaluate", evaluate)
+    with pytest.raises(Interrupted, match="stopped at step 16"):
+        run(config, tmp_path / "run")
+    again = run(config, tmp_path / "run")  # validates step 16 first
+    assert again.result["resumed_from"] == [16]
+    assert again.result["metrics"] == whole.result["metrics"]
+    assert numbers(tmp_path / "run") == numbers(tmp_path / "whole")
+    assert again.result["best_step"] == whole.result["best_step"]
+
+
+def test_too_many_bad_steps_end_the_run_with_the_examples_of_the_batch(config, tmp_path):
+    config = changed(config, "train", max_bad_steps=3)
+    config = changed(config, "optimizer", learning_rate=1e30)  # only the first step is finite
+    with pytest.raises(UserError, match=r"step 4: .* 3 times in a row.*nothing is saved") as caught:
+        run(config, tmp_path / "run")
+    named = {int(n) for n in re.findall(r"\d+", str(caught.value).partition("examples")[2])}
+    task = Toy(config)
+    task.prepare()
+    assert named == set(task.train_batches().epoch(0)[3]["index"].tolist())
+    assert lines(tmp_path / "run")[0]["bad_steps"] == 2
+
+
+def test_a_run_begins_with_the_parameters_of_another(config, tmp_path):
+    first = run(config, tmp_path / "first")
+    config = changed(config, "train", init_from=str(tmp_path / "first"), steps=1, evaluate_every=1)
+    frozen = changed(config, "optimizer", learning_rate=1e-30)
+    second = run(frozen, tmp_path / "second")
+    assert second.result["parameters_sha256"] == first.result["parameters_sha256"]
+    missing = changed(config, "train", init_from=str(tmp_path / "nowhere"))
+    with pytest.raises(UserError, match=r"nowhere: not the folder of a run"):
+        run(missing, tmp_path / "third")
+
+
+@pytest.mark.parametrize("ema_decay", [0.0, 0.9])
+def test_the_mean_of_the_newest_checkpoints(config, tmp_path, ema_decay):
+    config = changed(config, "train", keep_checkpoints=3, ema_decay=ema_decay)
+    run(config, tmp_path / "run")
+    folder = Workdir(tmp_path / "run")
+    task, mesh = folder.read_task(), make_mesh(MeshConfig(1))
+    checkpoints = Checkpoints(folder.checkpoints, "loss")
+    steps = checkpoints.steps[-3:]
+    assert steps == [16, 20, 23]
+    states = [checkpoints.restore(step, abstract_state(task, mesh)).state for step in steps]
+    expected = np.mean([state.inference_params["out"] for state in states], axis=0)
+    found = read_parameters(folder, task, mesh, average=3)
+    np.testing.assert_allclose(found["out"], expected, rtol=1e-6)
+    assert abs(expected - np.asarray(states[-1].inference_params["out"])).max() > 1e-4
+    with pytest.raises(UserError, match=r"too few to average 9; train\.keep_checkpoints"):
+        read_parameters(folder, task, mesh, average=9)
+
+
+def batches_of(widths):
+    return [((0, i + 1), {"x": np.zeros((2, width))}) for i, width in enumerate(widths)]
+
+
+@pytest.mark.parametrize(
+    "start,widths,groups",
+    [
+        (0, [5] * 12, [4, 1, 1, 1, 1, 4]),  # a log line is due after step 6
+        (0, [5, 5, 5, 7, 5, 5, 5, 5, 7, 7, 7, 7], [1, 1, 1, 1, 1, 1, 1, 1, 4]),
+        (2, [5] * 10, [1, 1, 1, 1, 1, 1, 4]),
+    ],
+)
+def test_which_steps_are_taken_together(start, widths, groups):
+    config = TrainConfig(
+        steps=12, evaluate_every=12, checkpoint_every=12, log_every=6, steps_per_call=4
+    )
+    calls = list(loop.together(batches_of(widths), start, config))
+    assert [len(batches) for _, batches in calls] == groups
+    assert [following for following, _ in calls] == [(0, i) for i in np.cumsum(groups)]

@@ -1,0 +1,71 @@
+"""Where arrays lie on a mesh."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from common_jax.errors import UserError
+from common_jax.training.config import MeshConfig
+from common_jax.training.mesh import make_mesh, mesh_shape, put_batch, shardings
+
+
+@pytest.mark.parametrize(
+    "asked,devices,shape",
+    [
+        ((-1, 1, 1), 8, (8, 1, 1)),
+        ((-1, 2, 2), 8, (2, 2, 2)),
+        ((1, -1, 2), 8, (1, 4, 2)),
+        ((2, 2, -1), 4, (2, 2, 1)),
+        ((1, 2, 1), 8, (1, 2, 1)),
+    ],
+)
+def test_minus_one_takes_what_remains(asked, devices, shape):
+    assert tuple(mesh_shape(MeshConfig(*asked), devices).values()) == shape
+
+
+@pytest.mark.parametrize(
+    "asked,message",
+    [
+        ((-1, 3, 1), "mesh.fsdp=3: 8 devices are not a multiple of 3"),
+        ((4, 4, 1), "mesh.data=4 x mesh.fsdp=4: only 8 devices here"),
+        ((-1, 16, 1), "8 devices are not a multiple of 16"),
+    ],
+)
+def test_a_mesh_that_does_not_come_out(asked, message):
+    with pytest.raises(UserError, match=message):
+        make_mesh(MeshConfig(*asked))
+
+
+@pytest.mark.parametrize("asked", [(-1, -1, 1), (0, 1, 1), (1, -2, 1)])
+def test_a_mesh_that_cannot_be(asked):
+    with pytest.raises(UserError, match="mesh"):
+        MeshConfig(*asked)
+
+
+def test_names_of_axes_decide_where_a_parameter_lies():
+    mesh = make_mesh(MeshConfig(2, 2, 2))
+    box = lambda shape, *names: nn.LogicallyPartitioned(jnp.zeros(shape), names)
+    tree = {
+        "kernel": box((6, 4), "embed", "mlp"),
+        "stacked": box((3, 4, 6), "layers", "heads", "embed"),
+        "odd": box((7, 4), "vocab", "embed"),
+        "plain": jnp.zeros((4, 4)),
+    }
+    found = {name: sharding.spec for name, sharding in shardings(tree, mesh).items()}
+    assert found["kernel"] == P("fsdp", "tensor")
+    assert found["stacked"] == P(None, "tensor", "fsdp")
+    assert found["odd"] == P(None, "fsdp")  # 7 rows stay whole on 2 devices
+    assert found["plain"] == P()
+
+
+@pytest.mark.parametrize(
+    "shape,parts,rows", [((2, 2, 2), 1, 8), ((2, 1, 1), 3, 6), ((8, 1, 1), 2, 16)]
+)
+def test_filler_rows_fill_devices_and_parts(shape, parts, rows):
+    batch = {"index": np.arange(5, dtype=np.int32), "x": np.ones((5, 3), np.int32)}
+    placed = jax.device_get(put_batch(batch, make_mesh(MeshConfig(*shape)), parts))
+    assert placed["index"].tolist() == [0, 1, 2, 3, 4] + [-1] * (rows - 5)
+    assert placed["x"].sum() == 15 and placed["x"].shape == (rows, 3)

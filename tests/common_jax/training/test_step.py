@@ -1,0 +1,146 @@
+"""A training step against plain NumPy, on the toy task."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from common_jax.training.config import MeshConfig, OptimizerConfig, TrainConfig
+from common_jax.training.mesh import make_mesh, put_batch
+from common_jax.training.state import init_state
+from common_jax.training.step import make_train_step
+from tests.toy import Toy, ToyConfig
+
+ADAM = OptimizerConfig(learning_rate=0.01, schedule="constant", warmup_steps=1, clip_norm=0.0)
+
+
+def make(mesh=(1, 1, 1), **train):
+    config = ToyConfig(rate=0.0, optimizer=ADAM, train=TrainConfig(**train))
+    return Toy(config), make_mesh(MeshConfig(*mesh))
+
+
+def batches(count, rows=12):
+    numbers = np.random.default_rng(1).integers(0, 10, (count, rows, 3)).astype(np.int32)
+    return [{"index": np.arange(rows, dtype=np.int32), "numbers": n} for n in numbers]
+
+
+def take(task, mesh, groups, state=None):
+    """The state and the metrics of each step, after calls with the given groups of batches."""
+    step = make_train_step(task, mesh)
+    state = init_state(task, mesh) if state is None else state
+    parts, metrics = task.config.train.accumulate, []
+    for group in groups:
+        state, m = step(state, tuple(put_batch(b, mesh, parts) for b in group))
+        m = jax.device_get(m)
+        metrics += [{k: v[i] for k, v in m.items()} for i in range(len(group))]
+    return jax.device_get(state), metrics
+
+
+def adam(task, groups):
+    """The same by hand: mean squared error of the sum, gradient by hand, Adam by its equations."""
+    params = jax.device_get(init_state(task, make_mesh(MeshConfig(1))).params)
+    table, out = (np.asarray(a, np.float64) for a in (params["table"]["row"], params["out"]))
+    moments = [[np.zeros_like(a), np.zeros_like(a)] for a in (table, out)]
+    losses = []
+    for count, batch in enumerate(groups, start=1):
+        rows = table[batch["numbers"]].sum(1)
+        error = rows @ out - batch["numbers"].sum(1)
+        losses.append((error**2).mean())
+        slope = 2 * error / len(error)
+        gradient = [np.zeros_like(table), slope @ rows]
+        for number, s in zip(batch["numbers"], slope, strict=True):
+            for n in number:
+                gradient[0][n] += s * out
+        for array, g, m in zip((table, out), gradient, moments, strict=True):
+            m[0] = ADAM.b1 * m[0] + (1 - ADAM.b1) * g
+            m[1] = ADAM.b2 * m[1] + (1 - ADAM.b2) * g**2
+            corrected = m[0] / (1 - ADAM.b1**count), m[1] / (1 - ADAM.b2**count)
+            array -= ADAM.learning_rate * corrected[0] / (np.sqrt(corrected[1]) + ADAM.eps)
+    return table, out, losses
+
+
+def test_three_steps_by_hand():
+    task, mesh = make()
+    data = batches(3)
+    state, metrics = take(task, mesh, [[b] for b in data])
+    table, out, losses = adam(task, data)
+    np.testing.assert_allclose([m["loss"] for m in metrics], losses, rtol=1e-5)
+    np.testing.assert_allclose(state.params["table"]["row"], table, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(state.params["out"], out, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mesh,parts", [((1, 1, 1), 4), ((1, 1, 1), 5), ((4, 2, 1), 2)])
+def test_a_batch_in_parts_is_the_same_step(mesh, parts):
+    data = [[b] for b in batches(4, rows=11)]  # 11 rows: some parts have fewer than others
+    whole, metrics = take(*make(), data)
+    cut, cut_metrics = take(*make(mesh, accumulate=parts), data)
+    for name in ("loss", "nll", "grad_norm"):
+        values = ([m[name] for m in ms] for ms in (cut_metrics, metrics))
+        np.testing.assert_allclose(*values, rtol=1e-5)
+    np.testing.assert_allclose(cut.params["out"], whole.params["out"], rtol=1e-5)
+
+
+def test_several_steps_in_a_call_are_the_same_steps():
+    data = batches(6)
+    single, metrics = take(*make(), [[b] for b in data])
+    grouped, grouped_metrics = take(*make(steps_per_call=3), [data[:3], data[3:]])
+    assert len(grouped_metrics) == 6 and int(grouped.step) == 6
+    for a, b in zip(metrics, grouped_metrics, strict=True):
+        np.testing.assert_allclose([*a.values()], [*b.values()], rtol=1e-5)
+    np.testing.assert_allclose(grouped.params["out"], single.params["out"], rtol=1e-6)
+
+
+def test_the_moving_average_by_hand():
+    data = batches(5)
+    task, mesh = make(ema_decay=0.5)
+    step = make_train_step(task, mesh)
+    state = init_state(task, mesh)
+    expected = np.array(state.ema["out"])
+    np.testing.assert_array_equal(expected, state.params["out"])
+    for count, batch in enumerate(data):
+        state, _ = step(state, (put_batch(batch, mesh),))
+        decay = min(0.5, (1 + count) / (10 + count))
+        expected = decay * expected + (1 - decay) * np.array(state.params["out"])
+    np.testing.assert_allclose(state.ema["out"], expected, rtol=1e-6)
+    assert abs(expected - np.array(state.params["out"])).max() > 1e-3
+    assert state.inference_params is state.ema
+
+
+class Exploding(Toy):
+    """Not finite wherever a batch begins with nine nines."""
+
+    def loss(self, params, batch, key):
+        sums = super().loss(params, batch, key)
+        bad = jnp.all(batch["numbers"][0] == 9)
+        return sums | {"loss": sums["loss"] * jnp.where(bad, jnp.inf, 1.0)}
+
+
+@pytest.mark.parametrize("per_call", [1, 5])
+def test_a_step_that_is_not_finite_changes_nothing_but_the_count(per_call):
+    good, bad = batches(3), batches(1)[0]
+    bad["numbers"][0] = 9
+    task, mesh = make(ema_decay=0.9)
+    task = Exploding(task.config)
+    data = [good[0], bad, bad, good[1], good[2]]
+    groups = [[b] for b in data] if per_call == 1 else [data]
+    state, metrics = take(task, mesh, groups)
+    assert [int(m["bad_steps"]) for m in metrics] == [0, 1, 2, 0, 0]
+    assert int(state.step) == 5 and int(state.bad_steps) == 0
+    alone, _ = take(task, mesh, [[b] for b in good])
+    # Adam's moments and count, too, have seen three steps only
+    for found, expected in zip(
+        jax.tree.leaves((state.params, state.opt_state)),
+        jax.tree.leaves((alone.params, alone.opt_state)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_fresh_states_are_the_same_on_every_mesh():
+    task, one = make()
+    config = dataclasses.replace(task.config, mesh=MeshConfig(2, 2, 2))
+    states = [init_state(task, one), init_state(Toy(config), make_mesh(config.mesh))]
+    for a, b in zip(*map(jax.tree.leaves, states), strict=True):
+        np.testing.assert_array_equal(a, b)
