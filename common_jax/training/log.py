@@ -1,5 +1,6 @@
 """Where the numbers of a run go: metrics.jsonl, TensorBoard, and a progress bar."""
 
+import contextlib
 import json
 import os
 import sys
@@ -15,7 +16,7 @@ from common_jax.training.workdir import replace_text, writing
 class MetricsLog:
     """metrics.jsonl and its twin for TensorBoard, continued without repetition after a restart.
 
-    Each of its methods raises a UserError if the folder cannot be written.
+    Making it and `write` raise a UserError if the folder cannot be written.
 
     Attributes:
       resumed_from: the steps at which the run was taken up again, oldest first.
@@ -48,8 +49,8 @@ class MetricsLog:
             self._board.write(step, {f"{group}/{name}": v for name, v in numbers.items()})
 
     def close(self) -> None:
-        """Flushes both."""
-        with writing(self._path):
+        """Lets go of both; every line is on disk already, and TensorBoard's last may be lost."""
+        with contextlib.suppress(OSError):  # would hide what ended the run
             self._file.close()
             self._board.close()
 
