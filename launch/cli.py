@@ -23,13 +23,18 @@ class Parser(argparse.ArgumentParser):
 def quiet() -> None:
     """Keeps the libraries' chatter off standard error, where people read ours."""
     import logging
+    import threading
 
     import absl.logging
 
-    absl.logging.set_verbosity(absl.logging.ERROR)
+    # Orbax's threads tell of a full disk with tracebacks; our line says it all.
+    absl.logging.set_verbosity(absl.logging.FATAL)
+    threading.excepthook = lambda args: None
     logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
-    for name in ("jax", "orbax", "absl", "tensorboardX", "grain"):
+    for name in ("jax", "tensorboardX", "grain"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    for name in ("absl", "orbax"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def run(main: Callable[[list[str]], None]) -> NoReturn:

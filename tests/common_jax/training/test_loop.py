@@ -249,9 +249,7 @@ def asked_to_stop_after(batches, count, number):
 def test_a_request_to_stop_is_answered_after_the_step(
     config, tmp_path, monkeypatch, number, per_call
 ):
-    config = changed(
-        config, "train", steps_per_call=per_call, checkpoint_every=8, log_every=4
-    )
+    config = changed(config, "train", steps_per_call=per_call, checkpoint_every=8, log_every=4)
     whole = run(config, tmp_path / "whole")
     original, handler = loop.stream, signal.getsignal(number)
     monkeypatch.setattr(loop, "stream", asked_to_stop_after(original, 10, number))

@@ -1,0 +1,106 @@
+"""CSAN on a mesh of data, fsdp and tensor axes: the numbers of one device.
+
+A constant rate that really moves the parameters, no dropout, and a loss that falls.
+"""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from common_jax.training.config import MeshConfig, OptimizerConfig, TrainConfig
+from common_jax.training.mesh import make_mesh, put_batch
+from common_jax.training.state import abstract_state, init_state
+from common_jax.training.step import make_predict_step, make_train_step
+from csan_jax.config import Config, DataConfig, DecodeConfig, ModelConfig
+from csan_jax.task import Translation
+
+STEPS = 12
+MODEL = ModelConfig(
+    dim=32,
+    mlp_dim=64,
+    num_heads=4,
+    encoder_layers=2,
+    decoder_layers=2,
+    local_layers=1,
+    token_window=3,
+    tie="all",
+    source_vocab_size=40,
+    target_vocab_size=40,
+    dropout=0.0,
+)
+
+
+def translation(mesh=(1, 1, 1), accumulate=1, **model):
+    config = Config(
+        model=dataclasses.replace(MODEL, **model),
+        data=DataConfig(source="generated", examples=10, vocab_size=40),
+        optimizer=OptimizerConfig(learning_rate=1e-3, schedule="constant", warmup_steps=1),
+        train=TrainConfig(accumulate=accumulate, ema_decay=0.9),
+        decode=DecodeConfig(extra_length=4, beam_size=2),
+        mesh=MeshConfig(*mesh),
+    )
+    return Translation(config)
+
+
+def batches():
+    random = np.random.default_rng(0)
+    for _ in range(STEPS):
+        lengths = random.integers(2, 9, 12)
+        pieces = random.integers(3, 40, (12, 9)) * (np.arange(9) < lengths[:, None])
+        pieces[np.arange(12), lengths] = 1
+        pieces = pieces.astype(np.int32)
+        yield {"index": np.arange(12, dtype=np.int32), "source": pieces, "target": pieces}
+
+
+def trained(task):
+    """The final state, and the loss and the gradient's norm of each step, [steps, 2]."""
+    mesh = make_mesh(task.config.mesh)
+    state, step, numbers = init_state(task, mesh), make_train_step(task, mesh), []
+    for batch in batches():
+        state, metrics = step(state, (put_batch(batch, mesh, task.config.train.accumulate),))
+        numbers.append([metrics["loss"][0], metrics["grad_norm"][0]])
+    return state, np.array(jax.device_get(numbers))
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return {heads: trained(translation(head_window=heads)) for heads in (1, 3)}
+
+
+@pytest.mark.parametrize(
+    "mesh,heads",
+    [((8, 1, 1), 3), ((2, 2, 2), 1), ((2, 2, 2), 3), ((1, 1, 4), 3), ((1, 8, 1), 3)],
+)
+def test_any_mesh_equals_one_device(alone, mesh, heads):
+    state, numbers = trained(translation(mesh, head_window=heads))
+    expected = alone[heads][1]
+    assert expected[-1, 0] < 0.9 * expected[0, 0]  # it learns
+    np.testing.assert_allclose(numbers, expected, rtol=2e-5)
+    kernel = state.params["encoder"]["layers"]["inner"]["kernel"]
+    moment = state.opt_state[1].mu["encoder"]["layers"]["inner"]["kernel"]
+    average = state.ema["encoder"]["layers"]["inner"]["kernel"]
+    for array in (kernel, moment, average):
+        share = array.addressable_shards[0].data.size / array.size
+        assert share == 1 / (mesh[1] * mesh[2])
+
+
+@pytest.mark.parametrize("options", [{"accumulate": 4}, {"remat": True}, {"unroll": True}])
+def test_parts_remat_and_unrolling_equal_the_plain_step(alone, options):
+    np.testing.assert_allclose(trained(translation(**options))[1], alone[3][1], rtol=2e-5)
+
+
+def test_a_mesh_translates_as_one_device_does(alone):
+    batch = next(batches())
+    params = jax.device_get(alone[3][0].params)
+    found = []
+    for shape in ((1, 1, 1), (2, 2, 2)):
+        task = translation(shape)
+        mesh = make_mesh(task.config.mesh)
+        where = jax.tree.map(lambda a: a.sharding, abstract_state(task, mesh).params)
+        step = make_predict_step(task, mesh, final=True)
+        found.append(jax.device_get(step(jax.device_put(params, where), put_batch(batch, mesh))))
+    rows = len(batch["index"])
+    np.testing.assert_array_equal(found[1]["pieces"][:rows], found[0]["pieces"][:rows])
+    np.testing.assert_allclose(found[1]["score"][:rows], found[0]["score"][:rows], rtol=1e-5)
