@@ -3,6 +3,8 @@
 import argparse
 import os
 import sys
+import threading
+import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -23,18 +25,23 @@ class Parser(argparse.ArgumentParser):
 def quiet() -> None:
     """Keeps the libraries' chatter off standard error, where people read ours."""
     import logging
-    import threading
 
     import absl.logging
 
-    # Orbax's threads tell of a full disk with tracebacks; our line says it all.
     absl.logging.set_verbosity(absl.logging.FATAL)
-    threading.excepthook = lambda args: None
+    threading.excepthook = _unless_from_orbax
     logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
     for name in ("jax", "tensorboardX", "grain"):
         logging.getLogger(name).setLevel(logging.ERROR)
     for name in ("absl", "orbax"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _unless_from_orbax(args: threading.ExceptHookArgs) -> None:
+    """Orbax's threads tell of a full disk with tracebacks of their own; our line says it all."""
+    frames = traceback.extract_tb(args.exc_traceback)
+    if not any(f"{os.sep}orbax{os.sep}" in frame.filename for frame in frames):
+        threading.__excepthook__(args)
 
 
 def run(main: Callable[[list[str]], None]) -> NoReturn:
