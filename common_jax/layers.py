@@ -8,15 +8,17 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from common_jax.attention import Implementation, attention
+from common_jax.attention.dense import attend, heads_first
 from common_jax.dropout import dropout
 from common_jax.masks import Mask
 
 DROPOUT = "dropout"  # the name of the stream of random keys
 
-KeysValues = tuple[Float[Array, "B S H K"], Float[Array, "B S H K"]]
+# Keys and values as a product of few queries reads them fastest.
+LaidOut = tuple[Float[Array, "B H K S"], Float[Array, "B H S K"]]
 
 
 class Dropout(nn.Module):
@@ -59,7 +61,8 @@ class MultiHeadAttention(nn.Module):
     """Scaled dot-product attention in `num_heads` subspaces (Vaswani et al. 2017, section 3.2).
 
     Q, K, V = x W_Q, m W_K, m W_V; the heads' outputs are concatenated and mapped by W_O; all four
-    have biases. What a head may see, of tokens and of other heads, is the mask's business.
+    have biases. What a head may see, of tokens and of other heads, is the mask's business; where it
+    has a token window, `implementation` says how.
     """
 
     dim: int
@@ -77,34 +80,55 @@ class MultiHeadAttention(nn.Module):
         self, x: Float[Array, "B T D"], memory: Float[Array, "B S D"], mask: Mask, *, train: bool
     ) -> Float[Array, "B T D"]:
         """Lets each position of `x` look at `memory`, which is `x` itself in self-attention."""
-        return self.attend(x, self.keys_values(memory), mask, train=train)
-
-    def keys_values(self, memory: Float[Array, "B S D"]) -> KeysValues:
-        """What `attend` looks at; decoding computes it once and keeps it."""
-        return self._split(self.key(memory)), self._split(self.value(memory))
-
-    def attend(
-        self, x: Float[Array, "B T D"], keys_values: KeysValues, mask: Mask, *, train: bool
-    ) -> Float[Array, "B T D"]:
-        """Attention to keys and values that are already projected."""
         dropped = train and self.dropout > 0
         heads: Array = attention(
             self._split(self.query(x)),
-            *keys_values,
+            *self._keys_values(memory),
             mask,
             dropout_rate=self.dropout if dropped else 0.0,
             dropout_key=self.make_rng(DROPOUT) if dropped else None,
-            implementation=self.implementation,
+            implementation="dense" if mask.window is None else self.implementation,
         )
-        return self.out(heads.reshape(*x.shape[:-1], self.dim))
+        return self.out(heads.reshape(x.shape))
+
+    def laid_out(self, memory: Float[Array, "B S D"]) -> LaidOut:
+        """What `look` looks at; decoding computes it once and keeps it."""
+        key, value = self._keys_values(memory)
+        return jnp.moveaxis(key, 1, 3), heads_first(value)
+
+    def look(
+        self,
+        x: Float[Array, "B T D"],
+        keys_values: LaidOut,
+        allowed: Bool[Array, "B #T S"],
+    ) -> Float[Array, "B T D"]:
+        """Attention, without dropout, to what is laid out for it: nothing is transposed but the
+        queries. Where it may not look there must be no NaN."""
+        keys, values = keys_values
+        out, _ = attend(
+            heads_first(self._split(self.query(x))),
+            jnp.swapaxes(keys, 2, 3),  # in name only: the product takes it as it lies
+            values,
+            allowed[:, None],
+            np.ones((self.num_heads, 1), bool),
+            scale=(self.dim // self.num_heads) ** -0.5,
+            dropout_rate=0.0,
+            dropout_key=None,
+        )
+        return self.out(heads_first(out).reshape(x.shape))
 
     def weights(
         self, x: Float[Array, "B T D"], memory: Float[Array, "B S D"], mask: Mask
     ) -> Float[Array, "B H T N S"]:
         """The attention weights, to look at."""
         query = self._split(self.query(x))
-        keys_values = self.keys_values(memory)
+        keys_values = self._keys_values(memory)
         return attention(query, *keys_values, mask, implementation="dense", return_weights=True)[1]
+
+    def _keys_values(
+        self, memory: Float[Array, "B S D"]
+    ) -> tuple[Float[Array, "B S H K"], Float[Array, "B S H K"]]:
+        return self._split(self.key(memory)), self._split(self.value(memory))
 
     def _split(self, x: Float[Array, "B T D"]) -> Float[Array, "B T H K"]:
         return x.reshape(*x.shape[:-1], self.num_heads, self.dim // self.num_heads)
@@ -169,22 +193,26 @@ class Stack(nn.Module):
             start += count
         return x
 
-    def step(self, x: Array, cache: Any, constants: Any, *inputs: Any) -> tuple[Array, Any]:
-        """Runs each layer's `step(x, cache, index of the layer, its constants, *inputs)`.
-
-        The cache is one for all layers and travels with x, so that a layer can write its place in
-        it; `constants` are [L, ...] and are only read.
-        """
+    def start(self, method: str, *inputs: Any) -> list[tuple[Any, Any]]:
+        """Each layer's parameters, and what a method of it says of the inputs; for `step`."""
         layer = self.layer()
-        params = nn.unbox(self.get_variable("params", "layers"))
+        stacked = nn.unbox(self.get_variable("params", "layers"))
+        said = lambda params: layer.apply({"params": params}, *inputs, method=method)
+        return [(params, said(params)) for params in _unstack(stacked, self.length)]
 
-        def body(carry, scanned):
-            index, params, constants = scanned
-            args = (*carry, index, constants, *inputs)
-            return layer.apply({"params": params}, *args, method="step"), None
+    def step(
+        self, x: Array, caches: Sequence[Any], layers: Sequence[tuple[Any, Any]], *inputs: Any
+    ) -> tuple[Array, list[Any]]:
+        """Runs each layer's `step(x, its cache, its constants, *inputs)`, of `start`.
 
-        scanned = (jnp.arange(self.length), params, constants)
-        return jax.lax.scan(body, (x, cache), scanned)[0]
+        There is no loop over the layers: to take a layer's part out of a stack is to copy it, at
+        every step.
+        """
+        layer, new = self.layer(), []
+        for cache, (params, constants) in zip(caches, layers, strict=True):
+            x, cache = layer.apply({"params": params}, x, cache, constants, *inputs, method="step")
+            new.append(cache)
+        return x, new
 
     def inspect(self, method: str, x: Array, spans: Sequence[tuple[int, tuple]]) -> list[Any]:
         """What a method of each layer says of that layer's input, lowest first."""
@@ -197,12 +225,6 @@ class Stack(nn.Module):
             said.append(layer.apply(of_layer, x, *inputs, method=method))
             x = layer.apply(of_layer, x, *inputs, train=False)
         return said
-
-    def each(self, method: str, *inputs: Any) -> Any:
-        """A method of every layer on the same inputs; the results are stacked [L, ...]."""
-        layer = self.layer()
-        params = nn.unbox(self.get_variable("params", "layers"))
-        return jax.lax.map(lambda p: layer.apply({"params": p}, *inputs, method=method), params)
 
     def _init(self, key: Array, layer: nn.Module, x: Array, inputs: tuple) -> Any:
         init = lambda key: layer.init(key, x, *inputs, train=False)["params"]

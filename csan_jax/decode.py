@@ -8,7 +8,7 @@ of best candidates may end, so that a beam of one is greedy search.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import flax
@@ -51,7 +51,7 @@ def beam_search(
     step: Step,
     cache: Any,
     limits: Int[Array, "B"],
-    steps: int,
+    stages: Sequence[int],
     beam_size: int,
     length_penalty: float,
 ) -> tuple[Int[Array, "B steps"], Float[Array, "B"]]:
@@ -59,10 +59,12 @@ def beam_search(
 
     Args:
       step: the decoder, one position further.
-      cache: its state before the first position.
-      limits: the most pieces of each translation, the end symbol included, at most `steps`; 0 for
-        filler rows.
-      steps: positions that the cache has.
+      cache: its state before the first position, a tree whose nodes with a method `grown(steps)`
+        have room for `stages[0]` positions.
+      limits: the most pieces of each translation, the end symbol included, at most `stages[-1]`;
+        0 for filler rows.
+      stages: positions that there is room for, growing: a step costs by the room, and few sentences
+        come near their limit. Each stage is compiled by itself.
       beam_size: k.
       length_penalty: alpha; 0 compares plain log-probabilities.
 
@@ -102,11 +104,10 @@ def beam_search(
         )
         return _unless_closed(beam, new)
 
-    beam = jax.lax.while_loop(
-        lambda beam: (beam.now < steps) & ~beam.closed.all(),
-        advance,
-        _start(cache, limits, steps, beam_size),
-    )
+    beam = _start(cache, limits, stages[0], beam_size)
+    for steps in stages:
+        unfinished = lambda beam, steps=steps: (beam.now < steps) & ~beam.closed.all()
+        beam = jax.lax.while_loop(unfinished, advance, _grown(beam, steps))
     ended = beam.ended_scores[:, 0] > NEVER
     cut_off = beam.open_scores[:, 0] / penalty(limits.astype(jnp.float32))
     pieces = jnp.where(ended[:, None], beam.ended_pieces[:, 0], beam.open_pieces[:, 0])
@@ -127,6 +128,19 @@ def _start(cache: Any, limits: Array, steps: int, beam_size: int) -> Beam:
         ended_scores=never,
         ended_pieces=pieces,
         closed=limits <= 0,
+    )
+
+
+def _grown(beam: Beam, steps: int) -> Beam:
+    """The same with room for so many positions."""
+    more = ((0, 0), (0, 0), (0, steps - beam.ancestry.shape[2]))
+    grows = lambda node: hasattr(node, "grown")
+    return dataclasses.replace(
+        beam,
+        cache=jax.tree.map(lambda node: node.grown(steps), beam.cache, is_leaf=grows),
+        open_pieces=jnp.pad(beam.open_pieces, more),
+        ancestry=jnp.pad(beam.ancestry, more),
+        ended_pieces=jnp.pad(beam.ended_pieces, more),
     )
 
 

@@ -20,28 +20,56 @@ from jaxtyping import Array, Bool, Float, Int
 from common_jax.attention import Implementation
 from common_jax.layers import (
     Dropout,
-    KeysValues,
+    LaidOut,
     LayerNorm,
     MultiHeadAttention,
     Stack,
     dense,
     sinusoids,
 )
-from common_jax.masks import Mask, causal, explicit, padding, segments
+from common_jax.masks import Mask, causal, padding, segments
 from csan_jax.attention import encoder_spans
 from csan_jax.config import ModelConfig
 
 
 @flax.struct.dataclass
 class Cache:
-    """What decoding keeps between steps, for k hypotheses a sentence.
+    """What decoding keeps of a decoder layer between steps, for k hypotheses a sentence.
 
-    Self-attention's keys and values of every hypothesis at every step. A hypothesis finds its own
-    past by its ancestry (csan_jax.decode), so that nothing is ever reordered.
+    Self-attention's keys and values of every hypothesis at every step, laid out as they are looked
+    at. A hypothesis finds its own past by its ancestry (csan_jax.decode), so that nothing is ever
+    reordered.
     """
 
-    keys: Float[Array, "L B steps k H K"]
-    values: Float[Array, "L B steps k H K"]
+    keys: Float[Array, "B H K steps k"]
+    values: Float[Array, "B H steps k K"]
+
+    @property
+    def steps(self) -> int:
+        """How many there is room for."""
+        return self.values.shape[2]
+
+    def grown(self, steps: int) -> "Cache":
+        """The same with room for so many steps."""
+        more, none = (0, steps - self.steps), (0, 0)
+        return Cache(
+            jnp.pad(self.keys, (none, none, none, more, none)),
+            jnp.pad(self.values, (none, none, more, none, none)),
+        )
+
+    def written(self, now: Int[Array, ""], new: LaidOut) -> "Cache":
+        """With the keys and values of the k hypotheses at step `now`."""
+        write = jax.lax.dynamic_update_slice_in_dim
+        return Cache(
+            write(self.keys, new[0][..., None, :], now, axis=3),
+            write(self.values, new[1][:, :, None], now, axis=2),
+        )
+
+    def past(self) -> LaidOut:
+        """All entries, as those of steps * k positions."""
+        keys, values = self.keys, self.values
+        flat = values.reshape(*values.shape[:2], -1, values.shape[-1])
+        return keys.reshape(*keys.shape[:3], -1), flat
 
 
 class _Layer(nn.Module):
@@ -113,50 +141,34 @@ class DecoderLayer(_Layer):
     ) -> Float[Array, "B T D"]:
         attend = lambda y: self.self_attention(y, y, self_mask, train=train)
         x = self._residual(x, self.self_norm, attend, train)
-        return self._beyond_self(x, self.keys_values(memory), cross_mask, train)
+        attend_source = lambda y: self.cross_attention(y, memory, cross_mask, train=train)
+        x = self._residual(x, self.cross_norm, attend_source, train)
+        return self._feed_forward(x, train)
 
-    def keys_values(self, memory: Float[Array, "B S D"]) -> KeysValues:
-        """The source as the attention to it sees it."""
-        return self.cross_attention.keys_values(memory)
+    def source(self, memory: Float[Array, "B S D"]) -> LaidOut:
+        """The source as the attention to it sees it, for `step`."""
+        return self.cross_attention.laid_out(memory)
 
     def step(
         self,
         x: Float[Array, "B k D"],
         cache: Cache,
-        layer: Int[Array, ""],
-        memory: KeysValues,
+        source: LaidOut,
         now: Int[Array, ""],
         ancestry: Bool[Array, "B k steps*k"],
-        source_mask: Mask,
+        source_valid: Bool[Array, "B S"],
     ) -> tuple[Float[Array, "B k D"], Cache]:
-        """One position further for k hypotheses a sentence; `layer` is this one's index."""
+        """One position further for k hypotheses a sentence."""
 
         def attend(y: Array) -> Array:
             nonlocal cache
-            new = Cache(*self.self_attention.keys_values(y))
-            cache = jax.tree.map(
-                lambda kept, a: jax.lax.dynamic_update_slice(
-                    kept, a[None, :, None], (layer, 0, now, 0, 0, 0)
-                ),
-                cache,
-                new,
-            )
-            past = (_past(a, layer) for a in (cache.keys, cache.values))
-            return self.self_attention.attend(y, tuple(past), explicit(ancestry), train=False)
+            cache = cache.written(now, self.self_attention.laid_out(y))
+            return self.self_attention.look(y, cache.past(), ancestry)
 
         x = self._residual(x, self.self_norm, attend, train=False)
-        return self._beyond_self(x, memory, source_mask, train=False), cache
-
-    def _beyond_self(self, x: Array, memory: KeysValues, mask: Mask, train: bool) -> Array:
-        attend = lambda y: self.cross_attention.attend(y, memory, mask, train=train)
-        return self._feed_forward(self._residual(x, self.cross_norm, attend, train), train)
-
-
-def _past(
-    kept: Float[Array, "L B steps k H K"], layer: Int[Array, ""]
-) -> Float[Array, "B steps*k H K"]:
-    of_layer = jax.lax.dynamic_index_in_dim(kept, layer, keepdims=False)
-    return of_layer.reshape(of_layer.shape[0], -1, *of_layer.shape[3:])
+        attend_source = lambda y: self.cross_attention.look(y, source, source_valid[:, None])
+        x = self._residual(x, self.cross_norm, attend_source, train=False)
+        return self._feed_forward(x, train=False), cache
 
 
 class Transformer(nn.Module):
@@ -267,37 +279,43 @@ class Transformer(nn.Module):
 
     def start(
         self, memory: Float[Array, "B S D"], steps: int, hypotheses: int
-    ) -> tuple[Cache, KeysValues]:
-        """An empty cache, and the source as each decoder layer's attention sees it."""
+    ) -> tuple[list[Cache], list[tuple[Any, LaidOut]]]:
+        """An empty cache for each decoder layer, and what is the same at all steps: each layer's
+        parameters and the source as its attention sees it."""
         config = self.config
-        head = (config.num_heads, config.dim // config.num_heads)
-        shape = (config.decoder_layers, memory.shape[0], steps, hypotheses, *head)
-        empty = jnp.zeros(shape, self.dtype)
-        return Cache(empty, empty), self.decoder.each("keys_values", memory)
+        size = config.dim // config.num_heads
+        rows = (len(memory), config.num_heads)
+        empty = lambda *dims: jnp.zeros((*rows, *dims), self.dtype)
+        caches = [
+            Cache(empty(size, steps, hypotheses), empty(steps, hypotheses, size))
+            for _ in range(config.decoder_layers)
+        ]
+        return caches, self.decoder.start("source", memory)
 
     def step(
         self,
-        cache: Cache,
-        memory: KeysValues,
+        caches: list[Cache],
+        layers: list[tuple[Any, LaidOut]],
         source_valid: Bool[Array, "B S"],
         previous: Int[Array, "B k"],
         now: Int[Array, ""],
         ancestry: Bool[Array, "B k steps*k"],
-    ) -> tuple[Float[Array, "B k V"], Cache]:
+    ) -> tuple[Float[Array, "B k V"], list[Cache]]:
         """Logits of position `now` for k hypotheses a sentence.
 
         Args:
-          cache: of the positions before.
-          memory, source_valid: the source for each layer, and which of it is not padding.
+          caches: of the positions before, one a layer.
+          layers: of `start`.
+          source_valid: which of the source is not padding.
           previous: each hypothesis's last piece; disregarded at position 0.
           now: the position, from 0.
           ancestry: which (position, hypothesis) entries of the cache each hypothesis continues, its
             own at `now` included.
         """
         x = self._embed(self.target_embedding, previous) * (now > 0).astype(self.dtype)
-        x = x + self._position_encodings(now[None, None], cache.keys.shape[2])
-        x, cache = self.decoder.step(x, cache, memory, now, ancestry, padding(source_valid))
-        return self._logits(x), cache
+        x = x + self._position_encodings(now[None, None], caches[0].steps)
+        x, caches = self.decoder.step(x, caches, layers, now, ancestry, source_valid)
+        return self._logits(x), caches
 
     def _encoder_input(self, source: Array, ids: Array, *, train: bool) -> Array:
         x = (

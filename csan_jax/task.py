@@ -95,13 +95,14 @@ class Translation(Task[Config]):
         valid = source != 0
         lengths = valid.sum(axis=1)
         limits = jnp.where(lengths > 0, lengths + decode.extra_length, 0)
-        steps = source.shape[1] + decode.extra_length
-        cache, memory = apply("start", apply("encode", source, train=False), steps, beam_size)
+        likely, most = (source.shape[1] + min(n, decode.extra_length) for n in (8, 2**30))
+        cache, layers = apply("start", apply("encode", source, train=False), likely, beam_size)
 
         def step(cache: Any, previous: Array, now: Array, ancestry: Bool[Array, "B k S"]):
-            return apply("step", cache, memory, valid, previous, now, ancestry)
+            return apply("step", cache, layers, valid, previous, now, ancestry)
 
-        return beam_search(step, cache, limits, steps, beam_size, decode.length_penalty)
+        stages = [likely, most] if most > likely else [likely]
+        return beam_search(step, cache, limits, stages, beam_size, decode.length_penalty)
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
         hypotheses = to_text(self.data.target_subwords, predictions["pieces"])
