@@ -28,6 +28,7 @@ from common_jax.layers import (
     sinusoids,
 )
 from common_jax.masks import Mask, causal, padding, segments
+from common_jax.parts import part
 from csan_jax.attention import encoder_spans
 from csan_jax.config import ModelConfig
 
@@ -244,9 +245,11 @@ class Transformer(nn.Module):
           train: whether dropout is on.
         """
         ids = source != 0 if ids is None else ids
-        x = self._encoder_input(source, ids, train=train)
-        x = self.encoder(x, encoder_spans(self.config, segments(ids, ids)), train=train)
-        return self.encoder_norm(x) if self.config.norm == "pre" else x
+        with part("embeddings"):
+            x = self._encoder_input(source, ids, train=train)
+        with part("encoder"):
+            x = self.encoder(x, encoder_spans(self.config, segments(ids, ids)), train=train)
+            return self.encoder_norm(x) if self.config.norm == "pre" else x
 
     def encoder_weights(self, source: Int[Array, "B S"]) -> list[Float[Array, "B H S N S"]]:
         """Each encoder layer's attention weights; N is 1 where heads see only themselves."""
@@ -264,17 +267,19 @@ class Transformer(nn.Module):
         train: bool,
     ) -> Float[Array, "B T V"]:
         """Logits of every target position at once (teacher forcing)."""
-        embedded = self._embed(self.target_embedding, target)
-        x = jnp.pad(embedded[:, :-1], ((0, 0), (1, 0), (0, 0)))
-        positions = _positions(target_ids)
-        x = jnp.where(positions[..., None] == 0, 0, x)  # each sentence's first input is zeros
-        x = self.dropout(x + self._position_encodings(positions, x.shape[1]), train=train)
+        with part("embeddings"):
+            embedded = self._embed(self.target_embedding, target)
+            x = jnp.pad(embedded[:, :-1], ((0, 0), (1, 0), (0, 0)))
+            positions = _positions(target_ids)
+            x = jnp.where(positions[..., None] == 0, 0, x)  # each sentence's first input is zeros
+            x = self.dropout(x + self._position_encodings(positions, x.shape[1]), train=train)
         if target_ids.dtype == bool:
             # No target padding in the masks: under the causal one it can reach no valid position.
             masks = causal(), padding(source_ids)
         else:
             masks = causal() & segments(target_ids, target_ids), segments(target_ids, source_ids)
-        x = self.decoder(x, [(self.config.decoder_layers, (memory, *masks))], train=train)
+        with part("decoder"):
+            x = self.decoder(x, [(self.config.decoder_layers, (memory, *masks))], train=train)
         return self._logits(x)
 
     def start(
@@ -337,9 +342,9 @@ class Transformer(nn.Module):
         return jnp.asarray(sinusoids(length, self.config.dim), self.dtype)[positions]
 
     def _logits(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
-        if self.config.norm == "pre":
-            x = self.decoder_norm(x)
-        return (x @ self.output_embedding.astype(self.dtype).T).astype(jnp.float32)
+        with part("vocabulary"):
+            x = self.decoder_norm(x) if self.config.norm == "pre" else x
+            return (x @ self.output_embedding.astype(self.dtype).T).astype(jnp.float32)
 
 
 def _positions(ids: Bool[Array, "B T"] | Int[Array, "B T"]) -> Int[Array, "b T"]:

@@ -16,6 +16,7 @@ from common_jax.data.batches import Batch, Batches
 from common_jax.errors import UserError
 from common_jax.layers import DROPOUT
 from common_jax.metrics import translation
+from common_jax.parts import part
 from common_jax.text.subwords import END, Subwords
 from common_jax.training.task import Params, Predictor, Scored, Task
 from csan_jax.config import Config, ModelConfig
@@ -48,12 +49,13 @@ class Translation(Task[Config]):
         sides = (batch.get(f"{side}{what}") for what in ("", "_segments") for side in COLUMNS)
         logits = self.model.apply({"params": params}, *sides, train=True, rngs={DROPOUT: key})
         valid = batch["target"] != 0
-        loss, nll = cross_entropy(logits, batch["target"], self.config.label_smoothing)
-        return {
-            "loss": jnp.sum(loss, where=valid),
-            "nll": jnp.sum(nll, where=valid),
-            "weight": valid.sum().astype(jnp.float32),
-        }
+        with part("vocabulary"):
+            loss, nll = cross_entropy(logits, batch["target"], self.config.label_smoothing)
+            return {
+                "loss": jnp.sum(loss, where=valid),
+                "nll": jnp.sum(nll, where=valid),
+                "weight": valid.sum().astype(jnp.float32),
+            }
 
     def prepare(self, workers: int | None = None) -> None:
         self.data.prepare(workers)

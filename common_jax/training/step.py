@@ -11,16 +11,16 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
 from common_jax.data.batches import Batch
+from common_jax.parts import part
 from common_jax.training.mesh import by_rows, replicated
 from common_jax.training.state import TrainState, abstract_state, make_optimizer, make_schedule
 from common_jax.training.task import Params, Task
 
 Metrics = dict[str, Float[Array, "k"]]
-TrainStep = Callable[[TrainState, tuple[Batch, ...]], tuple[TrainState, Metrics]]
 
 
-def make_train_step(task: Task, mesh: Mesh) -> TrainStep:
-    """Optimizer steps: (state, k batches of one shape) -> (state, their metrics, [k] each).
+def make_train_step(task: Task, mesh: Mesh) -> Any:
+    """Optimizer steps, jitted: (state, k batches of one shape) -> (state, their metrics, [k] each).
 
     The loss of a step is the batch's sum over the batch's weight, divided once over all devices and
     parts of the batch (`train.accumulate`). A step whose loss or gradient norm is not finite is
@@ -37,6 +37,10 @@ def make_train_step(task: Task, mesh: Mesh) -> TrainStep:
     def one(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
         key = jax.random.fold_in(jax.random.key(config.seed), state.step)
         sums, gradient = _summed(task, state.params, batch, key, config.accumulate)
+        with part("optimizer"):
+            return applied(state, sums, gradient)
+
+    def applied(state: TrainState, sums: Metrics, gradient: Params) -> tuple[TrainState, Metrics]:
         weight = jnp.maximum(sums["weight"], 1.0)
         gradient = jax.tree.map(lambda g: g / weight, gradient)
         # without it XLA may put the gradients of a sharded parameter on every device

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from common_jax.errors import UserError
-from launch import bench
+from launch import measure
 from launch.bench import main
 
 SMALL = ["--heads", "3", "--head_size", "4", "--window", "3"]
@@ -21,7 +21,7 @@ def test_attention_table_and_json_show_the_same(tmp_path, capsys):
     assert len(rows) == 7 and len(shown) == 1 + len(rows)
     assert shown[0] == list(rows[0])
     for line, row in zip(shown[1:], rows, strict=True):
-        assert " ".join(line) == " ".join(bench._cell(value) for value in row.values())
+        assert " ".join(line) == " ".join(measure._cell(value) for value in row.values())
         assert row["milliseconds"] > 0 and row["temporary_mib"] > 0
     dense = [row for row in rows if row["form"].startswith("dense")]
     assert all(row["speed_to_dense"] == row["memory_to_dense"] == 1 for row in dense)
@@ -29,7 +29,7 @@ def test_attention_table_and_json_show_the_same(tmp_path, capsys):
 
 def test_calls_take_turns_as_often_as_asked():
     turns = []
-    bench.medians({name: lambda name=name: turns.append(name) for name in "ab"}, rounds=2)
+    measure.medians({name: lambda name=name: turns.append(name) for name in "ab"}, rounds=2)
     assert set(turns) == {"a", "b"} and turns.count("a") >= 2 + 2
 
 
@@ -48,3 +48,31 @@ def test_calls_take_turns_as_often_as_asked():
 def test_mistakes_are_named(flags, message):
     with pytest.raises(UserError, match=message):
         main(flags.split())
+
+
+def test_a_training_step_is_measured_with_its_parts(tmp_path, capsys):
+    path = tmp_path / "train.json"
+    small = {
+        "data.examples": 300,
+        "data.heldout": 20,
+        "data.vocab_size": 400,
+        "data.batch_tokens": 512,
+        "data.max_shapes": 1,
+        "data.cache_dir": tmp_path / "cache",
+        "model.dim": 16,
+        "model.mlp_dim": 32,
+        "train.steps_per_call": 2,
+    }
+    flags = [f"--config.{key}={value}" for key, value in small.items()]
+    config = ["--config", "configs/csan/quickstart.py", *flags]
+    main(["train", *config, "--steps", "4", "--parts", "--json", str(path)])
+    rows = {row.pop("measure"): row for row in json.loads(path.read_text())["rows"]}
+    assert all(set(row) == {"1 a call", "2 a call"} for row in rows.values())
+    one = {name: row["1 a call"] for name, row in rows.items()}
+    assert one["shapes"] == 1 and one["compile_seconds"] > 0 and one["saving_seconds"] > 0
+    assert 0 < one["waiting_for_data_share"] < 1 and 0 <= one["padding_fraction"] < 1
+    assert one["tflop_per_second"] > 0 and one["flop_utilisation"] > 0
+    parts = {name: share for name, share in one.items() if name.startswith("part: ")}
+    assert {"part: encoder", "part: decoder", "part: vocabulary", "part: optimizer"} <= set(parts)
+    assert sum(parts.values()) == pytest.approx(1)
+    assert "tokens_per_second" in capsys.readouterr().out

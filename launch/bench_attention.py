@@ -1,0 +1,122 @@
+"""`launch.bench attention`: the forms of attention against each other."""
+
+import argparse
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from common_jax import masks
+from common_jax.attention import attention
+from common_jax.errors import UserError
+from common_jax.masks import Mask
+from launch.measure import ROUNDS, SECONDS_A_LENGTH, Row, medians, positive
+
+ATTENTION = """Time and temporary memory of attention with its gradient, float32, for each length:
+"vanilla" is jax.nn.dot_product_attention without a mask; 1D attends in a token window, 2D in an
+area of tokens and heads; "auto" is what the models use.
+
+All forms take turns within one run, in an order drawn anew for each round, and the table shows
+medians: a busy machine slows all alike, and the ratios mean more than the milliseconds. "speed"
+is how many times faster than the dense form (than vanilla) a form is.
+
+example:
+  python -m launch.bench attention --lengths 64,512,2048 --json attention.json"""
+
+
+def add_attention(commands) -> argparse.ArgumentParser:
+    """The command's arguments."""
+    parser = commands.add_parser(
+        "attention", help="attention with its gradient: time and memory", description=ATTENTION
+    )
+    parser.set_defaults(measure=measure_attention)
+    default = "16,32,64,128,256,512,1024,2048,4096"
+    parser.add_argument(
+        "--lengths",
+        type=lengths,
+        default=lengths(default),
+        metavar="T,T,...",
+        help=f"tokens in a sequence ({default})",
+    )
+    for flag, number, meaning in (
+        ("--heads", 8, "heads"),
+        ("--head_size", 64, "size of a head's queries, keys and values"),
+        ("--window", 11, "tokens in the window, odd"),
+        ("--head_window", 3, "heads in the area of the 2D forms, odd"),
+        ("--batch", 1, "sequences"),
+    ):
+        text = f"{meaning} ({number})"
+        parser.add_argument(flag, type=positive, default=number, metavar="N", help=text)
+    text = f"timed rounds ({ROUNDS[0]} to {ROUNDS[1]}, as fit in {SECONDS_A_LENGTH:.0f} s a length)"
+    parser.add_argument("--repeats", type=positive, metavar="N", help=text)
+    return parser
+
+
+def lengths(text: str) -> list[int]:
+    return [positive(part.strip()) for part in text.split(",")]
+
+
+def measure_attention(args: argparse.Namespace) -> list[Row]:
+    """A row for each length and form."""
+    forms = attention_forms(args)
+    return [row for length in args.lengths for row in measure_length(args, forms, length)]
+
+
+def attention_forms(args: argparse.Namespace) -> dict[str, Callable]:
+    """What is compared, each a function of query, key and value."""
+    try:
+        masks.head_table(args.heads, args.head_window, "truncate")
+        one = masks.token_window(args.window)
+        two = one & masks.head_window(args.head_window)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+    def form(mask: Mask, implementation: Any) -> Callable:
+        return lambda q, k, v: attention(q, k, v, mask, implementation=implementation)
+
+    return {"vanilla": jax.nn.dot_product_attention} | {
+        f"{implementation} {dims}": form(mask, implementation)
+        for dims, mask in (("1D", one), ("2D", two))
+        for implementation in ("dense", "banded", "auto")
+    }
+
+
+def measure_length(args: argparse.Namespace, forms: dict[str, Callable], length: int) -> list[Row]:
+    shape = (args.batch, length, args.heads, args.head_size)
+    inputs = [jax.random.normal(key, shape) for key in jax.random.split(jax.random.key(0), 4)]
+    programs = {
+        name: jax.jit(with_gradient(form)).lower(*inputs).compile() for name, form in forms.items()
+    }
+    seconds = medians(
+        {name: functools.partial(program, *inputs) for name, program in programs.items()},
+        args.repeats,
+    )
+    memory = {
+        name: program.memory_analysis().temp_size_in_bytes for name, program in programs.items()
+    }
+    rows = []
+    for name in forms:
+        dense = "dense 1D" if name == "vanilla" else f"dense {name[-2:]}"
+        rows.append(
+            {
+                "length": length,
+                "form": name,
+                "milliseconds": 1e3 * seconds[name],
+                "temporary_mib": memory[name] / 2**20,
+                "speed_to_dense": seconds[dense] / seconds[name],
+                "speed_to_vanilla": seconds["vanilla"] / seconds[name],
+                "memory_to_dense": memory[name] / memory[dense],
+            }
+        )
+    return rows
+
+
+def with_gradient(form: Callable) -> Callable:
+    """The output and the gradients of all inputs, for a given cotangent of the output."""
+
+    def forward_and_backward(query, key, value, cotangent):
+        out, back = jax.vjp(form, query, key, value)
+        return out, back(cotangent)
+
+    return forward_and_backward

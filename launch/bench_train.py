@@ -1,0 +1,239 @@
+"""`launch.bench train`: what a training step of a config costs, and where its time goes."""
+
+import argparse
+import collections
+import re
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from common_jax.errors import UserError
+from launch.measure import Row, positive
+
+TRAIN = """Times training steps of a config on its own data, after compiling every shape of batch
+that occurs in them: compilation, throughput, share of time waiting for data, what a save costs,
+memory, floating-point operations against what the machine can do (on a CPU, against a large product
+in the same run), and with --parts the parts of a step, as shares of the time that devices are busy.
+
+Where train.steps_per_call is above 1, one step a call is timed beside it.
+
+example:
+  python -m launch.bench train --config configs/csan/quickstart.py --parts --json train.json"""
+
+# Dense products a second of one device, from the makers' data sheets: {device: {dtype: peak}}.
+PEAKS = {
+    "NVIDIA A100": {"bfloat16": 312e12, "float32": 19.5e12},
+    "NVIDIA H100": {"bfloat16": 989e12, "float32": 67e12},
+    "NVIDIA H200": {"bfloat16": 989e12, "float32": 67e12},
+    "TPU v4": {"bfloat16": 275e12},
+    "TPU v5 lite": {"bfloat16": 197e12},
+    "TPU v5p": {"bfloat16": 459e12},
+}
+
+
+def add_train(commands) -> argparse.ArgumentParser:
+    """The command's arguments."""
+    parser = commands.add_parser("train", help="a config's training step", description=TRAIN)
+    parser.set_defaults(measure=measure_train)
+    parser.add_argument("--config", required=True, metavar="FILE[:ARG]", help="config file")
+    parser.add_argument(
+        "--config.KEY", metavar="VALUE", dest="_", help="set a field: --config.train.accumulate=2"
+    )
+    parser.add_argument("--steps", type=positive, default=30, help="timed steps (30)")
+    parser.add_argument("--parts", action="store_true", help="also the parts of a step")
+    parser.add_argument(
+        "--profile", type=Path, metavar="DIR", help="write a trace of three steps, for TensorBoard"
+    )
+    return parser
+
+
+def measure_train(args: argparse.Namespace) -> list[Row]:
+    """A row for each measure, with a column for each number of steps a call."""
+    from common_jax.training.config import parse, task_class
+    from common_jax.training.memory import keep_freed_memory
+    from launch.cli import quiet
+
+    config = parse(args.config, args.overrides)
+    quiet()
+    keep_freed_memory()
+    columns = {}
+    for per_call in sorted({1, config.train.steps_per_call}):
+        task = task_class(config.task)(config)
+        task.prepare()
+        columns[f"{per_call} a call"] = _Measured(task, per_call, args).values
+    names = dict.fromkeys(name for values in columns.values() for name in values)
+    return [
+        {"measure": name, **{at: values.get(name) for at, values in columns.items()}}
+        for name in names
+    ]
+
+
+class _Measured:
+    """One way of stepping, measured."""
+
+    def __init__(self, task: Any, per_call: int, args: argparse.Namespace):
+        from common_jax.training.mesh import make_mesh
+        from common_jax.training.state import init_state
+        from common_jax.training.step import make_train_step
+
+        self.task, self.mesh, self.per_call = task, make_mesh(task.config.mesh), per_call
+        self.state = init_state(task, self.mesh)
+        self.step = make_train_step(task, self.mesh)
+        self.programs: dict[Any, Any] = {}
+        self.flops: dict[Any, float] = {}
+        self.values: dict[str, float | None] = {}
+        calls = self._calls()
+        self._compile(calls, args.steps)
+        self._time(args.steps)
+        self._save()
+        if args.parts or args.profile:
+            self._trace(args)
+
+    def _calls(self) -> Iterator[list[Any]]:
+        from common_jax.data.batches import stream
+        from common_jax.training.loop import together
+
+        # of the run's rhythms none but the call's own
+        far = {name: 2**40 for name in ("steps", "evaluate_every", "checkpoint_every", "log_every")}
+        config = type(self.task.config.train)(steps_per_call=self.per_call, **far)
+        for _, group in together(stream(self.task.train_batches()), 0, config):
+            yield group
+
+    def _place(self, group: list[Any]) -> tuple[Any, ...]:
+        from common_jax.training.mesh import put_batch
+
+        parts = self.task.config.train.accumulate
+        return tuple(put_batch(batch, self.mesh, parts) for batch in group)
+
+    def _compile(self, calls: Iterator[list[Any]], steps: int) -> None:
+        """Every shape of the steps to come, and one step of each."""
+        seconds = taken = 0.0
+        for group in calls:
+            placed = self._place(group)
+            shapes = _shapes(placed)
+            if shapes not in self.programs:
+                start = time.perf_counter()
+                lowered = self.step.lower(self.state, placed)
+                self.programs[shapes] = lowered.compile()
+                seconds += time.perf_counter() - start
+                self.flops[shapes] = (lowered.cost_analysis() or {}).get("flops", 0.0)
+                self.state, metrics = self.programs[shapes](self.state, placed)
+                jax.block_until_ready(metrics)
+            taken += len(group)
+            if taken >= steps:
+                break
+        self.values |= {"shapes": len(self.programs), "compile_seconds": seconds}
+        temporary = [p.memory_analysis().temp_size_in_bytes for p in self.programs.values()]
+        self.values["temporary_mib"] = max(temporary) / 2**20
+
+    def _time(self, steps: int) -> None:
+        calls = self._calls()
+        start, waited, taken, flops, before = time.perf_counter(), 0.0, 0, 0.0, None
+        sizes = []
+        while taken < steps:
+            asked = time.perf_counter()
+            group = next(calls)
+            placed = self._place(group)
+            waited += time.perf_counter() - asked
+            shapes = _shapes(placed)
+            self.state, metrics = self.programs[shapes](self.state, placed)
+            jax.block_until_ready(before)  # as training does: one call ahead
+            before, taken, flops = metrics, taken + len(group), flops + self.flops[shapes]
+            sizes += [self.task.size(batch) for batch in group]
+        jax.block_until_ready(before)
+        seconds = time.perf_counter() - start
+        real, positions = np.sum(sizes, axis=0)
+        self.values |= {
+            "steps_per_second": taken / seconds,
+            f"{self.task.unit}_per_second": real / seconds,
+            "padding_fraction": 1 - real / positions,
+            "waiting_for_data_share": waited / seconds,
+            "tflop_per_second": flops / seconds / 1e12,
+            "flop_utilisation": flops / seconds / peak if (peak := self._peak()) else None,
+        }
+
+    def _peak(self) -> float | None:
+        """What all devices could do; on a CPU, what a large product reaches in this very run."""
+        device, dtype = jax.devices()[0], self.task.config.train.compute_dtype
+        if device.platform != "cpu":
+            known = (peaks for name, peaks in PEAKS.items() if device.device_kind.startswith(name))
+            peak = next(known, {}).get(dtype)
+            return peak and peak * self.mesh.size
+        size, repeats = 2048, 5
+        a = jnp.ones((size, size), dtype)
+        product = jax.jit(lambda a: a @ a)
+        jax.block_until_ready(product(a))
+        start = time.perf_counter()
+        for _ in range(repeats):
+            jax.block_until_ready(product(a))
+        return 2 * size**3 * repeats / (time.perf_counter() - start)
+
+    def _save(self) -> None:
+        from common_jax.training.checkpoint import Checkpoints
+
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoints = Checkpoints(Path(folder) / "checkpoints", "loss")
+            start = time.perf_counter()
+            checkpoints.save(self.state, 1, (0, 0), None)
+            blocked = time.perf_counter() - start
+            checkpoints.wait()
+            self.values |= {
+                "saving_blocks_seconds": blocked,
+                "saving_seconds": time.perf_counter() - start,
+            }
+            checkpoints.close()
+        stats = jax.local_devices()[0].memory_stats() or {}
+        host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        self.values["peak_memory_mib"] = stats.get("peak_bytes_in_use", host) / 2**20
+
+    def _trace(self, args: argparse.Namespace) -> None:
+        group = self._place(next(self._calls()))
+        program = self.programs[_shapes(group)]
+        with tempfile.TemporaryDirectory() as folder:
+            folder = args.profile or folder
+            try:
+                with jax.profiler.trace(str(folder)):
+                    for _ in range(3):
+                        self.state, metrics = program(self.state, group)
+                    jax.block_until_ready(metrics)
+            except OSError as error:
+                raise UserError(f"--profile {folder}: {error.strerror}") from error
+            if args.parts:
+                newest = max(Path(folder).rglob("*.xplane.pb"), key=lambda p: p.stat().st_mtime)
+                for name, share in parts(newest, program.as_text()).items():
+                    self.values[f"part: {name}"] = share
+
+
+def parts(trace: Path, program: str) -> dict[str, float]:
+    """The share of the devices' busy time that each part of a compiled program took, largest first.
+
+    Args:
+      trace: an `.xplane.pb` of `jax.profiler.trace`.
+      program: the compiled program's text, whose operations the trace names.
+    """
+    from common_jax.parts import part_of
+
+    lines = re.findall(r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*)", program, re.MULTILINE)
+    part = {}
+    for operation, text in lines:
+        name = re.search(r'op_name="([^"]*)"', text)
+        part[operation] = part_of(name[1]) if name else "other"
+    busy: collections.Counter[str] = collections.Counter()
+    for plane in jax.profiler.ProfileData.from_file(str(trace)).planes:
+        for line in plane.lines:
+            for event in line.events:
+                if event.name in part:
+                    busy[part[event.name]] += event.duration_ns
+    total = sum(busy.values()) or 1.0
+    return {name: time / total for name, time in busy.most_common()}
+
+
+def _shapes(placed: tuple[Any, ...]) -> Any:
+    return tuple(tuple((k, v.shape) for k, v in batch.items()) for batch in placed)

@@ -1,0 +1,86 @@
+"""Times of calls and of steps on this machine, and tables of them."""
+
+import argparse
+import math
+import os
+import random
+import statistics
+import time
+from collections.abc import Callable
+from importlib import metadata
+from typing import Any
+
+import jax
+
+ROUNDS = (3, 60)  # at least, at most
+SECONDS_A_LENGTH = 8.0  # rounds go on until then
+SHORTEST_SAMPLE = 0.01  # seconds; shorter calls are repeated to fill it
+
+Row = dict[str, Any]
+
+
+def machine(busy: float) -> Row:
+    """Where the numbers come from; `busy` is the load that others put on it."""
+    return {
+        "device": jax.devices()[0].device_kind,
+        "devices": jax.device_count(),
+        "cpu_cores": os.cpu_count(),
+        "load_before": round(busy, 2),
+        "versions": {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy")},
+    }
+
+
+def medians(calls: dict[str, Callable[[], Any]], rounds: int | None) -> dict[str, float]:
+    """Seconds of each call, the calls taking turns.
+
+    Args:
+      calls: by name; what they return is waited for.
+      rounds: how many; as many as fit in `SECONDS_A_LENGTH` if None.
+    """
+    repeats = {name: _repeats(call) for name, call in calls.items()}
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    least, most = (rounds, rounds) if rounds else ROUNDS
+    order, start = list(calls), time.perf_counter()
+    for done in range(most):
+        if done >= least and time.perf_counter() - start > SECONDS_A_LENGTH:
+            break
+        random.Random(done).shuffle(order)
+        for name in order:
+            _seconds(calls[name])  # pays for what the call before has left in caches and heap
+            samples[name].append(_seconds(calls[name], repeats[name]))
+    return {name: statistics.median(seconds) for name, seconds in samples.items()}
+
+
+def _repeats(call: Callable[[], Any]) -> int:
+    once = _seconds(call)
+    return 1 if once > SHORTEST_SAMPLE else math.ceil(SHORTEST_SAMPLE / _seconds(call))
+
+
+def _seconds(call: Callable[[], Any], repeats: int = 1) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        result = call()
+    jax.block_until_ready(result)
+    return (time.perf_counter() - start) / repeats
+
+
+def table(rows: list[Row]) -> str:
+    """Rows under their names, aligned; a blank line where the first column changes."""
+    cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for before, row in zip([cells[0], *cells], cells, strict=False):
+        if row[0] != before[0]:
+            lines.append("")
+        lines.append("  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)))
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a whole number above 0 is wanted, not {text!r}")
+    return int(text)
