@@ -112,8 +112,8 @@ def parameters_sha256(params: Params) -> str:
 
 
 def describe(task: Task) -> str:
-    """The table of parameters: name, shape, count, sharding, bytes a device; their total, and that
-    of all that training keeps, on the mesh of the config, whether or not there are such devices."""
+    """The table of parameters: name, shape, count, sharding, bytes a device; the total of all that
+    training keeps, and theirs; on the mesh of the config, whether or not there are such devices."""
     shape = mesh_shape(task.config.mesh, max(jax.device_count(), _least(task.config.mesh)))
     state = abstract_state(task, AbstractMesh(tuple(shape.values()), tuple(shape)))
     rows = [("parameter", "shape", "count", "sharding", "bytes/device")]
@@ -121,7 +121,7 @@ def describe(task: Task) -> str:
         dims, axes = "x".join(map(str, leaf.shape)), [a or "-" for a in leaf.sharding.spec]
         spread = ",".join(axes) if any(leaf.sharding.spec) else "replicated"
         rows.append((name, dims, f"{leaf.size:,}", spread, f"{_bytes(leaf):,}"))
-    for name, tree in (("total", state.params), ("with optimizer and EMA", state)):
+    for name, tree in (("with optimizer and EMA", state), ("total", state.params)):
         leaves = jax.tree.leaves(tree)
         count = sum(leaf.size for leaf in leaves)
         rows.append((name, "", f"{count:,}", "", f"{sum(map(_bytes, leaves)):,}"))
