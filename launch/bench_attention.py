@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from common_jax import masks
 from common_jax.attention import attention
@@ -15,7 +16,7 @@ from launch.measure import ROUNDS, SECONDS_A_LENGTH, Row, medians, positive
 
 ATTENTION = """Time and temporary memory of attention with its gradient, float32, for each length:
 "vanilla" is jax.nn.dot_product_attention without a mask; 1D attends in a token window, 2D in an
-area of tokens and heads; "auto" is what the models use.
+area of tokens and heads; "auto" is what the models use; on a GPU, "cudnn" is vanilla in bfloat16.
 
 All forms take turns within one run, in an order drawn anew for each round, and the table shows
 medians: a busy machine slows all alike, and the ratios mean more than the milliseconds. "speed"
@@ -75,7 +76,12 @@ def attention_forms(args: argparse.Namespace) -> dict[str, Callable]:
     def form(mask: Mask, implementation: Any) -> Callable:
         return lambda q, k, v: attention(q, k, v, mask, implementation=implementation)
 
-    return {"vanilla": jax.nn.dot_product_attention} | {
+    def cudnn(q, k, v):  # it knows half precision only, and no window to the right
+        half = (x.astype(jnp.bfloat16) for x in (q, k, v))
+        return jax.nn.dot_product_attention(*half, implementation="cudnn").astype(q.dtype)
+
+    theirs = {"cudnn": cudnn} if jax.default_backend() == "gpu" else {}
+    return {"vanilla": jax.nn.dot_product_attention, **theirs} | {
         f"{implementation} {dims}": form(mask, implementation)
         for dims, mask in (("1D", one), ("2D", two))
         for implementation in ("dense", "banded", "auto")
@@ -97,7 +103,7 @@ def measure_length(args: argparse.Namespace, forms: dict[str, Callable], length:
     }
     rows = []
     for name in forms:
-        dense = "dense 1D" if name == "vanilla" else f"dense {name[-2:]}"
+        dense = "dense 1D" if name in ("vanilla", "cudnn") else f"dense {name[-2:]}"
         rows.append(
             {
                 "length": length,

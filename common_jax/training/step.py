@@ -47,16 +47,17 @@ def make_train_step(task: Task, mesh: Mesh) -> Any:
         gradient = jax.lax.with_sharding_constraint(gradient, where.params)
         norm, loss = optax.tree.norm(gradient), sums["loss"] / weight
         rate = schedule(state.step)
-        with jax.numpy_dtype_promotion("standard"):  # optax is not clean under our tests' "strict"
-            updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
-        params = jax.tree.map(lambda p, u: p - rate * u, state.params, updates)
-        ema = _moved(state.ema, params, config.ema_decay, state.step)
+
+        def update() -> tuple[Params, Params | None, Any]:
+            with jax.numpy_dtype_promotion("standard"):  # optax is not clean under "strict"
+                updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
+            params = jax.tree.map(lambda p, u: p - rate * u, state.params, updates)
+            return params, _moved(state.ema, params, config.ema_decay, state.step), opt_state
+
         finite = jnp.isfinite(loss) & jnp.isfinite(norm)
-        params, ema, opt_state = jax.tree.map(
-            lambda new, old: jnp.where(finite, new, old),
-            (params, ema, opt_state),
-            (state.params, state.ema, state.opt_state),
-        )
+        # a branch, since a choice in each array takes XLA as long to compile as the rest of a step
+        keep = lambda: (state.params, state.ema, state.opt_state)
+        params, ema, opt_state = jax.lax.cond(finite, update, keep)
         bad_steps = jnp.where(finite, 0, state.bad_steps + 1)
         metrics = {
             "loss": loss,

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 
+from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.training.mesh import make_mesh, put_batch
 from common_jax.training.state import abstract_state, init_state
@@ -83,6 +84,23 @@ def test_any_mesh_equals_one_device(alone, mesh):
     for array in (kernel, moment, average):
         share = array.addressable_shards[0].data.size / array.size
         assert share == 1 / (mesh[1] * mesh[2])
+
+
+def test_a_checkpoint_is_restored_onto_any_mesh(alone, tmp_path):
+    meshes = [make_mesh(MeshConfig(*shape)) for shape in ((1, 1, 1), (2, 2, 2), (1, 8, 1))]
+    checkpoints = Checkpoints(tmp_path / "checkpoints", "nll")
+    task, state = translation(), alone[0]
+    for step, (position, mesh) in enumerate(zip(((0, 3), (1, 0), (2, 7)), meshes, strict=True)):
+        checkpoints.save(state, step, position, None)
+        checkpoints.wait()
+        restored = checkpoints.restore_newest(abstract_state(task, mesh))
+        assert (restored.step, restored.position) == (step, position)
+        kernel = restored.state.params["decoder"]["layers"]["inner"]["kernel"]
+        assert kernel.sharding.mesh == mesh
+        state = restored.state
+    checkpoints.close()
+    for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(alone[0]), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_parts_remat_and_unrolling_equal_the_plain_step(alone):

@@ -105,6 +105,17 @@ def test_describe_has_the_papers_count(capsys):
     assert capsys.readouterr().out.splitlines()[-1].split()[:2] == ["total", "88,022,528"]
 
 
+def test_fsdp_spreads_what_training_keeps_over_devices_that_need_not_be_there(capsys):
+    held = {}
+    for fsdp in (1, 64):
+        mesh = [f"--config.mesh.fsdp={fsdp}", "--config.mesh.data=1"]
+        train.main(["--config", "configs/csan/wmt14_ende.py:big", *mesh, "--describe"])
+        last = [line.split()[-1] for line in capsys.readouterr().out.splitlines()[-2:]]
+        held[fsdp] = [int(number.replace(",", "")) for number in last]
+    for whole, part in zip(held[1], held[64], strict=True):
+        assert whole / 64 < part < whole / 50  # biases and norms are not worth spreading
+
+
 def pairs(folder, source=b"a b c\nd e f\n", target=b"x y z\nu v w\n", name="train"):
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.en").write_bytes(source)
