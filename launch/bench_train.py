@@ -155,7 +155,7 @@ class _Measured:
             f"{self.task.unit}_per_second": real / seconds,
             "padding_fraction": 1 - real / positions,
             "waiting_for_data_share": waited / seconds,
-            "tflop_per_second": flops / seconds / 1e12,
+            "gflop_per_second": flops / seconds / 1e9,
             "flop_utilisation": flops / seconds / peak if (peak := self._peak()) else None,
         }
 

@@ -65,19 +65,22 @@ def _seconds(call: Callable[[], Any], repeats: int = 1) -> float:
 
 
 def table(rows: list[Row]) -> str:
-    """Rows under their names, aligned; a blank line where the first column changes."""
+    """Rows under their names, aligned; a blank line where the first column changes, if it names
+    groups of rows."""
     cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = []
+    lines, grouped = [], len({row[0] for row in cells}) < len(cells)
     for before, row in zip([cells[0], *cells], cells, strict=False):
-        if row[0] != before[0]:
+        if grouped and row[0] != before[0]:
             lines.append("")
         lines.append("  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)))
     return "\n".join(lines)
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
 
 
 def positive(text: str) -> int:

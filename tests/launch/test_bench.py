@@ -71,7 +71,7 @@ def test_a_training_step_is_measured_with_its_parts(tmp_path, capsys):
     one = {name: row["1 a call"] for name, row in rows.items()}
     assert one["shapes"] == 1 and one["compile_seconds"] > 0 and one["saving_seconds"] > 0
     assert 0 < one["waiting_for_data_share"] < 1 and 0 <= one["padding_fraction"] < 1
-    assert one["tflop_per_second"] > 0 and one["flop_utilisation"] > 0
+    assert one["gflop_per_second"] > 0 and one["flop_utilisation"] > 0
     parts = {name: share for name, share in one.items() if name.startswith("part: ")}
     assert {"part: encoder", "part: decoder", "part: vocabulary", "part: optimizer"} <= set(parts)
     assert sum(parts.values()) == pytest.approx(1)
