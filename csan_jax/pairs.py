@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from common_jax.data.corpus import file_identity
+from common_jax.data.faults import Faults
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.text.files import decode_line, find_file, read_raw_lines
@@ -21,34 +22,6 @@ if TYPE_CHECKING:
 
 Split = Literal["train", "dev", "test"]
 Numbered = tuple[int, str, str]
-
-_NAMED = 3  # places named of each kind of fault
-_SKIP = "; mend it, or set data.on_bad_example=skip"
-
-
-class Faults:
-    """Pairs that were left out, counted by kind, the first few of each named."""
-
-    def __init__(self, policy: Literal["error", "skip"]):
-        self._policy = policy
-        self.kinds: dict[str, dict[str, Any]] = {}
-
-    def bad(self, kind: str, place: str) -> None:
-        """A pair that is no pair.
-
-        Raises:
-          UserError: under the policy "error".
-        """
-        if self._policy == "error":
-            raise UserError(f"{place}: {kind}{_SKIP}")
-        self.drop(kind, place)
-
-    def drop(self, kind: str, place: str) -> None:
-        """A pair that is left out under either policy."""
-        fault = self.kinds.setdefault(kind, {"count": 0, "first": []})
-        fault["count"] += 1
-        if len(fault["first"]) < _NAMED:
-            fault["first"].append(place)
 
 
 class Source(Protocol):

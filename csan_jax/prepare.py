@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from common_jax.data.corpus import Writer
+from common_jax.data.faults import Faults, summary
 from common_jax.errors import UserError
 from common_jax.text.subwords import END, Subwords, reservoir
-from csan_jax.pairs import Faults, Generated, Numbered, Source, Split, held_out_splits, source_of
+from csan_jax.pairs import Generated, Numbered, Source, Split, held_out_splits, source_of
 
 if TYPE_CHECKING:
     from csan_jax.config import DataConfig
@@ -247,15 +248,6 @@ class _HeldOut:
     def _hash(self, source: str) -> int:
         digest = hashlib.blake2b(source.strip().encode(), digest_size=8, key=self._salt)
         return int.from_bytes(digest.digest(), "little")
-
-
-def summary(dropped: dict[str, dict[str, Any]]) -> str:
-    """What was left out, in one line: how many of each kind, and the first few places."""
-    return "; ".join(
-        f"{fault['count']} {kind} ({', '.join(fault['first'])}"
-        + (", ...)" if fault["count"] > len(fault["first"]) else ")")
-        for kind, fault in dropped.items()
-    )
 
 
 def _progress(pairs: Iterable[Numbered], doing: str) -> Iterable[Numbered]:

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from sacremoses import MosesDetokenizer
 
+from common_jax.data.faults import Faults
 from common_jax.errors import UserError
 from common_jax.text.files import read_lines
 from csan_jax.config import DataConfig
 from csan_jax.data import TranslationData
-from csan_jax.pairs import Faults, source_of
+from csan_jax.pairs import source_of
 from tests.common_jax.data import phrasebook
 
 REAL = pytest.mark.skipif(
