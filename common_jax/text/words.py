@@ -1,0 +1,81 @@
+"""Words of a text as character offsets: NLTK's Treebank tokens, cut once more.
+
+The further cuts are those of BiDAF (Seo et al. 2017, Bidirectional Attention Flow for Machine
+Comprehension) and of what followed it: at dashes, slashes, quotation marks, currency signs and
+units, because answers of SQuAD begin and end inside such tokens ("1995–1998", "and/or", "25°C").
+"""
+
+import functools
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from common_jax.text.sentences import split_sentences
+
+_CUT = (
+    "-‐‑‒–—―−﹣－"  # dashes and the minus sign
+    "/\\⁄∕／"
+    "~∼～"
+    '"“”„‟‘’‚‛«»‹›`´″′〝〞＂「」『』'
+    "$¢£¤¥฿₠₡₢₣₤₥₦₧₨₩₪₫€₭₮₯₰₱₲₳₴₵₸₹₺₻₼₽₾₿＄￠￡￥￦"
+    "°º%％‰‱℃℉"
+    "+±×=…·•½¼¾⟨⟩"
+    "。｡、，．・！？：；（）【】《》〈〉"
+)
+_PIECE = re.compile(rf"([{re.escape(_CUT)}])\1*|[^{re.escape(_CUT)}]+")
+
+# A full stop that a note hides from the end of its sentence ("magnet.[5]", "globe.:62"), but not
+# that of an initial. Also a colon between a word and a number ("City:57–60").
+_HIDDEN = re.compile(
+    r"(?<!\b[^\W\d_]\.)(?<=[^\s.]\.)(?=[\"'”’»)\]]*+(?:[\[(]|:\d))"
+    r"|(?<=[^\W\d_])(?=:\d)|(?<=[^\W\d_]:)(?=\d)"
+)
+
+_LONGEST = 10_000  # characters given to NLTK at once: it limits the time of its patterns
+
+
+def split_words(text: str) -> list[tuple[int, int]]:
+    """The words of a text as (start, end) offsets, in order: text[start:end] is the word.
+
+    No word is empty or holds white space, none overlap, and each other character of the text is
+    in exactly one. Any string will do; one without a word has none.
+    """
+    tokenizer = _treebank()
+    spans = []
+    for start, end in _parts(text):
+        # NLTK would write two characters for each straight quotation mark; it cuts at ” alike.
+        plain = text[start:end].replace('"', "”")
+        at = 0
+        for token in tokenizer.tokenize(plain):
+            # Besides spaces it only turns '' into ``, so the next token is what comes next.
+            while plain[at].isspace():
+                at += 1
+            piece = plain[at : at + len(token)]
+            spans += [(start + at + a, start + at + b) for a, b in _cut(piece)]
+            at += len(token)
+    return spans
+
+
+def _parts(text: str) -> Iterator[tuple[int, int]]:
+    """What NLTK is given at once: a sentence, cut where a note begins, or where it is endless."""
+    for begin, end in split_sentences(text):
+        cuts = (found.start() for found in _HIDDEN.finditer(text, begin, end))
+        for start, stop in itertools.pairwise((begin, *cuts, end)):
+            while stop - start > _LONGEST:
+                space = text.rfind(" ", start + 1, start + _LONGEST)
+                middle = space if space > 0 else start + _LONGEST
+                yield start, middle
+                start = middle
+            yield start, stop
+
+
+def _cut(token: str) -> list[tuple[int, int]]:
+    return [found.span() for found in _PIECE.finditer(token)]
+
+
+@functools.cache
+def _treebank() -> Any:
+    from nltk.tokenize.destructive import NLTKWordTokenizer  # seconds: it brings SciPy
+
+    return NLTKWordTokenizer()

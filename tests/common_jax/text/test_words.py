@@ -1,0 +1,95 @@
+"""Words: hand-split text, NLTK itself, every character in one of them, and answers of SQuAD."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common_jax.text.words import split_words
+
+
+def _words(text: str) -> list[str]:
+    return [text[start:end] for start, end in split_words(text)]
+
+
+# Words parted by "|"; the text is what is left without it, its spaces included.
+CASES = [
+    "The |dog|'s |tail|, |it |did|n't |wag|.| |Dogs|' |tails |can|not|.",
+    "“|Go|!|” |he |said|, |\"|now|\"|.| ``|Yes|''| |'|maybe|'|.",
+    "\"|a |'|b|\"| c|''|d|\"",  # on which NLTK's own offsets fail
+    "Mr. |Smith |of |the |U.S. |left |at |5 |p.m. |sharp|.| |He |is |here|.",
+    "From |1995|–|1998|, |and|/|or |well|-|being|—|as |it |was|--|said|~|5|.",
+    "$|5.50|, |€|3,000|, |£|7m|, |US|$|20|, |25|°|C |or |50|%|, |2|½ |and |6.7|+|.",
+    "(|see |[|5|]|)|; |#|1 |@ |you|: |a|*|b |{|c|}|...| |d",
+    "The |magnet|.|[|5|]| |It |rose|.|:62| |The |end|.|”|[|6|]| |U.S.|[|7|]",
+    "New |York |City|:|57|–|60 |at |10:30 |o'clock|.",
+    "gon|na |ca|n't |we|'ve |I|'m |rock |'n |roll",
+    "日本|。|中国|、|「|はい|」",
+    "مرحبا |بالعالم |👩‍🚀 |e\u0301 |\u200fx",
+    "tab|\t|new|\n|nbsp|\u00a0|thin|\u2009|\x1c|x",
+    "",
+    " |\n",
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_by_hand(case):
+    expected = [part.strip() for part in case.split("|") if part.strip()]
+    assert _words(case.replace("|", "")) == expected
+
+
+_LETTERS = st.text(st.sampled_from(list(" \n\t.,:;!?'\"`´’“-–/~$%°()[]<>{}&*#@\\+0aAbsStTmnN")))
+
+
+@settings(deadline=None)
+@given(st.text() | st.text(st.characters(codec=None)) | _LETTERS)
+def test_each_character_is_in_one_word(text):
+    covered = []
+    for start, end in split_words(text):
+        assert start < end
+        covered += range(start, end)
+    assert covered == [i for i, character in enumerate(text) if not character.isspace()]
+
+
+_PLAIN = ["The", "dog's", "tail,", "gonna", "can't", "I'm", "(see)", "5:", "a;", "'tis", "dogs'"]
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(_PLAIN)))
+def test_one_sentence_that_holds_nothing_to_cut_is_as_nltk_has_it(words):
+    from nltk.tokenize import NLTKWordTokenizer
+
+    text = " ".join(words) + "."
+    assert _words(text) == NLTKWordTokenizer().tokenize(text)
+
+
+@pytest.mark.parametrize("unit", ["a", "'", '"', "''\"``", ".", ").", "a.[", ":1", " ", "\n", "😀"])
+def test_long_texts(unit):
+    text = unit * (30_000 // len(unit))
+    assert sum(end - start for start, end in split_words(text)) == len("".join(text.split()))
+
+
+def test_a_long_text_without_sentences_is_cut_between_words():
+    words = ["word", "another", "x"] * 10_000
+    assert _words(" ".join(words)) == words
+
+
+@pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real text")
+def test_answers_of_squad_begin_and_end_with_words():
+    with gzip.open(Path(os.environ["REAL_DATA"]) / "squad" / "dev-v1.1.json.gz") as file:
+        articles = json.load(file)["data"]
+    paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]][::6]
+    answers = hits = 0
+    for paragraph in paragraphs:
+        spans = split_words(paragraph["context"])
+        starts, ends = ({span[side] for span in spans} for side in (0, 1))
+        for answer in [a for question in paragraph["qas"] for a in question["answers"]]:
+            begin = answer["answer_start"]
+            answers += 1
+            hits += begin in starts and begin + len(answer["text"]) in ends
+    assert answers > 5000
+    assert hits / answers > 0.995
