@@ -1,15 +1,17 @@
-"""Lines of text files, plain or gzipped, counted as `wc -l` counts them."""
+"""Lines of text files, plain, gzipped or zipped, counted as `wc -l` counts them."""
 
 import gzip
 import io
+import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from common_jax.errors import UserError
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_ZIP_MAGIC = b"PK\x03\x04"
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -33,10 +35,12 @@ def read_lines(path: str | Path) -> Iterator[str]:
 
     Only "\n" separates lines (one "\r" before it goes too): U+2028, "\x0b", U+0085 and their like
     are text, so that parallel files stay parallel. A last line without "\n" counts. A byte order
-    mark at the start is dropped. Gzip is known by its first bytes.
+    mark at the start is dropped. Gzip and zip are known by their first bytes; a zip must hold one
+    file that ends in .txt.
 
     Raises:
-      UserError: a missing or unreadable file, a folder, broken gzip data, a line not in UTF-8.
+      UserError: a missing or unreadable file, a folder, broken gzip or zip data, a zip with none
+        or several to read, a line not in UTF-8.
     """
     for number, line in enumerate(read_raw_lines(path), start=1):
         yield decode_line(line, path, number)
@@ -50,9 +54,10 @@ def read_raw_lines(path: str | Path) -> Iterator[bytes]:
             for number, line in enumerate(file, start=1):
                 line = line.removesuffix(b"\n").removesuffix(b"\r")
                 yield line.removeprefix(_BOM) if number == 1 else line
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+    except (gzip.BadGzipFile, zipfile.BadZipFile, EOFError, zlib.error) as error:
+        kind = "zip" if _is_zip(path) else "gzip"
         raise UserError(
-            f"{path}:{number + 1}: the gzip data is damaged or cut off ({error})"
+            f"{path}:{number + 1}: the {kind} data is damaged or cut off ({error})"
         ) from error
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from error
@@ -73,10 +78,35 @@ def decode_line(line: bytes, path: str | Path, number: int) -> str:
 
 
 def _open(path: Path) -> IO[bytes]:
-    with path.open("rb") as file:
-        start = file.read(2)
-    if start == _GZIP_MAGIC:
+    start = _start(path)
+    if start.startswith(_GZIP_MAGIC):
         return io.BufferedReader(gzip.GzipFile(path))
+    if _is_zip(path):
+        return _open_zip(path)
     if path.suffix == ".gz":
         raise gzip.BadGzipFile("no gzip header" if start else "an empty file")
     return path.open("rb")
+
+
+def _open_zip(path: Path) -> IO[bytes]:
+    with zipfile.ZipFile(path) as archive:  # what is opened in it outlives it
+        names = [name for name in archive.namelist() if not name.startswith("__MACOSX/")]
+        texts = [name for name in names if name.endswith(".txt")]
+        if len(texts) != 1:
+            counted = f"{len(texts)} files" if texts else "no file"
+            raise UserError(f"{path}: {counted} in it ending in .txt; unpack it and name the one")
+        try:
+            member = archive.open(texts[0])
+        except RuntimeError as error:  # a password, or a method of compression without support
+            raise UserError(f"{path}: {texts[0]} in it cannot be read ({error})") from error
+    # Its lines come many times faster through a buffer, whatever the types say of it.
+    return io.BufferedReader(cast(io.RawIOBase, member), 1 << 16)
+
+
+def _is_zip(path: Path) -> bool:
+    return path.suffix == ".zip" or _start(path) == _ZIP_MAGIC
+
+
+def _start(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(4)

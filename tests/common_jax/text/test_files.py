@@ -1,7 +1,9 @@
 """Lines of files: what counts as a line, and one line of error for what is no text."""
 
 import gzip
+import io
 import subprocess
+import zipfile
 
 import pytest
 
@@ -64,6 +66,61 @@ def test_damaged_gzip(tmp_path):
         path.write_bytes(data)
         message = _fails(path)
         assert message.startswith(f"{path}:") and "gzip data is damaged or cut off" in message
+
+
+def _zipped(files: dict[str, bytes], method=zipfile.ZIP_DEFLATED) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", method) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return data.getvalue()
+
+
+@pytest.mark.parametrize("name", ["a.zip", "zip_without_suffix"])
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_zip(tmp_path, name, method):
+    files = {
+        "folder/": b"",
+        "folder/a.txt": TEXT.encode(),
+        "README": b"no",
+        "__MACOSX/._a.txt": b"",
+    }
+    (tmp_path / name).write_bytes(_zipped(files, method))
+    assert list(read_lines(tmp_path / name)) == LINES
+    long = "".join(f"{n}\n" for n in range(200_000))
+    (tmp_path / name).write_bytes(_zipped({"b.txt": long.encode()}, method))
+    assert list(read_lines(tmp_path / name)) == long.splitlines()
+
+
+def test_zip_without_one_text(tmp_path):
+    path = tmp_path / "a.zip"
+    path.write_bytes(_zipped({"a.csv": b"x"}))
+    assert _fails(path) == f"{path}: no file in it ending in .txt; unpack it and name the one"
+    path.write_bytes(_zipped({"a.txt": b"x", "b.txt": b"y"}))
+    assert f"{path}: 2 files in it ending in .txt" in _fails(path)
+
+
+def test_damaged_zip(tmp_path):
+    lines = "".join(f"{n * 7919} some line\n" for n in range(5000)).encode()
+    whole = _zipped({"a.txt": lines})
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 0xFF
+    path = tmp_path / "a.zip"
+    for data in (whole[:-9], whole[:200], bytes(flipped), b"plain\n", b""):
+        path.write_bytes(data)
+        message = _fails(path)
+        assert message.startswith(f"{path}:") and "zip data is damaged or cut off" in message
+        assert "gzip" not in message
+
+
+def test_zip_with_a_password(tmp_path):
+    data = bytearray(_zipped({"a.txt": b"secret"}))
+    for header, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        data[data.index(header) + flags] |= 1  # says that it is encrypted
+    path = tmp_path / "a.zip"
+    path.write_bytes(bytes(data))
+    message = _fails(path)
+    assert f"{path}: a.txt in it cannot be read" in message and "password" in message
 
 
 def test_find_file(tmp_path):

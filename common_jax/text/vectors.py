@@ -1,0 +1,160 @@
+"""Pretrained word vectors in the text format of GloVe (Pennington et al. 2014).
+
+A row is a word and D numbers, parted by single spaces. Some words of the file 840B hold spaces
+themselves, so it is the last D fields that are the numbers. word2vec and fastText write the same
+format behind a first line "count D".
+"""
+
+import dataclasses
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from common_jax.errors import UserError
+from common_jax.text.files import read_raw_lines
+
+# A word that a file lacks is looked for in these forms, in this order.
+FORMS: dict[str, Callable[[str], str]] = {
+    "exact": str,
+    "lower": str.lower,
+    "capitalized": str.capitalize,
+    "upper": str.upper,
+}
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclasses.dataclass(frozen=True)
+class Vectors:
+    """What a file has of some words.
+
+    Attributes:
+      rows: from each word that was found, in any form, to its row; several may share one.
+      table: the rows, in the file's order; each belongs to a word.
+      found: how many of the words were found in each of `FORMS`, and how many are `missing`.
+    """
+
+    rows: dict[str, int]
+    table: Float[np.ndarray, "R D"]
+    found: dict[str, int]
+
+
+def read_vectors(path: str | Path, words: Collection[str], dim: int) -> Vectors:
+    """The vectors of `words`, streaming: only rows that may be needed are turned into numbers.
+
+    A word gets the first row of the file for the first of its forms that the file has: as it
+    stands, in lower case, Capitalised, in UPPER case.
+
+    Args:
+      path: plain, gzipped, or a zip that holds one .txt.
+      words: that are wanted, in any case.
+      dim: D, the numbers in a row.
+
+    Raises:
+      UserError: a file that cannot be read or is empty, one of another dimension, a row with
+        fewer or more numbers (wanted or not), or a wanted one with a field that is none.
+    """
+    words = list(dict.fromkeys(words))
+    wanted = {_encode(form(word)) for form in FORMS.values() for word in words}
+    kept: dict[bytes, np.ndarray] = {}
+    for number, word, line in _progress(_rows(path, dim), f"reading {Path(path).name}"):
+        if word in wanted and word not in kept:
+            kept[word] = _numbers(line, dim, f"{path}:{number}")
+    found = dict.fromkeys([*FORMS, "missing"], 0)
+    chosen: dict[str, bytes] = {}
+    for word in words:
+        name, form = _find(word, kept)
+        found[name] += 1
+        if form is not None:
+            chosen[word] = form
+    needed = set(chosen.values())
+    used = [form for form in kept if form in needed]
+    index = {form: row for row, form in enumerate(used)}
+    rows = {word: index[form] for word, form in chosen.items()}
+    table = np.array([kept[form] for form in used], np.float32).reshape(-1, dim)
+    return Vectors(rows, table, found)
+
+
+def _find(word: str, kept: Collection[bytes]) -> tuple[str, bytes | None]:
+    """The first of the word's forms that is there: which form, and as the file has it."""
+    for name, change in FORMS.items():
+        form = _encode(change(word))
+        if form in kept:
+            return name, form
+    return "missing", None
+
+
+def _rows(path: str | Path, dim: int) -> Iterator[tuple[int, bytes, bytes]]:
+    """The line number, word and line of each row, with as many numbers as there must be."""
+    first = True
+    for number, line in enumerate(read_raw_lines(path), start=1):
+        line = line.rstrip()  # fastText ends its rows with a space
+        if number == 1 and (header := _header(line)) is not None:
+            if header != dim:
+                raise _other_dimension(path, number, dim, header)
+            continue
+        if line.count(b" ") == dim:
+            yield number, line[: line.index(b" ")], line
+        else:
+            fields = line.split(b" ")
+            count = _count_numbers(fields)
+            if count != dim and first and count:
+                raise _other_dimension(path, number, dim, count)
+            if count != dim:
+                raise UserError(f"{path}:{number}: {count} numbers behind a word, not {dim}")
+            yield number, b" ".join(fields[:-dim]), line
+        first = False
+    if first:
+        raise UserError(f"{path}: no vectors in it")
+
+
+def _header(line: bytes) -> int | None:
+    """The dimension in a first line like that of word2vec, or None if it is a row."""
+    fields = line.split(b" ")
+    return int(fields[1]) if len(fields) == 2 and all(map(bytes.isdigit, fields)) else None
+
+
+def _count_numbers(fields: list[bytes]) -> int:
+    """How many fields at the end are numbers, the first not counted: there must be a word."""
+    count = 0
+    while count < len(fields) - 1 and _is_number(fields[-1 - count]):
+        count += 1
+    return count
+
+
+def _is_number(field: bytes) -> bool:
+    try:
+        return abs(float(field)) <= _LARGEST
+    except ValueError:
+        return False
+
+
+def _numbers(line: bytes, dim: int, place: str) -> np.ndarray:
+    fields = line.split(b" ")[-dim:]
+    try:
+        vector = np.array(list(map(float, fields)))
+    except ValueError:
+        vector = np.array([np.nan])
+    if not (np.abs(vector) <= _LARGEST).all():  # nor is any NaN
+        wrong = next(field for field in fields if not _is_number(field))
+        raise UserError(f"{place}: {wrong.decode(errors='replace')!r} is not a number")
+    return vector.astype(np.float32)
+
+
+def _other_dimension(path: str | Path, number: int, dim: int, found: int) -> UserError:
+    return UserError(
+        f"model.word_dim={dim}: {path}:{number} has vectors of {found}; set it to {found}"
+    )
+
+
+def _encode(word: str) -> bytes:
+    return word.encode("utf-8", "surrogatepass")  # half a character is in no file, but no fault
+
+
+def _progress(rows: Iterable, doing: str) -> Iterable:
+    from tqdm import tqdm
+
+    return tqdm(rows, desc=doing, unit=" rows", leave=False, disable=None, file=sys.stderr)

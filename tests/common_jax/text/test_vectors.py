@@ -1,0 +1,154 @@
+"""Word vectors: which row a word gets, against a search by hand, and what is wrong with a file."""
+
+import gzip
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common_jax.errors import UserError
+from common_jax.text.vectors import read_vectors
+
+FILE = """\
+the 0.5 -1 2e-3
+The 1 1 1
+. . . 2 2 2
+at name@domain.com 3 3 3
+USA 4 4 4
+Paris 5 5 5
+the 9 9 9
+ΣΟΦΟΣ 6 6 6
+1\u00a01/2 7 7 7
+\u2028x 8 8 8
+"""
+
+
+def _write(path: Path, text: str | bytes) -> Path:
+    data = text.encode() if isinstance(text, str) else text
+    if path.suffix == ".gz":
+        data = gzip.compress(data)
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("vectors.txt", data)
+    else:
+        path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.gz", "a.zip"])
+@pytest.mark.parametrize("header", ["", "10 3\n"])
+@pytest.mark.parametrize("end", ["\n", " \n", "\r\n"])
+def test_rows(tmp_path, name, header, end):
+    path = _write(tmp_path / name, header + FILE.replace("\n", end))
+    words = ["the", "THE", "The", "usa", "PARIS", "paris", ". . .", "at name@domain.com", "none"]
+    words += ["1\u00a01/2", "\u2028x", "\ud800", "at", "name@domain.com", "the", "σοφος"]
+    vectors = read_vectors(path, words, 3)
+    expected = {
+        "the": [0.5, -1, 2e-3],
+        "THE": [0.5, -1, 2e-3],
+        "The": [1, 1, 1],
+        ". . .": [2, 2, 2],
+        "at name@domain.com": [3, 3, 3],
+        "usa": [4, 4, 4],
+        "PARIS": [5, 5, 5],
+        "paris": [5, 5, 5],
+        "σοφος": [6, 6, 6],
+        "1\u00a01/2": [7, 7, 7],
+        "\u2028x": [8, 8, 8],
+    }
+    assert vectors.table.dtype == np.float32
+    assert {w: vectors.table[row].tolist() for w, row in vectors.rows.items()} == {
+        word: np.float32(row).tolist() for word, row in expected.items()
+    }
+    assert vectors.rows["the"] == vectors.rows["THE"] == 0  # in the file's order, none unused
+    assert sorted(set(vectors.rows.values())) == list(range(len(vectors.table)))
+    found = {"exact": 6, "lower": 1, "capitalized": 2, "upper": 2, "missing": 4}
+    assert vectors.found == found
+
+
+_FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss", "ß."])
+
+
+@settings(deadline=None)
+@given(st.lists(_FORMS), st.lists(_FORMS, min_size=1))
+def test_the_first_form_that_the_file_has(tmp_path_factory, wanted, in_file):
+    text = "".join(f"{word} {n} {n}\n" for n, word in enumerate(in_file))
+    path = _write(tmp_path_factory.mktemp("vectors") / "a.txt", text)
+    vectors = read_vectors(path, wanted, 2)
+    for word in wanted:
+        forms = [word, word.lower(), word.capitalize(), word.upper()]
+        place = next((in_file.index(form) for form in forms if form in in_file), None)
+        if place is None:
+            assert word not in vectors.rows
+        else:
+            assert vectors.table[vectors.rows[word]].tolist() == [place, place]
+    assert sum(vectors.found.values()) == len(set(wanted))
+    assert vectors.table.shape == (len(set(vectors.rows.values())), 2)
+
+
+def _fails(path: Path, words: list[str], dim: int = 3) -> str:
+    with pytest.raises(UserError) as error:
+        read_vectors(path, words, dim)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("row", ["cat 1 2", "cat 1 2 x 3 4", "cat 1 2 3 4", "cat", "", "x cat 1 2"])
+def test_a_row_of_another_length_is_noticed_though_not_wanted(tmp_path, row):
+    path = _write(tmp_path / "a.txt", f"the 1 2 3\n{row}\ndog 1 2 3\n")
+    numbers = {"": 0, "cat": 0, "cat 1 2 3 4": 4}.get(row, 2)
+    if row == "x cat 1 2":  # as many fields as there must be: only its numbers betray it
+        assert _fails(path, ["x"]) == f"{path}:2: 'cat' is not a number"
+    else:
+        assert _fails(path, ["dog"]) == f"{path}:2: {numbers} numbers behind a word, not 3"
+
+
+@pytest.mark.parametrize("field", ["abc", "nan", "-inf", "1e39", "0,5", "½"])
+def test_a_wanted_row_holds_numbers(tmp_path, field):
+    path = _write(tmp_path / "a.txt", f"the 1 2 3\ncat 1 {field} 3\n")
+    assert _fails(path, ["CAT"]) == f"{path}:2: {field!r} is not a number"
+    assert len(read_vectors(path, ["the"], 3).table) == 1
+
+
+@pytest.mark.parametrize("first", ["the 1 2", "5 2\nthe 1 2"])
+def test_another_dimension(tmp_path, first):
+    path = _write(tmp_path / "a.txt", first)
+    wanted = f"model.word_dim=3: {path}:1 has vectors of 2; set it to 2"
+    assert _fails(path, ["the"]) == wanted
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    assert _fails(tmp_path / "none.txt", []) == f"{tmp_path}/none.txt: No such file or directory"
+    for text in ("", "7 3\n"):
+        assert _fails(_write(tmp_path / "a.txt", text), []) == f"{tmp_path}/a.txt: no vectors in it"
+    path = _write(tmp_path / "a.gz", "the 1 2 3\n" * 1000)
+    path.write_bytes(path.read_bytes()[:-12])
+    assert "the gzip data is damaged or cut off" in _fails(path, ["the"])
+    path = _write(tmp_path / "a.zip", "the 1 2 3\n" * 1000)
+    path.write_bytes(path.read_bytes()[:-12])
+    assert "the zip data is damaged or cut off" in _fails(path, ["the"])
+    latin = _write(tmp_path / "a.txt", "caf\xe9 1 2 3\nthe 1 2 3\n".encode("latin-1"))
+    assert read_vectors(latin, ["the", "café"], 3).found["missing"] == 1  # as 840B has some
+
+
+@pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real data")
+def test_glove():
+    path = Path(os.environ["REAL_DATA"]) / "glove" / "glove.6B.50d.top9163.txt.gz"
+    lines = gzip.decompress(path.read_bytes()).decode().rstrip("\n").split("\n")
+    rows = {line.split(" ")[0]: line.split(" ")[1:] for line in lines}
+    words = ["The", "PARIS", "cat", "dog", "king", "queen", ",", "Zyxwv"]
+    vectors = read_vectors(path, words, 50)
+    for word in words[:-1]:
+        row = vectors.table[vectors.rows[word]]
+        np.testing.assert_array_equal(row, np.float32(rows[word.lower()]))
+    assert vectors.found == {"exact": 5, "lower": 2, "capitalized": 0, "upper": 0, "missing": 1}
+    unit = vectors.table / np.linalg.norm(vectors.table, axis=1, keepdims=True)
+    for one, other, cosine in (("cat", "dog", 0.92), ("king", "queen", 0.78)):
+        assert unit[vectors.rows[one]] @ unit[vectors.rows[other]] == pytest.approx(
+            cosine, abs=5e-3
+        )
+    assert len(read_vectors(path, rows, 50).table) == 9163
