@@ -1,0 +1,118 @@
+"""Exact match and F1 of answers, as SQuAD v1.1 scores them (Rajpurkar et al. 2016, section 6.1).
+
+Also under the adversaries of Jia & Liang (2017, Adversarial Examples for Evaluating Reading
+Comprehension Systems), where a question has variants named "original-variant".
+"""
+
+import collections
+import re
+import string
+from collections.abc import Callable, Mapping, Sequence
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLE = re.compile(r"\b(?:a|an|the)\b")
+
+Normalize = Callable[[str], str]
+
+
+def normalize_answer(text: str) -> str:
+    """Lower case, then without ASCII punctuation, then without articles, single spaces between."""
+    return remove_articles(text.lower().translate(_PUNCTUATION))
+
+
+def remove_articles(text: str) -> str:
+    """The words of a text in lower case that are no articles, single spaces between."""
+    return " ".join(_ARTICLE.sub(" ", text).split())
+
+
+def exact_match(
+    prediction: str, golds: Sequence[str], normalize: Normalize = normalize_answer
+) -> bool:
+    """Whether the prediction is one of the gold answers, all normalised."""
+    return normalize(prediction) in map(normalize, golds)
+
+
+def f1(prediction: str, golds: Sequence[str], normalize: Normalize = normalize_answer) -> float:
+    """The largest F1, 0 to 1, between the words of the prediction and those of a gold answer.
+
+    Words are counted as often as they occur. Without a common word it is 0, also where both sides
+    normalise to nothing and are an exact match.
+
+    Raises:
+      ValueError: for no gold answers.
+    """
+    words = normalize(prediction).split()
+    return max(_overlap(words, normalize(gold).split()) for gold in golds)
+
+
+def _overlap(words: list[str], gold: list[str]) -> float:
+    common = (collections.Counter(words) & collections.Counter(gold)).total()
+    return 2 * common / (len(words) + len(gold)) if common else 0.0
+
+
+def score(
+    predictions: Mapping[str, str],
+    golds: Mapping[str, Sequence[str]],
+    normalize: Normalize = normalize_answer,
+) -> dict[str, float]:
+    """`exact_match` and `f1` in percent, the mean over all questions in `golds`.
+
+    A question without a prediction counts as 0 in both; a prediction of another id is ignored.
+
+    Raises:
+      ValueError: for no questions, or one without gold answers.
+    """
+    return _mean([_scores(predictions.get(key), golds[key], normalize) for key in golds])
+
+
+def score_adversarial(
+    predictions: Mapping[str, str], golds: Mapping[str, Sequence[str]]
+) -> dict[str, float]:
+    """Scores under attack, in percent, by both rules in use; the mean over original questions.
+
+    An id is that of an original question, or "original-variant". The variant that stands for its
+    question is the one of the smallest F1 (the first of several), and its exact match counts.
+
+    - `exact_match`, `f1`: the smallest over the variants; the original only where there are none.
+      The published evaluation does this.
+    - `exact_match_worst`, `f1_worst`: the smallest over the variants and the original, which is
+      what its author describes.
+
+    As in `score` an id without a prediction counts as 0. (The published evaluation says so too,
+    but takes the minimum over what was predicted.)
+
+    Raises:
+      ValueError: as `score`.
+    """
+    scores = {key: _scores(predictions.get(key), golds[key], normalize_answer) for key in golds}
+    originals: dict[str, list[tuple[bool, float]]] = {_original(key): [] for key in golds}
+    variants: dict[str, list[tuple[bool, float]]] = {key: [] for key in originals}
+    for key, found in scores.items():
+        question = _original(key)
+        (originals if key == question else variants)[question].append(found)
+    attacked = [_worst(variants[key] or originals[key]) for key in originals]
+    worst = [_worst(originals[key] + variants[key]) for key in originals]
+    return _mean(attacked) | {f"{name}_worst": value for name, value in _mean(worst).items()}
+
+
+def _original(key: str) -> str:
+    return key.partition("-")[0]
+
+
+def _worst(scores: Sequence[tuple[bool, float]]) -> tuple[bool, float]:
+    return min(scores, key=lambda pair: pair[1])
+
+
+def _scores(
+    prediction: str | None, golds: Sequence[str], normalize: Normalize
+) -> tuple[bool, float]:
+    if prediction is None:
+        return False, 0.0
+    return exact_match(prediction, golds, normalize), f1(prediction, golds, normalize)
+
+
+def _mean(scores: Sequence[tuple[bool, float]]) -> dict[str, float]:
+    if not scores:
+        raise ValueError("no questions to score")
+    sums = [sum(column) for column in zip(*scores, strict=True)]
+    return {"exact_match": 100 * sums[0] / len(scores), "f1": 100 * sums[1] / len(scores)}

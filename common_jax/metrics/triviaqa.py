@@ -1,0 +1,89 @@
+"""Exact match and F1 of TriviaQA (Joshi et al. 2017), where answers have many names.
+
+A question has several documents, each of which gives an answer; in the Wikipedia domain the
+question is scored once, with one answer for all of them.
+"""
+
+import collections
+import string
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from common_jax.metrics import spans
+
+_SPACES = str.maketrans({character: " " for character in string.punctuation + "‘’´`"})
+
+
+def normalize_answer(text: str) -> str:
+    """Lower case, punctuation and quotation marks as spaces, no articles, single spaces between.
+
+    SQuAD's closes up where punctuation stood; here "mid-air" is two words.
+    """
+    return spans.remove_articles(text.lower().translate(_SPACES))
+
+
+def golds(answer: Mapping[str, Any]) -> list[str]:
+    """The gold answers in a question's `Answer`: all names known, and what annotators wrote."""
+    human = map(normalize_answer, answer.get("HumanAnswers", ()))
+    return [*answer["NormalizedAliases"], *human]
+
+
+def exact_match(prediction: str, golds: Sequence[str]) -> bool:
+    """As `spans.exact_match`, normalised as above."""
+    return spans.exact_match(prediction, golds, normalize_answer)
+
+
+def f1(prediction: str, golds: Sequence[str]) -> float:
+    """As `spans.f1`, normalised as above."""
+    return spans.f1(prediction, golds, normalize_answer)
+
+
+def aggregate(answers: Sequence[tuple[str, float]]) -> str:
+    """One answer out of those of a question's documents.
+
+    The confidences (not negative, such as probabilities) of answers that normalise alike add up;
+    the largest sum wins, in the spelling of its most confident answer, and the first of equals.
+    Without an answer it is "".
+
+    Args:
+      answers: (text, confidence) pairs.
+    """
+    sums: dict[str, float] = collections.defaultdict(float)
+    for text, confidence in answers:
+        sums[normalize_answer(text)] += confidence
+    best = max(sums, key=sums.__getitem__, default="")
+    alike = [pair for pair in answers if normalize_answer(pair[0]) == best]
+    return max(alike, key=lambda pair: pair[1], default=("", 0.0))[0]
+
+
+def score(
+    predictions: Mapping[str, str], questions: Sequence[Mapping[str, Any]]
+) -> dict[str, float]:
+    """Scores in percent over all questions, and over those whose evidence people have verified.
+
+    A question without a prediction counts as 0.
+
+    Args:
+      predictions: from QuestionId to one answer.
+      questions: the `Data` of a TriviaQA file.
+
+    Returns:
+      `exact_match` and `f1` (Full) and, where `QuestionPartOfVerifiedEval` is true of any
+      question, `verified_exact_match` and `verified_f1`.
+
+    Raises:
+      ValueError: for no questions.
+    """
+    verified = [question for question in questions if question.get("QuestionPartOfVerifiedEval")]
+    scores = _score(predictions, questions)
+    if verified:
+        parts = _score(predictions, verified)
+        scores |= {f"verified_{name}": value for name, value in parts.items()}
+    return scores
+
+
+def _score(
+    predictions: Mapping[str, str], questions: Sequence[Mapping[str, Any]]
+) -> dict[str, float]:
+    names = {question["QuestionId"]: golds(question["Answer"]) for question in questions}
+    return spans.score(predictions, names, normalize_answer)

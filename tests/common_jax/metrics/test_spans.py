@@ -1,0 +1,179 @@
+"""SQuAD's metric by hand, by brute force, and on published predictions with their scores."""
+
+import gzip
+import itertools
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common_jax.metrics.spans import (
+    exact_match,
+    f1,
+    normalize_answer,
+    score,
+    score_adversarial,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "normalized"),
+    [
+        ("The  Cat's\tMeow!", "cats meow"),
+        ("a an THE", ""),
+        ("the-end", "theend"),  # punctuation goes before articles do
+        ("A.N. Other", "other"),
+        ("theatre an' anthem", "theatre anthem"),
+        ("“An 1,000 $ É”", "“ 1000 é”"),  # only ASCII punctuation
+        ("the_a", "thea"),
+        ("", ""),
+    ],
+)
+def test_normalized(text, normalized):
+    assert normalize_answer(text) == normalized
+
+
+@pytest.mark.parametrize(
+    ("prediction", "golds", "exact", "overlap"),
+    [
+        ("the Denver Broncos", ["Denver Broncos.", "Broncos"], True, 1),
+        ("Denver", ["Denver Broncos", "Carolina"], False, 2 / 3),  # precision 1, recall 1/2
+        ("big big cat", ["big cat cat cat"], False, 4 / 7),  # 2 in common; 3 and 4 words
+        ("cat big", ["big cat"], False, 1),
+        ("x", ["y", "z"], False, 0),
+        ("", ["y"], False, 0),
+        ("the", ["a"], True, 0),  # as published: without words there is no overlap
+    ],
+)
+def test_by_hand(prediction, golds, exact, overlap):
+    assert exact_match(prediction, golds) is exact
+    assert f1(prediction, golds) == pytest.approx(overlap)
+
+
+_WORDS = st.lists(st.sampled_from(["x", "y", "z", "the"]), max_size=4)
+
+
+@settings(deadline=None)
+@given(_WORDS, st.lists(_WORDS, min_size=1, max_size=3))
+def test_f1_is_the_best_pairing_of_words(prediction, golds):
+    def best(one: list[str], other: list[str]) -> float:
+        short, long = sorted((one, other), key=len)
+        pairings = (
+            zip(short, some, strict=True) for some in itertools.permutations(long, len(short))
+        )
+        common = max(sum(a == b for a, b in pairing) for pairing in pairings)
+        precision, recall = (common / max(len(side), 1) for side in (one, other))
+        return 2 * precision * recall / (precision + recall) if common else 0
+
+    kept = [[word for word in words if word != "the"] for words in (prediction, *golds)]
+    expected = max(best(kept[0], gold) for gold in kept[1:])
+    assert f1(" ".join(prediction), [" ".join(gold) for gold in golds]) == pytest.approx(expected)
+
+
+def test_score_is_over_all_questions():
+    golds = {"1": ["one"], "2": ["two three"], "3": ["x"], "4": ["y"]}
+    scores = score({"1": "One!", "2": "two", "3": "z", "other": "y"}, golds)
+    assert scores == pytest.approx({"exact_match": 25, "f1": 100 * (1 + 2 / 3) / 4})
+    assert score({}, golds) == {"exact_match": 0, "f1": 0}
+
+
+def test_nothing_to_score():
+    for function in (score, score_adversarial):
+        with pytest.raises(ValueError, match="no questions"):
+            function({"1": "one"}, {})
+        with pytest.raises(ValueError):
+            function({"1": "one"}, {"1": []})
+
+
+def test_adversarial_by_hand():
+    golds = {
+        "p": ["red"],  # the original is the worst
+        "p-0": ["red"],
+        "q-high": ["red cat"],  # the variants are worse, and out of order
+        "q": ["red cat"],
+        "q-low-conf": ["red cat"],
+        "r": ["red"],  # without variants
+        "s-0": ["red"],  # without an original, one of two unanswered
+        "s-1": ["red"],
+        "t": ["red cat"],  # of equal F1 the first
+        "t-0": ["red cat"],
+        "t-1": ["red cat"],
+    }
+    predictions = dict.fromkeys(golds, "red") | {"p": "blue", "q": "red cat", "q-low-conf": "x"}
+    predictions |= {"t": "red cat", "t-0": "cat red", "t-1": "red cat"}
+    del predictions["s-1"]
+    scores = score_adversarial(predictions, golds)
+    #                                    p  q  r  s  t
+    assert scores["exact_match"] == 20 * (1 + 0 + 1 + 0 + 0)
+    assert scores["f1"] == 20 * (1 + 0 + 1 + 0 + 1)
+    assert scores["exact_match_worst"] == 20 * (0 + 0 + 1 + 0 + 1)
+    assert scores["f1_worst"] == 20 * (0 + 0 + 1 + 0 + 1)
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(["a", "a-0", "a-1", "b", "b-0", "c"]),
+        st.sampled_from(["red", "blue", "red cat dog", None]),
+        min_size=1,
+    )
+)
+def test_the_worst_is_no_better(answers):
+    golds = {key: ["red cat"] for key in answers}
+    predictions = {key: text for key, text in answers.items() if text is not None}
+    scores = score_adversarial(predictions, golds)
+    overlaps = {key: f1(predictions.get(key, ""), ["red cat"]) for key in golds}
+    questions = {key[0] for key in golds}
+    worst = [min(overlaps[key] for key in golds if key[0] == question) for question in questions]
+    assert scores["f1_worst"] == pytest.approx(100 * sum(worst) / len(questions))
+    assert scores["f1_worst"] <= scores["f1"] + 1e-9
+    assert scores["exact_match_worst"] == scores["exact_match"] == 0
+
+
+def _read(name: str) -> dict:
+    with gzip.open(Path(os.environ["REAL_DATA"]) / name) as file:
+        return json.load(file)
+
+
+def _golds(name: str) -> dict[str, list[str]]:
+    paragraphs = [p for article in _read(name)["data"] for p in article["paragraphs"]]
+    questions = [question for paragraph in paragraphs for question in paragraph["qas"]]
+    return {q["id"]: [answer["text"] for answer in q["answers"]] for q in questions}
+
+
+real = pytest.mark.skipif(
+    "REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real data"
+)
+
+
+@real
+def test_published_predictions_have_their_published_scores():
+    golds = _golds("squad/dev-v1.1.json.gz")
+    predictions = _read("squad/dev-predictions-match-lstm-ensemble.json.gz")
+    assert len(golds) == 10_570
+    scores = score(predictions, golds)
+    assert scores == pytest.approx({"exact_match": 67.635, "f1": 76.756}, abs=5e-4)
+
+
+@real
+def test_adversarial_squad():
+    golds = _golds("squad_adversarial/sample1k-HCVerifyAll.json.gz")
+    published = _read("squad/dev-predictions-match-lstm-ensemble.json.gz")
+    originals = [key for key in golds if "-" not in key]
+    assert (len(golds), len(originals)) == (3560, 1000)
+    # A model that the adversary never fools has one score by either rule.
+    steady = score_adversarial({key: published[key.split("-")[0]] for key in golds}, golds)
+    plain = score(published, {key: golds[key] for key in originals})
+    assert steady["exact_match"] == steady["exact_match_worst"] == plain["exact_match"]
+    assert steady["f1"] == pytest.approx(plain["f1"])
+    assert steady["f1_worst"] == pytest.approx(plain["f1"])
+    # One that it always fools keeps the questions that were not attacked.
+    fooled = score_adversarial({key: published[key] for key in originals}, golds)
+    attacked = {key.split("-")[0] for key in golds if "-" in key}
+    spared = score({key: published[key] for key in originals if key not in attacked}, {
+        key: golds[key] for key in originals})  # fmt: skip
+    assert 0 < len(attacked) < 1000
+    assert fooled["f1"] == pytest.approx(spared["f1"]) == pytest.approx(fooled["f1_worst"])

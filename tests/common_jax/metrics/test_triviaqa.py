@@ -1,0 +1,99 @@
+"""TriviaQA's metric by hand, and its names on real questions."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from common_jax.metrics.triviaqa import (
+    aggregate,
+    exact_match,
+    f1,
+    golds,
+    normalize_answer,
+    score,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "normalized"),
+    [
+        ("The_Great  Gatsby", "great gatsby"),
+        ("mid-air", "mid air"),
+        ("Rock 'n' Roll", "rock n roll"),
+        ("the-end", "end"),  # articles that punctuation hid go too
+        ("O‘Neill’s ´x` “y”", "o neill s x “y”"),
+        ("a_b", "b"),
+        ("!?", ""),
+        ("拳闘 É", "拳闘 é"),
+    ],
+)
+def test_normalized(text, normalized):
+    assert normalize_answer(text) == normalized
+
+
+def test_golds_are_names_and_what_people_wrote():
+    answer = {"NormalizedAliases": ["sunset blvd"], "Aliases": ["Sunset Blvd"]}
+    assert golds(answer) == ["sunset blvd"]
+    answer["HumanAnswers"] = ["The Sunset-Boulevard!"]
+    assert golds(answer) == ["sunset blvd", "sunset boulevard"]
+
+
+def test_exact_match_and_f1_by_hand():
+    names = ["sunset boulevard", "sunset blvd"]
+    assert exact_match("Sunset_Boulevard.", names)
+    assert not exact_match("SunsetBoulevard", names)
+    assert f1("the West Sunset Blvd", names) == pytest.approx(2 * (2 / 3) / (2 / 3 + 1))
+    assert f1("x", names) == 0
+
+
+def test_confidences_of_what_normalises_alike_add_up():
+    answers = [("Paris", 0.4), ("the London", 0.3), ("LONDON!", 0.31), ("Rome", 0.5)]
+    assert aggregate(answers) == "LONDON!"
+    assert aggregate(answers[:1]) == "Paris"
+    assert aggregate([("x", 0.5), ("y", 0.25), ("Y", 0.25)]) == "x"  # the first of equals
+    assert aggregate([("the", 0.9), ("x", 0.1)]) == "the"
+    assert aggregate([]) == ""
+
+
+def _question(name: str, *names: str, verified: bool | None = None) -> dict:
+    part = {} if verified is None else {"QuestionPartOfVerifiedEval": verified}
+    return {"QuestionId": name, "Answer": {"NormalizedAliases": list(names)}, **part}
+
+
+def test_full_and_verified():
+    questions = [
+        _question("1", "red", verified=True),
+        _question("2", "red cat", verified=True),
+        _question("3", "red", verified=False),
+        _question("4", "red"),
+    ]
+    predictions = {"1": "Red", "2": "cat", "3": "x", "5": "red"}
+    assert score(predictions, questions) == pytest.approx(
+        {
+            "exact_match": 25,
+            "f1": 100 * (1 + 2 / 3) / 4,
+            "verified_exact_match": 50,
+            "verified_f1": 100 * (1 + 2 / 3) / 2,
+        }
+    )
+    assert score(predictions, questions[2:]) == {"exact_match": 0, "f1": 0}
+    with pytest.raises(ValueError, match="no questions"):
+        score(predictions, [])
+
+
+@pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real data")
+def test_spans_found_in_text_are_right_answers():
+    path = Path(os.environ["REAL_DATA"]) / "triviaqa_short" / "wiki_dev_7993.jsonl.gz"
+    records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    questions, predictions = [], {}
+    for record in records:
+        questions.append(_question(record["id"], *map(normalize_answer, record["aliases"])))
+        if record["span"]:
+            start, end = record["span"]
+            predictions[record["id"]] = record["context"][start:end]
+    assert (len(questions), len(predictions)) == (7983, 4719)
+    found = 100 * 4719 / 7983
+    assert score(predictions, questions) == pytest.approx({"exact_match": found, "f1": found})
