@@ -20,16 +20,19 @@ _CUT = (
     '"“”„‟‘’‚‛«»‹›`´″′〝〞＂「」『』'
     "$¢£¤¥฿₠₡₢₣₤₥₦₧₨₩₪₫€₭₮₯₰₱₲₳₴₵₸₹₺₻₼₽₾₿＄￠￡￥￦"
     "°º%％‰‱℃℉"
-    "+±×=…·•½¼¾⟨⟩"
+    "+±×=…·•|§½¼¾⟨⟩"
+    "\u200b\ufeff"  # no width and no meaning
     "。｡、，．・！？：；（）【】《》〈〉"
 )
 _PIECE = re.compile(rf"([{re.escape(_CUT)}])\1*|[^{re.escape(_CUT)}]+")
 
-# A full stop that a note hides from the end of its sentence ("magnet.[5]", "globe.:62"), but not
-# that of an initial. Also a colon between a word and a number ("City:57–60").
+# Behind a full stop that a note or a missing space hides from the end of its sentence
+# ("magnet.[5]", "globe.:62", "stories.Political"), unless it is an initial's; and around a colon
+# between a word and a number ("City:57–60").
 _HIDDEN = re.compile(
     r"(?<!\b[^\W\d_]\.)(?<=[^\s.]\.)(?=[\"'”’»)\]]*+(?:[\[(]|:\d))"
-    r"|(?<=[^\W\d_])(?=:\d)|(?<=[^\W\d_]:)(?=\d)"
+    r"|(?<=[^\W\d_A-Z]{3}\.)(?=[A-Z][a-z])"
+    r"|(?<=[^\s\d])(?=:\d)|(?<=\D:)(?=\d)"
 )
 
 _LONGEST = 10_000  # characters given to NLTK at once: it limits the time of its patterns
@@ -58,7 +61,7 @@ def split_words(text: str) -> list[tuple[int, int]]:
 
 
 def _parts(text: str) -> Iterator[tuple[int, int]]:
-    """What NLTK is given at once: a sentence, cut where a note begins, or where it is endless."""
+    """What NLTK is given at once: a sentence, cut at what is `_HIDDEN`, and where it is endless."""
     for begin, end in split_sentences(text):
         cuts = (found.start() for found in _HIDDEN.finditer(text, begin, end))
         for start, stop in itertools.pairwise((begin, *cuts, end)):
