@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Shaped
 
 from common_jax.attention import Implementation, attention
 from common_jax.attention.dense import attend, heads_first
@@ -62,7 +62,8 @@ class MultiHeadAttention(nn.Module):
 
     Q, K, V = x W_Q, m W_K, m W_V; the heads' outputs are concatenated and mapped by W_O; all four
     have biases. What a head may see, of tokens and of other heads, is the mask's business; where it
-    has a token window, `implementation` says how.
+    has a token window, `implementation` says how. With `recompute` no [B, H, T, S] array is kept
+    for the backward pass, which computes the weights again.
     """
 
     dim: int
@@ -70,6 +71,7 @@ class MultiHeadAttention(nn.Module):
     dropout: float = 0.0
     implementation: Implementation = "auto"
     dtype: Any = jnp.float32
+    recompute: bool = False
 
     def setup(self):
         project = functools.partial(dense, self.dim, ("embed", "heads"), self.dtype)
@@ -81,14 +83,14 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Array, "B T D"]:
         """Lets each position of `x` look at `memory`, which is `x` itself in self-attention."""
         dropped = train and self.dropout > 0
-        heads: Array = attention(
-            self._split(self.query(x)),
-            *self._keys_values(memory),
-            mask,
+        look = functools.partial(
+            attention,
             dropout_rate=self.dropout if dropped else 0.0,
             dropout_key=self.make_rng(DROPOUT) if dropped else None,
             implementation="dense" if mask.window is None else self.implementation,
         )
+        look = jax.checkpoint(look) if self.recompute and train else look
+        heads: Array = look(self._split(self.query(x)), *self._keys_values(memory), mask)
         return self.out(heads.reshape(x.shape))
 
     def laid_out(self, memory: Float[Array, "B S D"]) -> LaidOut:
@@ -156,7 +158,12 @@ class Stack(nn.Module):
 
     @nn.compact
     def __call__(
-        self, x: Float[Array, "B T D"], spans: Sequence[tuple[int, tuple]], *, train: bool
+        self,
+        x: Float[Array, "B T D"],
+        spans: Sequence[tuple[int, tuple]],
+        *,
+        train: bool,
+        each: tuple[Shaped[Array, "L ..."], ...] = (),
     ) -> Float[Array, "B T D"]:
         """Runs the layers, lowest first.
 
@@ -165,29 +172,31 @@ class Stack(nn.Module):
           spans: how many layers, and what each of them gets beside x: ((3, (mask,)), ...); the
             counts add up to `length`.
           train: whether dropout is on.
+          each: of these every layer gets its own part, behind what its span gets.
         """
         assert sum(count for count, _ in spans) == self.length, spans
         layer = self.layer()
-        params = self.param("layers", self._init, layer, x, spans[0][1])
+        params = self.param("layers", self._init, layer, x, (*spans[0][1], *(a[0] for a in each)))
         keys = self._keys(train)
 
         def run(x: Array, scanned: Any, inputs: tuple) -> Array:
-            params, key = scanned
+            params, key, own = scanned
             rngs = None if key is None else {DROPOUT: key}
-            return layer.apply({"params": params}, x, *inputs, train=train, rngs=rngs)
+            return layer.apply({"params": params}, x, *inputs, *own, train=train, rngs=rngs)
 
         if self.remat:
             run = jax.checkpoint(run, prevent_cse=self.unroll)  # a loop is a barrier by itself
         if self.unroll:
-            each = [inputs for count, inputs in spans for _ in range(count)]
-            for scanned, inputs in zip(_unstack((params, keys), self.length), each, strict=True):
+            layers = _unstack((params, keys, each), self.length)
+            given = [inputs for count, inputs in spans for _ in range(count)]
+            for scanned, inputs in zip(layers, given, strict=True):
                 x = run(x, scanned, inputs)
             return x
         start = 0
         for count, inputs in spans:
             span = slice(start, start + count)
             if count:
-                scanned = jax.tree.map(lambda a, s=span: a[s], (params, keys))
+                scanned = jax.tree.map(lambda a, s=span: a[s], (params, keys, each))
                 body = lambda x, scanned, inputs=inputs: (run(x, scanned, inputs), None)
                 x, _ = jax.lax.scan(body, x, scanned)
             start += count

@@ -59,7 +59,7 @@ def main(argv: list[str]) -> None:
     for split, metrics in outcome.result["metrics"].items():
         print(f"{split}: " + "  ".join(f"{name} {value:.2f}" for name, value in metrics.items()))
     if outcome.scored:
-        print("\n".join(["", *outcome.scored["test"].examples, ""]))
+        print("\n".join(["", *outcome.scored[task.splits[-1]].examples, ""]))
         python = "uv run python" if "UV" in os.environ else "python"  # uv sets it in what it runs
         commands = task.next_commands(str(workdir.path))
         print("\n".join(["next:", *(f"  {c.replace('python', python, 1)}" for c in commands)]))

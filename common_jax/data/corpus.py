@@ -105,13 +105,17 @@ class Writer:
     """Writes a corpus row by row in flat memory; a context manager.
 
     Left by an exception it writes no `meta.json`, so that `Corpus.open` refuses the folder.
+
+    Attributes:
+      rows: how many there are until now.
+      meta: what the corpus is to remember.
     """
 
     def __init__(self, path: str | Path, columns: Sequence[str]):
         """Starts an empty corpus in the folder `path`, which is made."""
         self._path = Path(path)
         self._path.mkdir(parents=True, exist_ok=True)
-        self._rows = 0
+        self.rows = 0
         self._counts = dict.fromkeys(columns, 0)
         self.meta: dict[str, Any] = {}
         self._files = contextlib.ExitStack()
@@ -134,7 +138,7 @@ class Writer:
             ends = self._counts[column] + np.cumsum(lengths, dtype=_OFFSET)
             self._file[f"{column}.offsets"].write(ends.tobytes())
             self._counts[column] += total
-        self._rows += len(next(iter(columns.values())))
+        self.rows += len(next(iter(columns.values())))
 
     def append(self, row: Mapping[str, Sequence[int]]) -> None:
         """Appends one row, given as its tokens in each column."""
@@ -146,7 +150,7 @@ class Writer:
     def __exit__(self, kind, error, traceback) -> None:
         self._files.close()
         if kind is None:
-            meta = {"format": _FORMAT, "rows": self._rows, "columns": self._counts}
+            meta = {"format": _FORMAT, "rows": self.rows, "columns": self._counts}
             text = json.dumps({**meta, "meta": self.meta}, ensure_ascii=False)
             (self._path / "meta.json").write_text(text + "\n", "utf-8")
 

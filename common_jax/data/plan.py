@@ -168,6 +168,7 @@ class BucketPlan(Plan):
         shapes: Int[np.ndarray, "k c"],
         batch_tokens: int,
         seed: int | None = 0,
+        batch_size: int | None = None,
     ):
         """Plans `lengths` [n, c] positions into `shapes`.
 
@@ -176,6 +177,7 @@ class BucketPlan(Plan):
           shapes: of `choose_shapes`, or any in which every example fits somewhere.
           batch_tokens: a batch has max(1, batch_tokens // widest column) rows.
           seed: of the order; None keeps one order, sorted by length (see `ordered`).
+          batch_size: rows of every batch, whatever its shape, instead of `batch_tokens`.
 
         Raises:
           ValueError: if an example fits no shape.
@@ -183,7 +185,8 @@ class BucketPlan(Plan):
         lengths, shapes = np.asarray(lengths), np.asarray(shapes)
         order = np.argsort(shapes.sum(1), kind="stable")
         self.shapes = shapes[order]
-        self.rows = np.maximum(1, batch_tokens // self.shapes.max(1))
+        by_tokens = np.maximum(1, batch_tokens // self.shapes.max(1))
+        self.rows = by_tokens if batch_size is None else np.full_like(by_tokens, batch_size)
         self._seed = seed
         self._members = _members(lengths, self.shapes, in_order=seed is None)
         self._above = [_next_holding(self.shapes, i) for i in range(len(self.shapes))]

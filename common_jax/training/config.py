@@ -42,15 +42,19 @@ class OptimizerConfig:
     """Adam with global-norm clipping, and the learning rate's course.
 
     Attributes:
-      learning_rate: the peak, reached after `warmup_steps` of linear growth.
+      learning_rate: the peak, reached after `warmup_steps`.
+      warmup: the growth until then, "linear", or "exponential" from a hundredth of the peak.
       schedule: after the peak "rsqrt" falls with 1/sqrt(step), "constant" stays.
       cooldown_start, cooldown_steps: from the first step on the rate also falls linearly, to zero
         over so many steps; 0 steps is no cooldown.
       b1, b2, eps: Adam's.
       clip_norm: largest global norm of the gradient; 0 clips nothing.
+      l2: the loss has l2 / 2 times the sum of all parameters' squares added, though not where it
+        is reported.
     """
 
     learning_rate: float = 1e-3
+    warmup: Literal["linear", "exponential"] = "linear"
     schedule: Literal["rsqrt", "constant"] = "rsqrt"
     warmup_steps: int = 4000
     cooldown_start: int = 0
@@ -59,11 +63,12 @@ class OptimizerConfig:
     b2: float = 0.98
     eps: float = 1e-9
     clip_norm: float = 1.0
+    l2: float = 0.0
 
     def __post_init__(self):
         require_choice("optimizer", self)
         require(self.learning_rate > 0, "optimizer.learning_rate: must be above 0")
-        for name in ("warmup_steps", "cooldown_start", "cooldown_steps", "clip_norm"):
+        for name in ("warmup_steps", "cooldown_start", "cooldown_steps", "clip_norm", "l2"):
             require(getattr(self, name) >= 0, f"optimizer.{name}: must not be negative")
 
 

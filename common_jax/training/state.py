@@ -47,13 +47,15 @@ def make_schedule(config: OptimizerConfig) -> optax.Schedule:
     """The learning rate as a function of the steps already taken.
 
     "rsqrt" is Vaswani et al. 2017, section 5.3, scaled to its peak: linear up to `warmup_steps`,
-    then falling with 1/sqrt(step).
+    then falling with 1/sqrt(step). The "exponential" warm-up is that of QANet's authors' code,
+    0.01^(1 - step/warmup_steps): convex, and from a hundredth of the peak, not from zero.
     """
-    warmup = max(config.warmup_steps, 1)
+    warmup, exponential = max(config.warmup_steps, 1), config.warmup == "exponential"
 
     def schedule(count: Int[Array, ""]) -> Array:
         step = (count + 1).astype(jnp.float32)
-        rate = config.learning_rate * jnp.minimum(step / warmup, 1.0)
+        grown = jnp.minimum(step / warmup, 1.0)
+        rate = config.learning_rate * (0.01 ** (1 - grown) if exponential else grown)
         if config.schedule == "rsqrt":
             rate = rate * jnp.minimum(jnp.sqrt(warmup / step), 1.0)
         if config.cooldown_steps:
@@ -65,9 +67,10 @@ def make_schedule(config: OptimizerConfig) -> optax.Schedule:
 
 
 def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
-    """Clipping by global norm, then Adam (Kingma & Ba 2015), all but the learning rate."""
+    """L2 and clipping by global norm, then Adam (Kingma & Ba 2015), all but the learning rate."""
     clip = optax.clip_by_global_norm(config.clip_norm) if config.clip_norm else optax.identity()
-    return optax.chain(clip, optax.scale_by_adam(config.b1, config.b2, config.eps))
+    l2 = [optax.add_decayed_weights(config.l2)] if config.l2 else []
+    return optax.chain(*l2, clip, optax.scale_by_adam(config.b1, config.b2, config.eps))
 
 
 def abstract_state(task: Task, mesh: Mesh | AbstractMesh) -> TrainState:

@@ -61,7 +61,7 @@ class Task(abc.ABC, Generic[Config]):
     config_class: ClassVar[type]
     metric_names: ClassVar[tuple[str, ...]] = ("loss",)
     unit: ClassVar[str] = "examples"
-    splits: ClassVar[tuple[str, ...]] = ("dev", "test")
+    splits: tuple[str, ...] = ("dev", "test")
 
     def __init__(self, config: Config):
         self.config = config

@@ -1,0 +1,129 @@
+"""Words and characters as numbers, and the words' fixed vectors if they have some."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Int, Int32
+
+from common_jax.errors import UserError
+from common_jax.text.vectors import FORMS, Vectors
+
+UNKNOWN = 1  # the number of words and of characters that have none of their own; 0 is padding
+_FIRST = 2
+
+_LEXICON, _TABLE = "lexicon.json", "vectors.npy"
+
+
+class Lexicon:
+    """Numbers of words and of characters.
+
+    Attributes:
+      table: [R, D] the fixed vectors, word number n having row n - 2; None where words are trained.
+    """
+
+    def __init__(
+        self,
+        words: dict[str, int],
+        characters: Sequence[str],
+        table: Float[np.ndarray, "R D"] | None = None,
+    ):
+        """Use `make` or `load`.
+
+        Args:
+          words: from a word to its number, at least 2; several words may share one.
+          characters: in the order of their numbers, the first having 2.
+        """
+        self._words, self._characters = words, list(characters)
+        self._numbers = {c: n for n, c in enumerate(characters, start=_FIRST)}
+        self.table = table
+        self._found: dict[str, int] = {}
+
+    @classmethod
+    def make(cls, counts: Counter[str], words: int | Vectors, characters: int) -> "Lexicon":
+        """A lexicon of the words that were counted.
+
+        Args:
+          counts: how often each word occurs.
+          words: the fixed vectors, or how many numbers there may be for words, which then go to
+            the most frequent ones.
+          characters: how many numbers there may be for characters.
+        """
+        letters = Counter[str]()
+        for word, count in counts.items():
+            for letter in word:
+                letters[letter] += count
+        if isinstance(words, Vectors):
+            numbers, table = {w: row + _FIRST for w, row in words.rows.items()}, words.table
+        else:
+            frequent = _most_frequent(counts, words - _FIRST)
+            numbers, table = {w: n for n, w in enumerate(frequent, start=_FIRST)}, None
+        return cls(numbers, _most_frequent(letters, characters - _FIRST), table)
+
+    def words(self, words: Iterable[str]) -> list[int]:
+        """The number of each word, or of the first of its forms (`vectors.FORMS`) that has one."""
+        found = self._found
+        return [found[w] if w in found else found.setdefault(w, self._word(w)) for w in words]
+
+    def characters(self, words: Sequence[str], length: int) -> Int32[np.ndarray, "n length"]:
+        """The numbers of each word's first characters, 0 behind its end."""
+        rows = np.zeros((len(words), length), np.int32)
+        for row, word in zip(rows, words, strict=True):
+            start = word[:length]
+            row[: len(start)] = [self._numbers.get(c, UNKNOWN) for c in start]
+        return rows
+
+    def vectors(self, numbers: Int[np.ndarray, "*b"]) -> Float[np.ndarray, "*b D"]:
+        """The fixed vectors of words; zeros for padding and unknown ones."""
+        assert self.table is not None
+        if not len(self.table):
+            return np.zeros((*numbers.shape, self.table.shape[1]), np.float32)
+        vectors = self.table[np.maximum(numbers - _FIRST, 0)]
+        return np.where((numbers >= _FIRST)[..., None], vectors, np.float32(0))
+
+    def save(self, folder: Path) -> None:
+        """Writes it into a folder that is there."""
+        text = json.dumps(
+            {"words": self._words, "characters": self._characters}, ensure_ascii=False
+        )
+        (folder / _LEXICON).write_text(text + "\n", "utf-8")
+        if self.table is not None:
+            np.save(folder / _TABLE, self.table)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Lexicon":
+        """Reads it; the vectors by memory map.
+
+        Raises:
+          UserError: if it is missing or broken.
+        """
+        try:
+            saved = json.loads((folder / _LEXICON).read_text("utf-8"))
+            table = np.load(folder / _TABLE, "r") if (folder / _TABLE).exists() else None
+            return cls(saved["words"], saved["characters"], table)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"{folder}: no whole lexicon ({type(error).__name__}: {error})"
+            ) from error
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Lexicon):
+            return NotImplemented
+        if (self._words, self._characters) != (other._words, other._characters):
+            return False
+        if self.table is None or other.table is None:
+            return self.table is other.table
+        return np.array_equal(self.table, other.table)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _word(self, word: str) -> int:
+        forms = (form(word) for form in FORMS.values())
+        return next((self._words[form] for form in forms if form in self._words), UNKNOWN)
+
+
+def _most_frequent(counts: Counter[str], size: int) -> list[str]:
+    """Among equally frequent ones the first in code order, whatever the order of counting."""
+    return sorted(counts, key=lambda key: (-counts[key], key))[: max(0, size)]

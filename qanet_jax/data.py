@@ -1,0 +1,186 @@
+"""Questions and passages for training and evaluation: prepared once, then batched.
+
+`qanet_jax.sources` reads, `qanet_jax.prepare` builds the folder, this opens it.
+"""
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Int
+
+from common_jax.data.batches import Batch, Batches
+from common_jax.data.corpus import Corpus, prepare
+from common_jax.data.faults import summary
+from common_jax.data.plan import BucketPlan, Plan, PlannedBatch, choose_shapes
+from common_jax.data.stored import stored
+from common_jax.errors import UserError
+from common_jax.text.lexicon import Lexicon
+from common_jax.text.squad import Squad
+from qanet_jax.prepare import Builder, read_texts
+from qanet_jax.sources import Split, splits_of
+
+if TYPE_CHECKING:
+    from qanet_jax.config import DataConfig, ModelConfig
+
+TEXTS = ("context", "question")
+_log = logging.getLogger(__name__)
+
+
+class SpanBatches(Batches):
+    """Batches of questions with their passages.
+
+    Beside "index" [B] a batch has, for both `TEXTS`, "TEXT" int32 [B, width], the words' numbers,
+    "TEXT_characters" int32 [B, width, W], and where vectors are fixed "TEXT_vectors" float32
+    [B, width, P]; in training "start" and "end" int32 [B], the answer's first and last word.
+    """
+
+    def __init__(self, split: "SplitCorpus", lexicon: Lexicon, plan: Plan):
+        super().__init__(split.questions, TEXTS, plan)
+        self._split, self._lexicon = split, lexicon
+
+    def read(self, planned: PlannedBatch) -> Batch:
+        """The arrays of one planned batch."""
+        index = np.full(self.plan.rows[planned.shape], -1, np.int32)
+        index[planned.places] = planned.examples
+        batch, split = {"index": index}, self._split
+        rows = {"context": split.passage_of(index), "question": index}
+        corpora = {"context": split.passages, "question": split.questions}
+        for text, width in zip(TEXTS, self.plan.shapes[planned.shape].tolist(), strict=True):
+            words = corpora[text].gather(rows[text], "words", width)
+            flat = corpora[text].gather(rows[text], "characters", width * split.word_length)
+            batch[text] = words
+            batch[f"{text}_characters"] = flat.reshape(*words.shape, split.word_length)
+            if self._lexicon.table is not None:
+                batch[f"{text}_vectors"] = self._lexicon.vectors(words)
+        if split.answered:
+            batch["start"], batch["end"] = split.questions.gather(index, "answer", 2).T
+        return batch
+
+
+class SplitCorpus:
+    """One split of a prepared folder.
+
+    Attributes:
+      questions, passages: see `qanet_jax.prepare`.
+      word_length: characters of a word.
+      answered: whether the questions have answers to train on.
+    """
+
+    def __init__(self, folder: Path, word_length: int):
+        self.questions = Corpus.open(folder / "questions")
+        self.passages = Corpus.open(folder / "passages")
+        self.word_length, self.answered = word_length, folder.name == "train"
+        everyone = np.arange(len(self.questions))
+        self._passages = self.questions.gather(everyone, "passage", 1)[:, 0]
+        self.numbers = self.questions.gather(everyone, "number", 1)[:, 0]
+
+    def passage_of(self, index: Int[np.ndarray, "B"]) -> Int[np.ndarray, "B"]:
+        """The passage of each example; -1 has none."""
+        return np.where(index >= 0, self._passages[index], -1)
+
+    def lengths(self) -> Int[np.ndarray, "n 2"]:
+        """Words of each example's passage and of its question."""
+        contexts = self.passages.lengths("words")[self._passages]
+        return np.maximum(1, np.concatenate([contexts, self.questions.lengths("words")], axis=1))
+
+    def text(self, example: int, first: int, last: int) -> tuple[int, int]:
+        """Where words `first` to `last` of an example's passage start and end, in characters."""
+        passage = int(self._passages[example])
+        starts, ends = (self.passages.row(passage, name) for name in ("starts", "ends"))
+        return int(starts[first]), int(ends[last])
+
+
+class ReadingData:
+    """One run's questions. Making it touches no file; `prepare` does, once for all runs alike.
+
+    The lexicon is there after `prepare` or `read_vocabulary`, all else after `prepare`.
+    """
+
+    def __init__(self, config: "DataConfig", model: "ModelConfig"):
+        self.config, self._model = config, model
+        self._path: Path | None = None
+        self._seconds: float | None = None
+        self._lexicon: Lexicon | None = None
+
+    def prepare(self) -> None:
+        """Builds the prepared folder, or finds it; a second call does nothing.
+
+        Raises:
+          UserError: a missing or broken file, a bad example (data.on_bad_example), nothing left to
+            train on, a cache folder that cannot be written, or words unlike those read before.
+        """
+        if self._path is not None:
+            return
+        builder = Builder(self.config, self._model)
+        path = prepare(self.config.cache_dir, builder.fingerprint(), builder.build)
+        known, self._lexicon = self._lexicon, Lexicon.load(path)
+        if known is not None and known != self._lexicon:
+            raise UserError(
+                f"data.dir={self.config.dir}: this data gives other words than the run has; "
+                "give it the data (and data.*) that it was trained on"
+            )
+        self._path, self._seconds = path, builder.seconds
+
+    def report(self) -> None:
+        """Logs how much is prepared, how fast it was if it was now, and what was left out."""
+        splits = {split: self.split(split) for split in self.splits}
+        total = sum(len(split.questions) for split in splits.values())
+        how = "found" if self._seconds is None else f"in {self._seconds:.0f} s prepared"
+        _log.info("%s %s questions in %s", how, f"{total:,}", self.path)
+        for name, split in splits.items():
+            if dropped := summary(split.questions.meta["dropped"]):
+                _log.warning(
+                    "%s: kept %d questions, left out %s", name, len(split.questions), dropped
+                )
+        if not self.config.vectors:
+            _log.info("no data.vectors: word vectors are trained from scratch")
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """The splits that there are."""
+        return splits_of(self.config)
+
+    @property
+    def lexicon(self) -> Lexicon:
+        """Words and characters."""
+        if self._lexicon is None:
+            raise RuntimeError("ReadingData: call prepare() or read_vocabulary() first")
+        return self._lexicon
+
+    def read_vocabulary(self, folder: Path) -> None:
+        """Reads the lexicon; a `prepare` that follows checks that its own is the same."""
+        self._lexicon = Lexicon.load(folder)
+
+    def train_batches(self, seed: int) -> SpanBatches:
+        """The training split, its order a function of `seed` and the epoch."""
+        split, most = self.split("train"), self.config.max_shapes
+        lengths = split.lengths()
+        find = lambda: {"shapes": choose_shapes(lengths, most)}
+        shapes = stored(self.path / "train" / "plans", f"buckets-{most}", find)["shapes"]
+        plan = BucketPlan(lengths, shapes, 0, seed, batch_size=self.config.batch_size)
+        return SpanBatches(split, self.lexicon, plan)
+
+    def split_batches(self, name: str) -> SpanBatches:
+        """Every window of every question of "dev" or "test" once, by length."""
+        split = self.split(name)
+        both = np.concatenate([self.split(n).lengths() for n in self.splits if n != "train"])
+        shapes = choose_shapes(both, self.config.max_shapes)
+        plan = BucketPlan.ordered(split.lengths(), shapes, self.config.evaluation_positions)
+        return SpanBatches(split, self.lexicon, plan)
+
+    def texts(self, split: str) -> Squad:
+        """The texts of "dev" or "test"."""
+        return read_texts(self.path / split)
+
+    def split(self, name: str) -> SplitCorpus:
+        """One split."""
+        return SplitCorpus(self.path / name, self.config.word_length)
+
+    @property
+    def path(self) -> Path:
+        """The prepared folder."""
+        if self._path is None:
+            raise RuntimeError("ReadingData: call prepare() first")
+        return self._path

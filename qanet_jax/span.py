@@ -1,0 +1,31 @@
+"""From pointers to spans: the most likely s <= e < s + length."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+
+def best_spans(
+    start: Float[Array, "B N"], end: Float[Array, "B N"], length: int, count: int = 1
+) -> tuple[Int[Array, "B k"], Int[Array, "B k"], Float[Array, "B k"]]:
+    """The spans with the largest start[s] + end[e], best first (section 2.2, "Inference").
+
+    Every start has at most `length` ends, so that time and memory grow with N, not with its square.
+
+    Args:
+      start, end: logits; very negative where no span may start or end.
+      length: most words of a span.
+      count: how many spans; fewer if there are fewer.
+
+    Returns:
+      s, e (both inclusive) and their scores; among equal scores the first start, then the first
+      end.
+    """
+    size = start.shape[1]
+    beyond = jnp.finfo(end.dtype).min
+    padded = jnp.pad(end, ((0, 0), (0, length - 1)), constant_values=beyond)
+    scores = jnp.stack([start + padded[:, n : n + size] for n in range(length)], axis=2)
+    count = min(count, scores[0].size)
+    found, at = jax.lax.top_k(scores.reshape(len(start), -1), count)
+    first, more = at // length, at % length
+    return first, first + more, found

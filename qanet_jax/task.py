@@ -1,0 +1,144 @@
+"""Span extraction as a task: model, loss, corpus, decoding and score joined."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from common_jax.data.batches import Batch, Batches
+from common_jax.layers import DROPOUT
+from common_jax.metrics import spans
+from common_jax.parts import part
+from common_jax.text.squad import Squad
+from common_jax.training.task import Params, Scored, Task
+from qanet_jax.config import Config
+from qanet_jax.data import TEXTS, ReadingData
+from qanet_jax.layers import Words
+from qanet_jax.model import QANet
+from qanet_jax.reader import Reader
+from qanet_jax.span import best_spans
+
+EXAMPLES = 5  # answered questions shown after an evaluation
+
+
+class SpanExtraction(Task[Config]):
+    """Trains `qanet_jax.model.QANet` to find answers in passages."""
+
+    config_class = Config
+    metric_names = ("exact_match", "f1")
+
+    def __init__(self, config: Config):
+        super().__init__(config)
+        self.data = ReadingData(config.data, config.model)
+        self.model = QANet(config.model, jnp.dtype(config.train.compute_dtype))
+        self.splits = tuple(split for split in self.data.splits if split != "train")
+
+    def init(self, key: Array) -> Params:
+        model, ids = self.config.model, jnp.ones((1, 2), jnp.int32)
+        vectors = None if model.word_rows else jnp.zeros((1, 2, model.word_dim))
+        words = Words(ids, jnp.ones((1, 2, self.config.data.word_length), jnp.int32), vectors)
+        return self.model.init(key, words, words, train=False)["params"]
+
+    def logits(
+        self, params: Params, batch: Batch, key: Array | None = None
+    ) -> tuple[Float[Array, "B N"], Float[Array, "B N"]]:
+        """Of the answers' first and last words; with dropout if there is a key."""
+        texts = (
+            Words(batch[text], batch[f"{text}_characters"], batch.get(f"{text}_vectors"))
+            for text in TEXTS
+        )
+        rngs = None if key is None else {DROPOUT: key}
+        return self.model.apply({"params": params}, *texts, train=key is not None, rngs=rngs)
+
+    def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
+        """-log p1[start] - log p2[end] (section 2.2, layer 5), summed."""
+        logits = self.logits(params, batch, key)
+        with part("pointers"):
+            real = batch["index"] >= 0
+            pointers = zip(logits, (batch["start"], batch["end"]), strict=True)
+            found = sum(-_log_probability(*pointer) for pointer in pointers)
+            loss = jnp.sum(found, where=real)
+        return {"loss": loss, "nll": loss, "weight": real.sum().astype(jnp.float32)}
+
+    def prepare(self, workers: int | None = None) -> None:
+        self.data.prepare()
+        self.data.report()
+
+    def write_vocabulary(self, folder: Path) -> None:
+        self.data.lexicon.save(folder)
+
+    def read_vocabulary(self, folder: Path) -> None:
+        self.data.read_vocabulary(folder)
+
+    def train_batches(self) -> Batches:
+        return self.data.train_batches(self.config.train.seed)
+
+    def split_batches(self, split: str) -> Batches:
+        return self.data.split_batches(split)
+
+    def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
+        return self.decode(params, batch, 1)
+
+    def decode(self, params: Params, batch: Batch, count: int) -> dict[str, Array]:
+        """The best `count` spans of each row, [B, k]: their first and last words, their scores
+        (unnormalised, so that windows of one passage can be compared); and `normaliser` [B], the
+        logarithm of what all scores' exponentials sum to."""
+        start, end = self.logits(params, batch)
+        first, last, score = best_spans(start, end, self.config.data.answer_length, count)
+        normaliser = jax.nn.logsumexp(start, axis=1) + jax.nn.logsumexp(end, axis=1)
+        return {"first": first, "last": last, "score": score, "normaliser": normaliser}
+
+    def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
+        squad = self.data.texts(split)
+        answers = self._answers(split, squad, predictions)
+        golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
+        attacked = any(id.rpartition("-")[0] in golds for id in golds)
+        metrics = (spans.score_adversarial if attacked else spans.score)(answers, golds)
+        return Scored(
+            metrics=metrics,
+            notes={"questions": f"{len(golds)}"},
+            files={".predictions.json": json.dumps(answers, ensure_ascii=False) + "\n"},
+            examples=[
+                f"{q.text}\n  -> {answers[q.id]}\n   = {golds[q.id][0]}"
+                for q in squad.questions[:: max(1, len(squad.questions) // EXAMPLES)][:EXAMPLES]
+            ],
+        )
+
+    def _answers(
+        self, split: str, squad: Squad, predictions: Mapping[str, np.ndarray]
+    ) -> dict[str, str]:
+        """Each question's answer: that of the window whose best span scores highest."""
+        corpus = self.data.split(split)
+        scores, numbers = predictions["score"][:, 0], corpus.numbers
+        order = np.lexsort((-scores, numbers))
+        _, at = np.unique(numbers[order], return_index=True)
+        answers = {}
+        for example in order[at]:
+            question = squad.questions[numbers[example]]
+            first, last = (int(predictions[name][example, 0]) for name in ("first", "last"))
+            start, end = corpus.text(example, first, last)
+            answers[question.id] = squad.contexts[question.context][start:end]
+        return answers
+
+    def predictor(self, params: Params, **options: Any) -> Reader:
+        return Reader(self, params, **options)
+
+    def next_commands(self, workdir: str) -> Sequence[str]:
+        squad = self.data.texts(self.splits[-1])
+        question = squad.questions[0]
+        line = json.dumps({"context": squad.contexts[question.context], "question": question.text})
+        quoted = line.replace("'", "'\\''")
+        return [
+            f"echo '{quoted}' | python -m launch.predict --workdir {workdir}",
+            f"python -m launch.predict --workdir {workdir} --context FILE --question TEXT",
+            *super().next_commands(workdir),
+        ]
+
+
+def _log_probability(logits: Float[Array, "B N"], at: Int[Array, "B"]) -> Float[Array, "B"]:
+    return jnp.take_along_axis(jax.nn.log_softmax(logits), at[:, None], axis=1)[:, 0]
