@@ -52,8 +52,8 @@ _STARTERS = _list(
     In On At By For From With To Of As After Although Though Before During Since While When
     Where What Who Why How If Because However Thus Therefore Hence Then Moreover Furthermore
     Additionally Also But And Or Yet So Nevertheless Instead Later Today Despite Under Until Unlike
-    A Some Many Most Several Other Others Another Such Each Both Between Among Following Even Only Again
-    An All Any Not Now Once According Like
+    A Some Many Most Several Other Others Another Such Each Both Between Among Following Even Only
+    An Again All Any Not Now Once According Like
     """
 )
 

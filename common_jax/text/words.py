@@ -79,6 +79,6 @@ def _cut(token: str) -> list[tuple[int, int]]:
 
 @functools.cache
 def _treebank() -> Any:
-    from nltk.tokenize.destructive import NLTKWordTokenizer  # seconds: it brings SciPy
+    from nltk.tokenize.destructive import NLTKWordTokenizer  # takes seconds: SciPy comes along
 
     return NLTKWordTokenizer()
