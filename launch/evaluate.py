@@ -1,4 +1,7 @@
-"""Scores a run's best checkpoint, or the mean of its newest, on a split of its corpus."""
+"""Scores a run's best checkpoint, or the mean of its newest, or anybody's file of predictions."""
+
+import argparse
+import json
 
 from common_jax.errors import UserError
 from launch.cli import Parser, quiet, run
@@ -8,17 +11,18 @@ DESCRIPTION = (
     + """
 Writes eval/<split>.json and the predictions into the run's folder (with --average K
 eval/<split>-average<K>.json) and prints the metrics as JSON, for translation with sacreBLEU's
-signature.
+signature. Without a run, --task squad scores a file {id: answer} on a file of SQuAD's form.
 
 example:
-  python -m launch.evaluate --workdir runs/csan/quickstart --split test"""
+  python -m launch.evaluate --workdir runs/csan/quickstart --split test
+  python -m launch.evaluate --task squad --predictions answers.json --data dev-v1.1.json"""
 )
 
 
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.evaluate", description=DESCRIPTION)
-    parser.add_argument("--workdir", required=True, help="folder of the run")
-    parser.add_argument("--split", default="test", help="which split to score (test)")
+    parser.add_argument("--workdir", help="folder of the run")
+    parser.add_argument("--split", help="which split to score (test, or dev where there is none)")
     parser.add_argument(
         "--average",
         type=int,
@@ -26,12 +30,30 @@ def main(argv: list[str]) -> None:
         metavar="K",
         help="parameters: mean of K newest checkpoints",
     )
+    parser.add_argument("--task", choices=["squad"], help="score a file, not a run")
+    parser.add_argument("--predictions", metavar="FILE", help="{id: answer, ...}")
+    parser.add_argument("--data", metavar="FILE", help="the questions, with their answers")
     args = parser.parse_args(argv)
     if args.average < 1:
         parser.error(f"--average {args.average}: at least 1")
+    if (args.workdir is None) == (args.task is None):
+        parser.error("give --workdir, or --task with --predictions and --data")
     quiet()
-    import json
+    if args.task is not None:
+        _score_file(parser, args)
+    else:
+        _score_run(args)
 
+
+def _score_file(parser: Parser, args: argparse.Namespace) -> None:
+    if args.predictions is None or args.data is None:
+        parser.error("--task needs --predictions and --data")
+    from qanet_jax.official import score_files
+
+    print(json.dumps(score_files(args.predictions, args.data), indent=2))
+
+
+def _score_run(args: argparse.Namespace) -> None:
     from common_jax.training.config import MeshConfig
     from common_jax.training.evaluate import evaluate
     from common_jax.training.mesh import make_mesh
@@ -41,16 +63,17 @@ def main(argv: list[str]) -> None:
 
     workdir = Workdir(args.workdir)
     task = workdir.read_task()
-    if args.split not in task.splits:
-        raise UserError(f"--split {args.split}: must be {' | '.join(task.splits)}")
+    split = args.split or task.splits[-1]
+    if split not in task.splits:
+        raise UserError(f"--split {split}: must be {' | '.join(task.splits)}")
     mesh = make_mesh(MeshConfig())
     params = read_parameters(workdir, task, mesh, args.average)
     task.prepare()
     step = make_predict_step(task, mesh, final=True)
-    scored = evaluate(task, params, args.split, step, mesh)
+    scored = evaluate(task, params, split, step, mesh)
     average = f"-average{args.average}" if args.average > 1 else ""
-    workdir.write_scored(args.split + average, scored)
-    print(json.dumps({"split": args.split, **scored.metrics, **scored.notes}, indent=2))
+    workdir.write_scored(split + average, scored)
+    print(json.dumps({"split": split, **scored.metrics, **scored.notes}, indent=2))
 
 
 if __name__ == "__main__":

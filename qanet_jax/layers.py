@@ -71,14 +71,14 @@ class Convolution(nn.Module):
         if self.separable:
             uniform = nn.initializers.variance_scaling(1.0, "fan_in", "uniform", 0, 1)
             filters = self.param("filters", named(uniform, (None, "embed")), (self.kernel, dim))
-            filters = filters.astype(self.dtype)
+            filters = filters.astype(self.dtype).reshape(self.kernel, *(1,) * (x.ndim - 1), dim)
             filtered = sum(part * filters[at] for at, part in enumerate(shifted))
             return nn.relu(dense(self.size, ("embed", "mlp"), self.dtype)(filtered))
         glorot = named(nn.initializers.xavier_uniform(), (None, "embed", "mlp"))
         filters = self.param("filters", glorot, (self.kernel, dim, self.size)).astype(self.dtype)
         bias = self.param("bias", named(nn.initializers.zeros, ("mlp",)), (self.size,))
         mixed = sum(part @ filters[at] for at, part in enumerate(shifted))
-        return nn.relu(mixed + bias.astype(self.dtype))
+        return nn.relu(mixed + bias.astype(self.dtype).reshape(*(1,) * (x.ndim - 1), self.size))
 
 
 class Embedding(nn.Module):
@@ -110,7 +110,7 @@ class Embedding(nn.Module):
             table = self.param("words", named(normal, ("vocab", "embed")), shape)
             return jnp.take(table, words.ids, axis=0)
         unknown = self.param("unknown", normal, (self.config.word_dim,))
-        return jnp.where((words.ids == UNKNOWN)[..., None], unknown, words.vectors)
+        return jnp.where((words.ids == UNKNOWN)[..., None], unknown[None, None], words.vectors)
 
     def _characters(self, words: Words, train: bool) -> Float[Array, "B T C"]:
         config, valid = self.config, (words.characters != 0)[..., None]
@@ -124,7 +124,7 @@ class Embedding(nn.Module):
             x = Convolution(config.char_dim, config.char_kernel, separable=False, dtype=self.dtype)(
                 x
             )
-        most = jnp.where(valid, x, jnp.finfo(self.dtype).min).max(axis=-2)
+        most = jnp.where(valid, x, float(jnp.finfo(self.dtype).min)).max(axis=-2)
         return jnp.where(valid.any(axis=-2), most, 0)
 
 
@@ -165,7 +165,7 @@ class EncoderBlock(nn.Module):
         """
         config = self.config
         if config.positions == "block":
-            x = x + positions.astype(x.dtype)
+            x = x + positions.astype(x.dtype)[None]
         for number, sublayer in enumerate(self._sublayers(valid, train), start=1):
             y = Dropout(config.dropout)(sublayer(LayerNorm()(x)), train=train)
             if train and config.survival < 1:
@@ -211,7 +211,7 @@ class Encoder(nn.Module):
         )
         positions = jnp.asarray(sinusoids(x.shape[1], config.dim))
         if config.positions == "once":
-            x = x + positions.astype(x.dtype)
+            x = x + positions.astype(x.dtype)[None]
         stack = Stack(block, self.blocks, remat=config.remat)
         first = each * jnp.arange(self.blocks)
         return stack(x, [(self.blocks, (valid, positions))], train=train, each=(first,))
@@ -245,7 +245,7 @@ class ContextQueryAttention(nn.Module):
         similarity = (
             product("bnd,d->bn", context, w_c)[:, :, None]
             + product("bmd,d->bm", question, w_q)[:, None, :]
-            + product("bnd,bmd->bnm", context * w_m, question)
+            + product("bnd,bmd->bnm", context * w_m[None, None], question)
         )
         row = _softmax(similarity, question_valid[:, None, :], 2).astype(self.dtype)
         column = _softmax(similarity, context_valid[:, :, None], 1).astype(self.dtype)
@@ -259,4 +259,4 @@ class ContextQueryAttention(nn.Module):
 
 def _softmax(x: Float[Array, "B N M"], valid: Bool[Array, "B n m"], axis: int) -> Array:
     """Over the valid entries of an axis; zeros where none is."""
-    return jax.nn.softmax(jnp.where(valid, x, MASKED), axis=axis) * valid
+    return jnp.where(valid, jax.nn.softmax(jnp.where(valid, x, MASKED), axis=axis), 0)

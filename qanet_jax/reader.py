@@ -54,6 +54,9 @@ class Reader(Predictor):
             given = {"id": request["id"]} if "id" in request else {}
             yield json.dumps({**given, **answer}, ensure_ascii=False)
 
+    def line(self, context: str, question: str) -> str:
+        return json.dumps({"context": context, "question": question}, ensure_ascii=False)
+
     def answer(self, context: str, question: str, *, line: int | None = None) -> list[Found]:
         """The best answers to a question, best first.
 

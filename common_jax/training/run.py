@@ -27,10 +27,14 @@ def load(workdir: str | Path, *, average: int = 1, **options: Any) -> Predictor:
       **options: the predictor's own, such as `beam_size` of a translator.
 
     Raises:
-      UserError: if the folder is not that of a run with a checkpoint.
+      UserError: if the folder is not that of a run with a checkpoint, or for an option that its
+        predictor does not have.
     """
     run = Workdir(workdir)
     task = run.read_task()
+    if unknown := set(options) - set(task.options):
+        known = ", ".join(task.options) or "none"
+        raise UserError(f"{run.path}: its predictor has no option {min(unknown)}; it has {known}")
     mesh = make_mesh(MeshConfig(data=1))
     return task.predictor(read_parameters(run, task, mesh, average), **options)
 

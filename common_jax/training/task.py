@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from common_jax.data.batches import Batch, Batches
+from common_jax.errors import UserError
 
 Config = TypeVar("Config")
 Params = Any
@@ -45,6 +46,14 @@ class Predictor(abc.ABC):
     def predict(self, lines: Iterable[str]) -> Iterator[str]:
         """One answer for each line, in order."""
 
+    def line(self, context: str, question: str) -> str:
+        """The line that asks a question about a text.
+
+        Raises:
+          UserError: if that is not what the model does.
+        """
+        raise UserError("this run's model does not answer questions about a text")
+
 
 class Task(abc.ABC, Generic[Config]):
     """One family's model, loss, corpus, predictions and score.
@@ -56,11 +65,13 @@ class Task(abc.ABC, Generic[Config]):
       metric_names: what a validation reports, hence what can choose the best checkpoint.
       unit: what throughput counts: "tokens" or "examples".
       splits: scored at the end of a run.
+      options: of its predictor, by name.
     """
 
     config_class: ClassVar[type]
     metric_names: ClassVar[tuple[str, ...]] = ("loss",)
     unit: ClassVar[str] = "examples"
+    options: ClassVar[tuple[str, ...]] = ()
     splits: tuple[str, ...] = ("dev", "test")
 
     def __init__(self, config: Config):
