@@ -93,9 +93,13 @@ class DataConfig(SourceConfig):
     """Questions about passages, their words and batches.
 
     Attributes:
-      train, dev, test: files of `dir` in SQuAD's JSON form, plain or .gz; for "tfds" splits of the
-        dataset, "train" or "train[:1000]". An empty test is none. Where a file has variants of
-        questions (adversarial SQuAD's ids, `ID-VARIANT`), they are scored as such too.
+      form: of the files or of the dataset: "squad"; "triviaqa", the Wikipedia domain of the
+        official release or of TFDS's trivia_qa/rc, whose spans are supplied at a distance;
+        "triviaqa_lines", JSON lines of id, question, aliases and context.
+      train, dev, test: files of `dir`, plain or .gz; for "tfds" splits of the dataset, "train" or
+        "train[:1000]". An empty test is none. Where a SQuAD file has variants of questions
+        (adversarial SQuAD's ids, `ID-VARIANT`), they are scored as such. TriviaQA's dev is scored
+        a second time, as "dev_oracle", on windows that are known to hold an answer.
       examples, heldout: questions of the generated corpus for train, and for dev and test each.
       seed: of the generated corpus.
       vectors: a file of word vectors in GloVe's form (.txt, .gz, .zip), which stay fixed; empty
@@ -111,6 +115,7 @@ class DataConfig(SourceConfig):
       max_shapes: distinct batch shapes at most, hence compilations.
     """
 
+    form: Literal["squad", "triviaqa", "triviaqa_lines"] = "squad"
     train: str = "train-v1.1.json"
     dev: str = "dev-v1.1.json"
     test: str = ""

@@ -18,8 +18,8 @@ from common_jax.data.stored import stored
 from common_jax.errors import UserError
 from common_jax.text.lexicon import Lexicon
 from common_jax.text.squad import Squad
-from qanet_jax.prepare import Builder, read_texts
-from qanet_jax.sources import Split, splits_of
+from qanet_jax.prepare import Builder, read_golds, read_texts
+from qanet_jax.sources import Golds, Split, splits_of
 
 if TYPE_CHECKING:
     from qanet_jax.config import DataConfig, ModelConfig
@@ -163,7 +163,7 @@ class ReadingData:
         return SpanBatches(split, self.lexicon, plan)
 
     def split_batches(self, name: str) -> SpanBatches:
-        """Every window of every question of "dev" or "test" once, by length."""
+        """Every window of every question of an evaluated split once, by length."""
         split = self.split(name)
         both = np.concatenate([self.split(n).lengths() for n in self.splits if n != "train"])
         shapes = choose_shapes(both, self.config.max_shapes)
@@ -173,6 +173,10 @@ class ReadingData:
     def texts(self, split: str) -> Squad:
         """The texts of "dev" or "test"."""
         return read_texts(self.path / split)
+
+    def golds(self, split: str) -> Golds | None:
+        """What an evaluated split of TriviaQA is scored by."""
+        return read_golds(self.path / split)
 
     def split(self, name: str) -> SplitCorpus:
         """One split."""

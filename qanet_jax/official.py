@@ -1,13 +1,15 @@
 """Scores of a file of predictions, {id: text}, whoever made it."""
 
+import collections
 from collections.abc import Mapping
 from pathlib import Path
 
 from common_jax.data.faults import Faults
 from common_jax.errors import UserError
-from common_jax.metrics import spans
+from common_jax.metrics import spans, triviaqa
 from common_jax.text.json_files import read_json
 from common_jax.text.squad import Squad, read_squad
+from qanet_jax.sources import Golds
 
 
 def score_squad(squad: Squad, answers: Mapping[str, str]) -> dict[str, float]:
@@ -16,6 +18,19 @@ def score_squad(squad: Squad, answers: Mapping[str, str]) -> dict[str, float]:
     golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
     attacked = any(name.rpartition("-")[0] in golds for name in golds)
     return (spans.score_adversarial if attacked else spans.score)(answers, golds)
+
+
+def score_trivia(golds: Golds, answers: Mapping[str, tuple[str, float]]) -> dict[str, float]:
+    """TriviaQA's scores in percent, a question's documents having voted on its answer.
+
+    Args:
+      golds: the questions.
+      answers: text and confidence for each "question--document".
+    """
+    votes = collections.defaultdict(list)
+    for name, vote in answers.items():
+        votes[name.partition("--")[0]].append(vote)
+    return triviaqa.score({name: triviaqa.aggregate(v) for name, v in votes.items()}, golds)
 
 
 def score_files(predictions: str | Path, data: str | Path) -> dict[str, float]:

@@ -4,7 +4,7 @@ For each split two corpora. `passages`: a passage's words, their characters, and
 starts and ends in its text. `questions`: words and characters, the number of the passage, and the
 answer's first and last word. In training they are as they come; in evaluation a longer passage is
 cut into overlapping windows, and a question is there once for each. `squad.json` keeps the texts
-that evaluation scores.
+that evaluation scores, and `golds.json` what TriviaQA scores them by.
 """
 
 import bisect
@@ -23,7 +23,7 @@ from common_jax.text.lexicon import Lexicon
 from common_jax.text.squad import Answer, Question, Squad
 from common_jax.text.vectors import read_vectors
 from common_jax.text.words import split_words
-from qanet_jax.sources import Source, Split, source_of, splits_of
+from qanet_jax.sources import Golds, Source, Split, source_of, splits_of
 
 if TYPE_CHECKING:
     from qanet_jax.config import DataConfig, ModelConfig
@@ -113,12 +113,14 @@ class Builder:
         began = time.monotonic()
         faults = {split: Faults(self._config.on_bad_example) for split in self._sources}
         read = {split: source.read(faults[split]) for split, source in self._sources.items()}
-        texts = {split: _texts(squad) for split, squad in read.items()}
+        texts = {split: _texts(squad) for split, (squad, _) in read.items()}
         lexicon = self._lexicon(texts)
         lexicon.save(folder)
-        for split, squad in read.items():
+        for split, (squad, golds) in read.items():
             writer = _SplitWriter(folder / split, self._config, lexicon, faults[split])
             writer.write(squad, *texts[split], self._sources[split].place)
+            if golds is not None:
+                _write_json(folder / split / "golds.json", golds)
         self.seconds = time.monotonic() - began
 
     def _lexicon(self, texts: Mapping[Split, tuple[list[Text], list[Text]]]) -> Lexicon:
@@ -165,8 +167,7 @@ class _SplitWriter:
                 )
             rows.meta["dropped"] = self._faults.kinds
         if not self._train:
-            text = json.dumps(dataclasses.asdict(squad), ensure_ascii=False)
-            (folder / "squad.json").write_text(text + "\n", "utf-8")
+            _write_json(folder / "squad.json", dataclasses.asdict(squad))
 
     def _windows(self, passages: Writer, context: Text) -> range:
         """Writes a passage, and says which rows it has become."""
@@ -234,6 +235,12 @@ class _SplitWriter:
         return {"words": self._lexicon.words(text.words), "characters": characters.ravel()}
 
 
+def read_golds(folder: Path) -> Golds | None:
+    """What an evaluated split of TriviaQA is scored by; None for SQuAD's form."""
+    file = folder / "golds.json"
+    return json.loads(file.read_text("utf-8")) if file.exists() else None
+
+
 def read_texts(folder: Path) -> Squad:
     """The texts of an evaluated split, as they were prepared."""
     saved = json.loads((folder / "squad.json").read_text("utf-8"))
@@ -242,6 +249,10 @@ def read_texts(folder: Path) -> Squad:
         for q in saved["questions"]
     ]
     return Squad(saved["contexts"], questions)
+
+
+def _write_json(file: Path, value: Any) -> None:
+    file.write_text(json.dumps(value, ensure_ascii=False) + "\n", "utf-8")
 
 
 def _texts(squad: Squad) -> tuple[list[Text], list[Text]]:

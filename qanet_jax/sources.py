@@ -1,6 +1,7 @@
 """Where questions come from: files, TensorFlow Datasets, or the project's own generator."""
 
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -10,11 +11,22 @@ from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.text.files import find_file
 from common_jax.text.squad import Squad, read_squad, read_squad_dataset
+from qanet_jax.triviaqa import (
+    DEV_WINDOW,
+    SUPERVISED_WORDS,
+    TRAIN_WINDOW,
+    Trivia,
+    read_dataset,
+    read_release,
+    read_sample,
+    supervise,
+)
 
 if TYPE_CHECKING:
     from qanet_jax.config import DataConfig
 
-Split = Literal["train", "dev", "test"]
+Split = Literal["train", "dev", "test", "dev_oracle"]
+Golds = list[dict[str, Any]]  # questions of TriviaQA as `common_jax.metrics.triviaqa` scores them
 
 
 class Source(Protocol):
@@ -27,8 +39,8 @@ class Source(Protocol):
     def identity(self) -> Any:
         """What decides its content, as JSON."""
 
-    def read(self, faults: Faults) -> Squad:
-        """Its content; what is wrong with it goes to `faults`."""
+    def read(self, faults: Faults) -> tuple[Squad, Golds | None]:
+        """Its content, and what TriviaQA scores it by; what is wrong with it goes to `faults`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,8 +56,8 @@ class File:
     def identity(self) -> Any:
         return file_identity(self.path)
 
-    def read(self, faults: Faults) -> Squad:
-        return read_squad(self.path, faults)
+    def read(self, faults: Faults) -> tuple[Squad, Golds | None]:
+        return read_squad(self.path, faults), None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,8 +80,8 @@ class Records:
         self.dataset.source(self.split, self.key)  # whether there is such a split
         return self.dataset.identity(self.split)
 
-    def read(self, faults: Faults) -> Squad:
-        return read_squad_dataset(self.dataset, self.split, self.key, faults)
+    def read(self, faults: Faults) -> tuple[Squad, Golds | None]:
+        return read_squad_dataset(self.dataset, self.split, self.key, faults), None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,16 +101,59 @@ class Generated:
         code = [file_identity(folder / f"{name}.py") for name in ("generate", "scenes")]
         return {"code": code, "count": self.count, "seed": self.seed, "split": self.split}
 
-    def read(self, faults: Faults) -> Squad:
+    def read(self, faults: Faults) -> tuple[Squad, Golds | None]:
         from qanet_jax.generate import generate
 
-        return generate(self.count, self.seed, self.split)
+        return generate(self.count, self.seed, self.split), None
+
+
+@dataclasses.dataclass(frozen=True)
+class Supervised:
+    """A split of TriviaQA with its spans supplied at a distance.
+
+    Trained on are windows with an answer. Evaluation reads the beginning of every document, as the
+    official scores want it, or such windows again ("dev_oracle").
+
+    Attributes:
+      source: the file or the dataset's split.
+      lines: whether the file is of JSON lines.
+    """
+
+    source: File | Records
+    lines: bool
+    split: Split
+    seed: int
+
+    @property
+    def place(self) -> str:
+        return self.source.place
+
+    def identity(self) -> Any:
+        return {"triviaqa": self.source.identity(), "split": self.split, "seed": self.seed}
+
+    def read(self, faults: Faults) -> tuple[Squad, Golds | None]:
+        questions = list(self._questions(faults))
+        window = self.split in ("train", "dev_oracle")
+        width = TRAIN_WINDOW if self.split == "train" else DEV_WINDOW
+        squad = supervise(
+            questions, width if window else SUPERVISED_WORDS, self.seed, faults, answered=window
+        )
+        return squad, [_gold(question) for question in questions]
+
+    def _questions(self, faults: Faults) -> Iterable[Trivia]:
+        if isinstance(self.source, Records):
+            return read_dataset(self.source.dataset, self.source.split, self.source.key, faults)
+        return (read_sample if self.lines else read_release)(self.source.path, faults)
 
 
 def splits_of(config: "DataConfig") -> tuple[Split, ...]:
     """The splits that there are."""
-    has_test = config.source == "generated" or config.test
-    return ("train", "dev", "test") if has_test else ("train", "dev")
+    splits: list[Split] = ["train", "dev"]
+    if config.form != "squad":
+        splits.append("dev_oracle")
+    if config.source == "generated" or config.test:
+        splits.append("test")
+    return tuple(splits)
 
 
 def source_of(config: "DataConfig", split: Split) -> Source:
@@ -110,10 +165,23 @@ def source_of(config: "DataConfig", split: Split) -> Source:
     if config.source == "generated":
         count = config.examples if split == "train" else config.heldout
         return Generated(count, config.seed, split)
-    name = getattr(config, split)
+    key = split.removesuffix("_oracle")
+    name = getattr(config, key)
     if config.source == "tfds":
-        return Records(Dataset(config.tfds, config.dir), name, f"data.{split}")
-    folder = Path(config.dir).expanduser()
-    if not folder.is_dir():
-        raise UserError(f"data.dir={config.dir}: no such folder")
-    return File(find_file(folder / name))
+        source: File | Records = Records(Dataset(config.tfds, config.dir), name, f"data.{key}")
+    else:
+        folder = Path(config.dir).expanduser()
+        if not folder.is_dir():
+            raise UserError(f"data.dir={config.dir}: no such folder")
+        source = File(find_file(folder / name))
+    if config.form == "squad":
+        return source
+    return Supervised(source, config.form == "triviaqa_lines", split, config.seed)
+
+
+def _gold(question: Trivia) -> dict[str, Any]:
+    return {
+        "QuestionId": question.id,
+        "Answer": {"NormalizedAliases": list(question.golds)},
+        "QuestionPartOfVerifiedEval": question.verified,
+    }

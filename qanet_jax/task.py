@@ -19,7 +19,7 @@ from qanet_jax.config import Config
 from qanet_jax.data import TEXTS, ReadingData
 from qanet_jax.layers import Words
 from qanet_jax.model import QANet
-from qanet_jax.official import score_squad
+from qanet_jax.official import score_squad, score_trivia
 from qanet_jax.reader import Reader
 from qanet_jax.span import best_spans
 
@@ -95,30 +95,40 @@ class SpanExtraction(Task[Config]):
         return {"first": first, "last": last, "score": score, "normaliser": normaliser}
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
-        squad = self.data.texts(split)
-        answers = self._answers(split, squad, predictions)
+        squad, golds = self.data.texts(split), self.data.golds(split)
+        found = self._answers(split, squad, predictions)
+        answers = {name: text for name, (text, _) in found.items()}
         shown = squad.questions[:: max(1, len(squad.questions) // EXAMPLES)][:EXAMPLES]
+        right = [" | ".join(dict.fromkeys(a.text for a in q.answers)) for q in shown]
         return Scored(
-            metrics=score_squad(squad, answers),
+            metrics=score_squad(squad, answers) if golds is None else score_trivia(golds, found),
             notes={"questions": f"{len(squad.questions)}"},
             files={".predictions.json": json.dumps(answers, ensure_ascii=False) + "\n"},
-            examples=[f"{q.text}\n  -> {answers[q.id]}\n   = {q.answers[0].text}" for q in shown],
+            examples=[
+                f"{q.text}\n  -> {answers[q.id]}\n   = {text}"
+                for q, text in zip(shown, right, strict=True)
+            ],
         )
 
     def _answers(
         self, split: str, squad: Squad, predictions: Mapping[str, np.ndarray]
-    ) -> dict[str, str]:
-        """Each question's answer: that of the window whose best span scores highest."""
+    ) -> dict[str, tuple[str, float]]:
+        """Each question's answer and its probability: the best span of the window where it scores
+        highest."""
         corpus = self.data.split(split)
-        scores, numbers = predictions["score"][:, 0], corpus.numbers
+        scores, numbers = predictions["score"][:, 0].astype(np.float64), corpus.numbers
+        totals = np.full(len(squad.questions), -np.inf)
+        np.logaddexp.at(totals, numbers, predictions["normaliser"].astype(np.float64))
         order = np.lexsort((-scores, numbers))
         _, at = np.unique(numbers[order], return_index=True)
         answers = {}
         for example in order[at]:
-            question = squad.questions[numbers[example]]
+            number = numbers[example]
+            question = squad.questions[number]
             first, last = (int(predictions[name][example, 0]) for name in ("first", "last"))
             start, end = corpus.text(example, first, last)
-            answers[question.id] = squad.contexts[question.context][start:end]
+            text = squad.contexts[question.context][start:end]
+            answers[question.id] = text, float(np.exp(scores[example] - totals[number]))
         return answers
 
     def predictor(self, params: Params, **options: Any) -> Reader:

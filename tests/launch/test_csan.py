@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from common_jax.training.run import load
-from launch import cli, evaluate, predict, train
+from launch import evaluate, predict, train
+from tests.launch.commands import fails
 
 TINY = {
     "data.examples": 300,
@@ -150,19 +151,6 @@ BAD_OVERRIDES = {
     "mesh.data=9": "mesh.data=9: only 8 devices",
     "task=csan_jax.task:Nothing": "no such task",
 }
-
-
-def fails(monkeypatch, capsys, argv, main=train.main):
-    """Runs a command as the shell would; gives its one line on standard error."""
-    monkeypatch.setattr(sys, "argv", ["launch", *argv])
-    with pytest.raises(SystemExit) as exit_:
-        cli.run(main)
-    assert exit_.value.code == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    (line,) = captured.err.splitlines()
-    assert line.startswith("error: ")
-    return line
 
 
 @pytest.mark.parametrize("override,words", BAD_OVERRIDES.items())

@@ -1,0 +1,184 @@
+"""From SQuAD's JSON to batches: every word, answer and window where it belongs."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common_jax.errors import UserError
+from common_jax.text.squad import Answer
+from common_jax.text.words import split_words
+from qanet_jax.config import DataConfig, ModelConfig
+from qanet_jax.data import ReadingData
+from qanet_jax.prepare import Text, windows
+
+FACTS = "Ada was born in Paris in 1901. Her brother, Ben, lived in Rome (Italy) until 1950."
+LONG = " ".join(f"Word{n} and number {n}." for n in range(60))
+GLOVE = "ada 1 2 3\nparis 4 5 6\nBen 7 8 9\n. 1 1 1\n"
+
+
+def question(name, text, answer, context, at=0):
+    start = context.index(answer, at)
+    return {"id": name, "question": text, "answers": [{"text": answer, "answer_start": start}]}
+
+
+TRAIN = [
+    (FACTS, [("a", "Where was Ada born?", "Paris"), ("b", "When was she born?", "1901")]),
+    (LONG, [("c", "Which is the last?", "Word59"), ("d", "And the tenth?", "Word9 and number 9")]),
+    ("Two words.", [("e", "How many words are there?", "Two")]),
+]
+
+
+def squad(passages):
+    return {
+        "data": [
+            {
+                "title": "t",
+                "paragraphs": [
+                    {"context": context, "qas": [question(*q, context) for q in questions]}
+                    for context, questions in passages
+                ],
+            }
+        ]
+    }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(squad(TRAIN)))
+    (tmp_path / "glove.txt").write_text(GLOVE)
+    return tmp_path
+
+
+def prepared(folder, model=None, **changes):
+    fields = {
+        **{"train": "train.json", "dev": "dev.json", "dir": str(folder)},
+        **{"cache_dir": str(folder / "cache"), "batch_size": 2, "max_shapes": 2},
+        **{"word_length": 6, "window": 50, "stride": 20},
+    }
+    config = DataConfig(**{**fields, **changes})
+    data = ReadingData(config, model or ModelConfig(word_rows=100, char_rows=60))
+    data.prepare()
+    return data
+
+
+def epoch(batches, number=0):
+    rows = {}
+    for batch in batches.epoch(number):
+        for row, index in enumerate(batch["index"]):
+            if index >= 0:
+                rows[int(index)] = {name: values[row] for name, values in batch.items()}
+    return [rows[index] for index in sorted(rows)]
+
+
+def words(text):
+    return [text[start:end] for start, end in split_words(text)]
+
+
+def test_a_training_batch_has_the_passage_the_question_and_the_answers_words(folder):
+    data = prepared(folder)
+    texts = [(c, q, a) for c, questions in TRAIN for _, q, a in questions]
+    seen = {"word": {}, "letter": {}}
+    rows = epoch(data.train_batches(0))
+    assert len(rows) == len(texts)
+    for row, (context, asked, answer) in zip(rows, texts, strict=True):
+        for name, text in (("context", words(context)), ("question", words(asked))):
+            ids, characters = row[name], row[f"{name}_characters"]
+            assert np.count_nonzero(ids) == len(text) and (ids[: len(text)] > 0).all()
+            for word, number, letters in zip(text, ids, characters, strict=False):
+                length = min(6, len(word))
+                assert (letters[:length] > 0).all() and not letters[length:].any()
+                assert seen["word"].setdefault(word, int(number)) == number
+                for letter, value in zip(word, letters.tolist(), strict=False):
+                    assert seen["letter"].setdefault(letter, value) == value
+            assert not characters[len(text) :].any()
+        assert words(context)[row["start"] : row["end"] + 1] == words(answer)
+    for numbers in seen.values():
+        assert len(set(numbers.values())) == len(numbers) and min(numbers.values()) > 1
+
+
+def test_batches_have_as_many_rows_as_asked_and_an_epoch_every_question_once(folder):
+    batches = prepared(folder, batch_size=3).train_batches(1)
+    for number in range(3):
+        read = list(batches.epoch(number))
+        assert all(len(batch["index"]) == 3 for batch in read)
+        index = np.concatenate([batch["index"] for batch in read])
+        assert sorted(index[index >= 0]) == list(range(5))
+
+
+def test_fixed_vectors_are_the_files_and_unknown_words_have_none(folder):
+    model = ModelConfig(word_dim=3)
+    data = prepared(folder, model, vectors=str(folder / "glove.txt"))
+    row = epoch(data.train_batches(0))[0]
+    expected = {"Ada": [1, 2, 3], "Paris": [4, 5, 6], "Ben": [7, 8, 9], ".": [1, 1, 1]}
+    for word, number, vector in zip(
+        words(FACTS), row["context"], row["context_vectors"], strict=False
+    ):
+        np.testing.assert_array_equal(vector, expected.get(word, [0, 0, 0]))
+        assert (number == 1) == (word not in expected)
+    assert not row["context_vectors"][len(words(FACTS)) :].any()
+
+
+def test_evaluation_reads_every_word_of_every_question(folder):
+    data = prepared(folder)
+    corpus, texts = data.split("dev"), data.texts("dev")
+    rows = epoch(data.split_batches("dev"))
+    covered = {number: set() for number in range(len(texts.questions))}
+    for example, row in enumerate(rows):
+        number = int(corpus.numbers[example])
+        context = texts.contexts[texts.questions[number].context]
+        length = np.count_nonzero(row["context"])
+        assert length <= 50
+        for at in range(length):
+            start, end = corpus.text(example, at, at)
+            assert context[start:end] in words(context)
+            covered[number].add((start, end))
+    for number, asked in enumerate(texts.questions):
+        assert covered[number] == set(split_words(texts.contexts[asked.context]))
+
+
+def test_what_is_too_long_to_train_on_is_dropped_counted_and_named(folder):
+    data = prepared(folder, context_length=30, answer_length=2, question_length=5)
+    kinds = data.split("train").questions.meta["dropped"]
+    assert {kind: fault["count"] for kind, fault in kinds.items()} == {
+        "over data.context_length=30 words": 2,
+        "over data.question_length=5 words": 1,
+    }
+    assert "question e" in kinds["over data.question_length=5 words"]["first"][0]
+    assert len(data.texts("dev").questions) == 5
+
+
+def test_nothing_left_to_train_on_is_one_line(folder):
+    with pytest.raises(UserError, match=r"train\.json: no questions left for train: 5 over"):
+        prepared(folder, context_length=1)
+
+
+def test_a_run_notices_other_words(folder):
+    (folder / "run").mkdir()
+    prepared(folder).lexicon.save(folder / "run")
+    again = ReadingData(prepared(folder).config, ModelConfig(word_rows=90, char_rows=60))
+    again.read_vocabulary(folder / "run")
+    with pytest.raises(UserError, match="other words"):
+        again.prepare()
+
+
+@given(st.integers(0, 400), st.integers(1, 30), st.data())
+def test_every_short_span_lies_in_a_window(length, answer, draw):
+    stride = draw.draw(st.integers(1, 60))
+    window = stride + answer + draw.draw(st.integers(0, 20))
+    cuts = windows(length, window, stride)
+    assert all(0 <= start <= stop <= length and stop - start <= window for start, stop in cuts)
+    for first in range(max(0, length - answer + 1)):
+        assert any(start <= first and first + answer <= stop for start, stop in cuts)
+
+
+@given(st.text(alphabet="ab .-\u05d0😀", max_size=30), st.data())
+def test_an_answers_words_are_those_it_has_a_character_of(text, draw):
+    start = draw.draw(st.integers(0, len(text)))
+    end = draw.draw(st.integers(start, len(text)))
+    found = Text.of(text).locate(Answer(text[start:end], start))
+    inside = [n for n, (a, b) in enumerate(split_words(text)) if a < end and b > start]
+    assert found == ((inside[0], inside[-1]) if inside else None)
