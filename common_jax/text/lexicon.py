@@ -103,7 +103,7 @@ class Lexicon:
             saved = json.loads((folder / _LEXICON).read_text("utf-8"))
             table = np.load(folder / _TABLE, "r") if (folder / _TABLE).exists() else None
             return cls(saved["words"], saved["characters"], table)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
             raise UserError(
                 f"{folder}: no whole lexicon ({type(error).__name__}: {error})"
             ) from error

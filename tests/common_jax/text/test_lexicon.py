@@ -1,0 +1,131 @@
+"""Numbers of words and characters, and their vectors."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common_jax.errors import UserError
+from common_jax.text.lexicon import UNKNOWN, Lexicon
+from common_jax.text.vectors import Vectors
+
+COUNTS = Counter({"cat": 5, "Dog": 3, "ant": 3, "bee": 3, "BAT": 1})
+TABLE = np.arange(1, 7, dtype=np.float32).reshape(3, 2)
+# "Cat" and "cat" share a row, as forms of a word of the file do.
+VECTORS = Vectors({"cat": 0, "Cat": 0, "dog": 1, "USA": 2}, TABLE, {})
+
+
+def test_the_most_frequent_words_have_numbers():
+    """Padding and unknown words have 0 and 1; among equals the first in code order comes first."""
+    lexicon = Lexicon.make(COUNTS, 5, 100)
+    assert lexicon.table is None
+    assert lexicon.words(["cat", "Dog", "ant", "bee", "BAT", ""]) == [2, 3, 4, 1, 1, 1]
+    backwards = Counter(dict(reversed(COUNTS.items())))
+    assert Lexicon.make(backwards, 5, 100) == lexicon
+    for few in (0, 1, 2):
+        assert Lexicon.make(COUNTS, few, few).words(["cat"]) == [UNKNOWN]
+
+
+def test_the_most_frequent_characters_have_numbers():
+    """A character counts as often as the words that hold it, and as often as each holds it."""
+    counts = Counter({"aab": 2, "bc": 3, "d": 1})  # b 5, a 4, c 3, d 1
+    lexicon = Lexicon.make(counts, 10, 5)
+    rows = lexicon.characters(["abc", "d", "", "cabbage"], 4)
+    assert rows.dtype == np.int32
+    assert rows.tolist() == [[3, 2, 4, 0], [1, 0, 0, 0], [0, 0, 0, 0], [4, 3, 2, 2]]
+    assert lexicon.characters([], 4).shape == (0, 4)
+
+
+FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss"])
+
+
+@settings(deadline=None)
+@given(known=st.lists(FORMS, unique=True), wanted=st.lists(FORMS))
+def test_a_word_has_the_number_of_its_first_form_that_has_one(known, wanted):
+    lexicon = Lexicon({word: n for n, word in enumerate(known, start=2)}, "")
+    for _ in range(2):  # the second time it remembers
+        expected = []
+        for word in wanted:
+            forms = [word, word.lower(), word.capitalize(), word.upper()]
+            there = [known.index(form) + 2 for form in forms if form in known]
+            expected.append([*there, UNKNOWN][0])
+        assert lexicon.words(wanted) == expected
+
+
+def test_fixed_vectors():
+    lexicon = Lexicon.make(COUNTS, VECTORS, 100)
+    numbers = lexicon.words(["cat", "CAT", "Dog", "usa", "bee"])
+    assert numbers == [2, 2, 3, 4, UNKNOWN]
+    vectors = lexicon.vectors(np.array([[0, *numbers]]))
+    assert vectors.dtype == np.float32
+    assert vectors.tolist() == [[[0, 0], [1, 2], [1, 2], [3, 4], [5, 6], [0, 0]]]
+
+
+def test_a_file_that_has_none_of_the_words():
+    nothing = Vectors({}, np.zeros((0, 2), np.float32), {})
+    lexicon = Lexicon.make(COUNTS, nothing, 100)
+    numbers = lexicon.words(["cat", "dog"])
+    assert numbers == [UNKNOWN, UNKNOWN]
+    vectors = lexicon.vectors(np.array(numbers))
+    assert vectors.dtype == np.float32 and vectors.tolist() == [[0, 0], [0, 0]]
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
+
+
+@settings(deadline=None)
+@given(counts=st.dictionaries(TEXT, st.integers(1, 3)), fixed=st.booleans())
+def test_what_is_saved_is_what_is_loaded(tmp_path_factory, counts, fixed):
+    folder = tmp_path_factory.mktemp("lexicon")
+    rows = {word: n // 2 for n, word in enumerate(counts)}
+    table = np.random.default_rng(0).standard_normal((-(-len(rows) // 2), 3)).astype(np.float32)
+    words = Vectors(rows, table, {}) if fixed else 2 + len(counts) // 2
+    saved = Lexicon.make(Counter(counts), words, 6)
+    saved.save(folder)
+    loaded = Lexicon.load(folder)
+    assert loaded == saved
+    assert loaded.words(counts) == saved.words(counts)
+    assert (loaded.characters([*counts], 3) == saved.characters([*counts], 3)).all()
+    if fixed:
+        numbers = np.arange(len(table) + 2)
+        np.testing.assert_array_equal(loaded.vectors(numbers), saved.vectors(numbers))
+
+
+def test_lexicons_that_differ():
+    base = Lexicon({"a": 2}, "xy", TABLE)
+    assert base == Lexicon({"a": 2}, ["x", "y"], TABLE.copy())
+    others = [
+        Lexicon({"a": 3}, "xy", TABLE),
+        Lexicon({"b": 2}, "xy", TABLE),
+        Lexicon({"a": 2}, "yx", TABLE),
+        Lexicon({"a": 2}, "xy", TABLE + 1),
+        Lexicon({"a": 2}, "xy"),
+        "a",
+    ]
+    assert all(base != other for other in others)
+
+
+def _fails(folder) -> None:
+    with pytest.raises(UserError) as error:
+        Lexicon.load(folder)
+    assert str(error.value).startswith(f"{folder}: no whole lexicon (")
+    assert "\n" not in str(error.value)
+
+
+def test_a_lexicon_that_is_missing_or_broken(tmp_path):
+    _fails(tmp_path)
+    Lexicon({"a": 2}, "xy", TABLE).save(tmp_path)
+    text, vectors = tmp_path / "lexicon.json", tmp_path / "vectors.npy"
+    whole = text.read_bytes(), vectors.read_bytes()
+    for broken in (whole[0][:-5], b"", b"[1]", b"3", json.dumps({"words": {}}).encode(), b"\xff"):
+        text.write_bytes(broken)
+        _fails(tmp_path)
+    text.write_bytes(whole[0])
+    for broken in (whole[1][:-1], whole[1][:20], b"", b"no array"):
+        vectors.write_bytes(broken)
+        _fails(tmp_path)
+    vectors.write_bytes(whole[1])
+    assert Lexicon.load(tmp_path).words(["a"]) == [2]
