@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common_jax.errors import UserError
@@ -60,7 +60,7 @@ def prepared(folder, model=None, **changes):
         **{"word_length": 6, "window": 50, "stride": 20},
     }
     config = DataConfig(**{**fields, **changes})
-    data = ReadingData(config, model or ModelConfig(word_rows=100, char_rows=60))
+    data = ReadingData(config, model or ModelConfig(word_rows=300, char_rows=80))
     data.prepare()
     return data
 
@@ -159,7 +159,7 @@ def test_nothing_left_to_train_on_is_one_line(folder):
 def test_a_run_notices_other_words(folder):
     (folder / "run").mkdir()
     prepared(folder).lexicon.save(folder / "run")
-    again = ReadingData(prepared(folder).config, ModelConfig(word_rows=90, char_rows=60))
+    again = ReadingData(prepared(folder).config, ModelConfig(word_rows=90, char_rows=80))
     again.read_vocabulary(folder / "run")
     with pytest.raises(UserError, match="other words"):
         again.prepare()
@@ -175,6 +175,7 @@ def test_every_short_span_lies_in_a_window(length, answer, draw):
         assert any(start <= first and first + answer <= stop for start, stop in cuts)
 
 
+@settings(deadline=None)  # the first call imports NLTK
 @given(st.text(alphabet="ab .-\u05d0😀", max_size=30), st.data())
 def test_an_answers_words_are_those_it_has_a_character_of(text, draw):
     start = draw.draw(st.integers(0, len(text)))
