@@ -22,10 +22,11 @@ def best_spans(
       end.
     """
     size = start.shape[1]
+    length = min(length, size)
     beyond = jnp.finfo(end.dtype).min
     padded = jnp.pad(end, ((0, 0), (0, length - 1)), constant_values=beyond)
     scores = jnp.stack([start + padded[:, n : n + size] for n in range(length)], axis=2)
-    count = min(count, scores[0].size)
-    found, at = jax.lax.top_k(scores.reshape(len(start), -1), count)
+    spans = sum(size - n for n in range(length))
+    found, at = jax.lax.top_k(scores.reshape(len(start), -1), min(count, spans))
     first, more = at // length, at % length
     return first, first + more, found

@@ -1,0 +1,42 @@
+"""The best spans against all spans."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from common_jax.attention.dense import MASKED
+from qanet_jax.span import best_spans
+
+# Few values, so that spans often tie; MASKED is what the model gives to padding.
+LOGITS = st.sampled_from(np.array([-2, -1, 0, 1, 2, MASKED], np.float32).tolist())
+compiled = functools.cache(
+    lambda length, count: jax.jit(functools.partial(best_spans, length=length, count=count))
+)
+
+
+def every_span(start, end, length):
+    """(score, first, last) in float32, best first; of equal ones the first start, the first end."""
+    size = len(start)
+    spans = [(start[s] + end[e], s, e) for s in range(size) for e in range(s, size)]
+    allowed = [(score, s, e) for score, s, e in spans if e - s < length]
+    return sorted(allowed, key=lambda span: (-span[0], span[1], span[2]))
+
+
+@pytest.mark.parametrize("size,length", [(1, 1), (1, 4), (5, 1), (5, 3), (4, 9)])
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_the_best_of_all_spans(size, length, count):
+    @settings(max_examples=50, deadline=None)
+    @given(logits=hnp.arrays(np.float32, (2, 2, size), elements=LOGITS))
+    def check(logits):
+        start, end = logits
+        first, last, score = map(np.asarray, compiled(length, count)(start, end))
+        for row in range(2):
+            want = every_span(start[row], end[row], length)[:count]
+            assert list(zip(score[row], first[row], last[row], strict=True)) == want
+
+    check()
