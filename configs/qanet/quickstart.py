@@ -14,7 +14,7 @@ def get_config():
     config = to_config_dict(
         Config(
             data=DataConfig(source="generated", examples=8000, heldout=500),
-            model=ModelConfig(word_rows=2000),
+            model=ModelConfig(word_rows=450),
         )
     )
     config.data.batch_size = 32
