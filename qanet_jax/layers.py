@@ -110,7 +110,8 @@ class Embedding(nn.Module):
             table = self.param("words", named(normal, ("vocab", "embed")), shape)
             return jnp.take(table, words.ids, axis=0)
         unknown = self.param("unknown", normal, (self.config.word_dim,))
-        return jnp.where((words.ids == UNKNOWN)[..., None], unknown[None, None], words.vectors)
+        vectors = jnp.where(words.valid[..., None], words.vectors, 0)
+        return jnp.where((words.ids == UNKNOWN)[..., None], unknown[None, None], vectors)
 
     def _characters(self, words: Words, train: bool) -> Float[Array, "B T C"]:
         config, valid = self.config, (words.characters != 0)[..., None]

@@ -1,0 +1,151 @@
+"""QANet (Yu et al. 2018, section 2.2) as plain NumPy in float64, for one text without padding.
+
+Written from the paper, not from the code under test, whose trees of parameters it takes.
+"""
+
+import numpy as np
+
+
+def model(context, question, p, config):
+    """Logits of the first and the last word; a text is (ids, characters, vectors or None)."""
+    c, q = (
+        encoder(
+            affine(embedding(*text, p["embedding"], config), p["project"]),
+            p["embedding_encoder"],
+            config,
+            config.embedding_blocks,
+            config.embedding_convs,
+        )
+        for text in (context, question)
+    )
+    x = affine(context_query(c, q, p["attention"]["similarity"]), p["reduce"])
+    outputs = []
+    for _ in range(config.passes):
+        x = encoder(x, p["model_encoder"], config, config.model_blocks, config.model_convs)
+        outputs.append(x)
+    m0, m1, m2 = outputs[-3:]
+    start = np.concatenate([m0, m1], axis=1) @ p["start"]["kernel"]
+    end = np.concatenate([m0, m2], axis=1) @ p["end"]["kernel"]
+    return start[:, 0], end[:, 0]
+
+
+def embedding(ids, characters, vectors, p, config):
+    """Layer 1, [T, P]: the word's vector beside the maximum over its characters; two highways."""
+    rows = []
+    for at, word in enumerate(ids):
+        fixed = vectors is not None
+        x_w = p["words"][word] if not fixed else p["unknown"] if word == 1 else vectors[at]
+        letters = np.array([p["characters"][c] for c in characters[at] if c != 0])
+        if config.characters == "convolution":
+            letters = convolution(letters, p["Convolution_0"], separable=False)
+        x = np.concatenate([x_w, letters.max(axis=0)])
+        x = highway(x, p["Dense_0"], p["Dense_1"])
+        rows.append(highway(x, p["Dense_2"], p["Dense_3"]))
+    return np.array(rows)
+
+
+def highway(x, gate, change):
+    """T(x) H(x) + (1 - T(x)) x (Srivastava et al. 2015)."""
+    t = 1 / (1 + np.exp(-affine(x, gate)))
+    return t * relu(affine(x, change)) + (1 - t) * x
+
+
+def encoder(x, p, config, blocks, convs):
+    """Layers 2 and 4, [T, D]."""
+    if config.positions == "once":
+        x = x + positions(*x.shape)
+    for number in range(blocks):
+        x = block(x, layer(p["Stack_0"]["layers"], number), config, convs)
+    return x
+
+
+def layer(tree, number):
+    """One layer's parameters, out of [L, ...]."""
+    if isinstance(tree, dict):
+        return {name: layer(branch, number) for name, branch in tree.items()}
+    return tree[number]
+
+
+def block(x, p, config, convs):
+    """[convolution x # + self-attention + feed-forward], f(layernorm(x)) + x each."""
+    if config.positions == "block":
+        x = x + positions(*x.shape)
+    operations = []
+    if config.convolution != "none":
+        separable = config.convolution == "separable"
+        for n in range(convs):
+            operations.append(lambda y, n=n: convolution(y, p[f"Convolution_{n}"], separable))
+    if config.self_attention:
+        operations.append(lambda y: self_attention(y, p["MultiHeadAttention_0"], config.num_heads))
+    operations.append(lambda y: affine(relu(affine(y, p["Dense_0"])), p["Dense_1"]))
+    for n, f in enumerate(operations):
+        x = f(layer_norm(x, p[f"LayerNorm_{n}"])) + x
+    return x
+
+
+def convolution(x, p, separable):
+    """ReLU of a convolution [T, D] -> [T, F] that keeps the length: zeros beyond both ends."""
+    rows, kernel = [], len(p["filters"])
+    for t in range(len(x)):
+        total = 0.0
+        for k in range(kernel):
+            at = t + k - (kernel - 1) // 2
+            if 0 <= at < len(x):
+                total = total + (x[at] * p["filters"][k] if separable else x[at] @ p["filters"][k])
+        rows.append(affine(total, p["Dense_0"]) if separable else total + p["bias"])
+    return relu(np.array(rows))
+
+
+def self_attention(x, p, heads):
+    """Vaswani et al. 2017, section 3.2.2."""
+    query, key, value = (affine(x, p[name]) for name in ("query", "key", "value"))
+    size = x.shape[1] // heads
+    looked = np.zeros_like(x)
+    for h in range(heads):
+        own = slice(h * size, (h + 1) * size)
+        for t in range(len(x)):
+            looked[t, own] = softmax(key[:, own] @ query[t, own] / np.sqrt(size)) @ value[:, own]
+    return affine(looked, p["out"])
+
+
+def positions(length, dim):
+    """Sines, then cosines, whose wavelengths go from 2 pi to 10000 * 2 pi (same, section 3.5)."""
+    wavelengths = 2 * np.pi * np.geomspace(1, 10_000, dim // 2)
+    angles = 2 * np.pi * np.arange(length)[:, None] / wavelengths[None]
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+
+def context_query(context, question, similarity):
+    """Layer 3 and the input of layer 4, [n, 4 D]; `similarity` holds the weights of c, q, c * q."""
+    w_c, w_q, w_m = similarity
+    (n, d), m = context.shape, len(question)
+    triples = np.zeros((n, m, 3 * d))
+    for i in range(n):
+        for j in range(m):
+            c, q = context[i], question[j]
+            triples[i, j] = np.concatenate([q, c, q * c])
+    s = triples @ np.concatenate([w_q, w_c, w_m])
+    by_row = np.array([softmax(row) for row in s])
+    by_column = np.array([softmax(column) for column in s.T]).T
+    a = by_row @ question
+    b = by_row @ by_column.T @ context
+    return np.concatenate([context, a, context * a, context * b], axis=1)
+
+
+def layer_norm(x, p):
+    centred = x - x.mean(axis=1, keepdims=True)
+    deviation = np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-6)
+    return centred / deviation * p["scale"] + p["bias"]
+
+
+def affine(x, p):
+    return x @ p["kernel"] + p["bias"]
+
+
+def relu(x):
+    return np.maximum(x, 0)
+
+
+def softmax(x):
+    exponentials = np.exp(x - x.max())
+    return exponentials / exponentials.sum()

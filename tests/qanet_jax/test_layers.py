@@ -1,0 +1,156 @@
+"""QANet's layers against NumPy written from the paper; padding holds garbage throughout."""
+
+import dataclasses
+import math
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from qanet_jax.config import ModelConfig
+from qanet_jax.layers import ContextQueryAttention, Convolution, Embedding, Encoder
+from tests.qanet_jax import drawn, oracle
+
+CONFIG = ModelConfig(dim=8, num_heads=2, word_dim=6, char_dim=5, char_rows=9)
+GARBAGE = 1e3
+
+
+def normal(*shape, seed=1):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def padded(lengths, width, seed=1):
+    """[B, width, 8] with garbage behind each length, and which places are valid."""
+    valid = np.arange(width) < np.array(lengths)[:, None]
+    x = normal(len(lengths), width, CONFIG.dim, seed=seed)
+    return np.where(valid[..., None], x, np.float32(GARBAGE)), valid
+
+
+def run(module, params, *inputs, **options):
+    call = lambda params, *inputs: module.apply({"params": params}, *inputs, **options)
+    return np.asarray(jax.jit(call)(params, *inputs))
+
+
+@pytest.mark.parametrize("separable", [True, False])
+@pytest.mark.parametrize("length", [1, 6])  # shorter and longer than the filters
+def test_convolution(separable, length):
+    module = Convolution(4, 5, separable, jnp.float32)
+    x = normal(2, length, 3)
+    params = drawn.parameters(module, x)
+    assert params["filters"].shape == ((5, 3) if separable else (5, 3, 4))
+    got = run(module, params, x)
+    for row in range(2):
+        want = oracle.convolution(x[row].astype(np.float64), drawn.exact(params), separable)
+        np.testing.assert_allclose(got[row], want, rtol=1e-5, atol=1e-5)
+    assert got.any()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"characters": "max"},
+        {"word_rows": 7},
+        {"char_kernel": 3, "word_rows": 7},
+    ],
+)
+def test_embedding(changes):
+    config = dataclasses.replace(CONFIG, **changes)
+    module, batch = Embedding(config, jnp.float32), drawn.words([5, 3], 6, config)
+    assert (batch.ids == 1).any()  # an unknown word
+    params = drawn.parameters(module, batch, train=False)
+    assert ("unknown" in params) != ("words" in params)
+    got = run(module, params, batch, train=False)
+    for row, length in enumerate([5, 3]):
+        want = oracle.embedding(*drawn.text(batch, row), drawn.exact(params), config)
+        np.testing.assert_allclose(got[row, :length], want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"convolution": "none"},
+        {"convolution": "ordinary"},
+        {"self_attention": False},
+        {"positions": "block", "feed_forward_factor": 3},
+    ],
+)
+def test_encoder(changes):
+    config = dataclasses.replace(CONFIG, **changes)
+    module = Encoder(config, blocks=2, convs=2, kernel=3, dtype=jnp.float32)
+    x, valid = padded([6, 4], 7)
+    params = drawn.parameters(module, x, valid, train=False)
+    got = run(module, params, x, valid, train=False)
+    for row, length in enumerate([6, 4]):
+        own = x[row, :length].astype(np.float64)
+        want = oracle.encoder(own, drawn.exact(params), config, blocks=2, convs=2)
+        np.testing.assert_allclose(got[row, :length], want, rtol=1e-4, atol=1e-4)
+
+
+def test_context_query_attention():
+    module, lengths = ContextQueryAttention(jnp.float32), [(6, 3), (2, 5), (4, 0)]
+    context, context_valid = padded([n for n, _ in lengths], 7)
+    question, question_valid = padded([m for _, m in lengths], 5, seed=2)
+    inputs = context, question, context_valid, question_valid
+    params = drawn.parameters(module, *inputs)
+    got = run(module, params, *inputs)
+    for row, (n, m) in enumerate(lengths):
+        c, q = (x[row, :k].astype(np.float64) for x, k in ((context, n), (question, m)))
+        if m:
+            want = oracle.context_query(c, q, drawn.exact(params)["similarity"])
+        else:  # nothing to attend to
+            want = np.concatenate([c, np.zeros((n, 3 * CONFIG.dim))], axis=1)
+        np.testing.assert_allclose(got[row, :n], want, rtol=1e-5, atol=1e-5)
+
+
+def test_context_query_attention_makes_no_array_of_pairs_and_features():
+    module = ContextQueryAttention(jnp.float32)
+    n, m, d = 24, 12, CONFIG.dim
+    inputs = normal(1, n, d), normal(1, m, d), np.ones((1, n), bool), np.ones((1, m), bool)
+    params = drawn.parameters(module, *inputs)
+    program = jax.jit(module.apply).lower({"params": params}, *inputs).as_text()
+    shapes = re.findall(r"tensor<((?:\d+x)+)f32>", program)
+    sizes = [math.prod(map(int, shape.split("x")[:-1])) for shape in shapes]
+    assert n * m in sizes and max(sizes) < n * m * d
+
+
+BLOCKS, CONVS = 2, 2
+SUBLAYERS = BLOCKS * (CONVS + 2)
+DEEP = dataclasses.replace(CONFIG, dropout=0.0, survival=0.5)
+
+
+def telling():
+    """An encoder whose l-th sub-layer adds 2^(l - 1), and a word of zeros, at the first feature of
+    which the encoding of position 0 is sin 0 = 0."""
+    module = Encoder(DEEP, BLOCKS, CONVS, kernel=3, dtype=jnp.float32)
+    inputs = np.zeros((2, 1, DEEP.dim), np.float32), np.ones((2, 1), bool)
+    params = jax.tree.map(np.zeros_like, drawn.parameters(module, *inputs, train=False))
+    layers, first = params["Stack_0"]["layers"], 2.0 ** ((CONVS + 2) * np.arange(BLOCKS))
+    outer = [layers[f"Convolution_{n}"]["Dense_0"] for n in range(CONVS)]
+    for n, p in enumerate([*outer, layers["MultiHeadAttention_0"]["out"], layers["Dense_1"]]):
+        p["bias"][:, 0] = 2**n * first
+    return module, params, inputs
+
+
+def test_each_sublayer_is_left_out_as_often_as_its_depth_says():
+    module, params, inputs = telling()
+    apply = lambda key: module.apply({"params": params}, *inputs, train=True, rngs={"dropout": key})
+    draws = 4000
+    out = np.asarray(jax.jit(jax.vmap(apply))(jax.random.split(jax.random.key(0), draws)))
+    total = out[:, :, 0, 0].astype(int)
+    np.testing.assert_array_equal(total[:, 0], total[:, 1])  # the whole batch has one draw
+    kept = total[:, :1] >> np.arange(SUBLAYERS) & 1
+    survival = 1 - np.arange(1, SUBLAYERS + 1) / SUBLAYERS * (1 - DEEP.survival)
+    deviation = np.sqrt(survival * (1 - survival) / draws)
+    assert (np.abs(kept.mean(axis=0) - survival) < 4.5 * deviation).all()
+    together = np.corrcoef(kept.T) - np.eye(SUBLAYERS)  # they are left out independently
+    assert np.abs(together).max() < 4.5 / np.sqrt(draws)
+
+
+def test_no_sublayer_is_left_out_in_evaluation():
+    module, params, inputs = telling()
+    out = run(module, params, *inputs, train=False)
+    np.testing.assert_array_equal(out[:, 0, 0], 2**SUBLAYERS - 1)
