@@ -1,0 +1,221 @@
+"""QANet as a whole: its parameters, its equations, and what may not change its answer."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from qanet_jax.config import ModelConfig
+from qanet_jax.layers import Words
+from qanet_jax.model import QANet
+from tests.qanet_jax import drawn, oracle
+
+SMALL = ModelConfig(
+    dim=8,
+    num_heads=2,
+    word_dim=6,
+    char_dim=5,
+    char_rows=9,
+    char_kernel=3,
+    embedding_convs=2,
+    embedding_kernel=3,
+    model_blocks=2,
+    model_convs=1,
+    model_kernel=3,
+)
+CONTEXT, QUESTION = [7, 5, 3], [2, 4, 1]
+WIDTH = 9  # of the contexts, and no other dimension's size
+
+
+def batch(config=SMALL, context=CONTEXT, question=QUESTION):
+    return (
+        drawn.words(context, WIDTH, config),
+        drawn.words(question, 6, config, seed=1),
+    )
+
+
+@functools.cache
+def build(dtype=jnp.float32, **changes):
+    """A model, its parameters, and the compiled logits."""
+    model = QANet(dataclasses.replace(SMALL, **changes), dtype)
+    params = drawn.parameters(model, *batch(model.config), train=False)
+    return model, params, jax.jit(functools.partial(model.apply, train=False))
+
+
+def logits(apply, params, texts):
+    return np.stack(apply({"params": params}, *texts))
+
+
+# By hand, from section 2.2 and section 4.1.1: d = 128, p1 = 300, p2 = 200, 256 characters;
+D, P1, P2, P = 128, 300, 200, 500
+NORM, LINEAR = 2 * D, D * D + D
+CHARACTERS, CHARACTER_CONVOLUTION, UNKNOWN = 256 * P2, 5 * P2 * P2 + P2, P1
+HIGHWAY = 2 * 2 * (P * P + P)  # two layers of a gate and a change
+PROJECTION = P * D + D
+CONVOLUTION_7, CONVOLUTION_5 = NORM + 7 * D + LINEAR, NORM + 5 * D + LINEAR
+ORDINARY_7, ORDINARY_5 = NORM + 7 * D * D + D, NORM + 5 * D * D + D
+ATTENTION = NORM + 4 * LINEAR
+FEED_FORWARD = NORM + 2 * LINEAR
+FEED_FORWARD_4 = NORM + D * 4 * D + 4 * D + 4 * D * D + D
+EMBEDDING_ENCODER = 4 * CONVOLUTION_7 + ATTENTION + FEED_FORWARD
+MODEL_ENCODER = 7 * (2 * CONVOLUTION_5 + ATTENTION + FEED_FORWARD)  # shared by all passes
+TRILINEAR, REDUCTION, POINTERS = 3 * D, 4 * D * D + D, 2 * 2 * D
+BASE = (
+    *(CHARACTERS, CHARACTER_CONVOLUTION, UNKNOWN, HIGHWAY, PROJECTION, EMBEDDING_ENCODER),
+    *(TRILINEAR, REDUCTION, MODEL_ENCODER, POINTERS),
+)
+
+
+@pytest.mark.parametrize(
+    "changes,more",
+    [
+        ({}, 0),
+        ({"passes": 4, "positions": "block"}, 0),
+        ({"characters": "max"}, -CHARACTER_CONVOLUTION),
+        ({"word_rows": 1000}, 1000 * P1 - UNKNOWN),
+        ({"feed_forward_factor": 4}, 8 * (FEED_FORWARD_4 - FEED_FORWARD)),
+        ({"convolution": "none"}, -4 * CONVOLUTION_7 - 14 * CONVOLUTION_5),
+        (
+            {"convolution": "ordinary"},
+            4 * (ORDINARY_7 - CONVOLUTION_7) + 14 * (ORDINARY_5 - CONVOLUTION_5),
+        ),
+        ({"self_attention": False}, -8 * ATTENTION),
+    ],
+)
+def test_parameters_of_the_papers_model_and_of_its_ablations(changes, more):
+    config = ModelConfig(**changes)
+    params = drawn.parameters(QANet(config), *batch(config), train=False)
+    total = sum(leaf.size for leaf in jax.tree.leaves(params))
+    assert total == sum(BASE) + more
+    if not changes:
+        assert total == 2_495_428
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"passes": 4, "positions": "block", "characters": "max", "word_rows": 7}],
+)
+def test_logits_are_those_of_the_papers_equations(changes):
+    """Whatever the padding: the oracle sees none. All passes share their parameters, and the
+    pointers see the last three outputs."""
+    model, params, apply = build(**changes)
+    texts = batch(model.config)
+    got = logits(apply, params, texts)
+    assert got.dtype == np.float32 and got.shape == (2, 3, WIDTH)
+    for row, length in enumerate(CONTEXT):
+        rows = (drawn.text(text, row) for text in texts)
+        want = oracle.model(*rows, drawn.exact(params), model.config)
+        np.testing.assert_allclose(got[:, row, :length], want, rtol=1e-4, atol=1e-4)
+        assert (got[:, row, length:] < -1e29).all()
+
+
+def cut(text: Words, words: int, letters: int, order) -> Words:
+    return Words(
+        text.ids[order, :words],
+        text.characters[order, :words, :letters],
+        text.vectors[order, :words],
+    )
+
+
+def test_padding_and_order_change_nothing():
+    _, params, apply = build()
+    context, question = batch()
+    order = np.array([2, 0, 1])
+    assert not context.characters[..., 5:].any() and not question.characters[..., 5:].any()
+    least = cut(context, 7, 5, order), cut(question, 4, 5, order)
+    got, expected = logits(apply, params, least), logits(apply, params, (context, question))
+    valid = context.valid[order, :7]
+    np.testing.assert_allclose(got[:, valid], expected[:, order, :7][:, valid], atol=1e-5)
+
+
+@functools.cache
+def compiled_gradient():
+    """Of the task's loss with dropout, as a function of parameters, texts and key."""
+    model, _, _ = build()
+
+    def loss(params, texts, key):
+        pointers = model.apply({"params": params}, *texts, train=True, rngs={"dropout": key})
+        found = sum(-jax.nn.log_softmax(pointer)[:, 1] for pointer in pointers)
+        return jnp.sum(found, where=texts[0].valid.any(axis=1))
+
+    return jax.jit(jax.value_and_grad(loss))
+
+
+def test_dropout_is_a_function_of_its_key():
+    _, params, _ = build()
+    losses = [compiled_gradient()(params, batch(), jax.random.key(k))[0] for k in (1, 1, 2)]
+    assert losses[0] == losses[1] and abs(losses[0] - losses[2]) > 1e-3
+
+
+def with_padding(text: Words, value: float) -> Words:
+    vectors = np.where(text.valid[..., None], text.vectors, np.float32(value))
+    return text.replace(vectors=vectors)
+
+
+def test_what_stands_in_padding_reaches_neither_logits_nor_gradients():
+    _, params, apply = build()
+    texts = batch()
+    bad = tuple(with_padding(text, np.nan) for text in texts)
+    np.testing.assert_array_equal(logits(apply, params, bad), logits(apply, params, texts))
+    found, expected = (compiled_gradient()(params, t, jax.random.key(0)) for t in (bad, texts))
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+
+def test_a_row_of_padding_alone_leaves_the_gradient_finite():
+    _, params, _ = build()
+    empty = batch(context=[7, 0, 3], question=[2, 0, 1])
+    loss, gradient = compiled_gradient()(params, empty, jax.random.key(0))
+    assert np.isfinite(loss)
+    for name, branch in gradient.items():
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(branch)]
+        assert all(np.isfinite(leaf).all() for leaf in leaves), name
+        assert any(leaf.any() for leaf in leaves), name
+
+
+def test_training_keeps_no_array_of_word_pairs_of_self_attention():
+    model, params, _ = build()
+    texts = batch()
+    key = jax.random.key(0)
+    apply = lambda p: model.apply({"params": p}, *texts, train=True, rngs={"dropout": key})
+    kept = jax.tree.leaves(jax.eval_shape(lambda p: jax.vjp(apply, p)[1], params))
+    assert len(kept) > 20 and not [a.shape for a in kept if a.shape[-2:] == (WIDTH, WIDTH)]
+
+
+def test_each_pass_leaves_out_sublayers_of_its_own():
+    """The two sub-layers of the model encoder add 1 and 2, and all else is zero: with S the sum of
+    what a pass kept, M0 = S0, M1 = S0 + S1 and M2 = S0 + S1 + S2."""
+    config = dataclasses.replace(
+        SMALL, dropout=0.0, word_dropout=0.0, char_dropout=0.0, survival=0.4
+    )
+    model = QANet(dataclasses.replace(config, model_blocks=1, convolution="none"))
+    texts = batch()
+    params = drawn.parameters(model, *texts, train=False)
+    params = jax.tree.map(np.zeros_like, params)
+    layers = params["model_encoder"]["Stack_0"]["layers"]
+    layers["MultiHeadAttention_0"]["out"]["bias"][:, 0] = 1
+    layers["Dense_1"]["bias"][:, 0] = 2
+    for pointer in ("start", "end"):  # S0 + 16 S1 and S0 + 16 (S1 + S2)
+        params[pointer]["kernel"][[0, SMALL.dim], 0] = -15, 16
+    draws = 2000
+    apply = lambda key: model.apply({"params": params}, *texts, train=True, rngs={"dropout": key})
+    start, end = jax.jit(jax.vmap(apply))(jax.random.split(jax.random.key(0), draws))
+    first, (second, both) = np.asarray(start)[:, 0, 0] % 16, np.stack([start, end])[..., 0, 0] // 16
+    kept = np.stack([first, second, both - second]).astype(int)[..., None] >> np.arange(2) & 1
+    survival = np.array([0.7, 0.4])  # 1 - l / 2 * (1 - 0.4)
+    bound = 4.5 * np.sqrt(survival * (1 - survival) / draws)
+    assert (np.abs(kept.mean(axis=1) - survival) < bound).all()
+    together = np.corrcoef(kept.transpose(0, 2, 1).reshape(6, draws)) - np.eye(6)
+    assert np.abs(together).max() < 4.5 / np.sqrt(draws)
+
+
+def test_bfloat16_computes_close_to_float32_with_float32_logits():
+    _, params, apply = build()
+    exact = logits(apply, params, batch())
+    low = logits(build(jnp.bfloat16)[2], params, batch())
+    assert low.dtype == np.float32
+    valid = batch()[0].valid
+    error = np.abs(low - exact)[:, valid].max()
+    assert 0 < error < 0.1 * np.abs(exact[:, valid]).max()
