@@ -94,16 +94,19 @@ LENGTHS = hnp.arrays(
     tokens=st.integers(1, 200),
     seed=st.one_of(st.none(), st.integers(-3, 2**40)),
     epoch=st.integers(0, 2**40),
+    size=st.none() | st.integers(1, 60),
 )
-def test_every_example_once_in_a_shape_that_holds_it(lengths, max_shapes, tokens, seed, epoch):
-    plan = BucketPlan(lengths, choose_shapes(lengths, max_shapes), tokens, seed)
+def test_every_example_once_in_a_shape_that_holds_it(
+    lengths, max_shapes, tokens, seed, epoch, size
+):
+    plan = BucketPlan(lengths, choose_shapes(lengths, max_shapes), tokens, seed, batch_size=size)
     batches = plan.epoch(epoch)
     assert len(batches) == plan.batches
     assert sorted(row for batch in batches for row in batch.examples) == list(range(len(lengths)))
     positions = 0
     for batch in batches:
         widths = plan.shapes[batch.shape]
-        rows = max(1, tokens // widths.max())
+        rows = size or max(1, tokens // widths.max())
         assert plan.rows[batch.shape] == rows and 1 <= len(batch.examples) <= rows
         assert (lengths[batch.examples] <= widths).all()
         positions += rows * widths.sum()

@@ -9,7 +9,7 @@ import pytest
 
 from common_jax.training.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.training.mesh import make_mesh, put_batch
-from common_jax.training.state import init_state
+from common_jax.training.state import init_state, make_schedule
 from common_jax.training.step import make_train_step
 from tests.toy import Toy, ToyConfig
 
@@ -69,6 +69,50 @@ def test_three_steps_by_hand():
     np.testing.assert_allclose([m["loss"] for m in metrics], losses, rtol=1e-5)
     np.testing.assert_allclose(state.params["table"]["row"], table, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(state.params["out"], out, rtol=1e-5)
+
+
+class Penalised(Toy):
+    """Its loss holds what `optimizer.l2` would add to it."""
+
+    L2 = 5.0
+
+    def loss(self, params, batch, key):
+        sums = super().loss(params, batch, key)
+        squares = sum(jnp.sum(p**2) for p in jax.tree.leaves(params))
+        return sums | {"loss": sums["loss"] + sums["weight"] * self.L2 / 2 * squares}
+
+
+def test_l2_is_half_the_sum_of_all_squares_in_the_loss_before_clipping():
+    data = [[b] for b in batches(3)]
+    clipped = dataclasses.replace(ADAM, clip_norm=20.0)
+    task, mesh = make()
+    plain = Toy(dataclasses.replace(task.config, optimizer=clipped))
+    decay = dataclasses.replace(clipped, l2=Penalised.L2)
+    decayed = Toy(dataclasses.replace(task.config, optimizer=decay))
+    (expected, penalised), (got, reported), (without, unpenalised) = (
+        take(t, mesh, data) for t in (Penalised(plain.config), decayed, plain)
+    )
+    assert penalised[0]["grad_norm"] > clipped.clip_norm
+    np.testing.assert_allclose(got.params["out"], expected.params["out"], rtol=1e-5)
+    rows = [state.params["table"]["row"] for state in (got, expected, without)]
+    np.testing.assert_allclose(rows[0], rows[1], rtol=1e-4, atol=1e-6)
+    assert abs(rows[0] - rows[2]).max() > 1e-3
+    assert reported[0]["loss"] == pytest.approx(unpenalised[0]["loss"], rel=1e-6)
+
+
+def test_the_exponential_warm_up():
+    """From a hundredth of the peak, in equal ratios, to the peak; then the schedule's course."""
+    config = OptimizerConfig(
+        learning_rate=1e-3, schedule="constant", warmup="exponential", warmup_steps=1000
+    )
+    rates = np.asarray(jax.vmap(make_schedule(config))(jnp.arange(1500)), np.float64)
+    np.testing.assert_allclose(rates[0], 1e-5, rtol=5e-3)
+    np.testing.assert_allclose(rates[:1000], np.geomspace(1e-5, 1e-3, 1001)[1:], rtol=1e-5)
+    np.testing.assert_array_equal(rates[999:], rates[999])
+    np.testing.assert_allclose(rates[999], 1e-3, rtol=1e-7)
+    assert (np.diff(rates[9:1000:10], 2) > 0).all()  # convex, hence under the linear one
+    at_once = dataclasses.replace(config, warmup_steps=0)
+    np.testing.assert_allclose(make_schedule(at_once)(jnp.int32(0)), 1e-3, rtol=1e-7)
 
 
 @pytest.mark.parametrize("mesh,parts", [((1, 1, 1), 4), ((1, 1, 1), 5), ((4, 2, 1), 2)])
