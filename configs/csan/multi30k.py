@@ -4,8 +4,8 @@
 
 FOLDER holds train, val and test_2016_flickr, each .en and .de, plain or .gz, from data/task1/raw
 of github.com/multi30k/dataset. The model is small enough for a CPU: 3 + 3 layers of 256, one joint
-vocabulary of 8,000 pieces, three-way tied embeddings. Measured: test sacreBLEU 32.0 (seed 0, beam
-4) after 22 minutes on two CPU cores.
+vocabulary of 8,000 pieces, three-way tied embeddings. Measured: test sacreBLEU 35.5 (seed 0, beam
+4) in half an hour on two CPU cores.
 """
 
 from common_jax.training.config import to_config_dict
@@ -30,14 +30,14 @@ def get_config():
     config.model.tie = "all"
     config.model.unroll = True
 
-    # Many small steps, a constant rate and then linearly to zero: sized for some 20 minutes on two
+    # Many small steps, a constant rate and then linearly to zero: sized for some 35 minutes on two
     # CPU cores, where 1/sqrt(step) would still be far from its end.
     config.optimizer.schedule = "constant"
     config.optimizer.learning_rate = 1e-3
     config.optimizer.warmup_steps = 400
-    config.train.steps = 2700
+    config.train.steps = 6000
     config.optimizer.cooldown_start = 700
-    config.optimizer.cooldown_steps = 2000
-    config.train.evaluate_every = 540
-    config.train.checkpoint_every = 540
+    config.optimizer.cooldown_steps = 5300
+    config.train.evaluate_every = 1500
+    config.train.checkpoint_every = 1500
     return config
