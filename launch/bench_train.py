@@ -98,11 +98,17 @@ class _Measured:
 
     def _calls(self) -> Iterator[list[Any]]:
         from common_jax.data.batches import stream
+        from common_jax.training.config import TrainConfig
         from common_jax.training.loop import together
 
-        # of the run's rhythms none but the call's own
-        far = {name: 2**40 for name in ("steps", "evaluate_every", "checkpoint_every", "log_every")}
-        config = type(self.task.config.train)(steps_per_call=self.per_call, **far)
+        far = 2**40  # of the run's rhythms none but the call's own
+        config = TrainConfig(
+            steps_per_call=self.per_call,
+            steps=far,
+            evaluate_every=far,
+            checkpoint_every=far,
+            log_every=far,
+        )
         for _, group in together(stream(self.task.train_batches()), 0, config):
             yield group
 

@@ -134,7 +134,7 @@ def test_trouble_with_the_folder_is_one_line(tmp_path):
         prepare(tmp_path, {}, full)
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs a user that is not root")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux, to be another user")
 def test_read_only_folder(tmp_path):
     """A folder that cannot be written is an error, unless what is wanted is already in it."""
     ready = prepare(tmp_path, {"ready": 1}, _touch)
