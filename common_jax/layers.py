@@ -62,8 +62,7 @@ class MultiHeadAttention(nn.Module):
 
     Q, K, V = x W_Q, m W_K, m W_V; the heads' outputs are concatenated and mapped by W_O; all four
     have biases. What a head may see, of tokens and of other heads, is the mask's business; where it
-    has a token window, `implementation` says how. With `recompute` no [B, H, T, S] array is kept
-    for the backward pass, which computes the weights again.
+    has a token window, or for "chunked", `implementation` says how.
     """
 
     dim: int
@@ -71,7 +70,6 @@ class MultiHeadAttention(nn.Module):
     dropout: float = 0.0
     implementation: Implementation = "auto"
     dtype: Any = jnp.float32
-    recompute: bool = False
 
     def setup(self):
         project = functools.partial(dense, self.dim, ("embed", "heads"), self.dtype)
@@ -83,14 +81,15 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Array, "B T D"]:
         """Lets each position of `x` look at `memory`, which is `x` itself in self-attention."""
         dropped = train and self.dropout > 0
-        look = functools.partial(
-            attention,
+        banded = self.implementation != "chunked" and mask.window is None
+        heads = attention(
+            self._split(self.query(x)),
+            *self._keys_values(memory),
+            mask,
             dropout_rate=self.dropout if dropped else 0.0,
             dropout_key=self.make_rng(DROPOUT) if dropped else None,
-            implementation="dense" if mask.window is None else self.implementation,
+            implementation="dense" if banded else self.implementation,
         )
-        look = jax.checkpoint(look) if self.recompute and train else look
-        heads: Array = look(self._split(self.query(x)), *self._keys_values(memory), mask)
         return self.out(heads.reshape(x.shape))
 
     def laid_out(self, memory: Float[Array, "B S D"]) -> LaidOut:

@@ -26,11 +26,15 @@ class ModelConfig:
       characters: "convolution" runs over a word's characters before the maximum is taken (the
         paper's "convolution output"), "max" takes it of the vectors as they are.
       char_kernel: width of that convolution.
+      embedding_std: standard deviation of the trained vectors at the start. The encoder adds
+        position encodings to what comes of them, whose numbers are about 0.7 on average: much
+        smaller vectors are learned from slowly.
       embedding_blocks, embedding_convs, embedding_kernel: the embedding encoder's blocks,
         convolutions in each, and their width.
       model_blocks, model_convs, model_kernel: the model encoder's.
       passes: how often the model encoder runs; the pointers see its last three outputs.
       positions: position encodings are added "once" to a stack's input, or at each "block".
+      final_norm: each stack's output is normalised, as in the authors' code.
       feed_forward_factor: width of the feed-forward layer's inside, in d.
       convolution: "separable", "ordinary", or "none" for no convolution in the encoders (Table 5).
       self_attention: without it the encoders have none (Table 5).
@@ -48,6 +52,7 @@ class ModelConfig:
     char_rows: int = 256
     characters: Literal["convolution", "max"] = "convolution"
     char_kernel: int = 5
+    embedding_std: float = 0.5
     embedding_blocks: int = 1
     embedding_convs: int = 4
     embedding_kernel: int = 7
@@ -56,6 +61,7 @@ class ModelConfig:
     model_kernel: int = 5
     passes: int = 3
     positions: Literal["once", "block"] = "once"
+    final_norm: bool = False
     feed_forward_factor: int = 1
     convolution: Literal["separable", "ordinary", "none"] = "separable"
     self_attention: bool = True
@@ -85,6 +91,7 @@ class ModelConfig:
         require(self.char_rows >= 3, f"model.char_rows={self.char_rows}: at least 3")
         for name in ("word_dropout", "char_dropout", "dropout"):
             require(0 <= getattr(self, name) < 1, f"model.{name}: a rate in [0, 1)")
+        require(self.embedding_std > 0, f"model.embedding_std={self.embedding_std}: above 0")
         require(0 < self.survival <= 1, f"model.survival={self.survival}: a chance in (0, 1]")
 
 

@@ -10,9 +10,11 @@ import flax
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from common_jax.attention.dense import MASKED
+from common_jax.dropout import drop, survivors
 from common_jax.layers import (
     DROPOUT,
     Dropout,
@@ -65,20 +67,42 @@ class Convolution(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "*b T D"]) -> Float[Array, "*b T {self.size}"]:
-        dim, half, x = x.shape[-1], self.kernel // 2, x.astype(self.dtype)
-        padded = jnp.pad(x, [*[(0, 0)] * (x.ndim - 2), (half, half), (0, 0)])
-        shifted = [padded[..., at : at + x.shape[-2], :] for at in range(self.kernel)]
+        dim, x = x.shape[-1], x.astype(self.dtype)
         if self.separable:
             uniform = nn.initializers.variance_scaling(1.0, "fan_in", "uniform", 0, 1)
             filters = self.param("filters", named(uniform, (None, "embed")), (self.kernel, dim))
-            filters = filters.astype(self.dtype).reshape(self.kernel, *(1,) * (x.ndim - 1), dim)
-            filtered = sum(part * filters[at] for at, part in enumerate(shifted))
+            filtered = depthwise(x, filters.astype(self.dtype))
             return nn.relu(dense(self.size, ("embed", "mlp"), self.dtype)(filtered))
         glorot = named(nn.initializers.xavier_uniform(), (None, "embed", "mlp"))
         filters = self.param("filters", glorot, (self.kernel, dim, self.size)).astype(self.dtype)
         bias = self.param("bias", named(nn.initializers.zeros, ("mlp",)), (self.size,))
-        mixed = sum(part @ filters[at] for at, part in enumerate(shifted))
+        mixed = sum(x @ filters[at] for at, x in enumerate(_shifted(x, self.kernel)))
         return nn.relu(mixed + bias.astype(self.dtype).reshape(*(1,) * (x.ndim - 1), self.size))
+
+
+@jax.custom_vjp
+def depthwise(x: Float[Array, "B T D"], filters: Float[Array, "W D"]) -> Float[Array, "B T D"]:
+    """Each channel's convolution with its own filter, with zeros beyond the ends.
+
+    The backward pass keeps x, and not each of the W shifted ones.
+    """
+    return sum(x * filters[at, None, None] for at, x in enumerate(_shifted(x, len(filters))))
+
+
+def _depthwise_backward(kept, cotangent):
+    x, filters = kept
+    shifted = _shifted(x, len(filters))
+    own = [jnp.sum(x * cotangent, axis=(0, 1), dtype=jnp.float32) for x in shifted]
+    return depthwise(cotangent, filters[::-1]), jnp.stack(own).astype(filters.dtype)
+
+
+depthwise.defvjp(lambda x, filters: (depthwise(x, filters), (x, filters)), _depthwise_backward)
+
+
+def _shifted(x: Float[Array, "*b T D"], width: int) -> list[Float[Array, "*b T D"]]:
+    """x as each of `width` places of a filter meets it, with zeros beyond the ends."""
+    padded = jnp.pad(x, [*[(0, 0)] * (x.ndim - 2), (width // 2, width // 2), (0, 0)])
+    return [padded[..., at : at + x.shape[-2], :] for at in range(width)]
 
 
 class Embedding(nn.Module):
@@ -104,7 +128,7 @@ class Embedding(nn.Module):
         return x
 
     def _word(self, words: Words) -> Float[Array, "B T P"]:
-        normal = nn.initializers.normal(0.1)
+        normal = nn.initializers.normal(self.config.embedding_std)
         if words.vectors is None:
             shape = (self.config.word_rows, self.config.word_dim)
             table = self.param("words", named(normal, ("vocab", "embed")), shape)
@@ -115,10 +139,9 @@ class Embedding(nn.Module):
 
     def _characters(self, words: Words, train: bool) -> Float[Array, "B T C"]:
         config, valid = self.config, (words.characters != 0)[..., None]
+        normal = nn.initializers.normal(config.embedding_std)
         shape = (config.char_rows, config.char_dim)
-        table = self.param(
-            "characters", named(nn.initializers.normal(0.1), ("vocab", "embed")), shape
-        )
+        table = self.param("characters", named(normal, ("vocab", "embed")), shape)
         x = jnp.take(table.astype(self.dtype), words.characters, axis=0)
         x = Dropout(config.char_dropout)(jnp.where(valid, x, 0), train=train)
         if config.characters == "convolution":
@@ -132,19 +155,15 @@ class Embedding(nn.Module):
 class EncoderBlock(nn.Module):
     """[convolution x # + self-attention + feed-forward] (Figure 1, right).
 
-    Every sub-layer f is x + f(layernorm(x)), with dropout on f. In training the l-th of a stack's L
-    sub-layers is left out with probability (1 - p_L) l / L (stochastic depth, Huang et al. 2016;
-    one draw for the whole batch, and no scaling otherwise, as in the authors' code).
+    Every sub-layer f is x + f(layernorm(x)), with dropout on f.
 
     Attributes:
       convs, kernel: how many convolutions, and their width.
-      sublayers: L.
     """
 
     config: ModelConfig
     convs: int
     kernel: int
-    sublayers: int
     dtype: Any
 
     @nn.compact
@@ -153,7 +172,7 @@ class EncoderBlock(nn.Module):
         x: Float[Array, "B T D"],
         valid: Bool[Array, "B T"],
         positions: Float[Array, "T D"],
-        first: Int[Array, ""],
+        present: Bool[Array, "S"] | None = None,
         *,
         train: bool,
     ) -> Float[Array, "B T D"]:
@@ -162,17 +181,20 @@ class EncoderBlock(nn.Module):
           x: the block's input.
           valid: which places hold a word; what stands in the others changes nothing.
           positions: encodings, added here if that is each block's business.
-          first: how many of the stack's sub-layers come before this block's.
+          present: which of the block's sub-layers are not left out; None leaves out none.
         """
-        config = self.config
+        config, sublayers = self.config, [*self._sublayers(valid, train)]
         if config.positions == "block":
             x = x + positions.astype(x.dtype)[None]
-        for number, sublayer in enumerate(self._sublayers(valid, train), start=1):
-            y = Dropout(config.dropout)(sublayer(LayerNorm()(x)), train=train)
-            if train and config.survival < 1:
-                survival = 1 - (first + number) / self.sublayers * (1 - config.survival)
-                y = jnp.where(jax.random.bernoulli(self.make_rng(DROPOUT), survival), y, 0)
-            x = x + y
+        dropped = train and config.dropout > 0
+        if dropped:  # one draw for all sub-layers: it is most of the time that a block compiles
+            shape = (len(x), len(sublayers), *x.shape[1:])
+            kept = survivors(config.dropout, self.make_rng(DROPOUT), shape)
+        for number, sublayer in enumerate(sublayers):
+            y = sublayer(LayerNorm()(x))
+            if dropped:
+                y = drop(y, config.dropout, kept[:, number])
+            x = x + (y if present is None else jnp.where(present[number], y, 0))
         return x
 
     def _sublayers(self, valid: Array, train: bool):
@@ -184,7 +206,7 @@ class EncoderBlock(nn.Module):
                 yield lambda y, f=convolution: f(jnp.where(valid[..., None], y, 0))
         if config.self_attention:
             attention = MultiHeadAttention(
-                config.dim, config.num_heads, dtype=self.dtype, recompute=True
+                config.dim, config.num_heads, dtype=self.dtype, implementation="chunked"
             )
             yield lambda y: attention(y, y, padding(valid), train=train)
         inner = dense(config.feed_forward_factor * config.dim, ("embed", "mlp"), self.dtype)
@@ -193,7 +215,12 @@ class EncoderBlock(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A stack of equal encoder blocks; "encoder layer" in the paper."""
+    """A stack of equal encoder blocks; "encoder layer" in the paper.
+
+    In training the l-th of a stack's L sub-layers is left out with probability (1 - p_L) l / L
+    (stochastic depth, Huang et al. 2016; one draw for the whole batch, and no scaling otherwise, as
+    in the authors' code).
+    """
 
     config: ModelConfig
     blocks: int
@@ -206,16 +233,22 @@ class Encoder(nn.Module):
         self, x: Float[Array, "B T D"], valid: Bool[Array, "B T"], *, train: bool
     ) -> Float[Array, "B T D"]:
         config = self.config
-        each = (config.convolution != "none") * self.convs + config.self_attention + 1
-        block = lambda: EncoderBlock(
-            config, self.convs, self.kernel, self.blocks * each, self.dtype, parent=None
-        )
+        block = lambda: EncoderBlock(config, self.convs, self.kernel, self.dtype, parent=None)
         positions = jnp.asarray(sinusoids(x.shape[1], config.dim))
         if config.positions == "once":
             x = x + positions.astype(x.dtype)[None]
+        each = (self._present(),) if train and config.survival < 1 else ()
         stack = Stack(block, self.blocks, remat=config.remat)
-        first = each * jnp.arange(self.blocks)
-        return stack(x, [(self.blocks, (valid, positions))], train=train, each=(first,))
+        x = stack(x, [(self.blocks, (valid, positions))], train=train, each=each)
+        return LayerNorm(name="norm")(x) if config.final_norm else x
+
+    def _present(self) -> Bool[Array, "L S"]:
+        """Draws which sub-layers of each block are not left out."""
+        config = self.config
+        each = (config.convolution != "none") * self.convs + config.self_attention + 1
+        depth = 1 + np.arange(self.blocks * each).reshape(self.blocks, each)
+        survival = 1 - depth / depth.size * (1 - config.survival)
+        return jax.random.bernoulli(self.make_rng(DROPOUT), survival.astype(np.float32))
 
 
 class ContextQueryAttention(nn.Module):
@@ -237,8 +270,7 @@ class ContextQueryAttention(nn.Module):
         question_valid: Bool[Array, "B M"],
     ) -> Float[Array, "B N 4*D"]:
         dim = context.shape[-1]
-        init = nn.initializers.variance_scaling(1.0, "fan_avg", "uniform", 1, 0)
-        weights = self.param("similarity", named(init, (None, "embed")), (3, dim))
+        weights = self.param("similarity", named(_scaled_product, (None, "embed")), (3, dim))
         w_c, w_q, w_m = weights.astype(self.dtype)
         product = lambda equation, *arrays: jnp.einsum(
             equation, *arrays, preferred_element_type=jnp.float32
@@ -256,6 +288,13 @@ class ContextQueryAttention(nn.Module):
         return jnp.concatenate(
             [context, to_question, context * to_question, context * back], axis=-1
         )
+
+
+def _scaled_product(key: Array, shape: tuple[int, int], dtype: Any = jnp.float32) -> Array:
+    """w_c, w_q and w_m that make S the scaled dot product, q . c / sqrt(D): a word of the question
+    is like the same word of the context from the start."""
+    rows = jnp.array([0, 0, shape[1] ** -0.5], dtype)
+    return jnp.broadcast_to(rows[:, None], shape)
 
 
 def _softmax(x: Float[Array, "B N M"], valid: Bool[Array, "B n m"], axis: int) -> Array:

@@ -6,10 +6,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from common_jax.attention.banded import banded_attention, block_length
+from common_jax.attention.chunked import chunked_attention
 from common_jax.attention.dense import dense_attention
 from common_jax.masks import Mask, valid
 
-Implementation = Literal["auto", "dense", "banded"]
+Implementation = Literal["auto", "dense", "banded", "chunked"]
 # `auto` is banded for sequences at least this many times as long as the keys that a block of
 # queries is given: from about 90 tokens at window 11. On a CPU (`python -m launch.bench attention`)
 # the two forms are equally fast at 64 to 80 tokens; banded takes 0.85 of dense's time at 90 and
@@ -41,29 +42,38 @@ def attention(
       mask: which tokens and heads are seen.
       scale: of the logits; K**-0.5 if None.
       dropout_rate: of the weights; needs `dropout_key` if above 0.
-      implementation: "dense" (any mask), "banded" (self-attention in a token window), or "auto",
-        which takes the one that is faster at these shapes.
+      implementation: "dense" (any mask), "banded" (self-attention in a token window), "chunked"
+        (no head area, no dropout; keeps no weights for the backward pass), or "auto": the faster
+        of the first two at these shapes.
       return_weights: also the float32 weights before dropout, heads of the area in the order of
         `masks.head_table`; dense only.
 
     Raises:
       ValueError: where the implementation named cannot serve the request.
     """
-    obstacle = _obstacle_to_banded(query, key, mask, return_weights)
+    obstacles = {
+        "dense": None,
+        "banded": _obstacle_to_banded(query, key, mask, return_weights),
+        "chunked": _obstacle_to_chunked(mask, dropout_rate, return_weights),
+    }
     if implementation == "auto":
-        implementation = "banded" if obstacle is None and _banded_pays(query, mask) else "dense"
-    elif implementation == "banded" and obstacle is not None:
-        raise ValueError(f"banded attention cannot serve this: {obstacle}")
-    elif implementation not in ("dense", "banded"):
+        banded = obstacles["banded"] is None and _banded_pays(query, mask)
+        implementation = "banded" if banded else "dense"
+    if implementation not in obstacles:
         raise ValueError(f"no attention implementation is called {implementation!r}")
+    if obstacle := obstacles[implementation]:
+        raise ValueError(f"{implementation} attention cannot serve this: {obstacle}")
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
     options: dict[str, Any] = {
-        "scale": query.shape[-1] ** -0.5 if scale is None else scale,
+        "scale": scale,
         "dropout_rate": dropout_rate,
         "dropout_key": dropout_key,
     }
     query = _silence_padding(query, mask.query_segments)
     key = _silence_padding(key, mask.key_segments)
     value = _silence_padding(value, mask.key_segments)
+    if implementation == "chunked":
+        return chunked_attention(query, key, value, mask, scale)
     if implementation == "banded":
         return banded_attention(query, key, value, mask, **options)
     out, weights = dense_attention(query, key, value, mask, **options)
@@ -79,6 +89,16 @@ def _obstacle_to_banded(query: Array, key: Array, mask: Mask, return_weights: bo
         return "only the dense form has the weights"
     if query.shape[1] != key.shape[1]:
         return f"{query.shape[1]} queries and {key.shape[1]} keys are not one sequence"
+    return None
+
+
+def _obstacle_to_chunked(mask: Mask, dropout_rate: float, return_weights: bool) -> str | None:
+    if mask.heads != 1:
+        return "the mask has an area of heads"
+    if dropout_rate:
+        return "it drops no weights"
+    if return_weights:
+        return "only the dense form has the weights"
     return None
 
 

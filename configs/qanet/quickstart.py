@@ -18,21 +18,27 @@ def get_config():
         )
     )
     config.data.batch_size = 32
-    config.data.max_shapes = 3
+    config.data.max_shapes = 2
     config.model.dim = 64
     config.model.num_heads = 4
     config.model.word_dim = 64
     config.model.char_dim = 32
     config.model.embedding_convs = 2
-    config.model.model_blocks = 2
+    config.model.model_blocks = 1
+    config.model.final_norm = True
+    config.model.embedding_std = 2.0
+    # there are as many passages as one likes: nothing to forget
+    config.model.word_dropout = 0.0
+    config.model.char_dropout = 0.0
+    config.model.dropout = 0.0
     config.model.survival = 1.0
 
-    config.optimizer.learning_rate = 2e-3
-    config.optimizer.warmup_steps = 100
-    config.optimizer.cooldown_start = 300
-    config.optimizer.cooldown_steps = 500
-    config.train.steps = 800
-    config.train.ema_decay = 0.99
-    config.train.evaluate_every = 400
-    config.train.checkpoint_every = 400
+    config.optimizer.learning_rate = 3e-3
+    config.optimizer.warmup_steps = 50
+    config.optimizer.cooldown_start = 200
+    config.optimizer.cooldown_steps = 200
+    config.train.steps = 400
+    config.train.ema_decay = 0.98
+    config.train.evaluate_every = 200
+    config.train.checkpoint_every = 200
     return config

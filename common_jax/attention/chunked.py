@@ -1,0 +1,107 @@
+"""Attention a few sequences at a time, with a backward pass that computes the weights again.
+
+What the backward pass needs of the forward one is the output and the logarithm of each query's
+softmax sum (Dao et al. 2022, Algorithm 4; Rabe & Staats 2021): no [B, H, T, S] array outlives the
+call, and on a CPU none is larger than its cache.
+"""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from common_jax.attention.dense import MASKED, heads_first
+from common_jax.masks import Mask
+
+# Weights that are computed together on a CPU: 8 MiB of them. At T = 400 with 8 heads of 16, where
+# all at once make 164 MB, value and gradient take half the time
+# (`python -m launch.bench attention --lengths 400 --head_size 16 --batch 32`). An accelerator does
+# better with all at once: its compiler keeps the pieces small by itself.
+CHUNK = 2**21
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
+def chunked_attention(
+    query: Float[Array, "B T H K"],
+    key: Float[Array, "B S H K"],
+    value: Float[Array, "B S H V"],
+    mask: Mask,
+    scale: float,
+) -> Float[Array, "B T H V"]:
+    """Equation 2 of CSAN, for masks without head areas."""
+    return _forward(query, key, value, mask, scale)[0]
+
+
+def _forward(query: Array, key: Array, value: Array, mask: Mask, scale: float):
+    def chunk(query, key, value, mask):
+        query, key, value = map(heads_first, (query, key, value))
+        scores, allowed = _scores(query, key, mask, scale)
+        peak = scores.max(-1, keepdims=True)
+        exponentials = jnp.exp(scores - peak)
+        total = exponentials.sum(-1, keepdims=True)
+        out = _product("bhts,bhsv->bhtv", exponentials.astype(value.dtype), value) / total
+        has_key = allowed.any(-1, keepdims=True)
+        out = jnp.where(has_key, out, 0).astype(query.dtype)
+        # so large that a query without a key has weights of zero in the backward pass
+        return heads_first(out), jnp.where(has_key, peak + jnp.log(total), -MASKED)
+
+    out, log_total = _in_chunks(chunk, (query, key, value, mask))
+    return out, (query, key, value, mask, out, log_total)
+
+
+def _backward(scale: float, kept, cotangent: Array):
+    def chunk(query, key, value, mask, out, log_total, cotangent):
+        query, key, value, out, cotangent = map(
+            heads_first, (query, key, value, out, cotangent)
+        )
+        weights = jnp.exp(_scores(query, key, mask, scale)[0] - log_total)
+        moved = _product("bhtv,bhsv->bhts", cotangent, value)
+        mean = _product("bhtv,bhtv->bht", cotangent, out)[..., None]  # of `moved`, by the weights
+        change = (weights * (moved - mean) * scale).astype(query.dtype)
+        gradients = (
+            _product("bhts,bhsk->bhtk", change, key).astype(query.dtype),
+            # in this order the large factor is read as it lies
+            jnp.swapaxes(_product("bhtk,bhts->bhks", query, change), 2, 3).astype(key.dtype),
+            jnp.swapaxes(
+                _product("bhtv,bhts->bhvs", cotangent, weights.astype(value.dtype)), 2, 3
+            ).astype(value.dtype),
+        )
+        return tuple(map(heads_first, gradients))
+
+    return *_in_chunks(chunk, (*kept, cotangent)), None
+
+
+chunked_attention.defvjp(_forward, _backward)
+
+
+def _scores(
+    query: Float[Array, "B H T K"], key: Float[Array, "B H S K"], mask: Mask, scale: float
+) -> tuple[Float[Array, "B H T S"], Bool[Array, "b h T S"]]:
+    """The scaled scores, very negative where they are not allowed, and where they are."""
+    allowed = mask.allowed(query.shape[2], key.shape[2], query.shape[1])
+    scores = _product("bhtk,bhsk->bhts", query, key) * scale
+    return jnp.where(allowed, scores, MASKED), allowed
+
+
+def _in_chunks(function, arrays):
+    """`function` of the arrays, all [B, ...], a few rows at a time."""
+    # Tied to the queries, so that a scan over layers does not compute the mask once for all layers:
+    # to read it as an array [B, H, T, S] takes longer than to compute it.
+    query, key, value, mask, *others = arrays
+    query, mask = jax.lax.optimization_barrier((query, mask))
+    arrays = (query, key, value, mask, *others)
+    batch, length, heads, _ = query.shape
+    rows = max(1, CHUNK // (heads * length * key.shape[1]))
+    if jax.default_backend() != "cpu" or rows >= batch:
+        return function(*arrays)
+    rows = math.gcd(batch, 2 ** (rows.bit_length() - 1))
+    cut = lambda x: x.reshape(batch // rows, rows, *x.shape[1:])
+    joined = lambda x: x.reshape(batch, *x.shape[2:])
+    each = jax.lax.map(lambda chunk: function(*chunk), jax.tree.map(cut, arrays))
+    return jax.tree.map(joined, each)
+
+
+def _product(equation: str, *arrays: Array) -> Array:
+    return jnp.einsum(equation, *arrays, preferred_element_type=jnp.float32)
