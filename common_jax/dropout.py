@@ -39,7 +39,9 @@ def survivors(
     return _random16(key, shape) <= jnp.uint16(_kept(rate) - 1)
 
 
-def drop(x: Float[Array, "*dims"], rate: float, kept: Bool[Array, "*dims"]) -> Float[Array, "*dims"]:
+def drop(
+    x: Float[Array, "*dims"], rate: float, kept: Bool[Array, "*dims"]
+) -> Float[Array, "*dims"]:
     """Zeroes what is not kept and divides the rest by the probability to be."""
     return jnp.where(kept, x * (2**16 / _kept(rate)), 0)
 

@@ -53,9 +53,7 @@ def _forward(query: Array, key: Array, value: Array, mask: Mask, scale: float):
 
 def _backward(scale: float, kept, cotangent: Array):
     def chunk(query, key, value, mask, out, log_total, cotangent):
-        query, key, value, out, cotangent = map(
-            heads_first, (query, key, value, out, cotangent)
-        )
+        query, key, value, out, cotangent = map(heads_first, (query, key, value, out, cotangent))
         weights = jnp.exp(_scores(query, key, mask, scale)[0] - log_total)
         moved = _product("bhtv,bhsv->bhts", cotangent, value)
         mean = _product("bhtv,bhtv->bht", cotangent, out)[..., None]  # of `moved`, by the weights

@@ -6,8 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from common_jax import masks
-from common_jax.layers import MultiHeadAttention, Stack
+from common_jax.layers import Stack
 
 COUNT = 3
 
@@ -52,28 +51,3 @@ def test_each_layer_of_a_stack_gets_its_own_part_behind_what_its_span_gets(optio
         expected = (above - below) / 2
         moved = (np.asarray(gradient) * step).sum()
         np.testing.assert_allclose(moved, expected, rtol=1e-3, atol=1e-9)
-
-
-def test_attention_that_recomputes_keeps_no_weights_and_changes_nothing():
-    random = np.random.default_rng(0)
-    batch, heads, length, dim = 2, 3, 13, 12
-    x = random.standard_normal((batch, length, dim)).astype(np.float32)
-    mask = masks.padding(np.arange(length) < np.array([[13], [8]]))
-    params = nn.unbox(
-        jax.jit(
-            lambda key: MultiHeadAttention(dim, heads).init(key, x, x, mask, train=False)["params"]
-        )(jax.random.key(0))
-    )
-    weights, kept, results = batch * heads * length * length, [], []
-    for recompute in (False, True):
-        module = MultiHeadAttention(dim, heads, dropout=0.2, recompute=recompute)
-        apply = lambda p, x, module=module: module.apply(
-            {"params": p}, x, x, mask, train=True, rngs={"dropout": jax.random.key(1)}
-        )
-        backward = jax.eval_shape(lambda p, x, f=apply: jax.vjp(f, p, x)[1], params, x)
-        kept.append(max(leaf.size for leaf in jax.tree.leaves(backward)))
-        loss = lambda p, x, f=apply: (f(p, x) ** 2).sum()
-        results.append(jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(params, x))
-    assert kept[1] < weights <= kept[0]
-    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
-    jax.tree.map(close, *results)

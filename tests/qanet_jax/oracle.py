@@ -56,7 +56,7 @@ def encoder(x, p, config, blocks, convs):
         x = x + positions(*x.shape)
     for number in range(blocks):
         x = block(x, layer(p["Stack_0"]["layers"], number), config, convs)
-    return x
+    return layer_norm(x, p["norm"]) if config.final_norm else x
 
 
 def layer(tree, number):

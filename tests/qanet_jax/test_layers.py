@@ -4,13 +4,14 @@ import dataclasses
 import math
 import re
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from qanet_jax.config import ModelConfig
-from qanet_jax.layers import ContextQueryAttention, Convolution, Embedding, Encoder
+from qanet_jax.layers import ContextQueryAttention, Convolution, Embedding, Encoder, depthwise
 from tests.qanet_jax import drawn, oracle
 
 CONFIG = ModelConfig(dim=8, num_heads=2, word_dim=6, char_dim=5, char_rows=9)
@@ -47,6 +48,27 @@ def test_convolution(separable, length):
     assert got.any()
 
 
+@pytest.mark.parametrize("length", [1, 6])  # shorter and longer than the filters
+def test_gradients_of_depthwise_filters_are_their_slopes(length):
+    x, filters, cotangent = normal(2, length, 3), normal(5, 3, seed=2), normal(2, length, 3, seed=3)
+    exact = [a.astype(np.float64) for a in (x, filters)]
+    gradients = jax.vjp(depthwise, x, filters)[1](cotangent)
+
+    def total(x, filters):
+        padded = np.pad(x, ((0, 0), (2, 2), (0, 0)))
+        out = sum(padded[:, k : k + length] * filters[k] for k in range(5))
+        return (out * cotangent).sum()
+
+    for at, gradient in enumerate(gradients):
+        assert gradient.shape == exact[at].shape
+        for place in np.ndindex(gradient.shape):
+            step = np.zeros_like(exact[at])
+            step[place] = 0.5  # the total is linear in each
+            ends = ([*exact[:at], exact[at] + s, *exact[at + 1 :]] for s in (step, -step))
+            slope = total(*next(ends)) - total(*next(ends))
+            np.testing.assert_allclose(gradient[place], slope, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -75,7 +97,7 @@ def test_embedding(changes):
         {"convolution": "none"},
         {"convolution": "ordinary"},
         {"self_attention": False},
-        {"positions": "block", "feed_forward_factor": 3},
+        {"positions": "block", "feed_forward_factor": 3, "final_norm": True},
     ],
 )
 def test_encoder(changes):
@@ -104,6 +126,17 @@ def test_context_query_attention():
         else:  # nothing to attend to
             want = np.concatenate([c, np.zeros((n, 3 * CONFIG.dim))], axis=1)
         np.testing.assert_allclose(got[row, :n], want, rtol=1e-5, atol=1e-5)
+
+
+def test_context_query_attention_starts_as_a_scaled_product():
+    module, d = ContextQueryAttention(jnp.float32), CONFIG.dim
+    c, q = normal(1, 4, d), normal(1, 3, d, seed=2)
+    inputs = c, q, np.ones((1, 4), bool), np.ones((1, 3), bool)
+    params = nn.unbox(module.init(jax.random.key(0), *inputs)["params"])
+    scores = c[0] @ q[0].T / np.sqrt(d)
+    by_word = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    got = run(module, params, *inputs)[0, :, d : 2 * d]
+    np.testing.assert_allclose(got, by_word @ q[0], rtol=1e-5, atol=1e-5)
 
 
 def test_context_query_attention_makes_no_array_of_pairs_and_features():

@@ -83,6 +83,7 @@ BASE = (
             4 * (ORDINARY_7 - CONVOLUTION_7) + 14 * (ORDINARY_5 - CONVOLUTION_5),
         ),
         ({"self_attention": False}, -8 * ATTENTION),
+        ({"final_norm": True}, 2 * NORM),
     ],
 )
 def test_parameters_of_the_papers_model_and_of_its_ablations(changes, more):
