@@ -81,14 +81,14 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Array, "B T D"]:
         """Lets each position of `x` look at `memory`, which is `x` itself in self-attention."""
         dropped = train and self.dropout > 0
-        banded = self.implementation != "chunked" and mask.window is None
-        heads = attention(
+        only_dense = self.implementation != "chunked" and mask.window is None
+        heads: Array = attention(
             self._split(self.query(x)),
             *self._keys_values(memory),
             mask,
             dropout_rate=self.dropout if dropped else 0.0,
             dropout_key=self.make_rng(DROPOUT) if dropped else None,
-            implementation="dense" if banded else self.implementation,
+            implementation="dense" if only_dense else self.implementation,
         )
         return self.out(heads.reshape(x.shape))
 

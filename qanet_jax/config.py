@@ -152,6 +152,10 @@ class DataConfig(SourceConfig):
             "data.examples: at least 1 if generated",
         )
         require(
+            self.source != "generated" or self.form == "squad",
+            f"data.form={self.form}: generated questions are of the form squad",
+        )
+        require(
             self.stride + self.answer_length <= self.window,
             f"data.stride={self.stride}: windows of data.window={self.window} words must overlap "
             f"by data.answer_length={self.answer_length}, so that none cuts an answer",

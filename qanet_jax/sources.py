@@ -11,6 +11,8 @@ from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.text.files import find_file
 from common_jax.text.squad import Squad, read_squad, read_squad_dataset
+from qanet_jax.generate import Split as GeneratedSplit
+from qanet_jax.generate import generate
 from qanet_jax.triviaqa import (
     DEV_WINDOW,
     SUPERVISED_WORDS,
@@ -90,7 +92,7 @@ class Generated:
 
     count: int
     seed: int
-    split: Split
+    split: GeneratedSplit
 
     @property
     def place(self) -> str:
@@ -102,8 +104,6 @@ class Generated:
         return {"code": code, "count": self.count, "seed": self.seed, "split": self.split}
 
     def read(self, faults: Faults) -> tuple[Squad, Golds | None]:
-        from qanet_jax.generate import generate
-
         return generate(self.count, self.seed, self.split), None
 
 
@@ -163,6 +163,7 @@ def source_of(config: "DataConfig", split: Split) -> Source:
       UserError: a folder, file or dataset that is not there.
     """
     if config.source == "generated":
+        assert split != "dev_oracle", "made questions are of SQuAD's form"
         count = config.examples if split == "train" else config.heldout
         return Generated(count, config.seed, split)
     key = split.removesuffix("_oracle")
