@@ -16,7 +16,8 @@ from launch.measure import ROUNDS, SECONDS_A_LENGTH, Row, medians, positive
 
 ATTENTION = """Time and temporary memory of attention with its gradient, float32, for each length:
 "vanilla" is jax.nn.dot_product_attention without a mask; 1D attends in a token window, 2D in an
-area of tokens and heads; "auto" is what the models use; on a GPU, "cudnn" is vanilla in bfloat16.
+area of tokens and heads; "auto" is what translation uses, "chunked", without a window, what QANet
+does; on a GPU, "cudnn" is vanilla in bfloat16.
 
 All forms take turns within one run, in an order drawn anew for each round, and the table shows
 medians: a busy machine slows all alike, and the ratios mean more than the milliseconds. "speed"
@@ -80,8 +81,10 @@ def attention_forms(args: argparse.Namespace) -> dict[str, Callable]:
         half = (x.astype(jnp.bfloat16) for x in (q, k, v))
         return jax.nn.dot_product_attention(*half, implementation="cudnn").astype(q.dtype)
 
-    theirs = {"cudnn": cudnn} if jax.default_backend() == "gpu" else {}
-    return {"vanilla": jax.nn.dot_product_attention, **theirs} | {
+    whole = {"vanilla": jax.nn.dot_product_attention, "chunked": form(Mask(), "chunked")}
+    if jax.default_backend() == "gpu":
+        whole["cudnn"] = cudnn
+    return whole | {
         f"{implementation} {dims}": form(mask, implementation)
         for dims, mask in (("1D", one), ("2D", two))
         for implementation in ("dense", "banded", "auto")
@@ -103,7 +106,7 @@ def measure_length(args: argparse.Namespace, forms: dict[str, Callable], length:
     }
     rows = []
     for name in forms:
-        dense = "dense 1D" if name in ("vanilla", "cudnn") else f"dense {name[-2:]}"
+        dense = "dense 2D" if name.endswith("2D") else "dense 1D"
         rows.append(
             {
                 "length": length,
