@@ -95,6 +95,8 @@ def _obstacle_to_banded(query: Array, key: Array, mask: Mask, return_weights: bo
 def _obstacle_to_chunked(mask: Mask, dropout_rate: float, return_weights: bool) -> str | None:
     if mask.heads != 1:
         return "the mask has an area of heads"
+    if mask.explicit is not None:
+        return "the mask is explicit"
     if dropout_rate:
         return "it drops no weights"
     if return_weights:

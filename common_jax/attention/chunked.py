@@ -6,7 +6,6 @@ call, and on a CPU none is larger than its cache.
 """
 
 import functools
-import math
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +16,8 @@ from common_jax.masks import Mask
 
 # Weights that are computed together on a CPU: 8 MiB of them. At T = 400 with 8 heads of 16, where
 # all at once make 164 MB, value and gradient take half the time
-# (`python -m launch.bench attention --lengths 400 --head_size 16 --batch 32`). An accelerator does
-# better with all at once: its compiler keeps the pieces small by itself.
+# (`python -m launch.bench attention --lengths 400 --head_size 16 --batch 32`). Elsewhere all is
+# computed at once: a loop over pieces of this size would leave most of an accelerator idle.
 CHUNK = 2**21
 
 
@@ -91,12 +90,16 @@ def _in_chunks(function, arrays):
     query, mask = jax.lax.optimization_barrier((query, mask))
     arrays = (query, key, value, mask, *others)
     batch, length, heads, _ = query.shape
-    rows = max(1, CHUNK // (heads * length * key.shape[1]))
-    if jax.default_backend() != "cpu" or rows >= batch:
+    chunks = min(batch, -(-batch * heads * length * key.shape[1] // CHUNK))
+    if jax.default_backend() != "cpu" or chunks == 1:
         return function(*arrays)
-    rows = math.gcd(batch, 2 ** (rows.bit_length() - 1))
-    cut = lambda x: x.reshape(batch // rows, rows, *x.shape[1:])
-    joined = lambda x: x.reshape(batch, *x.shape[2:])
+    rows = -(-batch // chunks)
+
+    def cut(x):
+        padded = jnp.pad(x, [(0, chunks * rows - batch), *[(0, 0)] * (x.ndim - 1)])
+        return padded.reshape(chunks, rows, *x.shape[1:])
+
+    joined = lambda x: x.reshape(chunks * rows, *x.shape[2:])[:batch]
     each = jax.lax.map(lambda chunk: function(*chunk), jax.tree.map(cut, arrays))
     return jax.tree.map(joined, each)
 

@@ -250,6 +250,12 @@ def test_a_sharded_batch_needs_no_communication(implementation):
             "explicit",
         ),
         ({}, masks.head_window(3), {"implementation": "chunked"}, "area of heads"),
+        (
+            {},
+            masks.explicit(jnp.ones((1, 9, 9), bool)),
+            {"implementation": "chunked"},
+            "explicit",
+        ),
         ({}, Mask(), {"implementation": "chunked", "return_weights": True}, "weights"),
         ({}, Mask(), {"implementation": "chunked", "dropout_rate": 0.1}, "drops no weights"),
         ({}, Mask(), {"implementation": "sparse"}, "'sparse'"),
