@@ -12,11 +12,11 @@ import numpy as np
 
 from common_jax.data.batches import Batches
 from common_jax.data.corpus import Corpus, prepare
-from common_jax.data.faults import summary
 from common_jax.data.packing import PackedPlan, Packing, pack
 from common_jax.data.plan import BucketPlan, Plan, choose_shapes
 from common_jax.data.stored import stored
 from common_jax.errors import UserError
+from common_jax.faults import summary
 from common_jax.text.subwords import Subwords
 from csan_jax.prepare import COLUMNS, EVALUATED, Builder, model_names
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from common_jax.data.corpus import file_identity
-from common_jax.data.faults import Faults
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
+from common_jax.faults import Faults
 from common_jax.text.files import decode_line, find_file, read_raw_lines
 from common_jax.text.moses import undo_escapes
 

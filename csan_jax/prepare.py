@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from common_jax.data.corpus import Writer
-from common_jax.data.faults import Faults, summary
 from common_jax.errors import UserError
+from common_jax.faults import Faults, summary
 from common_jax.text.subwords import END, Subwords, reservoir
 from csan_jax.pairs import Generated, Numbered, Source, Split, held_out_splits, source_of
 

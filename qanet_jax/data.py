@@ -12,10 +12,10 @@ from jaxtyping import Int
 
 from common_jax.data.batches import Batch, Batches
 from common_jax.data.corpus import Corpus, prepare
-from common_jax.data.faults import summary
 from common_jax.data.plan import BucketPlan, Plan, PlannedBatch, choose_shapes
 from common_jax.data.stored import stored
 from common_jax.errors import UserError
+from common_jax.faults import summary
 from common_jax.text.lexicon import Lexicon
 from common_jax.text.squad import Squad
 from qanet_jax.prepare import Builder, read_golds, read_texts

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common_jax.data.corpus import Writer, file_identity
-from common_jax.data.faults import Faults, summary
 from common_jax.errors import UserError
+from common_jax.faults import Faults, summary
 from common_jax.text.lexicon import Lexicon
 from common_jax.text.squad import Answer, Question, Squad
 from common_jax.text.vectors import read_vectors

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from common_jax.data.corpus import file_identity
-from common_jax.data.faults import Faults
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
+from common_jax.faults import Faults
 from common_jax.text.files import find_file
 from common_jax.text.squad import Squad, read_squad, read_squad_dataset
 from qanet_jax.generate import Split as GeneratedSplit

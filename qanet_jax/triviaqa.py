@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from common_jax.data.faults import Faults
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
+from common_jax.faults import Faults
 from common_jax.text.files import read_lines
 from common_jax.text.json_files import Node, read_json, read_json_lines
 from common_jax.text.squad import Answer, Question, Squad

@@ -50,7 +50,7 @@ class Squad:
 
 
 class Faults(Protocol):
-    """What is told of bad examples: `common_jax.data.faults.Faults`."""
+    """What is told of bad examples: `common_jax.faults.Faults`."""
 
     def bad(self, kind: str, place: str) -> None: ...
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sacremoses import MosesDetokenizer
 
-from common_jax.data.faults import Faults
 from common_jax.errors import UserError
+from common_jax.faults import Faults
 from common_jax.text.files import read_lines
 from csan_jax.config import DataConfig
 from csan_jax.data import TranslationData

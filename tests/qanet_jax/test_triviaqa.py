@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common_jax.data.faults import Faults
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
+from common_jax.faults import Faults
 from common_jax.text.words import split_words
 from qanet_jax.triviaqa import (
     DEV_WINDOW,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from common_jax.data.faults import Faults
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
+from common_jax.faults import Faults
 from common_jax.text.squad import Answer, Question, Squad, read_squad, read_squad_dataset
 
 HARBOUR = "The ferry to Ashby leaves at 7:43. “Who leaves?” – the ferry."

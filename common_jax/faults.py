@@ -1,8 +1,11 @@
 """What becomes of examples that cannot be used: the first ends the run, or all are counted."""
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from common_jax.errors import UserError
+
+P, T = ParamSpec("P"), TypeVar("T")
 
 _NAMED = 3  # places named of each kind of fault
 _SKIP = "; mend it, or set data.on_bad_example=skip"
@@ -14,6 +17,20 @@ class Faults:
     def __init__(self, policy: Literal["error", "skip"]):
         self._policy = policy
         self.kinds: dict[str, dict[str, Any]] = {}
+
+    def attempt(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """What `read` gives; None for an example that cannot be read, as its UserError says.
+
+        Raises:
+          UserError: under the policy "error".
+        """
+        try:
+            return read(*args, **kwargs)
+        except UserError as error:
+            if self._policy == "error":
+                raise UserError(f"{error}{_SKIP}") from error
+            self.drop("unreadable", str(error))
+            return None
 
     def bad(self, kind: str, place: str) -> None:
         """An example that cannot be used.
