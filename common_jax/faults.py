@@ -5,7 +5,8 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from common_jax.errors import UserError
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _NAMED = 3  # places named of each kind of fault
 _SKIP = "; mend it, or set data.on_bad_example=skip"

@@ -16,9 +16,10 @@ from typing import Any
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.faults import Faults
+from common_jax.metrics.triviaqa import golds
 from common_jax.text.files import read_lines
 from common_jax.text.json_files import Node, read_json, read_json_lines
-from common_jax.text.squad import Answer, Question, Squad
+from common_jax.text.squad import REPEATED, Answer, Question, Squad
 from common_jax.text.words import split_words
 
 SUPERVISED_WORDS = 800  # of a document, in which a name is looked for (Joshi et al., section 6)
@@ -45,7 +46,7 @@ class Trivia:
 
     Attributes:
       aliases: as they may stand in a document.
-      golds: what a prediction is compared with: normalised aliases, and people's own answers.
+      golds: what a prediction is compared with: aliases, and people's own answers.
       verified: whether people have made sure that the documents answer it.
     """
 
@@ -60,53 +61,39 @@ class Trivia:
 def read_release(path: str | Path, faults: Faults) -> Iterator[Trivia]:
     """Streams a file of the official release, qa/wikipedia-{train,dev}.json or the verified one.
 
-    Documents are read from evidence/wikipedia beside qa, one question's at a time. A question
-    without an answer, as in the test file, has no aliases. Reported to `faults` as bad are an empty
-    question, and a document that is not there; a page without a file and a question without a
-    document are dropped.
+    Documents are read from evidence/wikipedia beside qa, one question's at a time. Reported to
+    `faults` as bad are a question that is empty or not of this form, that has the id of an earlier
+    one or no answer (as in the test file), and a document that cannot be read; a page without a
+    file and a question without a document are dropped.
 
     Raises:
-      UserError: a file that cannot be read or is not of this form, or an id that occurs twice.
+      UserError: a file that cannot be read, is not JSON, or has no list of questions; and whatever
+        `faults` raises.
     """
     evidence = _Evidence(Path(path).parent.parent / "evidence" / "wikipedia")
     ids = set[str]()
     for node in read_json(path).nodes("Data"):
-        documents = []
-        for page in node.nodes("EntityPages", default=[]):
-            name = page.get("Filename", str, default="")
-            if not name:
-                faults.drop("page without a file", page.place)
-            elif file := evidence.find(name):
-                documents.append(Document(name, "\n".join(read_lines(file))))
-            else:
-                faults.bad(f"no such file in {evidence.folder}", f"{page.place} {name!r}")
-        answer = node.node("Answer") if "Answer" in node.value else Node({}, node.place)
-        names = answer.strings("Aliases", default=[])
-        normalised = answer.strings("NormalizedAliases", default=[])
-        trivia = Trivia(
-            node.get("QuestionId", str),
-            node.get("Question", str),
-            _distinct(answer.get("Value", str, default=""), *names, *normalised),
-            _distinct(*normalised, *answer.strings("HumanAnswers", default=[])),
-            node.get("QuestionPartOfVerifiedEval", bool, default=False),
-            tuple(documents),
-        )
-        if _good(trivia, node.place, ids, faults):
-            yield trivia
+        if read := faults.attempt(_of_release, node):
+            trivia, pages = read
+            documents = tuple(_documents(pages, evidence, faults))
+            trivia = dataclasses.replace(trivia, documents=documents)
+            if _good(trivia, node.place, ids, faults):
+                yield trivia
 
 
 def read_sample(path: str | Path, faults: Faults) -> Iterator[Trivia]:
     """Streams JSON lines of id, question, aliases and context, each with one short document.
 
+    Reported to `faults` as bad is a line that is not JSON or not of this form, is empty or has the
+    id of an earlier one or no alias.
+
     Raises:
-      UserError: as `read_release`.
+      UserError: a file that cannot be read; and whatever `faults` raises.
     """
     ids = set[str]()
-    for node in read_json_lines(path):
-        name, aliases = node.get("id", str), _distinct(*node.strings("aliases"))
-        documents = (Document(name, node.get("context", str)),)
-        trivia = Trivia(name, node.get("question", str), aliases, aliases, False, documents)
-        if _good(trivia, node.place, ids, faults):
+    for node in read_json_lines(path, faults):
+        trivia = faults.attempt(_of_line, node)
+        if trivia and _good(trivia, node.place, ids, faults):
             yield trivia
 
 
@@ -233,14 +220,55 @@ def _pattern(aliases: Iterable[str]) -> re.Pattern[str] | None:
 def _good(trivia: Trivia, place: str, ids: set[str], faults: Faults) -> bool:
     """Whether to keep a question; remembers its id."""
     if trivia.id in ids:
-        raise UserError(f"{place}: the id {trivia.id!r} a second time; each question has its own")
-    ids.add(trivia.id)
-    if not trivia.text.strip():
+        faults.bad(REPEATED, f"{place} {trivia.id!r}")
+    elif not trivia.text.strip():
         faults.bad("empty question", place)
-        return False
-    if not trivia.documents:
+    elif not trivia.golds:
+        faults.bad("no answers", place)
+    elif not trivia.documents:
         faults.drop("question without a document", place)
-    return bool(trivia.documents)
+    else:
+        ids.add(trivia.id)
+        return True
+    return False
+
+
+def _of_release(node: Node) -> tuple[Trivia, list[Node]]:
+    """A question without its documents, and its pages."""
+    answer = node.node("Answer", default={})
+    names = answer.strings("Aliases", default=[])
+    normalised = answer.strings("NormalizedAliases", default=[])
+    human = answer.strings("HumanAnswers", default=[])
+    trivia = Trivia(
+        node.get("QuestionId", str),
+        node.get("Question", str),
+        _distinct(answer.get("Value", str, default=""), *names, *normalised),
+        _distinct(*golds({"NormalizedAliases": normalised, "HumanAnswers": human})),
+        node.get("QuestionPartOfVerifiedEval", bool, default=False),
+        documents=(),
+    )
+    return trivia, list(node.nodes("EntityPages", default=[]))
+
+
+def _documents(pages: list[Node], evidence: "_Evidence", faults: Faults) -> Iterator[Document]:
+    for page in pages:
+        name = faults.attempt(page.get, "Filename", str, default="")
+        if name is None:
+            continue
+        if not name:
+            faults.drop("page without a file", page.place)
+        elif file := evidence.find(name):
+            text = faults.attempt(lambda file: "\n".join(read_lines(file)), file)
+            if text is not None:
+                yield Document(name, text)
+        else:
+            faults.bad(f"no such file in {evidence.folder}", f"{page.place} {name!r}")
+
+
+def _of_line(node: Node) -> Trivia:
+    name, aliases = node.get("id", str), _distinct(*node.strings("aliases"))
+    documents = (Document(name, node.get("context", str)),)
+    return Trivia(name, node.get("question", str), aliases, aliases, False, documents)
 
 
 def _of_row(row: Mapping[str, Any]) -> Trivia:

@@ -1,13 +1,16 @@
 """JSON that a person supplies: each value knows where it stands, and each mistake is one line."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from common_jax.errors import UserError
-from common_jax.text.files import read_lines
+from common_jax.faults import Faults
+from common_jax.text.files import decode_line, read_lines, read_raw_lines
 
+_HALF = re.compile("[\ud800-\udfff]")
 _NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "a bool"}
 
 
@@ -32,7 +35,8 @@ class Node:
           default: for an object without the field or with null there; None for none.
 
         Raises:
-          UserError: if this is no object, has no such field, or one of another kind.
+          UserError: if this is no object, has no such field, one of another kind, or a string
+            with half of a surrogate pair, which JSON can write and no file can hold.
         """
         if type(self.value) is not dict:
             raise UserError(f"{self.place}: {_name(self.value)} where an object is needed")
@@ -41,11 +45,13 @@ class Node:
             return default
         if type(value) is not kind:
             raise UserError(self._wrong(key, kind))
+        if isinstance(value, str):
+            _check_whole(value, self._below(key))
         return value
 
-    def node(self, key: str) -> "Node":
+    def node(self, key: str, default: dict[str, Any] | None = None) -> "Node":
         """The object in the field `key`."""
-        return Node(self.get(key, dict), self._below(key))
+        return Node(self.get(key, dict, default), self._below(key))
 
     def nodes(self, key: str, default: list[Any] | None = None) -> Iterator["Node"]:
         """The elements of the list in the field `key`."""
@@ -57,9 +63,10 @@ class Node:
         """The list of strings in the field `key`."""
         values = self.get(key, list, default)
         for number, value in enumerate(values):
+            below = f"{self._below(key)}[{number}]"
             if type(value) is not str:
-                below = f"{self._below(key)}[{number}]"
                 raise UserError(f"{below}: {_name(value)} where a string is needed")
+            _check_whole(value, below)
         return values
 
     def _below(self, key: str) -> str:
@@ -67,7 +74,7 @@ class Node:
 
     def _wrong(self, key: str, kind: type) -> str:
         if key not in self.value:
-            has = ", ".join(map(str, self.value)) or "nothing"
+            has = ", ".join(self.value).encode(errors="backslashreplace").decode() or "nothing"
             return f"{self.place}: no {key!r}; it has {has[:200]}"
         return f"{self._below(key)}: {_name(self.value[key])} where {_NAMES[kind]} is needed"
 
@@ -78,28 +85,46 @@ def read_json(path: str | Path) -> Node:
     Raises:
       UserError: if it cannot be read or is not JSON, with line and column.
     """
-    return _parse("\n".join(read_lines(path)), path, 1, str(path))
+    return parse_json("\n".join(read_lines(path)), str(path))
 
 
-def read_json_lines(path: str | Path) -> Iterator[Node]:
+def read_json_lines(path: str | Path, faults: Faults) -> Iterator[Node]:
     """The values of a file with one on each line, plain or gzipped, streaming; blank lines none.
 
+    A line that is not JSON is reported to `faults`.
+
     Raises:
-      UserError: as `read_json`.
+      UserError: if the file cannot be read, and whatever `faults` raises.
     """
-    for number, line in enumerate(read_lines(path), start=1):
-        if line.strip():
-            yield _parse(line, path, number, f"{path}:{number}")
+    parse = lambda line, number: parse_json(decode_line(line, path, number), path, number)
+    for number, line in enumerate(read_raw_lines(path), start=1):
+        if line.strip() and (node := faults.attempt(parse, line, number)):
+            yield node
 
 
-def _parse(text: str, path: str | Path, line: int, place: str) -> Node:
+def parse_json(text: str, file: str | Path, line: int | None = None) -> Node:
+    """The value that a text is.
+
+    Args:
+      file: what messages call the place where the text stands.
+      line: the text's number where it is one line of several.
+
+    Raises:
+      UserError: if it is not JSON, with line and column.
+    """
+    place = str(file) if line is None else f"{file}:{line}"
     try:
         return Node(json.loads(text), place)
     except json.JSONDecodeError as error:
-        where = f"{path}:{line + error.lineno - 1}:{error.colno}"
+        where = f"{file}:{(line or 1) + error.lineno - 1}:{error.colno}"
         raise UserError(f"{where}: not JSON ({error.msg})") from error
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits, or 5,000 brackets
         raise UserError(f"{place}: not JSON that can be read ({error})") from error
+
+
+def _check_whole(text: str, place: str) -> None:
+    if half := _HALF.search(text):
+        raise UserError(f"{place}: {half[0]!r} is half a character (a surrogate without the other)")
 
 
 def _name(value: Any) -> str:

@@ -4,12 +4,15 @@ Adversarial SQuAD (Jia & Liang, EMNLP 2017) has the same form, with ids "origina
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from common_jax.errors import UserError
+from common_jax.faults import Faults
 from common_jax.text.json_files import Node, read_json
+
+REPEATED = "an id that an earlier question has"  # a fault
 
 _TEXTS = ("id", "context", "question")  # of a dataset's features
 
@@ -49,12 +52,6 @@ class Squad:
     questions: list[Question]
 
 
-class Faults(Protocol):
-    """What is told of bad examples: `common_jax.faults.Faults`."""
-
-    def bad(self, kind: str, place: str) -> None: ...
-
-
 class Dataset(Protocol):
     """What is read of TensorFlow Datasets: `common_jax.data.tfds.Dataset`."""
 
@@ -64,37 +61,30 @@ class Dataset(Protocol):
     def source(self, split: str, key: str) -> Sequence[Mapping[str, Any]]: ...
 
 
-def read_squad(path: str | Path, faults: Faults, *, answered: bool = True) -> Squad:
+def read_squad(path: str | Path, faults: Faults) -> Squad:
     """Reads a JSON file of SQuAD's form, plain or gzipped; fields that SQuAD lacks are ignored.
 
-    Reported to `faults` are an empty passage (all its questions with it), an empty question, one
-    without answers, and one with an answer that is empty or not where its `answer_start` says;
-    nothing is ever moved. What is left out is the whole question.
-
-    Args:
-      answered: whether a question must have answers; False to predict alone. Those that it has
-        must be right all the same.
+    Reported to `faults` are a passage that is empty or not of this form (all its questions with
+    it), and a question that is so, has the id of an earlier one or no answers, or an answer that
+    is empty or not where its `answer_start` says; nothing is ever moved. What is left out is the
+    whole question.
 
     Raises:
-      UserError: a file that cannot be read, is not JSON or not of this form, or an id that occurs
-        twice; and whatever `faults` raises.
+      UserError: a file that cannot be read, is not JSON, or has something else where its lists
+        belong; and whatever `faults` raises.
     """
-    builder = _Builder(faults, answered)
+    builder = _Builder(faults)
     for article in read_json(path).nodes("data"):
         for paragraph in article.nodes("paragraphs"):
-            context = builder.context(paragraph.get("context", str), paragraph.place)
-            for question in paragraph.nodes("qas"):
-                answers = [
-                    (answer.get("text", str), answer.get("answer_start", int))
-                    for answer in question.nodes("answers", default=[])
-                ]
-                builder.question(_id(question), question.get("question", str), context, answers)
+            text = faults.attempt(paragraph.get, "context", str)
+            context = None if text is None else builder.context(text, paragraph.place)
+            for node in paragraph.nodes("qas"):
+                if question := faults.attempt(_question, node):
+                    builder.question(*question, context, node.place)
     return builder.squad
 
 
-def read_squad_dataset(
-    dataset: Dataset, split: str, key: str, faults: Faults, *, answered: bool = True
-) -> Squad:
+def read_squad_dataset(dataset: Dataset, split: str, key: str, faults: Faults) -> Squad:
     """Reads a split of a dataset of TensorFlow Datasets with the features of "squad/v1.1".
 
     Passages are numbered as they first occur. Bad examples are as in `read_squad`.
@@ -105,7 +95,7 @@ def read_squad_dataset(
     Raises:
       UserError: a dataset with other features, an unknown split, or as `read_squad`.
     """
-    builder, numbers = _Builder(faults, answered), dict[str, int | None]()
+    builder, numbers = _Builder(faults), dict[str, int | None]()
     missing = [name for name in _TEXTS if name not in dataset.texts]
     if missing:
         raise UserError(
@@ -118,60 +108,65 @@ def read_squad_dataset(
         if context not in numbers:
             numbers[context] = builder.context(context, place)
         answers = _spans(row.get("answers"), dataset.name)
-        builder.question((name, place), question, numbers[context], answers)
+        builder.question(name, question, answers, numbers[context], place)
     return builder.squad
 
 
 class _Builder:
     """Gathers what is good, whichever form it came in."""
 
-    def __init__(self, faults: Faults, answered: bool):
+    def __init__(self, faults: Faults):
         self.squad = Squad([], [])
-        self._faults, self._answered = faults, answered
+        self._faults = faults
         self._ids: set[str] = set()
 
     def context(self, text: str, place: str) -> int | None:
         """The number of a new passage; None if it is bad."""
-        if trouble := _trouble(text):
-            self._faults.bad(f"{trouble} context", place)
+        if not text.strip():
+            self._faults.bad("empty context", place)
             return None
         self.squad.contexts.append(text)
         return len(self.squad.contexts) - 1
 
     def question(
         self,
-        identity: tuple[str, str],
+        name: str,
         text: str,
+        answers: Sequence[tuple[str, int]],
         context: int | None,
-        answers: Iterable[tuple[str, int]],
+        place: str,
     ) -> None:
         """Takes a question.
 
         Args:
-          identity: its id, and its place for messages.
-          context: the number of its passage; None leaves it out too.
+          name: its id.
           answers: text and start of each.
+          context: the number of its passage; None leaves it out too.
         """
-        name, place = identity
-        if name in self._ids:
-            raise UserError(f"{place}: the id {name!r} a second time; each question has its own")
-        self._ids.add(name)
         if context is None:
             return
         spans = tuple(Answer(*answer) for answer in answers)
-        if trouble := _trouble(text):
-            self._faults.bad(f"{trouble} question", place)
-        elif self._answered and not spans:
+        if name in self._ids:
+            self._faults.bad(REPEATED, f"{place} {name!r}")
+        elif not text.strip():
+            self._faults.bad("empty question", place)
+        elif not spans:
             self._faults.bad("no answers", place)
         elif wrong := [n for n, a in enumerate(spans) if _wrong(a, self.squad.contexts[context])]:
             kind = _wrong(spans[wrong[0]], self.squad.contexts[context])
             self._faults.bad(kind, f"{place}.answers[{wrong[0]}]")
         else:
             self.squad.questions.append(Question(name, text, context, spans))
+        self._ids.add(name)
 
 
-def _id(question: Node) -> tuple[str, str]:
-    return question.get("id", str), question.place
+def _question(node: Node) -> tuple[str, str, list[tuple[str, int]]]:
+    """The id, the text, and the answers' texts and starts."""
+    answers = [
+        (answer.get("text", str), answer.get("answer_start", int))
+        for answer in node.nodes("answers", default=[])
+    ]
+    return node.get("id", str), node.get("question", str), answers
 
 
 def _spans(answers: Any, name: str) -> list[tuple[str, int]]:
@@ -183,17 +178,6 @@ def _spans(answers: Any, name: str) -> list[tuple[str, int]]:
             f"data.tfds={name}: not of SQuAD's form: no answers with text and answer_start"
         ) from error
     return [(text.decode(), int(start)) for text, start in zip(texts, starts, strict=True)]
-
-
-def _trouble(text: str) -> str:
-    """What is wrong with a text, "" if nothing is."""
-    if not text.strip():
-        return "empty"
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # JSON can write half a surrogate pair; no file can hold it
-        return "half a character in the"
-    return ""
 
 
 def _wrong(answer: Answer, context: str) -> str:

@@ -93,19 +93,16 @@ def test_the_release(tmp_path):
     human = {**SUNSET["Answer"], "HumanAnswers": ["Sunset", "The Boulevard!"]}
     number = {"Type": "Numerical", "Value": "7", "Aliases": ["7", "seven"], "Number": "7"}
     number |= {"NormalizedAliases": ["7", "seven"]}
-    (first, second, third), dropped = read(
+    (first, second), dropped = read(
         release(
             tmp_path,
             {**SUNSET, "Answer": human},
             {**SUNSET, "QuestionId": "b", "Answer": number, "QuestionPartOfVerifiedEval": False},
-            {key: SUNSET[key] for key in ("Question", "QuestionId", "EntityPages")}
-            | {"QuestionId": "c"},
         )
     )
-    assert first.golds == ("sunset blvd", "sunset boulevard", "Sunset", "The Boulevard!")
+    assert first.golds == ("sunset blvd", "sunset boulevard", "sunset", "boulevard")
     assert first.aliases == PLAIN.aliases  # people's answers are the gold's, not the document's
     assert (second.aliases, second.verified) == (("7", "seven"), False)
-    assert (third.aliases, third.golds, third.verified) == ((), (), False)  # the test file
     assert not dropped
 
 
@@ -129,6 +126,20 @@ def test_pages_and_questions_that_are_left_out(tmp_path):
     assert counts[f"no such file in {tmp_path}/evidence/wikipedia"] == 1
     path = release(tmp_path, SUNSET, {**SUNSET, "QuestionId": "b", "Question": " "})
     assert f"{path}: Data[1]: empty question; mend it" in says(path)
+    asked = {key: SUNSET[key] for key in ("Question", "EntityPages")} | {"QuestionId": "b"}
+    for answer in ({}, {"Answer": {}}, {"Answer": {"Aliases": [], "NormalizedAliases": [" "]}}):
+        path = release(tmp_path, SUNSET, {**asked, **answer})  # as in the test file
+        assert f"{path}: Data[1]: no answers; mend it" in says(path)
+        assert read(path, "skip") == ([PLAIN], {"no answers": 1})
+
+
+def test_a_document_that_is_no_text(tmp_path):
+    path = release(tmp_path, SUNSET)
+    file = tmp_path / "evidence" / "wikipedia" / "Évita.txt"
+    file.write_bytes(b"one\n\xff")
+    assert says(path).startswith(f"{file}:2: not UTF-8 (byte 0xff")
+    ((found,), counts) = read(path, "skip")
+    assert found.documents == PLAIN.documents[:1] and counts == {"unreadable": 1}
 
 
 @pytest.mark.parametrize(
@@ -137,12 +148,22 @@ def test_pages_and_questions_that_are_left_out(tmp_path):
         ({"QuestionId": 3}, "Data[1].QuestionId: a whole number where a string is needed"),
         ({"Answer": []}, "Data[1].Answer: a list where an object is needed"),
         ({"Answer": {"Aliases": ["a", None]}}, "Data[1].Answer.Aliases[1]: null where a string"),
-        ({}, "Data[1]: the id 'tc_33' a second time; each question has its own"),
+        ({"Question": "\ud83d"}, "Data[1].Question: '\\ud83d' is half a character"),
+        ({"EntityPages": 3}, "Data[1].EntityPages: a whole number where a list is needed"),
+        ({"EntityPages": [{"Filename": 3}]}, "Data[1].EntityPages[0].Filename: a whole number"),
+        ({}, "Data[1] 'tc_33': an id that an earlier question has; mend it"),
     ],
 )
 def test_another_form(tmp_path, changes, message):
     path = release(tmp_path, SUNSET, {**SUNSET, **changes})
     assert says(path).startswith(f"{path}: {message}")
+    assert read(path, "skip")[0] == [PLAIN]
+
+
+def test_a_question_that_is_none(tmp_path):
+    path = release(tmp_path, SUNSET, 3)
+    assert says(path).startswith(f"{path}: Data[1]: a whole number where an object is needed")
+    assert read(path, "skip") == ([PLAIN], {"unreadable": 1})
 
 
 def test_missing_evidence(tmp_path):
@@ -161,22 +182,29 @@ def test_the_sample(tmp_path):
         Trivia("a", "Who?", ("Bo",), ("Bo",), False, (Document("a", "Bo."),))
     ]
     path = tmp_path / "dev.jsonl"
-    for rows, message in [
-        ([row, row], ":2: the id 'a' a second time; each question has its own"),
-        ([row, {**row, "id": "b", "question": ""}], ":2: empty question; mend it, or set "),
-        ([row, {"id": "b"}], ":2: no 'aliases'; it has id"),
-        ([row, 3], ":2: a whole number where an object is needed"),
+    for bad, message in [
+        (row, ":2 'a': an id that an earlier question has; mend it, or set "),
+        ({**row, "id": "b", "question": ""}, ":2: empty question; mend it, or set "),
+        ({**row, "id": "b", "aliases": [" "]}, ":2: no answers; mend it, or set "),
+        ({"id": "b"}, ":2: no 'aliases'; it has id"),
+        (3, ":2: a whole number where an object is needed"),
+        ('{"id"}', ":2:6: not JSON"),
+        ("[" * 100_000, ":2: not JSON that can be read"),
+        ({**row, "id": "b", "context": "Bo \ud83d"}, ": context: '\\ud83d' is half a character"),
+        ({**row, "id": "\udc00"}, ": id: '\\udc00' is half a character"),
+        ({**row, "id": "b", "aliases": ["\udc00"]}, ": aliases[0]: '\\udc00' is half a "),
+        ("\udcff", ":2: not UTF-8 (byte 0xff after 0 bytes)"),
     ]:
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        line = bad if isinstance(bad, str) else json.dumps(bad)
+        lines = [json.dumps(row), line, json.dumps({**row, "id": "last"})]
+        path.write_text("\n".join(lines), "utf-8", "surrogateescape")
         with pytest.raises(UserError) as error:
             list(read_sample(path, Faults("error")))
-        assert str(error.value).startswith(f"{path}{message}")
-    path.write_text('{"id": "a"}\n{"id"}\n')
-    with pytest.raises(UserError, match=r":1: no 'aliases'"):
-        list(read_sample(path, Faults("error")))
-    path.write_text(json.dumps(row) + '\n{"id"}\n')
-    with pytest.raises(UserError, match=rf"{path}:2:6: not JSON"):
-        list(read_sample(path, Faults("error")))
+        said = str(error.value)
+        assert said.startswith(f"{path}:2") and message in said and "on_bad_example=skip" in said
+        faults = Faults("skip")
+        assert [trivia.id for trivia in read_sample(path, faults)] == ["a", "last"]
+        assert [fault["count"] for fault in faults.kinds.values()] == [1]
 
 
 def question(text: str, *aliases: str, name="q") -> Trivia:

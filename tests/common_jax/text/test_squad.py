@@ -92,9 +92,9 @@ def changed(where: str, value) -> dict:
     return data
 
 
-def says(path: Path, **options) -> str:
+def says(path: Path) -> str:
     with pytest.raises(UserError) as error:
-        read_squad(path, Faults("error"), **options)
+        read_squad(path, Faults("error"))
     assert "\n" not in str(error.value)
     return str(error.value)
 
@@ -139,32 +139,7 @@ def test_malformed_json_is_placed(tmp_path, text, where):
         ("data", {}, "FILE: data: an object where a list is needed"),
         ("data.1", "x", "FILE: data[1]: a string where an object is needed"),
         ("data.1.paragraphs", None, "FILE: data[1]: no 'paragraphs'; it has title"),
-        ("data.2.paragraphs.1.context", 3, "FILE: data[2].paragraphs[1].context: a whole number "),
-        (
-            "data.0.paragraphs.0.qas.1.question",
-            None,
-            "FILE: data[0].paragraphs[0].qas[1]: no 'question'; it has id, answers",
-        ),
-        (
-            "data.0.paragraphs.0.qas.1.id",
-            12,
-            "FILE: data[0].paragraphs[0].qas[1].id: a whole number where a string is needed",
-        ),
-        (
-            "data.0.paragraphs.0.qas.0.answers.1.answer_start",
-            26.0,
-            "FILE: data[0].paragraphs[0].qas[0].answers[1].answer_start: a number where a whole",
-        ),
-        (
-            "data.0.paragraphs.0.qas.0.answers.1.answer_start",
-            True,
-            "FILE: data[0].paragraphs[0].qas[0].answers[1].answer_start: a bool where a whole",
-        ),
-        (
-            "data.2.paragraphs.1.qas.0.id",
-            "h1",
-            "FILE: data[2].paragraphs[1].qas[0]: the id 'h1' a second time",
-        ),
+        ("data.0.paragraphs.0.qas", 3, "FILE: data[0].paragraphs[0].qas: a whole number where a"),
     ],
 )
 def test_another_form_is_an_error_whatever_the_policy(tmp_path, where, value, message):
@@ -185,7 +160,7 @@ BAD = [
     ("data.0.paragraphs.0.context", " \n", "empty context", "data[0].paragraphs[0]", {0, 1}),
     (f"{QA}.1.question", "", "empty question", "data[0].paragraphs[0].qas[1]", {1}),
     (f"{QA}.1.question", "\u3000", "empty question", "data[0].paragraphs[0].qas[1]", {1}),
-    (f"{QA}.1.question", "\ud83d?", "half a character in the question", "qas[1]", {1}),
+    ("data.2.paragraphs.1.qas.0.id", "h1", "an id that an earlier question has", "'h1'", {2}),
     (f"{QA}.1.answers", [], "no answers", "data[0].paragraphs[0].qas[1]", {1}),
     (f"{QA}.1.answers", None, "no answers", "data[0].paragraphs[0].qas[1]", {1}),
     (f"{QA}.0.answers.1.text", " ", "empty answer", "qas[0].answers[1]", {0}),
@@ -202,7 +177,7 @@ def test_bad_examples(tmp_path, where, value, kind, place, lost):
     path = tmp_path / "dev.json"
     path.write_text(json.dumps(changed(where, value)))
     message = says(path)
-    assert kind in message and f"{place}: " in message and message.startswith(f"{path}: data[0].")
+    assert kind in message and f"{place}: " in message and message.startswith(f"{path}: data[")
     assert "mend it, or set data.on_bad_example=skip" in message
     faults = Faults("skip")
     squad = read_squad(path, faults)
@@ -215,12 +190,42 @@ def test_bad_examples(tmp_path, where, value, kind, place, lost):
     assert kind in told and fault["count"] == 1 and fault["first"][0].endswith(place)
 
 
-def test_a_question_without_answers_is_enough_to_predict(tmp_path):
-    path = write(tmp_path / "ask.json", changed(f"{QA}.1.answers", None))
-    squad = read_squad(path, Faults("error"), answered=False)
-    assert [len(q.answers) for q in squad.questions] == [2, 0, 1]
-    write(path, changed(f"{QA}.1.answers.0.answer_start", 3))
-    assert "elsewhere in its context" in says(path, answered=False)
+@pytest.mark.parametrize(
+    ("where", "value", "message", "lost"),
+    [
+        ("data.2.paragraphs.1.context", 3, "context: a whole number where a string is", {2}),
+        ("data.0.paragraphs.0.context", None, "data[0].paragraphs[0]: no 'context'; it", {0, 1}),
+        (f"{QA}.1.question", None, "qas[1]: no 'question'; it has id, answers", {1}),
+        (f"{QA}.1.id", 12, "qas[1].id: a whole number where a string is needed", {1}),
+        (f"{QA}.0.answers.1.answer_start", 26.0, "[1].answer_start: a number where a whole", {0}),
+        (f"{QA}.0.answers.1.answer_start", True, "[1].answer_start: a bool where a whole", {0}),
+        ("data.2.paragraphs.1.qas.0", [], "qas[0]: a list where an object is needed", {2}),
+        ("data.0.paragraphs.0.context", "\udfed", "context: '\\udfed' is half a char", {0, 1}),
+        (f"{QA}.1.question", "\ud83d?", "qas[1].question: '\\ud83d' is half a char", {1}),
+        (f"{QA}.1.id", "h\ud83d", "qas[1].id: '\\ud83d' is half a character", {1}),
+        (f"{QA}.0.answers.0.text", "\udc00", "answers[0].text: '\\udc00' is half", {0}),
+    ],
+)
+def test_unreadable_examples(tmp_path, where, value, message, lost):
+    path = tmp_path / "dev.json"
+    path.write_text(json.dumps(changed(where, value)))
+    said = says(path)
+    assert message in said and said.startswith(f"{path}: data[")
+    assert said.endswith("; mend it, or set data.on_bad_example=skip")
+    faults = Faults("skip")
+    kept = [q.id for n, q in enumerate(READ.questions) if n not in lost]
+    assert [q.id for q in read_squad(path, faults).questions] == kept
+    ((kind, fault),) = faults.kinds.items()
+    assert kind == "unreadable" and fault["count"] == 1 and message in fault["first"][0]
+
+
+def test_a_field_with_half_a_character_in_its_name(tmp_path):
+    path = tmp_path / "dev.json"
+    path.write_text(json.dumps(changed("data.2.paragraphs.1.qas.0", {"\ud83d": ""})))
+    faults = Faults("skip")
+    read_squad(path, faults)
+    ((fault),) = faults.kinds.values()
+    assert b"no 'id'; it has \\ud83d" in fault["first"][0].encode()
 
 
 def test_files_that_cannot_be_read(tmp_path):
