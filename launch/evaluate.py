@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from pathlib import Path
 
 from common_jax.errors import UserError
 from launch.cli import Parser, quiet, run
@@ -11,10 +12,12 @@ DESCRIPTION = (
     + """
 Writes eval/<split>.json and the predictions into the run's folder (with --average K
 eval/<split>-average<K>.json) and prints the metrics as JSON, for translation with sacreBLEU's
-signature. Without a run, --task squad scores a file {id: answer} on a file of SQuAD's form.
+signature. With --data it scores another file of the form of the run's own, which it names the
+split by. Without a run, --task squad scores a file {id: answer} on a file of SQuAD's form.
 
 example:
   python -m launch.evaluate --workdir runs/csan/quickstart --split test
+  python -m launch.evaluate --workdir runs/qanet/squad --data adversarial.json
   python -m launch.evaluate --task squad --predictions answers.json --data dev-v1.1.json"""
 )
 
@@ -24,25 +27,25 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--workdir", help="folder of the run")
     parser.add_argument("--split", help="which split to score (test, or dev where there is none)")
     parser.add_argument(
-        "--average",
-        type=int,
-        default=1,
-        metavar="K",
-        help="parameters: mean of K newest checkpoints",
+        "--average", type=int, metavar="K", help="parameters: mean of K newest checkpoints"
     )
     parser.add_argument("--task", choices=["squad"], help="score a file, not a run")
     parser.add_argument("--predictions", metavar="FILE", help="{id: answer, ...}")
     parser.add_argument("--data", metavar="FILE", help="the questions, with their answers")
     args = parser.parse_args(argv)
-    if args.average < 1:
-        parser.error(f"--average {args.average}: at least 1")
     if (args.workdir is None) == (args.task is None):
         parser.error("give --workdir, or --task with --predictions and --data")
+    mode, others = ("task", ("split", "average")) if args.task else ("workdir", ("predictions",))
+    for name in others:
+        if getattr(args, name) is not None:
+            parser.error(f"--{name} does not go with --{mode}")
+    if args.average is not None and args.average < 1:
+        parser.error(f"--average {args.average}: at least 1")
     quiet()
     if args.task is not None:
         _score_file(parser, args)
     else:
-        _score_run(args)
+        _score_run(parser, args)
 
 
 def _score_file(parser: Parser, args: argparse.Namespace) -> None:
@@ -53,7 +56,7 @@ def _score_file(parser: Parser, args: argparse.Namespace) -> None:
     print(json.dumps(score_files(args.predictions, args.data), indent=2))
 
 
-def _score_run(args: argparse.Namespace) -> None:
+def _score_run(parser: Parser, args: argparse.Namespace) -> None:
     from common_jax.training.config import MeshConfig
     from common_jax.training.evaluate import evaluate
     from common_jax.training.mesh import make_mesh
@@ -61,19 +64,28 @@ def _score_run(args: argparse.Namespace) -> None:
     from common_jax.training.step import make_predict_step
     from common_jax.training.workdir import Workdir
 
+    if args.data is not None and args.split is not None:
+        parser.error("--data is scored in the place of --split: give one of them")
     workdir = Workdir(args.workdir)
-    task = workdir.read_task()
+    task = workdir.read_task(test=args.data)
     split = args.split or task.splits[-1]
     if split not in task.splits:
         raise UserError(f"--split {split}: must be {' | '.join(task.splits)}")
-    mesh = make_mesh(MeshConfig())
-    params = read_parameters(workdir, task, mesh, args.average)
+    mesh, average = make_mesh(MeshConfig()), args.average or 1
+    params = read_parameters(workdir, task, mesh, average)
     task.prepare()
     step = make_predict_step(task, mesh, final=True)
     scored = evaluate(task, params, split, step, mesh)
-    average = f"-average{args.average}" if args.average > 1 else ""
-    workdir.write_scored(split + average, scored)
-    print(json.dumps({"split": split, **scored.metrics, **scored.notes}, indent=2))
+    name = split if args.data is None else name_of(args.data, task.splits)
+    workdir.write_scored(name + (f"-average{average}" if average > 1 else ""), scored)
+    print(json.dumps({"split": name, **scored.metrics, **scored.notes}, indent=2))
+
+
+def name_of(file: str, splits: tuple[str, ...]) -> str:
+    """What the scores of another file are called: as it is, but not as a split of the run."""
+    path = Path(file)
+    stem = Path(path.name.removesuffix(".gz")).stem
+    return path.name if stem in splits else stem
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from common_jax.data.batches import Batch, Batches
 from common_jax.layers import DROPOUT
+from common_jax.metrics import triviaqa
 from common_jax.parts import part
 from common_jax.text.squad import Squad
 from common_jax.training.task import Params, Scored, Task
@@ -19,7 +20,7 @@ from qanet_jax.config import Config
 from qanet_jax.data import TEXTS, ReadingData
 from qanet_jax.layers import Words
 from qanet_jax.model import QANet
-from qanet_jax.official import score_squad, score_trivia
+from qanet_jax.official import by_question, score_squad
 from qanet_jax.reader import Reader
 from qanet_jax.span import best_spans
 
@@ -95,17 +96,23 @@ class SpanExtraction(Task[Config]):
         return {"first": first, "last": last, "score": score, "normaliser": normaliser}
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
-        squad, golds = self.data.texts(split), self.data.golds(split)
+        squad, trivia = self.data.texts(split), self.data.golds(split)
         found = self._answers(split, squad, predictions)
-        answers = {name: text for name, (text, _) in found.items()}
+        if trivia is None:
+            answers = {name: text for name, (text, _) in found.items()}
+            golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
+            metrics, questions = score_squad(answers, golds), len(golds)
+        else:
+            answers = by_question(found)
+            metrics, questions = triviaqa.score(answers, trivia), len(trivia)
         shown = squad.questions[:: max(1, len(squad.questions) // EXAMPLES)][:EXAMPLES]
         right = [" | ".join(dict.fromkeys(a.text for a in q.answers)) for q in shown]
         return Scored(
-            metrics=score_squad(squad, answers) if golds is None else score_trivia(golds, found),
-            notes={"questions": f"{len(squad.questions)}"},
+            metrics=metrics,
+            notes={"questions": questions},
             files={".predictions.json": json.dumps(answers, ensure_ascii=False) + "\n"},
             examples=[
-                f"{q.text}\n  -> {answers[q.id]}\n   = {text}"
+                f"{q.text}\n  -> {found[q.id][0]}\n   = {text}"
                 for q, text in zip(shown, right, strict=True)
             ],
         )

@@ -85,17 +85,18 @@ def score_adversarial(
       ValueError: as `score`.
     """
     scores = {key: _scores(predictions.get(key), golds[key], normalize_answer) for key in golds}
-    originals: dict[str, list[tuple[bool, float]]] = {_original(key): [] for key in golds}
+    originals: dict[str, list[tuple[bool, float]]] = {original(key): [] for key in golds}
     variants: dict[str, list[tuple[bool, float]]] = {key: [] for key in originals}
     for key, found in scores.items():
-        question = _original(key)
+        question = original(key)
         (originals if key == question else variants)[question].append(found)
     attacked = [_worst(variants[key] or originals[key]) for key in originals]
     worst = [_worst(originals[key] + variants[key]) for key in originals]
     return _mean(attacked) | {f"{name}_worst": value for name, value in _mean(worst).items()}
 
 
-def _original(key: str) -> str:
+def original(key: str) -> str:
+    """The id of the question that `key` is, or is a variant of ("original-variant")."""
     return key.partition("-")[0]
 
 

@@ -27,14 +27,14 @@ class Scored:
 
     Attributes:
       metrics: by name; rates in percent.
-      notes: how they were measured, such as sacreBLEU's signature.
+      notes: how they were measured, such as sacreBLEU's signature, and on how many questions.
       files: contents by the end of their name: {".predictions.txt": ...} becomes
         eval/<split>.predictions.txt.
       examples: a few predictions for a person to look at, one a line.
     """
 
     metrics: dict[str, float]
-    notes: dict[str, str]
+    notes: dict[str, str | int]
     files: dict[str, str]
     examples: list[str]
 

@@ -112,9 +112,21 @@ class Workdir:
             raise UserError(f"{self._config}: version {version}; this code reads {VERSION}")
         return config
 
-    def read_task(self) -> Task:
-        """The run's task, with its vocabulary and without its data."""
+    def read_task(self, test: str | Path | None = None) -> Task:
+        """The run's task, with its vocabulary and without its data.
+
+        Args:
+          test: a file of the form of the run's own, to be its test split.
+
+        Raises:
+          UserError: as `read_config`; for a broken vocabulary; or if `test` is given to a run whose
+            data are not files.
+        """
         values = self.read_config()
+        if test is not None:
+            if values.get("data", {}).get("source") != "files":
+                raise UserError(f"{self.path}: its data are not files, hence {test} cannot be")
+            values["data"]["test"] = os.path.abspath(test)  # though data.dir is another folder
         kind = task_class(values.get("task", ""))
         try:
             task = kind(from_mapping(kind.config_class, values))

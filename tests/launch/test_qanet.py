@@ -1,5 +1,6 @@
 """The commands from outside, on a QANet too small to learn: train, evaluate, predict."""
 
+import gzip
 import io
 import json
 import os
@@ -8,13 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from common_jax.training.config import parse
 from common_jax.training.run import load
+from common_jax.training.workdir import Workdir
 from launch import evaluate, predict, train
+from qanet_jax.generate import generate
 from tests.launch.commands import fails
 
 TINY = {
-    "data.examples": 40,
-    "data.heldout": 6,
+    "data.source": "files",
+    "data.train": "train.json",
+    "data.dev": "dev.json",
+    "data.test": "test.json",
     "data.batch_size": 4,
     "data.max_shapes": 1,
     "model.dim": 8,
@@ -35,15 +41,28 @@ TINY = {
 
 
 def arguments(folder, run="run", **changes):
-    values = {**TINY, "data.cache_dir": folder / "cache", **changes}
+    values = {**TINY, "data.dir": folder, "data.cache_dir": folder / "cache", **changes}
     overrides = [f"--config.{key}={value}" for key, value in values.items()]
     workdir = ["--workdir", str(folder / run)]
     return ["--config", "configs/qanet/quickstart.py", *overrides, *workdir]
 
 
+def _squad(squad, variant=""):
+    """A file of SQuAD's form; with `variant` each question is there a second time, as one."""
+    paragraphs = [{"context": context, "qas": []} for context in squad.contexts]
+    for question in squad.questions:
+        answers = [{"text": a.text, "answer_start": a.start} for a in question.answers]
+        for name in dict.fromkeys([question.id, question.id + variant]):
+            asked = {"id": name, "question": question.text, "answers": answers}
+            paragraphs[question.context]["qas"].append(asked)
+    return {"data": [{"title": "t", "paragraphs": paragraphs}]}
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("qanet")
+    for split, count in (("train", 40), ("dev", 6), ("test", 6)):
+        (folder / f"{split}.json").write_text(json.dumps(_squad(generate(count, 0, split))))
     train.main(arguments(folder))
     return folder
 
@@ -75,6 +94,30 @@ def test_evaluate_repeats_the_final_score(folder, capsys):
     assert printed["split"] == "test"
     for name, value in result(folder / "run")["metrics"]["test"].items():
         assert printed[name] == pytest.approx(value)
+
+
+def test_another_file_is_scored_under_its_own_name(folder, capsys):
+    run, path = folder / "run", folder / "other" / "test.json"
+    before = {file.name: file.read_bytes() for file in (run / "eval").iterdir()}
+    path.parent.mkdir()
+    path.write_text(json.dumps(_squad(generate(6, 0, "test"), "-high-conf-turk0")))
+    evaluate.main(["--workdir", str(run), "--data", os.path.relpath(path)])
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["split"], printed["questions"]) == ("test.json", 12)
+    for name in ("f1", "f1_worst"):
+        assert printed[name] == pytest.approx(result(run)["metrics"]["test"]["f1"])
+    answers = json.loads((run / "eval" / "test.json.predictions.json").read_text())
+    assert len(answers) == 12
+    for name, content in before.items():
+        assert (run / "eval" / name).read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "file,name",
+    [("a/dev-v1.1.json.gz", "dev-v1.1"), ("x.jsonl", "x"), ("test.json.gz", "test.json.gz")],
+)
+def test_scores_of_a_file_have_a_name_that_no_split_has(file, name):
+    assert evaluate.name_of(file, ("dev", "test")) == name
 
 
 def ask(monkeypatch, capsys, run, lines):
@@ -114,6 +157,11 @@ def test_mistakes_are_one_line(folder, tmp_path, monkeypatch, capsys):
         ([*run, "--question", "What?"], predict.main, "--context and --question belong together"),
         ([*run, "--context", "no/file", "--question", "What?"], predict.main, "no/file"),
         ([*run, "--split", "train"], evaluate.main, "dev | test"),
+        ([*run, "--data", "no/file"], evaluate.main, "no/file: no such file"),
+        ([*run, "--data", "x", "--split", "dev"], evaluate.main, "in the place of --split"),
+        ([*run, "--predictions", "x"], evaluate.main, "--predictions does not go with --workdir"),
+        (["--task", "squad", "--split", "dev"], evaluate.main, "--split does not go with --task"),
+        (["--task", "squad", "--average", "1"], evaluate.main, "--average does not go with"),
         (["--task", "squad"], evaluate.main, "--task needs --predictions and --data"),
         ([], evaluate.main, "give --workdir, or --task"),
         (arguments(tmp_path, **{"model.word_rows": 0}), train.main, "data.vectors"),
@@ -122,26 +170,68 @@ def test_mistakes_are_one_line(folder, tmp_path, monkeypatch, capsys):
         assert words in fails(monkeypatch, capsys, argv, main)
 
 
-@pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA is not set")
+def test_a_run_on_made_questions_takes_no_file(tmp_path, monkeypatch, capsys):
+    Workdir(tmp_path / "run").claim(parse("configs/qanet/quickstart.py", []))
+    argv = ["--workdir", str(tmp_path / "run"), "--data", "dev.json"]
+    assert "its data are not files" in fails(monkeypatch, capsys, argv, evaluate.main)
+
+
+real = pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA is not set")
+PUBLISHED = "squad/dev-predictions-match-lstm-ensemble.json.gz"
+
+
+def score(answers, data, capsys):
+    evaluate.main(["--task", "squad", "--predictions", str(answers), "--data", str(data)])
+    return json.loads(capsys.readouterr().out)
+
+
+@real
 def test_a_published_systems_predictions_have_its_scores(capsys):
-    squad = Path(os.environ["REAL_DATA"]) / "squad"
-    answers = squad / "dev-predictions-match-lstm-ensemble.json.gz"
-    dev = squad / "dev-v1.1.json.gz"
-    evaluate.main(["--task", "squad", "--predictions", str(answers), "--data", str(dev)])
-    scores = json.loads(capsys.readouterr().out)
-    assert scores["questions"] == 10_570
-    assert round(scores["exact_match"], 3) == 67.635 and round(scores["f1"], 3) == 76.756
+    folder = Path(os.environ["REAL_DATA"])
+    scores = score(folder / PUBLISHED, folder / "squad/dev-v1.1.json.gz", capsys)
+    assert (scores.pop("questions"), scores.pop("unanswered")) == (10_570, 0)
+    assert {k: round(v, 3) for k, v in scores.items()} == {"exact_match": 67.635, "f1": 76.756}
+
+
+@real
+def test_real_questions_under_attack_are_scored_as_such(tmp_path, capsys):
+    """A system that no variant fools has one score by either rule: that of the originals."""
+    folder = Path(os.environ["REAL_DATA"])
+    data = folder / "squad_adversarial/sample1k-HCVerifyAll.json.gz"
+    published = json.loads(gzip.decompress((folder / PUBLISHED).read_bytes()))
+    articles = json.loads(gzip.decompress(data.read_bytes()))["data"]
+    ids = [q["id"] for a in articles for p in a["paragraphs"] for q in p["qas"]]
+    answers = {key: published[key.split("-")[0]] for key in ids}
+    (tmp_path / "answers.json").write_text(json.dumps(answers))
+    scores = score(tmp_path / "answers.json", data, capsys)
+    assert (scores["questions"], scores["unanswered"]) == (3560, 0)
+    assert 50 < scores["exact_match"] == scores["exact_match_worst"] < scores["f1"]
+    answers |= {key: "x" for key in ids if key.endswith("-turk0")}
+    (tmp_path / "answers.json").write_text(json.dumps(answers))
+    fooled = score(tmp_path / "answers.json", data, capsys)
+    assert fooled["f1"] < scores["f1"] - 20
+
+
+def one_question(*answers, key="1"):
+    question = {"id": key, "question": "q", "answers": [*answers]}
+    return {"data": [{"paragraphs": [{"context": "a b c", "qas": [question]}]}]}
+
+
+def test_only_the_texts_of_answers_are_read(tmp_path, capsys):
+    """As the official scorer does, which does not mind where an answer is."""
+    (tmp_path / "data.json").write_text(json.dumps(one_question({"text": "b", "answer_start": 0})))
+    (tmp_path / "answers.json").write_text('{"1": "B.", "2": "x"}')
+    scores = score(tmp_path / "answers.json", tmp_path / "data.json", capsys)
+    assert scores == {"exact_match": 100, "f1": 100, "questions": 1, "unanswered": 0}
+    assert type(scores["questions"]) is int
 
 
 SQUAD = {
     "broken": ('{"data": [', "dev.json:1:", "not JSON"),
-    "shape": ('{"data": [{"paragraphs": [{"qas": []}]}]}', "data[0].paragraphs[0]", "context"),
-    "elsewhere": (
-        '{"data": [{"paragraphs": [{"context": "a b c", "qas": [{"id": "1", "question": "q",'
-        ' "answers": [{"text": "b", "answer_start": 0}]}]}]}]}',
-        "data[0].paragraphs[0].qas[0].answers[0]",
-        "",
-    ),
+    "shape": ('{"data": [{"paragraphs": [{"qas": [{}]}]}]}', "data[0].paragraphs[0].qas[0]", "id"),
+    "unanswerable": (json.dumps(one_question()), "qas[0]", "no answers"),
+    "empty": ('{"data": []}', "dev.json", "no question"),
+    "other": (json.dumps(one_question({"text": "b"}, key="2")), "answers.json", "no answer to any"),
     "none": ("[]", "dev.json", "object"),
 }
 
@@ -150,7 +240,7 @@ SQUAD = {
 def test_broken_questions_are_one_line_that_names_the_place(name, tmp_path, monkeypatch, capsys):
     text, place, words = SQUAD[name]
     (tmp_path / "dev.json").write_text(text)
-    (tmp_path / "answers.json").write_text("{}")
+    (tmp_path / "answers.json").write_text('{"1": "b"}')
     files = ["--predictions", str(tmp_path / "answers.json"), "--data", str(tmp_path / "dev.json")]
     line = fails(monkeypatch, capsys, ["--task", "squad", *files], evaluate.main)
-    assert place in line and words in line
+    assert place in line and words in line and "on_bad_example" not in line

@@ -214,3 +214,41 @@ def test_scores_are_those_of_the_answers_and_files_have_their_official_form(task
 
 def _length(corpus, example):
     return int(corpus.lengths()[example, 0])
+
+
+def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_path):
+    """Two say Cats, both less surely than the third says Evita."""
+    texts = {"a.txt": "He wrote Cats.", "b.txt": "And the cats!", "c.txt": "Evita by Cats"}
+    (tmp_path / "evidence" / "wikipedia").mkdir(parents=True)
+    for name, text in texts.items():
+        (tmp_path / "evidence" / "wikipedia" / name).write_text(text)
+    question = {
+        "QuestionId": "tc_1",
+        "Question": "Which musical?",
+        "Answer": {"Aliases": ["Cats"], "NormalizedAliases": ["cats"]},
+        "EntityPages": [{"Filename": name} for name in texts],
+    }
+    (tmp_path / "qa").mkdir()
+    (tmp_path / "qa" / "wikipedia.json").write_text(json.dumps({"Data": [question]}))
+    file = "qa/wikipedia.json"
+    data = DataConfig(
+        form="triviaqa", dir=str(tmp_path), train=file, dev=file, cache_dir=str(tmp_path / "cache")
+    )
+    task = SpanExtraction(Config(model=MODEL, data=data))
+    task.prepare()
+    assert task.splits[-1] == "dev"  # the official one
+    predictions = {
+        "first": np.array([[2], [2], [0]]),
+        "last": np.array([[2], [2], [0]]),
+        "score": np.log([[0.4], [0.3], [0.6]]),
+        "normaliser": np.zeros(3),
+    }
+    scored = task.score("dev", predictions)
+    assert json.loads(scored.files[".predictions.json"]) == {"tc_1": "Cats"}
+    assert scored.notes["questions"] == 1
+    assert scored.metrics == {"exact_match": 100, "f1": 100}
+    assert [text.split("\n")[1] for text in scored.examples] == [
+        "  -> Cats",
+        "  -> cats",
+        "  -> Evita",
+    ]
