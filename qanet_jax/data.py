@@ -18,7 +18,7 @@ from common_jax.errors import UserError
 from common_jax.faults import summary
 from common_jax.text.lexicon import Lexicon
 from common_jax.text.squad import Squad
-from qanet_jax.prepare import Builder, read_golds, read_texts
+from qanet_jax.prepare import Builder, read_coverage, read_golds, read_texts
 from qanet_jax.sources import Golds, Split, splits_of
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ class SplitCorpus:
       answered: whether the questions have answers to train on.
     """
 
-    def __init__(self, folder: Path, word_length: int):
+    def __init__(self, folder: Path, word_length: int, *, answered: bool):
         self.questions = Corpus.open(folder / "questions")
         self.passages = Corpus.open(folder / "passages")
-        self.word_length, self.answered = word_length, folder.name == "train"
+        self.word_length, self.answered = word_length, answered
         everyone = np.arange(len(self.questions))
         self._passages = self.questions.gather(everyone, "passage", 1)[:, 0]
         self.numbers = self.questions.gather(everyone, "number", 1)[:, 0]
@@ -109,33 +109,41 @@ class ReadingData:
 
         Raises:
           UserError: a missing or broken file, a bad example (data.on_bad_example), nothing left to
-            train on, a cache folder that cannot be written, or words unlike those read before.
+            train on, a cache folder that cannot be written, or words or characters unlike those
+            that the run was trained on.
         """
         if self._path is not None:
             return
         builder = Builder(self.config, self._model)
         path = prepare(self.config.cache_dir, builder.fingerprint(), builder.build)
         known, self._lexicon = self._lexicon, Lexicon.load(path)
-        if known is not None and known != self._lexicon:
+        if known is not None and not known.trained_as(self._lexicon):
             raise UserError(
-                f"data.dir={self.config.dir}: this data gives other words than the run has; "
-                "give it the data (and data.*) that it was trained on"
+                "data: other words or characters than the run was trained on; give it the same "
+                "data.train, data.vectors, model.word_rows and model.char_rows"
             )
         self._path, self._seconds = path, builder.seconds
 
     def report(self) -> None:
         """Logs how much is prepared, how fast it was if it was now, and what was left out."""
         splits = {split: self.split(split) for split in self.splits}
-        total = sum(len(split.questions) for split in splits.values())
+        counts = {name: len(np.unique(split.numbers)) for name, split in splits.items()}
         how = "found" if self._seconds is None else f"in {self._seconds:.0f} s prepared"
-        _log.info("%s %s questions in %s", how, f"{total:,}", self.path)
+        _log.info("%s %s questions in %s", how, f"{sum(counts.values()):,}", self.path)
         for name, split in splits.items():
             if dropped := summary(split.questions.meta["dropped"]):
-                _log.warning(
-                    "%s: kept %d questions, left out %s", name, len(split.questions), dropped
-                )
-        if not self.config.vectors:
+                _log.warning("%s: kept %d questions, left out %s", name, counts[name], dropped)
+        if (vectors := read_coverage(self.path)) is None:
             _log.info("no data.vectors: word vectors are trained from scratch")
+            return
+        found = vectors["found"]
+        words = sum(found.values())
+        _log.info(
+            "%.1f%% of %s words have a vector in %s",
+            *(100 * (1 - found["missing"] / max(1, words)), f"{words:,}", self.config.vectors),
+        )
+        if dropped := summary(vectors["dropped"]):
+            _log.warning("%s: left out %s", self.config.vectors, dropped)
 
     @property
     def splits(self) -> tuple[Split, ...]:
@@ -150,7 +158,9 @@ class ReadingData:
         return self._lexicon
 
     def read_vocabulary(self, folder: Path) -> None:
-        """Reads the lexicon; a `prepare` that follows checks that its own is the same."""
+        """Reads the lexicon that a run was trained with; a `prepare` that follows checks that its
+        own, which may have more words with fixed vectors, gives what was trained the same numbers.
+        """
         self._lexicon = Lexicon.load(folder)
 
     def train_batches(self, seed: int) -> SpanBatches:
@@ -171,7 +181,7 @@ class ReadingData:
         return SpanBatches(split, self.lexicon, plan)
 
     def texts(self, split: str) -> Squad:
-        """The texts of "dev" or "test"."""
+        """The texts of an evaluated split."""
         return read_texts(self.path / split)
 
     def golds(self, split: str) -> Golds | None:
@@ -180,7 +190,7 @@ class ReadingData:
 
     def split(self, name: str) -> SplitCorpus:
         """One split."""
-        return SplitCorpus(self.path / name, self.config.word_length)
+        return SplitCorpus(self.path / name, self.config.word_length, answered=name == "train")
 
     @property
     def path(self) -> Path:

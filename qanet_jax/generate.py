@@ -88,7 +88,7 @@ def _sounds(first: str, *rest: str) -> bool:
 
 
 def generate(count: int, seed: int, split: Split) -> Squad:
-    """Passages of three to eight sentences, with `count` questions, one or two about each.
+    """Passages of four to eight sentences, with `count` questions, one or two about each.
 
     The same arguments give the same corpus, anywhere; a larger `count` only adds to its end.
 

@@ -4,7 +4,8 @@ For each split two corpora. `passages`: a passage's words, their characters, and
 starts and ends in its text. `questions`: words and characters, the number of the passage, and the
 answer's first and last word. In training they are as they come; in evaluation a longer passage is
 cut into overlapping windows, and a question is there once for each. `squad.json` keeps the texts
-that evaluation scores, and `golds.json` what TriviaQA scores them by.
+that evaluation scores, and `golds.json` what TriviaQA scores them by. Beside the splits are the
+lexicon, and `vectors.json`: how many of the words have vectors.
 """
 
 import bisect
@@ -12,17 +13,20 @@ import dataclasses
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common_jax.data.corpus import Writer, file_identity
 from common_jax.errors import UserError
 from common_jax.faults import Faults, summary
+from common_jax.text import sentences, words
 from common_jax.text.lexicon import Lexicon
 from common_jax.text.squad import Answer, Question, Squad
-from common_jax.text.vectors import read_vectors
+from common_jax.text.vectors import Vectors, read_vectors
 from common_jax.text.words import split_words
+from qanet_jax import triviaqa
 from qanet_jax.sources import Golds, Source, Split, source_of, splits_of
 
 if TYPE_CHECKING:
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
 PASSAGE_COLUMNS = ("words", "characters", "starts", "ends")
 QUESTION_COLUMNS = ("words", "characters", "passage", "number", "answer")
 
-_FORMAT = 1  # of the folder; another one prepares everything anew
+_FORMAT = 2  # of the folder; another one prepares everything anew
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +67,26 @@ class Text:
         return (first, last) if first <= last else None
 
 
+class Content:
+    """A split: its texts as they are and in words, and what was wrong with it.
+
+    Attributes:
+      place: what messages call it.
+      train: whether it is trained on.
+    """
+
+    def __init__(self, source: Source, split: Split, faults: Faults):
+        self.place, self.train, self.faults = source.place, split == "train", faults
+        self.squad, self.golds = source.read(faults)
+        self.contexts = [Text.of(context) for context in self.squad.contexts]
+        self.questions = [Text.of(question.text) for question in self.squad.questions]
+
+    def words(self) -> Iterator[str]:
+        """All words, as often as they occur."""
+        for text in (*self.contexts, *self.questions):
+            yield from text.words
+
+
 def windows(length: int, window: int, stride: int) -> list[tuple[int, int]]:
     """Start and stop of windows over `length` words, together over all of them.
 
@@ -86,6 +110,7 @@ class Builder:
           UserError: if one is missing.
         """
         self._config, self._model = config, model
+        self._vectors = Path(config.vectors).expanduser()
         self.seconds: float | None = None
         self._sources: dict[Split, Source] = {s: source_of(config, s) for s in splits_of(config)}
 
@@ -94,8 +119,10 @@ class Builder:
         config, model = self._config, self._model
         return {
             "span extraction": _FORMAT,
+            "code": [file_identity(str(m.__file__)) for m in (words, sentences, triviaqa)],
+            "nltk": metadata.version("nltk"),
             "sources": {split: source.identity() for split, source in self._sources.items()},
-            "vectors": file_identity(config.vectors) if config.vectors else None,
+            "vectors": file_identity(self._vectors) if config.vectors else None,
             "lexicon": [model.word_dim, model.word_rows, model.char_rows],
             "limits": [
                 *(config.word_length, config.context_length, config.question_length),
@@ -111,124 +138,102 @@ class Builder:
           UserError: whatever is wrong with the data.
         """
         began = time.monotonic()
-        faults = {split: Faults(self._config.on_bad_example) for split in self._sources}
-        read = {split: source.read(faults[split]) for split, source in self._sources.items()}
-        texts = {split: _texts(squad) for split, (squad, _) in read.items()}
-        lexicon = self._lexicon(texts)
+        contents = {
+            split: Content(source, split, Faults(self._config.on_bad_example))
+            for split, source in self._sources.items()
+        }
+        counts = Counter(contents["train"].words())
+        known = self._read_vectors(contents.values(), folder) or self._model.word_rows
+        lexicon = Lexicon.make(counts, known, self._model.char_rows)
         lexicon.save(folder)
-        for split, (squad, golds) in read.items():
-            writer = _SplitWriter(folder / split, self._config, lexicon, faults[split])
-            writer.write(squad, *texts[split], self._sources[split].place)
-            if golds is not None:
-                _write_json(folder / split / "golds.json", golds)
+        for split, content in contents.items():
+            _SplitWriter(folder / split, self._config, lexicon, content).write()
         self.seconds = time.monotonic() - began
 
-    def _lexicon(self, texts: Mapping[Split, tuple[list[Text], list[Text]]]) -> Lexicon:
-        """Of the training words; the vectors, which nothing trains, of all splits' words too."""
-        config, model = self._config, self._model
-        counted = texts if config.vectors else {"train": texts["train"]}
-        counts = Counter[str]()
-        for both in counted.values():
-            for text in (*both[0], *both[1]):
-                counts.update(text.words)
-        if not config.vectors:
-            return Lexicon.make(counts, model.word_rows, model.char_rows)
+    def _read_vectors(self, contents: Iterable[Content], folder: Path) -> Vectors | None:
+        """Of all splits' words, since nothing trains them; None where words are trained."""
+        if not self._config.vectors:
+            return None
+        faults = Faults(self._config.on_bad_example)
+        wanted = {word for content in contents for word in content.words()}
         try:
-            vectors = read_vectors(config.vectors, counts, model.word_dim)
+            vectors = read_vectors(self._vectors, wanted, self._model.word_dim, faults)
         except UserError as error:
             raise UserError(f"data.vectors: {error}") from error
-        return Lexicon.make(counts, vectors, model.char_rows)
+        _write_json(folder / "vectors.json", {"found": vectors.found, "dropped": faults.kinds})
+        return vectors
 
 
 class _SplitWriter:
     """Writes one split."""
 
-    def __init__(self, folder: Path, config: "DataConfig", lexicon: Lexicon, faults: Faults):
+    def __init__(self, folder: Path, config: "DataConfig", lexicon: Lexicon, content: Content):
         self._folder, self._config, self._lexicon = folder, config, lexicon
-        self._faults, self._train = faults, folder.name == "train"
+        self._content = content
 
-    def write(self, squad: Squad, contexts: list[Text], questions: list[Text], place: Any) -> None:
-        folder = self._folder
+    def write(self) -> None:
+        folder, content = self._folder, self._content
         with (
             Writer(folder / "passages", PASSAGE_COLUMNS) as passages,
             Writer(folder / "questions", QUESTION_COLUMNS) as rows,
         ):
-            numbers = [self._windows(passages, context) for context in contexts]
-            examples = self._answered if self._train else self._asked
-            kept = 0
-            for row in examples(squad, contexts, questions, numbers, place):
+            numbers = [self._windows(passages, context) for context in content.contexts]
+            for row in self._rows(numbers):
                 rows.append(row)
-                kept += 1
-            if not kept:
-                dropped = summary(self._faults.kinds)
+            if not rows.rows:
+                dropped = summary(content.faults.kinds)
                 raise UserError(
-                    f"{place}: no questions left for {folder.name}"
+                    f"{content.place}: no questions left for {folder.name}"
                     + (f": {dropped}" if dropped else "")
                 )
-            rows.meta["dropped"] = self._faults.kinds
-        if not self._train:
-            _write_json(folder / "squad.json", dataclasses.asdict(squad))
+            rows.meta["dropped"] = content.faults.kinds
+        if not content.train:
+            _write_json(folder / "squad.json", dataclasses.asdict(content.squad))
+        if content.golds is not None:
+            _write_json(folder / "golds.json", content.golds)
 
     def _windows(self, passages: Writer, context: Text) -> range:
         """Writes a passage, and says which rows it has become."""
         config, before = self._config, passages.rows
         length = len(context.words)
-        cuts = [(0, length)] if self._train else windows(length, config.window, config.stride)
+        train = self._content.train
+        cuts = [(0, length)] if train else windows(length, config.window, config.stride)
         for start, stop in cuts:
             part = context.part(start, stop)
             starts, ends = zip(*part.spans, strict=True) if part.spans else ((), ())
             passages.append({**self._encoded(part), "starts": starts, "ends": ends})
         return range(before, passages.rows)
 
-    def _answered(
-        self,
-        squad: Squad,
-        contexts: Sequence[Text],
-        questions: Sequence[Text],
-        numbers: Sequence[range],
-        place: Any,
-    ) -> Iterator[dict[str, Any]]:
-        """Training examples: the first answer is the one to find."""
-        config = self._config
-        for number, (question, text) in enumerate(zip(squad.questions, questions, strict=True)):
-            context = contexts[question.context]
-            span = context.locate(question.answers[0])
-            at = f"{place}: question {question.id}"
-            if span is None or not text.words:
-                self._faults.bad("an answer or a question without a word", at)
-                continue
-            lengths = {
-                "context": len(context.words),
-                "question": len(text.words),
-                "answer": span[1] - span[0] + 1,
-            }
-            limits = {name: getattr(config, f"{name}_length") for name in lengths}
-            over = [name for name, length in lengths.items() if length > limits[name]]
-            if over:
-                kind = f"over data.{over[0]}_length={limits[over[0]]} words"
-                self._faults.drop(kind, at)
-                continue
-            (passage,) = numbers[question.context]
-            yield self._row(text, passage, number, span)
+    def _rows(self, numbers: list[range]) -> Iterator[dict[str, Any]]:
+        """The questions, given each passage's rows: once for each, in training with an answer."""
+        content = self._content
+        for number, (question, text) in enumerate(
+            zip(content.squad.questions, content.questions, strict=True)
+        ):
+            answer = self._answer(question, text) if content.train else ()
+            if answer is not None:
+                encoded = {**self._encoded(text), "number": [number], "answer": answer}
+                for passage in numbers[question.context]:
+                    yield {**encoded, "passage": [passage]}
 
-    def _asked(
-        self,
-        squad: Squad,
-        contexts: Sequence[Text],
-        questions: Sequence[Text],
-        numbers: Sequence[range],
-        place: Any,
-    ) -> Iterator[dict[str, Any]]:
-        """Every question, once for each window of its passage."""
-        for number, (question, text) in enumerate(zip(squad.questions, questions, strict=True)):
-            for passage in numbers[question.context]:
-                yield self._row(text, passage, number, ())
-
-    def _row(
-        self, text: Text, passage: int, number: int, answer: tuple[int, ...]
-    ) -> dict[str, Any]:
-        encoded = self._encoded(text)
-        return {**encoded, "passage": [passage], "number": [number], "answer": answer}
+    def _answer(self, question: Question, text: Text) -> tuple[int, int] | None:
+        """The first and last word of the one to find, the first; None if something is too long."""
+        content = self._content
+        context = content.contexts[question.context]
+        span = context.locate(question.answers[0])
+        assert span is not None, "an answer that is not blank has a word"
+        lengths = {
+            "context": len(context.words),
+            "question": len(text.words),
+            "answer": span[1] - span[0] + 1,
+        }
+        for name, length in lengths.items():
+            limit = getattr(self._config, f"{name}_length")
+            if length > limit:
+                kind = f"over data.{name}_length={limit} words"
+                content.faults.drop(kind, f"{content.place}: question {question.id}")
+                return None
+        return span
 
     def _encoded(self, text: Text) -> dict[str, Any]:
         characters = self._lexicon.characters(text.words, self._config.word_length)
@@ -238,6 +243,13 @@ class _SplitWriter:
 def read_golds(folder: Path) -> Golds | None:
     """What an evaluated split of TriviaQA is scored by; None for SQuAD's form."""
     file = folder / "golds.json"
+    return json.loads(file.read_text("utf-8")) if file.exists() else None
+
+
+def read_coverage(folder: Path) -> dict[str, Any] | None:
+    """How many words have vectors ("found", see `Vectors`) and which rows were left out
+    ("dropped"); None where words are trained."""
+    file = folder / "vectors.json"
     return json.loads(file.read_text("utf-8")) if file.exists() else None
 
 
@@ -253,8 +265,3 @@ def read_texts(folder: Path) -> Squad:
 
 def _write_json(file: Path, value: Any) -> None:
     file.write_text(json.dumps(value, ensure_ascii=False) + "\n", "utf-8")
-
-
-def _texts(squad: Squad) -> tuple[list[Text], list[Text]]:
-    """The contexts and the questions of a split, in words."""
-    return [Text.of(c) for c in squad.contexts], [Text.of(q.text) for q in squad.questions]

@@ -1,7 +1,7 @@
 """Where questions come from: files, TensorFlow Datasets, or the project's own generator."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -79,8 +79,12 @@ class Records:
         return f"{self.dataset.name} {self.split}"
 
     def identity(self) -> Any:
-        self.dataset.source(self.split, self.key)  # whether there is such a split
+        self._check_split()
         return self.dataset.identity(self.split)
+
+    def _check_split(self) -> None:
+        """Raises UserError if there is no such split."""
+        self.dataset.source(self.split, self.key)
 
     def read(self, faults: Faults) -> tuple[Squad, Golds | None]:
         return read_squad_dataset(self.dataset, self.split, self.key, faults), None
@@ -112,7 +116,8 @@ class Supervised:
     """A split of TriviaQA with its spans supplied at a distance.
 
     Trained on are windows with an answer. Evaluation reads the beginning of every document, as the
-    official scores want it, or such windows again ("dev_oracle").
+    official scores want it, or such windows again ("dev_oracle"), where the questions that have one
+    are all that count.
 
     Attributes:
       source: the file or the dataset's split.
@@ -132,13 +137,26 @@ class Supervised:
         return {"triviaqa": self.source.identity(), "split": self.split, "seed": self.seed}
 
     def read(self, faults: Faults) -> tuple[Squad, Golds | None]:
-        questions = list(self._questions(faults))
-        window = self.split in ("train", "dev_oracle")
-        width = TRAIN_WINDOW if self.split == "train" else DEV_WINDOW
-        squad = supervise(
-            questions, width if window else SUPERVISED_WORDS, self.seed, faults, answered=window
-        )
-        return squad, [_gold(question) for question in questions]
+        golds: Golds = []
+
+        def questions() -> Iterator[Trivia]:  # of which only the golds are kept
+            for question in self._questions(faults):
+                golds.append(_gold(question))
+                yield question
+
+        window = {"train": TRAIN_WINDOW, "dev_oracle": DEV_WINDOW}.get(self.split)
+        width, answered = window or SUPERVISED_WORDS, window is not None
+        squad = supervise(questions(), width, self.seed, faults, answered=answered)
+        if self.split == "train":
+            return squad, None
+        if self.split == "dev_oracle":
+            there = {question.id.partition("--")[0] for question in squad.questions}
+            names = [gold["QuestionId"] for gold in golds]
+            for name in names:
+                if name not in there:
+                    faults.drop("question without a window", name)
+            golds = [gold for gold in golds if gold["QuestionId"] in there]
+        return squad, golds
 
     def _questions(self, faults: Faults) -> Iterable[Trivia]:
         if isinstance(self.source, Records):
@@ -147,13 +165,10 @@ class Supervised:
 
 
 def splits_of(config: "DataConfig") -> tuple[Split, ...]:
-    """The splits that there are."""
-    splits: list[Split] = ["train", "dev"]
-    if config.form != "squad":
-        splits.append("dev_oracle")
-    if config.source == "generated" or config.test:
-        splits.append("test")
-    return tuple(splits)
+    """The splits that there are; the last is the one to report."""
+    oracle: list[Split] = [] if config.form == "squad" else ["dev_oracle"]
+    test: list[Split] = ["test"] if config.source == "generated" or config.test else []
+    return ("train", *oracle, "dev", *test)
 
 
 def source_of(config: "DataConfig", split: Split) -> Source:

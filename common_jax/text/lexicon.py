@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int, Int32
 
 from common_jax.errors import UserError
-from common_jax.text.vectors import FORMS, Vectors
+from common_jax.text.vectors import Vectors, first_form
 
 UNKNOWN = 1  # the number of words and of characters that have none of their own; 0 is padding
 _FIRST = 2
@@ -43,10 +43,10 @@ class Lexicon:
 
     @classmethod
     def make(cls, counts: Counter[str], words: int | Vectors, characters: int) -> "Lexicon":
-        """A lexicon of the words that were counted.
+        """A lexicon of the characters that were counted, and of those words or of all vectors.
 
         Args:
-          counts: how often each word occurs.
+          counts: how often each word occurs in training; characters are counted in these words.
           words: the fixed vectors, or how many numbers there may be for words, which then go to
             the most frequent ones.
           characters: how many numbers there may be for characters.
@@ -83,6 +83,23 @@ class Lexicon:
         vectors = self.table[np.maximum(numbers - _FIRST, 0)]
         return np.where((numbers >= _FIRST)[..., None], vectors, np.float32(0))
 
+    def trained_as(self, other: "Lexicon") -> bool:
+        """Whether what was trained with the one can be used with the other.
+
+        Characters must have the same numbers. So must words where these are trained; where their
+        vectors are fixed, a word of both must have the same one, and each may have more words.
+        """
+        if self._characters != other._characters:
+            return False
+        if self.table is None or other.table is None:
+            return self.table is other.table and self._words == other._words
+        both = [word for word in self._words if word in other._words]
+        mine, theirs = (
+            lexicon.vectors(np.array([lexicon._words[word] for word in both], int))
+            for lexicon in (self, other)
+        )
+        return np.array_equal(mine, theirs)
+
     def save(self, folder: Path) -> None:
         """Writes it into a folder that is there."""
         text = json.dumps(
@@ -108,20 +125,9 @@ class Lexicon:
                 f"{folder}: no whole lexicon ({type(error).__name__}: {error})"
             ) from error
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Lexicon):
-            return NotImplemented
-        if (self._words, self._characters) != (other._words, other._characters):
-            return False
-        if self.table is None or other.table is None:
-            return self.table is other.table
-        return np.array_equal(self.table, other.table)
-
-    __hash__ = None  # type: ignore[assignment]
-
     def _word(self, word: str) -> int:
-        forms = (form(word) for form in FORMS.values())
-        return next((self._words[form] for form in forms if form in self._words), UNKNOWN)
+        found = first_form(word, self._words.__contains__)
+        return self._words[found[1]] if found else UNKNOWN
 
 
 def _most_frequent(counts: Counter[str], size: int) -> list[str]:

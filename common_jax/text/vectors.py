@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from common_jax.errors import UserError
+from common_jax.faults import Faults
 from common_jax.text.files import read_raw_lines
 
 # A word that a file lacks is looked for in these forms, in this order.
@@ -42,11 +43,18 @@ class Vectors:
     found: dict[str, int]
 
 
-def read_vectors(path: str | Path, words: Collection[str], dim: int) -> Vectors:
+def first_form(word: str, known: Callable[[str], bool]) -> tuple[str, str] | None:
+    """The first of a word's `FORMS` that is known: the form's name, and the word in it."""
+    forms = ((name, change(word)) for name, change in FORMS.items())
+    return next((found for found in forms if known(found[1])), None)
+
+
+def read_vectors(path: str | Path, words: Collection[str], dim: int, faults: Faults) -> Vectors:
     """The vectors of `words`, streaming: only rows that may be needed are turned into numbers.
 
     A word gets the first row of the file for the first of its forms that the file has: as it
-    stands, in lower case, Capitalised, in UPPER case.
+    stands, in lower case, Capitalised, in UPPER case. Reported to `faults` are a row with fewer or
+    more numbers (wanted or not), and a wanted one with a field that is none.
 
     Args:
       path: plain, gzipped, or a zip that holds one .txt.
@@ -54,22 +62,24 @@ def read_vectors(path: str | Path, words: Collection[str], dim: int) -> Vectors:
       dim: D, the numbers in a row.
 
     Raises:
-      UserError: a file that cannot be read or is empty, one of another dimension, a row with
-        fewer or more numbers (wanted or not), or a wanted one with a field that is none.
+      UserError: a file that cannot be read or is empty, or one of another dimension; and whatever
+        `faults` raises.
     """
     words = list(dict.fromkeys(words))
     wanted = {_encode(form(word)) for form in FORMS.values() for word in words}
     kept: dict[bytes, np.ndarray] = {}
-    for number, word, line in _progress(_rows(path, dim), f"reading {Path(path).name}"):
+    for number, word, line in _progress(_rows(path, dim, faults), f"reading {Path(path).name}"):
         if word in wanted and word not in kept:
-            kept[word] = _numbers(line, dim, f"{path}:{number}")
+            vector = faults.attempt(_numbers, line, dim, f"{path}:{number}")
+            if vector is not None:
+                kept[word] = vector
     found = dict.fromkeys([*FORMS, "missing"], 0)
     chosen: dict[str, bytes] = {}
     for word in words:
-        name, form = _find(word, kept)
+        name, form = first_form(word, lambda form: _encode(form) in kept) or ("missing", None)
         found[name] += 1
         if form is not None:
-            chosen[word] = form
+            chosen[word] = _encode(form)
     needed = set(chosen.values())
     used = [form for form in kept if form in needed]
     index = {form: row for row, form in enumerate(used)}
@@ -78,16 +88,7 @@ def read_vectors(path: str | Path, words: Collection[str], dim: int) -> Vectors:
     return Vectors(rows, table, found)
 
 
-def _find(word: str, kept: Collection[bytes]) -> tuple[str, bytes | None]:
-    """The first of the word's forms that is there: which form, and as the file has it."""
-    for name, change in FORMS.items():
-        form = _encode(change(word))
-        if form in kept:
-            return name, form
-    return "missing", None
-
-
-def _rows(path: str | Path, dim: int) -> Iterator[tuple[int, bytes, bytes]]:
+def _rows(path: str | Path, dim: int, faults: Faults) -> Iterator[tuple[int, bytes, bytes]]:
     """The line number, word and line of each row, with as many numbers as there must be."""
     first = True
     for number, line in enumerate(read_raw_lines(path), start=1):
@@ -103,9 +104,10 @@ def _rows(path: str | Path, dim: int) -> Iterator[tuple[int, bytes, bytes]]:
             count = _count_numbers(fields)
             if count != dim and first and count:
                 raise _other_dimension(path, number, dim, count)
-            if count != dim:
-                raise UserError(f"{path}:{number}: {count} numbers behind a word, not {dim}")
-            yield number, b" ".join(fields[:-dim]), line
+            if count == dim:
+                yield number, b" ".join(fields[:-dim]), line
+            else:
+                faults.bad(f"{count} numbers behind a word, not {dim}", f"{path}:{number}")
         first = False
     if first:
         raise UserError(f"{path}: no vectors in it")

@@ -1,6 +1,8 @@
 """From SQuAD's JSON to batches: every word, answer and window where it belongs."""
 
+import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,11 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common_jax.errors import UserError
+from common_jax.text import sentences
+from common_jax.text import words as words_module
+from common_jax.text.lexicon import UNKNOWN
 from common_jax.text.squad import Answer
 from common_jax.text.words import split_words
+from qanet_jax import triviaqa
 from qanet_jax.config import DataConfig, ModelConfig
 from qanet_jax.data import ReadingData
-from qanet_jax.prepare import Text, windows
+from qanet_jax.prepare import Builder, Text, windows
 
 FACTS = "Ada was born in Paris in 1901. Her brother, Ben, lived in Rome (Italy) until 1950."
 LONG = " ".join(f"Word{n} and number {n}." for n in range(60))
@@ -152,13 +158,141 @@ def test_nothing_left_to_train_on_is_one_line(folder):
         prepared(folder, context_length=1)
 
 
-def test_a_run_notices_other_words(folder):
-    (folder / "run").mkdir()
-    prepared(folder).lexicon.save(folder / "run")
-    again = ReadingData(prepared(folder).config, ModelConfig(word_rows=90, char_rows=80))
-    again.read_vocabulary(folder / "run")
-    with pytest.raises(UserError, match="other words"):
-        again.prepare()
+def other_file(folder):
+    """A file elsewhere, of words and letters that the corpus lacks but for "Ben"."""
+    path = folder / "elsewhere" / "other.json"
+    path.parent.mkdir(exist_ok=True)
+    context = "Ben 北京 zebra."
+    path.write_text(json.dumps(squad([(context, [("z", "Who?", "zebra")])])))
+    return path
+
+
+def again(data, folder, model, **changes):
+    """The data that a run finds later, whose lexicon is in `folder`."""
+    found = ReadingData(dataclasses.replace(data.config, **changes), model)
+    found.read_vocabulary(folder)
+    found.prepare()
+    return found
+
+
+FIXED, TRAINED = ModelConfig(word_dim=3, char_rows=80), ModelConfig(word_rows=300, char_rows=80)
+
+
+@pytest.mark.parametrize("model", [FIXED, TRAINED])
+def test_a_run_reads_other_files_but_notices_other_words(folder, model):
+    vectors = "" if model.word_rows else str(folder / "glove.txt")
+    (folder / "glove.txt").write_text(GLOVE + "zebra 5 6 7\n")
+    data = prepared(folder, model, vectors=vectors)
+    run = folder / "run"
+    run.mkdir()
+    data.lexicon.save(run)
+    for key in ("dev", "test"):
+        other = again(data, run, model, **{key: str(other_file(folder))})
+        (row,) = epoch(other.split_batches(key))
+        ben, town, zebra, _ = row["context"].tolist()[:4]
+        assert town == UNKNOWN and row["context_characters"][1, :2].tolist() == [UNKNOWN] * 2
+        assert ben == other.lexicon.words(["Ben"])[0] > UNKNOWN
+        if model.word_rows:
+            assert ben == data.lexicon.words(["Ben"])[0] and zebra == UNKNOWN
+        else:
+            assert row["context_vectors"][:3].tolist() == [[7, 8, 9], [0, 0, 0], [5, 6, 7]]
+        known = data.lexicon.characters(["Ben"], 3).tolist()
+        assert row["context_characters"][0, :3].tolist() == known[0]
+    changes = [({"train": str(other_file(folder))}, model)]
+    if model.word_rows:
+        changes.append(({}, dataclasses.replace(model, word_rows=90)))
+    else:
+        (folder / "others.txt").write_text(GLOVE.replace("7 8 9", "7 8 8"))
+        changes.append(({"vectors": str(folder / "others.txt")}, model))
+    for fields, other_model in changes:
+        with pytest.raises(UserError, match="other words or characters than the run was trained"):
+            again(data, run, other_model, **fields)
+
+
+@pytest.mark.parametrize("model", [FIXED, TRAINED])
+def test_characters_and_trained_words_are_those_of_the_training_split(folder, model):
+    vectors = "" if model.word_rows else str(folder / "glove.txt")
+    data = prepared(folder, model, vectors=vectors, dev=str(other_file(folder)))
+    letters = {letter for context, asked in TRAIN for letter in context + str(asked)}
+    numbers = data.lexicon.characters(["zebra北京"], 7)[0].tolist()
+    assert [n == UNKNOWN for n in numbers] == [letter not in letters for letter in "zebra北京"]
+    assert numbers[-2:] == [UNKNOWN, UNKNOWN]
+
+
+def test_the_home_folders_vectors_and_how_many_words_have_one(folder, monkeypatch, caplog):
+    monkeypatch.setenv("HOME", str(folder))
+    (folder / "glove.txt").write_text(GLOVE + "cat 1 2\n")
+    with pytest.raises(UserError, match=r"^data\.vectors: .*glove\.txt:5: 2 numbers behind"):
+        prepared(folder, FIXED, vectors="~/glove.txt")
+    data = prepared(folder, FIXED, vectors="~/glove.txt", on_bad_example="skip")
+    with caplog.at_level("INFO"):
+        data.report()
+    texts = [text for c, asked in TRAIN for text in (c, *(q for _, q, _ in asked))]
+    every = {word for text in texts for word in words(text)}
+    found = [word for word in every if word in {"Ada", "Paris", "Ben", "."}]
+    share = f"{100 * len(found) / len(every):.1f}% of {len(every)} words have a vector"
+    assert share in caplog.text
+    assert "~/glove.txt: left out 1 2 numbers behind a word, not 3 (" in caplog.text
+
+
+def test_another_tokeniser_prepares_anew(folder, monkeypatch):
+    config = prepared(folder).config
+    before = Builder(config, TRAINED).fingerprint()
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "0.0")
+    assert Builder(config, TRAINED).fingerprint() != before
+    monkeypatch.undo()
+    for module in (words_module, sentences, triviaqa):
+        changed = folder / "changed.py"
+        changed.write_text(Path(module.__file__).read_text() + "\n")
+        monkeypatch.setattr(module, "__file__", str(changed))
+        assert Builder(config, TRAINED).fingerprint() != before
+        monkeypatch.undo()
+    assert Builder(config, TRAINED).fingerprint() == before
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"dev": ""}, "data.dev: name the file"),
+        ({"train": ""}, "data.train: name the file"),
+        (
+            {"source": "tfds", "tfds": "trivia_qa/rc", "form": "triviaqa_lines"},
+            "data.form=triviaqa_lines: a dataset is of the form squad or triviaqa",
+        ),
+    ],
+)
+def test_configs_that_cannot_be(fields, message):
+    with pytest.raises(UserError, match=message):
+        DataConfig(**{"dir": "data", **fields})
+
+
+@pytest.mark.parametrize("rows", [-1, 1, 2])
+def test_a_table_of_words_has_one_for_a_word(rows):
+    with pytest.raises(UserError, match=f"model.word_rows={rows}: 0, or at least 3"):
+        ModelConfig(word_rows=rows)
+
+
+TRIVIA = [
+    {"id": "a", "question": "Who?", "aliases": ["Ada"], "context": FACTS},
+    {"id": "b", "question": "Where?", "aliases": ["Oslo"], "context": FACTS},
+    {"id": "c", "question": "Where?", "aliases": ["Rome"], "context": FACTS},
+]
+
+
+def test_the_oracles_questions_are_those_with_a_window(folder):
+    for name in ("train", "dev"):
+        lines = "".join(json.dumps(row) + "\n" for row in TRIVIA)
+        (folder / f"{name}.json").write_text(lines)
+    data = prepared(folder, form="triviaqa_lines")
+    assert data.splits == ("train", "dev_oracle", "dev")
+    names = {split: [gold["QuestionId"] for gold in data.golds(split)] for split in data.splits[1:]}
+    assert names == {"dev_oracle": ["a", "c"], "dev": ["a", "b", "c"]}
+    dropped = data.split("dev_oracle").questions.meta["dropped"]
+    assert dropped["question without a window"] == {"count": 1, "first": ["b"]}
+    assert not data.split("dev").questions.meta["dropped"]
+    assert not (data.path / "train" / "golds.json").exists()
+    with_test = dataclasses.replace(data.config, test="dev.json")
+    assert ReadingData(with_test, TRAINED).splits == ("train", "dev_oracle", "dev", "test")
 
 
 @given(st.integers(0, 400), st.integers(1, 30), st.data())

@@ -203,7 +203,7 @@ def test_sizes(corpora, split):
     about = collections.Counter(q.context for q in squad.questions)
     assert set(about) == set(range(len(squad.contexts))) and set(about.values()) == {1, 2}
     for context in squad.contexts:
-        assert 30 <= len(context.split()) <= 110 and 3 <= context.count(".") <= 8
+        assert 30 <= len(context.split()) <= 110 and 4 <= context.count(".") <= 8
     assert len(set(squad.contexts)) == len(squad.contexts)
     for text in [*squad.contexts, *(q.text for q in squad.questions)]:
         assert text[0].isupper() and text[-1] in ".?"

@@ -24,7 +24,7 @@ def test_the_most_frequent_words_have_numbers():
     assert lexicon.table is None
     assert lexicon.words(["cat", "Dog", "ant", "bee", "BAT", ""]) == [2, 3, 4, 1, 1, 1]
     backwards = Counter(dict(reversed(COUNTS.items())))
-    assert Lexicon.make(backwards, 5, 100) == lexicon
+    assert Lexicon.make(backwards, 5, 100).trained_as(lexicon)
     for few in (0, 1, 2):
         assert Lexicon.make(COUNTS, few, few).words(["cat"]) == [UNKNOWN]
 
@@ -86,7 +86,7 @@ def test_what_is_saved_is_what_is_loaded(tmp_path_factory, counts, fixed):
     saved = Lexicon.make(Counter(counts), words, 6)
     saved.save(folder)
     loaded = Lexicon.load(folder)
-    assert loaded == saved
+    assert loaded.trained_as(saved)
     assert loaded.words(counts) == saved.words(counts)
     assert (loaded.characters([*counts], 3) == saved.characters([*counts], 3)).all()
     if fixed:
@@ -94,18 +94,25 @@ def test_what_is_saved_is_what_is_loaded(tmp_path_factory, counts, fixed):
         np.testing.assert_array_equal(loaded.vectors(numbers), saved.vectors(numbers))
 
 
-def test_lexicons_that_differ():
-    base = Lexicon({"a": 2}, "xy", TABLE)
-    assert base == Lexicon({"a": 2}, ["x", "y"], TABLE.copy())
-    others = [
-        Lexicon({"a": 3}, "xy", TABLE),
-        Lexicon({"b": 2}, "xy", TABLE),
-        Lexicon({"a": 2}, "yx", TABLE),
-        Lexicon({"a": 2}, "xy", TABLE + 1),
-        Lexicon({"a": 2}, "xy"),
-        "a",
-    ]
-    assert all(base != other for other in others)
+def test_what_was_trained_with_one_lexicon_and_is_used_with_another():
+    """Where vectors are fixed, they are what the words' numbers stand for."""
+    fixed, trained = Lexicon({"a": 2, "b": 3}, "xy", TABLE), Lexicon({"a": 2, "b": 3}, "xy")
+    more = np.concatenate([TABLE[1:], TABLE[:1], TABLE])  # the same vectors in other rows
+    for other, alike in [
+        (fixed, True),
+        (Lexicon({"b": 2, "a": 4, "c": 5}, ["x", "y"], more), True),
+        (Lexicon({"c": 2}, "xy", TABLE), True),
+        (Lexicon({"a": 3, "b": 2}, "xy", TABLE), False),
+        (Lexicon({"a": 2, "b": 3}, "yx", TABLE), False),
+        (Lexicon({"a": 2, "b": 3}, "xyz", TABLE), False),
+        (Lexicon({"a": 2, "b": 3}, "xy", TABLE + 1), False),
+        (Lexicon({"a": 2, "b": 3}, "xy", TABLE[:, :1]), False),
+        (trained, False),
+    ]:
+        assert fixed.trained_as(other) is other.trained_as(fixed) is alike
+    assert trained.trained_as(Lexicon({"a": 2, "b": 3}, "xy"))
+    for words in ({"a": 2}, {"a": 2, "b": 3, "c": 4}, {"a": 3, "b": 2}):
+        assert not trained.trained_as(Lexicon(words, "xy"))
 
 
 def _fails(folder) -> None:

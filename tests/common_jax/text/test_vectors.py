@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common_jax.errors import UserError
+from common_jax.faults import Faults
 from common_jax.text.vectors import read_vectors
 
+SKIP = "; mend it, or set data.on_bad_example=skip"
 FILE = """\
 the 0.5 -1 2e-3
 The 1 1 1
@@ -46,7 +48,7 @@ def test_rows(tmp_path, name, header, end):
     path = _write(tmp_path / name, header + FILE.replace("\n", end))
     words = ["the", "THE", "The", "usa", "PARIS", "paris", ". . .", "at name@domain.com", "none"]
     words += ["1\u00a01/2", "\u2028x", "\ud800", "at", "name@domain.com", "the", "σοφος"]
-    vectors = read_vectors(path, words, 3)
+    vectors = read_vectors(path, words, 3, Faults("error"))
     expected = {
         "the": [0.5, -1, 2e-3],
         "THE": [0.5, -1, 2e-3],
@@ -78,7 +80,7 @@ _FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss", "�
 def test_the_first_form_that_the_file_has(tmp_path_factory, wanted, in_file):
     text = "".join(f"{word} {n} {n}\n" for n, word in enumerate(in_file))
     path = _write(tmp_path_factory.mktemp("vectors") / "a.txt", text)
-    vectors = read_vectors(path, wanted, 2)
+    vectors = read_vectors(path, wanted, 2, Faults("error"))
     for word in wanted:
         forms = [word, word.lower(), word.capitalize(), word.upper()]
         place = next((in_file.index(form) for form in forms if form in in_file), None)
@@ -92,7 +94,7 @@ def test_the_first_form_that_the_file_has(tmp_path_factory, wanted, in_file):
 
 def _fails(path: Path, words: list[str], dim: int = 3) -> str:
     with pytest.raises(UserError) as error:
-        read_vectors(path, words, dim)
+        read_vectors(path, words, dim, Faults("error"))
     assert "\n" not in str(error.value)
     return str(error.value)
 
@@ -101,17 +103,23 @@ def _fails(path: Path, words: list[str], dim: int = 3) -> str:
 def test_a_row_of_another_length_is_noticed_though_not_wanted(tmp_path, row):
     path = _write(tmp_path / "a.txt", f"the 1 2 3\n{row}\ndog 1 2 3\n")
     numbers = {"": 0, "cat": 0, "cat 1 2 3 4": 4}.get(row, 2)
+    faults = Faults("skip")
     if row == "x cat 1 2":  # as many fields as there must be: only its numbers betray it
-        assert _fails(path, ["x"]) == f"{path}:2: 'cat' is not a number"
+        assert _fails(path, ["x"]) == f"{path}:2: 'cat' is not a number{SKIP}"
+        vectors = read_vectors(path, ["x", "the"], 3, faults)
+        assert vectors.rows == {"the": 0} and vectors.found["missing"] == 1
     else:
-        assert _fails(path, ["dog"]) == f"{path}:2: {numbers} numbers behind a word, not 3"
+        wrong = f"{numbers} numbers behind a word, not 3"
+        assert _fails(path, ["dog"]) == f"{path}:2: {wrong}{SKIP}"
+        assert read_vectors(path, ["dog"], 3, faults).table.tolist() == [[1, 2, 3]]
+        assert faults.kinds == {wrong: {"count": 1, "first": [f"{path}:2"]}}
 
 
 @pytest.mark.parametrize("field", ["abc", "nan", "-inf", "1e39", "0,5", "½"])
 def test_a_wanted_row_holds_numbers(tmp_path, field):
     path = _write(tmp_path / "a.txt", f"the 1 2 3\ncat 1 {field} 3\n")
-    assert _fails(path, ["CAT"]) == f"{path}:2: {field!r} is not a number"
-    assert len(read_vectors(path, ["the"], 3).table) == 1
+    assert _fails(path, ["CAT"]) == f"{path}:2: {field!r} is not a number{SKIP}"
+    assert len(read_vectors(path, ["the"], 3, Faults("error")).table) == 1
 
 
 @pytest.mark.parametrize("first", ["the 1 2", "5 2\nthe 1 2"])
@@ -132,7 +140,9 @@ def test_files_that_cannot_be_read(tmp_path):
     path.write_bytes(path.read_bytes()[:-12])
     assert "the zip data is damaged or cut off" in _fails(path, ["the"])
     latin = _write(tmp_path / "a.txt", "caf\xe9 1 2 3\nthe 1 2 3\n".encode("latin-1"))
-    assert read_vectors(latin, ["the", "café"], 3).found["missing"] == 1  # as 840B has some
+    assert (
+        read_vectors(latin, ["the", "café"], 3, Faults("error")).found["missing"] == 1
+    )  # as 840B has some
 
 
 @pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real data")
@@ -141,7 +151,7 @@ def test_glove():
     lines = gzip.decompress(path.read_bytes()).decode().rstrip("\n").split("\n")
     rows = {line.split(" ")[0]: line.split(" ")[1:] for line in lines}
     words = ["The", "PARIS", "cat", "dog", "king", "queen", ",", "Zyxwv"]
-    vectors = read_vectors(path, words, 50)
+    vectors = read_vectors(path, words, 50, Faults("error"))
     for word in words[:-1]:
         row = vectors.table[vectors.rows[word]]
         np.testing.assert_array_equal(row, np.float32(rows[word.lower()]))
@@ -151,4 +161,4 @@ def test_glove():
         assert unit[vectors.rows[one]] @ unit[vectors.rows[other]] == pytest.approx(
             cosine, abs=5e-3
         )
-    assert len(read_vectors(path, rows, 50).table) == 9163
+    assert len(read_vectors(path, rows, 50, Faults("error")).table) == 9163
