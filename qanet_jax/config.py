@@ -87,7 +87,10 @@ class ModelConfig:
             size = getattr(self, name)
             require(size >= 1 and size % 2 == 1, f"model.{name}={size}: must be odd, at least 1")
         require(self.passes >= 3, f"model.passes={self.passes}: at least 3 (M0, M1 and M2)")
-        require(self.word_rows >= 0, f"model.word_rows={self.word_rows}: must not be negative")
+        require(
+            self.word_rows == 0 or self.word_rows >= 3,
+            f"model.word_rows={self.word_rows}: 0, or at least 3 (padding, unknown and a word)",
+        )
         require(self.char_rows >= 3, f"model.char_rows={self.char_rows}: at least 3")
         for name in ("word_dropout", "char_dropout", "dropout"):
             require(0 <= getattr(self, name) < 1, f"model.{name}: a rate in [0, 1)")
@@ -109,8 +112,8 @@ class DataConfig(SourceConfig):
         a second time, as "dev_oracle", on windows that are known to hold an answer.
       examples, heldout: questions of the generated corpus for train, and for dev and test each.
       seed: of the generated corpus.
-      vectors: a file of word vectors in GloVe's form (.txt, .gz, .zip), which stay fixed; empty
-        trains model.word_rows vectors from scratch.
+      vectors: a file of word vectors in GloVe's form (.txt, .gz, .zip), which stay fixed; those of
+        the splits' words are kept. Empty trains model.word_rows vectors from scratch.
       word_length: characters of a word that are read.
       context_length, question_length: longest training example in words; longer are dropped,
         counted and named. Evaluation drops nothing.
@@ -155,6 +158,13 @@ class DataConfig(SourceConfig):
             self.source != "generated" or self.form == "squad",
             f"data.form={self.form}: generated questions are of the form squad",
         )
+        require(
+            self.source != "tfds" or self.form != "triviaqa_lines",
+            f"data.form={self.form}: a dataset is of the form squad or triviaqa",
+        )
+        for name in ("train", "dev"):
+            what = "the file" if self.source == "files" else "the dataset's split"
+            require(bool(getattr(self, name)), f"data.{name}: name {what}")
         require(
             self.stride + self.answer_length <= self.window,
             f"data.stride={self.stride}: windows of data.window={self.window} words must overlap "
