@@ -100,6 +100,13 @@ class Lexicon:
         )
         return np.array_equal(mine, theirs)
 
+    def extended(self, vectors: Vectors) -> "Lexicon":
+        """One with more words and their fixed vectors; those that it has keep their numbers."""
+        assert self.table is not None
+        first = _FIRST + len(self.table)
+        words = {word: first + row for word, row in vectors.rows.items()} | self._words
+        return Lexicon(words, self._characters, np.concatenate([self.table, vectors.table]))
+
     def save(self, folder: Path) -> None:
         """Writes it into a folder that is there."""
         text = json.dumps(

@@ -73,6 +73,17 @@ def test_a_file_that_has_none_of_the_words():
     assert vectors.dtype == np.float32 and vectors.tolist() == [[0, 0], [0, 0]]
 
 
+@pytest.mark.parametrize("rows", [0, 3])
+def test_more_words_with_vectors(rows):
+    base = Lexicon.make(COUNTS, Vectors({"cat": 1} if rows else {}, TABLE[:rows], {}), 100)
+    more = base.extended(Vectors({"cat": 0, "Emu": 2, "emu": 2}, -TABLE, {}))
+    vectors = more.vectors(np.array(more.words(["cat", "EMU", "Emu", "emu", "gnu"])))
+    cat = TABLE[1] if rows else -TABLE[0]
+    assert vectors.tolist() == [cat.tolist(), *[(-TABLE[2]).tolist()] * 3, [0, 0]]
+    assert more.characters(["cat"], 3).tolist() == base.characters(["cat"], 3).tolist()
+    assert base.trained_as(more) and base.words(["emu"]) == [UNKNOWN]
+
+
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
 
 
