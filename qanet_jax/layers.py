@@ -25,9 +25,8 @@ from common_jax.layers import (
     sinusoids,
 )
 from common_jax.masks import padding
+from common_jax.text.lexicon import UNKNOWN
 from qanet_jax.config import ModelConfig
-
-UNKNOWN = 1  # the id of a word, or a character, that the vocabulary lacks; 0 is padding
 
 named = nn.with_logical_partitioning
 
@@ -37,7 +36,7 @@ class Words:
     """A batch of texts as the model reads them.
 
     Attributes:
-      ids: 0 is padding, `UNKNOWN` a word without a vector.
+      ids: 0 is padding, `lexicon.UNKNOWN` a word without a vector.
       characters: of each word, 0 behind its end.
       vectors: the words' fixed vectors, zeros for unknown ones; None where they are trained.
     """
