@@ -85,7 +85,7 @@ class SplitCorpus:
         contexts = self.passages.lengths("words")[self._passages]
         return np.maximum(1, np.concatenate([contexts, self.questions.lengths("words")], axis=1))
 
-    def text(self, example: int, first: int, last: int) -> tuple[int, int]:
+    def characters(self, example: int, first: int, last: int) -> tuple[int, int]:
         """Where words `first` to `last` of an example's passage start and end, in characters."""
         passage = int(self._passages[example])
         starts, ends = (self.passages.row(passage, name) for name in ("starts", "ends"))

@@ -133,7 +133,7 @@ class SpanExtraction(Task[Config]):
             number = numbers[example]
             question = squad.questions[number]
             first, last = (int(predictions[name][example, 0]) for name in ("first", "last"))
-            start, end = corpus.text(example, first, last)
+            start, end = corpus.characters(example, first, last)
             text = squad.contexts[question.context][start:end]
             answers[question.id] = text, float(np.exp(scores[example] - totals[number]))
         return answers

@@ -137,7 +137,7 @@ def test_evaluation_reads_every_word_of_every_question(folder):
         number = int(corpus.numbers[example])
         length = np.count_nonzero(row["context"])
         assert length <= 50
-        covered[number] |= {corpus.text(example, at, at) for at in range(length)}
+        covered[number] |= {corpus.characters(example, at, at) for at in range(length)}
     for number, asked in enumerate(texts.questions):
         assert covered[number] == set(split_words(texts.contexts[asked.context]))
 

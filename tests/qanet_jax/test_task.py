@@ -193,7 +193,7 @@ def test_scores_are_those_of_the_answers_and_files_have_their_official_form(task
     for example in range(rows):
         question = squad.questions[corpus.numbers[example]]
         answer = question.answers[0]
-        spans = [corpus.text(example, n, n) for n in range(_length(corpus, example))]
+        spans = [corpus.characters(example, n, n) for n in range(_length(corpus, example))]
         words = [n for n, (a, b) in enumerate(spans) if a >= answer.start]
         end = answer.start + len(answer.text)
         last = [n for n in words if spans[n][1] <= end]
