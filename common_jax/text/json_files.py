@@ -83,7 +83,8 @@ def read_json(path: str | Path) -> Node:
     """The content of a JSON file, plain or gzipped.
 
     Raises:
-      UserError: if it cannot be read or is not JSON, with line and column.
+      UserError: if it cannot be read or is not JSON, with line and column. Nothing in such a file
+        can be used, so that no `Faults` can skip it.
     """
     return parse_json("\n".join(read_lines(path)), str(path))
 
