@@ -2,6 +2,7 @@
 
 import argparse
 import collections
+import itertools
 import re
 import resource
 import tempfile
@@ -20,7 +21,8 @@ from launch.measure import Row, positive
 TRAIN = """Times training steps of a config on its own data, after compiling every shape of batch
 that occurs in them: compilation, throughput, share of time waiting for data, what a save costs,
 memory, floating-point operations against what the machine can do (on a CPU, against a large product
-in the same run), and with --parts the parts of a step, as shares of the time that devices are busy.
+in the same run), with --inference answering the same batches, and with --parts the parts of a step,
+as shares of the time that devices are busy.
 
 Where train.steps_per_call is above 1, one step a call is timed beside it.
 
@@ -47,6 +49,8 @@ def add_train(commands) -> argparse.ArgumentParser:
         "--config.KEY", metavar="VALUE", dest="_", help="set a field: --config.train.accumulate=2"
     )
     parser.add_argument("--steps", type=positive, default=30, help="timed steps (30)")
+    text = "also answering the same batches, as the final evaluation does (not packed ones)"
+    parser.add_argument("--inference", action="store_true", help=text)
     parser.add_argument("--parts", action="store_true", help="also the parts of a step")
     parser.add_argument(
         "--profile", type=Path, metavar="DIR", help="write a trace of three steps, for TensorBoard"
@@ -93,6 +97,8 @@ class _Measured:
         self._compile(calls, args.steps)
         self._time(args.steps)
         self._save()
+        if args.inference:
+            self._infer(args.steps)
         if args.parts or args.profile:
             self._trace(args)
 
@@ -198,6 +204,25 @@ class _Measured:
         stats = jax.local_devices()[0].memory_stats() or {}
         host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         self.values["peak_memory_mib"] = stats.get("peak_bytes_in_use", host) / 2**20
+
+    def _infer(self, steps: int) -> None:
+        from common_jax.training.mesh import put_batch
+        from common_jax.training.step import make_predict_step
+
+        step = make_predict_step(self.task, self.mesh, final=True)
+        batches = [batch for group in itertools.islice(self._calls(), steps) for batch in group]
+        placed = [put_batch(batch, self.mesh) for batch in batches[:steps]]
+        for batch in {_shapes((batch,)): batch for batch in placed}.values():
+            jax.block_until_ready(step(self.state.params, batch))
+        start = time.perf_counter()
+        for batch in placed:
+            jax.block_until_ready(step(self.state.params, batch))
+        seconds = time.perf_counter() - start
+        real = sum(self.task.size(batch)[0] for batch in batches[:steps])
+        self.values |= {
+            "inference_batches_per_second": len(placed) / seconds,
+            f"inference_{self.task.unit}_per_second": real / seconds,
+        }
 
     def _trace(self, args: argparse.Namespace) -> None:
         group = self._place(next(self._calls()))

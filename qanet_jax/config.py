@@ -38,6 +38,8 @@ class ModelConfig:
       feed_forward_factor: width of the feed-forward layer's inside, in d.
       convolution: "separable", "ordinary", or "none" for no convolution in the encoders (Table 5).
       self_attention: without it the encoders have none (Table 5).
+      attention: the implementation, common_jax.attention's: "dense" keeps the weights of all heads
+        for the backward pass.
       word_dropout, char_dropout, dropout: rates on word vectors, on characters' vectors and
         between layers.
       survival: p_L, the chance that the last sub-layer of a stack is kept in a training step.
@@ -65,6 +67,7 @@ class ModelConfig:
     feed_forward_factor: int = 1
     convolution: Literal["separable", "ordinary", "none"] = "separable"
     self_attention: bool = True
+    attention: Literal["chunked", "dense"] = "chunked"
     word_dropout: float = 0.1
     char_dropout: float = 0.05
     dropout: float = 0.1

@@ -205,7 +205,7 @@ class EncoderBlock(nn.Module):
                 yield lambda y, f=convolution: f(jnp.where(valid[..., None], y, 0))
         if config.self_attention:
             attention = MultiHeadAttention(
-                config.dim, config.num_heads, dtype=self.dtype, implementation="chunked"
+                config.dim, config.num_heads, dtype=self.dtype, implementation=config.attention
             )
             yield lambda y: attention(y, y, padding(valid), train=train)
         inner = dense(config.feed_forward_factor * config.dim, ("embed", "mlp"), self.dtype)

@@ -76,3 +76,31 @@ def test_a_training_step_is_measured_with_its_parts(tmp_path, capsys):
     assert {"part: encoder", "part: decoder", "part: vocabulary", "part: optimizer"} <= set(parts)
     assert sum(parts.values()) == pytest.approx(1)
     assert "tokens_per_second" in capsys.readouterr().out
+
+
+def test_answering_is_measured_too(tmp_path):
+    config = tmp_path / "toy_config.py"
+    config.write_text(
+        "from common_jax.training.config import to_config_dict\n"
+        "from tests.toy import ToyConfig\n\n\n"
+        "def get_config():\n"
+        "    return to_config_dict(ToyConfig())\n"
+    )
+    path = tmp_path / "toy.json"
+    cache = f"--config.data.cache_dir={tmp_path / 'cache'}"
+    main(
+        [
+            "train",
+            "--config",
+            str(config),
+            cache,
+            "--inference",
+            "--steps",
+            "3",
+            "--json",
+            str(path),
+        ]
+    )
+    values = {row["measure"]: row["1 a call"] for row in json.loads(path.read_text())["rows"]}
+    batches, examples = (values[f"inference_{n}_per_second"] for n in ("batches", "examples"))
+    assert 0 < batches < examples
