@@ -3,9 +3,16 @@
 Where the paper is silent or its readers differ, this is what the model does, and the config field
 that does otherwise: three passes of the model encoder, `passes`; position encodings once at a
 stack's input, `positions`; a convolution before the maximum over characters, `characters`; a
-feed-forward layer as wide as the model, `feed_forward_factor`. Dropout is on each sub-layer's
-output and on the inputs of both encoders. Self-attention and both softmaxes of context-query
-attention leave padding out, which the authors' code does not.
+feed-forward layer as wide as the model, `feed_forward_factor`; no normalisation of a stack's
+output, `final_norm`. Dropout is on each sub-layer's output and on the inputs of both encoders.
+Self-attention and both softmaxes of context-query attention leave padding out, which the authors'
+code does not.
+
+Other choices of ours: the similarity starts as a scaled product (`layers.ContextQueryAttention`),
+and trained vectors as large as GloVe's (`embedding_std`). A sub-layer is left out of the whole
+batch at once, and never scaled. The warm-up starts at 1e-5, since an exponential one cannot start
+at the paper's 0; gradients are clipped at norm 5, as in the authors' code, and the L2 term is added
+to them (`optimizer.l2`) instead of to the loss that is shown.
 """
 
 from typing import Any
