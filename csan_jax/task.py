@@ -169,7 +169,7 @@ class Translator(Predictor):
         beam = task.config.decode.beam_size if beam_size is None else beam_size
         self._translate = jax.jit(lambda params, source: task.translate(params, source, beam)[0])
 
-    def predict(self, lines: Iterable[str]) -> Iterator[str]:
+    def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
         """A translation for each line, in order; an empty line stays an empty line."""
         lines = iter(lines)
         while chunk := list(itertools.islice(lines, self.CHUNK)):

@@ -1,15 +1,19 @@
 """Answers standard input with a trained run, line for line, on standard output."""
 
+import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
+from common_jax.errors import UserError
 from launch.cli import Parser, quiet, run
 
 DESCRIPTION = (
     __doc__
     + """
 A translator takes text, and an empty line stays an empty line. A reader takes questions as JSON,
-{"context": ..., "question": ...}, and answers with JSON; or one question about a file.
+{"context": ..., "question": ...}, and answers with JSON; or one question about a file, in whose
+characters (decoded as UTF-8, line ends as they are) it says where the answer starts and ends.
 
 example:
   echo "A man rides a horse." | python -m launch.predict --workdir runs/csan/multi30k
@@ -22,28 +26,45 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--workdir", required=True, help="folder of the run")
     parser.add_argument("--beam_size", type=int, help="hypotheses kept; 1 is greedy (the run's)")
     parser.add_argument("--count", type=int, help="answers to a question, best first (3)")
+    parser.add_argument(
+        "--vectors", metavar="FILE", help="the run's data.vectors, for words that its corpus lacks"
+    )
     parser.add_argument("--context", metavar="FILE", help="text that --question is about")
     parser.add_argument("--question", metavar="TEXT", help="a question about --context")
     args = parser.parse_args(argv)
     options = {}
-    for name in ("beam_size", "count"):
+    for name in ("beam_size", "count", "vectors"):
         if (value := getattr(args, name)) is not None:
             options[name] = value
-            if value < 1:
+            if type(value) is int and value < 1:
                 parser.error(f"--{name} {value}: at least 1")
     if (args.context is None) != (args.question is None):
         parser.error("--context and --question belong together")
+    if args.question is not None and not args.question.strip():
+        parser.error("--question: has no word")
     quiet()
-    from common_jax.text.files import read_lines
     from common_jax.training.run import load
 
     predictor = load(args.workdir, **options)
     if args.context is None:
-        lines = _standard_input()
+        lines, source = _standard_input(), "standard input"
     else:
-        lines = iter([predictor.line("\n".join(read_lines(args.context)), args.question)])
-    for answer in predictor.predict(lines):
+        if predictor.fields != ("context", "question"):
+            raise UserError(f"{args.workdir}: answers no questions about a text")
+        request = {"context": _read(args.context), "question": args.question}
+        lines, source = iter([json.dumps(request)]), args.context
+    for answer in predictor.predict(lines, source):
         print(answer, flush=True)
+
+
+def _read(path: str) -> str:
+    """The text of a file, every character of it."""
+    try:
+        return Path(path).read_bytes().decode()
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 (after {error.start} bytes)") from error
 
 
 def _standard_input() -> Iterator[str]:

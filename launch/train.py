@@ -62,7 +62,9 @@ def main(argv: list[str]) -> None:
         print("\n".join(["", *outcome.scored[task.splits[-1]].examples, ""]))
         python = "uv run python" if "UV" in os.environ else "python"  # uv sets it in what it runs
         commands = task.next_commands(str(workdir.path))
-        print("\n".join(["next:", *(f"  {c.replace('python', python, 1)}" for c in commands)]))
+        print(
+            "\n".join(["next:", *(f"  {c.replace('python -m', f'{python} -m')}" for c in commands)])
+        )
 
 
 if __name__ == "__main__":

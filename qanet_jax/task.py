@@ -1,6 +1,7 @@
 """Span extraction as a task: model, loss, corpus, decoding and score joined."""
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ class SpanExtraction(Task[Config]):
 
     config_class = Config
     metric_names = ("exact_match", "f1")
-    options = ("count",)
+    options = ("count", "vectors")
 
     def __init__(self, config: Config):
         super().__init__(config)
@@ -84,16 +85,18 @@ class SpanExtraction(Task[Config]):
         return self.data.split_batches(split)
 
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
-        return self.decode(params, batch, 1)
+        found = self.decode(params, batch, 1)
+        pointers = (found.pop(name) for name in ("start", "end"))
+        normaliser = sum(jax.nn.logsumexp(logits, axis=1) for logits in pointers)
+        return {**found, "normaliser": normaliser}
 
     def decode(self, params: Params, batch: Batch, count: int) -> dict[str, Array]:
-        """The best `count` spans of each row, [B, k]: their first and last words, their scores
-        (unnormalised, so that windows of one passage can be compared); and `normaliser` [B], the
-        logarithm of what all scores' exponentials sum to."""
+        """The best `count` spans of each row, [B, k]: their `first` and `last` words and `score`s
+        (unnormalised, so that windows of one passage can be compared); and the logits, [B, N], of
+        each word as the `start` and as the `end`."""
         start, end = self.logits(params, batch)
         first, last, score = best_spans(start, end, self.config.data.answer_length, count)
-        normaliser = jax.nn.logsumexp(start, axis=1) + jax.nn.logsumexp(end, axis=1)
-        return {"first": first, "last": last, "score": score, "normaliser": normaliser}
+        return {"first": first, "last": last, "score": score, "start": start, "end": end}
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
         squad, trivia = self.data.texts(split), self.data.golds(split)
@@ -120,8 +123,11 @@ class SpanExtraction(Task[Config]):
     def _answers(
         self, split: str, squad: Squad, predictions: Mapping[str, np.ndarray]
     ) -> dict[str, tuple[str, float]]:
-        """Each question's answer and its probability: the best span of the window where it scores
-        highest."""
+        """Each question's answer, the best span of the window where it scores highest, and how
+        sure it is: the exponential of its score over the sum of those of all pairs of a start and
+        an end in all windows. With one window that is p1 p2. Where windows overlap, what they share
+        is in the sum as often: an answer that two are certain of gets a half (`qanet_jax.reader`,
+        which has the logits, counts each word once)."""
         corpus = self.data.split(split)
         scores, numbers = predictions["score"][:, 0].astype(np.float64), corpus.numbers
         totals = np.full(len(squad.questions), -np.inf)
@@ -145,9 +151,8 @@ class SpanExtraction(Task[Config]):
         squad = self.data.texts(self.splits[-1])
         question = squad.questions[0]
         line = json.dumps({"context": squad.contexts[question.context], "question": question.text})
-        quoted = line.replace("'", "'\\''")
         return [
-            f"echo '{quoted}' | python -m launch.predict --workdir {workdir}",
+            f"printf '%s\\n' {shlex.quote(line)} | python -m launch.predict --workdir {workdir}",
             f"python -m launch.predict --workdir {workdir} --context FILE --question TEXT",
             *super().next_commands(workdir),
         ]

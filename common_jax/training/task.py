@@ -15,7 +15,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from common_jax.data.batches import Batch, Batches
-from common_jax.errors import UserError
 
 Config = TypeVar("Config")
 Params = Any
@@ -40,19 +39,24 @@ class Scored:
 
 
 class Predictor(abc.ABC):
-    """A trained model as a function on text; what `load` returns."""
+    """A trained model as a function on text; what `load` returns.
+
+    Attributes:
+      fields: of the JSON object that each line is; none where it is plain text.
+    """
+
+    fields: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
-    def predict(self, lines: Iterable[str]) -> Iterator[str]:
-        """One answer for each line, in order."""
+    def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
+        """One answer for each line, in order.
 
-    def line(self, context: str, question: str) -> str:
-        """The line that asks a question about a text.
+        Args:
+          source: what an error calls the place where they come from.
 
         Raises:
-          UserError: if that is not what the model does.
+          UserError: a line that cannot be answered, as the iterator arrives there.
         """
-        raise UserError("this run's model does not answer questions about a text")
 
 
 class Task(abc.ABC, Generic[Config]):

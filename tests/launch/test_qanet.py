@@ -138,10 +138,13 @@ def test_questions_about_anybodys_text_are_answered_from_it(folder, monkeypatch,
         for found in (answer, *answer["next"]):
             assert context[found["start"] : found["end"]] == found["answer"] != ""
             assert 0 < found["probability"] <= 1
-    (folder / "context.txt").write_text(context + "\n", "utf-8")
-    file = ["--context", str(folder / "context.txt"), "--question", questions[0]]
-    predict.main(["--workdir", str(folder / "run"), *file])
-    assert json.loads(capsys.readouterr().out)["answer"] == answers[0]["answer"]
+    crlf = f"\ufeff{context}\r\nCarl\r\nwas there.\r\n"
+    (folder / "context.txt").write_bytes(crlf.encode())
+    file = ["--context", str(folder / "context.txt"), "--question", "Who was there?"]
+    predict.main(["--workdir", str(folder / "run"), "--count", "9", *file])
+    found = json.loads(capsys.readouterr().out)
+    for answer in (found, *found["next"]):
+        assert crlf[answer["start"] : answer["end"]] == answer["answer"] != ""
 
 
 def test_five_lines_of_python_do_the_same(folder):
@@ -152,10 +155,20 @@ def test_five_lines_of_python_do_the_same(folder):
 
 def test_mistakes_are_one_line(folder, tmp_path, monkeypatch, capsys):
     run = ["--workdir", str(folder / "run")]
+    empty, broken = str(tmp_path / "empty.txt"), str(tmp_path / "broken.txt")
+    Path(empty).write_bytes(b" \r\n")
+    Path(broken).write_bytes(b"abc\xff")
     for argv, main, words in (
-        ([*run, "--beam_size", "2"], predict.main, "no option beam_size; it has count"),
+        ([*run, "--beam_size", "2"], predict.main, "it has count, vectors"),
         ([*run, "--question", "What?"], predict.main, "--context and --question belong together"),
-        ([*run, "--context", "no/file", "--question", "What?"], predict.main, "no/file"),
+        ([*run, "--context", "no/file", "--question", "What?"], predict.main, "no/file: No such"),
+        (
+            [*run, "--context", empty, "--question", "What?"],
+            predict.main,
+            f"{empty}:1: the context",
+        ),
+        ([*run, "--context", empty, "--question", " "], predict.main, "--question: has no word"),
+        ([*run, "--context", broken, "--question", "x"], predict.main, "not UTF-8 (after 3 bytes)"),
         ([*run, "--split", "train"], evaluate.main, "dev | test"),
         ([*run, "--data", "no/file"], evaluate.main, "no/file: no such file"),
         ([*run, "--data", "x", "--split", "dev"], evaluate.main, "in the place of --split"),

@@ -1,6 +1,9 @@
 """The task: its loss, its score, and questions about anybody's text."""
 
+import dataclasses
 import json
+import subprocess
+from collections import Counter
 
 import jax
 import numpy as np
@@ -8,12 +11,16 @@ import pytest
 import scipy.special
 
 from common_jax.errors import UserError
+from common_jax.faults import Faults
+from common_jax.text.lexicon import Lexicon
+from common_jax.text.vectors import read_vectors
 from common_jax.text.words import split_words
 from common_jax.training.config import OptimizerConfig, TrainConfig
 from common_jax.training.mesh import make_mesh, put_batch
 from common_jax.training.state import init_state
 from common_jax.training.step import make_train_step
 from qanet_jax.config import Config, DataConfig, MeshConfig, ModelConfig
+from qanet_jax.reader import Found
 from qanet_jax.task import SpanExtraction
 
 MODEL = ModelConfig(
@@ -43,6 +50,7 @@ def span_extraction(folder, mesh=(1, 1, 1), **train):
             cache_dir=str(folder),
             window=48,
             stride=18,
+            evaluation_positions=200,
             batch_size=12,
             max_shapes=1,
         ),
@@ -68,6 +76,11 @@ def task(folder):
 @pytest.fixture(scope="module")
 def params(task):
     return init_state(task, make_mesh(task.config.mesh)).params
+
+
+@pytest.fixture(scope="module")
+def reader(task, params):
+    return task.predictor(params)
 
 
 @pytest.fixture(scope="module")
@@ -110,36 +123,109 @@ def test_the_loss_is_the_pointers_logarithms_summed_over_real_rows(task, params)
         assert sums["weight"] == rows
 
 
-def test_the_answer_is_that_of_the_window_that_scores_highest(task, params):
+def test_the_answer_is_that_of_the_window_that_scores_highest(task, params, reader, monkeypatch):
     """Against a decoding of each window by itself, in loops."""
     squad = task.data.texts("test")
     question = squad.questions[0]
     context = " ".join(squad.contexts[:4])
-    reader = task.predictor(params, count=2)
+    decode, shapes = reader._decode, []
+    monkeypatch.setattr(
+        reader,
+        "_decode",
+        lambda params, batch: shapes.append(batch["context"].shape) or decode(params, batch),
+    )
     found = reader.answer(context, question.text)
     spans, best = split_words(context), {}
     limit = task.config.data.answer_length
     windows = [spans[n : n + 48] for n in range(0, max(1, len(spans) - 48 + 18), 18)]
+    assert len(windows) > 4 and shapes == [(4, 48)] * -(-len(windows) // 4)
     pieces = [context[words[0][0] : words[-1][1]] for words in windows]
     for words, piece in zip(windows, pieces, strict=True):
         assert [(a + words[0][0], b + words[0][0]) for a, b in split_words(piece)] == words
-    batch = reader._batch([_text(piece) for piece in pieces], _text(question.text))
-    logits = np.stack(jax.jit(task.logits)(params, batch), axis=1)
-    for words, (start, end) in zip(windows, logits, strict=False):  # rows are filled up
+    largest = np.full((2, len(spans)), -np.inf)
+    logits = jax.jit(task.logits)
+    for number, (words, piece) in enumerate(zip(windows, pieces, strict=True)):
+        batch = reader._encoded("context", [_text(piece)], 4, 48)
+        batch |= reader._encoded("question", [_text(question.text)], 4, 16)
+        start, end = (np.asarray(pointer[0], np.float64) for pointer in logits(params, batch))
         for s in range(len(words)):
+            at = 18 * number + s
+            largest[:, at] = np.maximum(largest[:, at], [start[s], end[s]])
             for e in range(s, min(s + limit, len(words))):
                 key = words[s][0], words[e][1]
-                best[key] = max(best.get(key, -np.inf), float(start[s] + end[e]))
+                best[key] = max(best.get(key, -np.inf), start[s] + end[e])
     ranked = sorted(best, key=lambda span: -best[span])
-    assert [(f.start, f.end) for f in found] == ranked[:2]
+    assert [(f.start, f.end) for f in found] == ranked[:3]
     assert all(context[f.start : f.end] == f.text for f in found)
-    assert 1 >= found[0].probability >= found[1].probability > 0
+    total = scipy.special.logsumexp(largest, axis=1).sum()
+    expected = [np.exp(best[span] - total) for span in ranked[:3]]
+    assert [f.probability for f in found] == pytest.approx(expected, rel=1e-4)
+
+
+def test_an_answer_certain_in_overlapping_windows_is_certain(reader, monkeypatch):
+    """The word "here" is the only one that any window would start or end with."""
+    context = "no " * 40 + "here " + "no " * 50
+
+    def decoded(text, question, cuts):
+        for start, stop in cuts:
+            logits = np.where(np.array(text.words[start:stop]) == "here", 50.0, 0.0)
+            at = [int(logits.argmax())]
+            yield {"first": at, "last": at, "score": 2 * logits[at], "start": logits, "end": logits}
+
+    monkeypatch.setattr(reader, "_decoded", decoded)
+    found, *_ = reader.answer(context, "Where?")
+    assert (found.text, found.probability) == ("here", pytest.approx(1))
 
 
 def _text(text):
     from qanet_jax.prepare import Text
 
     return Text.of(text)
+
+
+def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
+    """One pass for all lines, and no second one for words that the file lacks."""
+    file = tmp_path / "vectors.txt"
+    file.write_text("cats 1 2\nZebra 3 4\nnine 5 6\n", "utf-8")
+    known = ["cats", "."]
+    lexicon = Lexicon.make(Counter(known), read_vectors(file, known, 2, Faults("error")), 40)
+    model = dataclasses.replace(MODEL, word_rows=0, word_dim=2)
+    data = DataConfig(dir=str(tmp_path), vectors=str(file), word_length=4)
+    task = SpanExtraction(Config(model=model, data=data))
+    lexicon.save(tmp_path)
+    task.read_vocabulary(tmp_path)
+    passes = []
+    monkeypatch.setattr(
+        "qanet_jax.reader.read_vectors",
+        lambda path, words, *rest: passes.append(words) or read_vectors(path, words, *rest),
+    )
+    reader = task.predictor(None, vectors=str(file))
+    monkeypatch.setattr(reader, "answer", lambda *_, **__: [Found("", 0, 0, 1.0)])
+    line = {"context": "cats nine zebra quagga", "question": "nine?"}
+    assert len(list(reader.predict([json.dumps(line)] * 2))) == 2
+    assert passes == [["?", "nine", "quagga", "zebra"]]
+    batch = reader._encoded("context", [_text(line["context"])], 1, 5)
+    np.testing.assert_array_equal(
+        batch["context_vectors"][0], [[1, 2], [5, 6], [3, 4], [0, 0], [0, 0]]
+    )
+    assert list(batch["context"][0] == 1) == [False, False, False, True, False]  # unknown
+    plain = task.predictor(None)._encoded("context", [_text(line["context"])], 1, 5)
+    assert list(plain["context"][0] == 1) == [False, True, True, True, False]
+
+
+def test_a_run_that_trained_its_vectors_takes_no_others(task, params):
+    with pytest.raises(UserError, match="trained its own"):
+        task.predictor(params, vectors="glove.txt")
+
+
+def test_commands_to_type_are_the_shells_own(task):
+    """The shells' echo reads backslashes in its own ways; printf '%s' does not."""
+    command = task.next_commands("runs/x")[0].partition(" | ")[0]
+    said = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
+    squad = task.data.texts("test")
+    question = squad.questions[0]
+    assert json.loads(said) == {"context": squad.contexts[0], "question": question.text}
+    assert command.startswith("printf '%s\\n' ")
 
 
 @pytest.mark.parametrize(
@@ -152,27 +238,28 @@ def _text(text):
         "word " * 3000,
     ],
 )
-def test_any_text_is_answered_with_a_piece_of_it(task, params, context):
-    (answer, *_) = task.predictor(params, count=1).answer(context, "what is \u2019it\u2019?")
+def test_any_text_is_answered_with_a_piece_of_it(reader, context):
+    (answer, *_) = reader.answer(context, "what is \u2019it\u2019?")
     assert answer.text and context[answer.start : answer.end] == answer.text
 
 
 @pytest.mark.parametrize(
     "line,message",
     [
-        ("", "standard input:2: not JSON"),
-        ("{", "standard input:2: not JSON"),
-        ("[]", "standard input:2: needs"),
-        ('{"context": "a b", "question": 3}', "standard input:2: needs"),
-        ('{"context": "", "question": "what?"}', "line 2: the context has no word"),
-        ('{"context": "a b", "question": "  "}', "line 2: the question has no word"),
+        ("", "somewhere:2:1: not JSON"),
+        ("{", "somewhere:2:2: not JSON"),
+        ("[" * 200_000, "somewhere:2: not JSON that can be read"),
+        ("[]", "somewhere:2: a list where an object is needed"),
+        ('{"context": "a b", "question": 3}', "somewhere:2: question: a whole number where a"),
+        ('{"context": "a b"}', "somewhere:2: no 'question'"),
+        ('{"context": "", "question": "what?"}', "somewhere:2: the context has no word"),
+        ('{"context": "a b", "question": "  "}', "somewhere:2: the question has no word"),
+        (r'{"id": "\ud800", "context": "a", "question": "b"}', "somewhere:2: id: .* half a char"),
     ],
 )
-def test_a_line_that_asks_nothing_is_refused_and_those_before_are_answered(
-    task, params, line, message
-):
+def test_a_line_that_asks_nothing_is_refused_and_those_before_are_answered(reader, line, message):
     good = json.dumps({"id": 7, "context": "Ada has nine cats.", "question": "How many?"})
-    answers = task.predictor(params).predict([good, line])
+    answers = reader.predict([good, line], "somewhere")
     first = json.loads(next(answers))
     assert first["id"] == 7 and first["answer"] and len(first["next"]) == 2
     with pytest.raises(UserError, match=message):
