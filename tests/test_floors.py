@@ -81,14 +81,18 @@ def test_heavy_modules_wait_until_they_are_needed(path):
     assert heavy_at_import(path.read_text(encoding="utf-8"), _package(path)) == set()
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "common_jax" / "text").rglob("*.py")), ids=_name)
+@pytest.mark.parametrize(
+    "path",
+    [*sorted((ROOT / "common_jax" / "text").rglob("*.py")), ROOT / "common_jax" / "faults.py"],
+    ids=_name,
+)
 def test_text_is_read_and_written_without_a_model(path):
     # An exported model needs the text alone.
     names = set(imported(ast.parse(path.read_text(encoding="utf-8")), _package(path)))
     tops = {name.split(".")[0] for name in names}
     ours = {".".join(name.split(".")[:2]) for name in names if name.startswith("common_jax.")}
     assert not tops & {"jax", "flax", "optax", "orbax"}
-    assert ours <= {"common_jax.text", "common_jax.errors"}
+    assert ours <= {"common_jax.text", "common_jax.errors", "common_jax.faults"}
 
 
 @pytest.mark.parametrize(
