@@ -116,7 +116,8 @@ class DataConfig(SourceConfig):
       examples, heldout: questions of the generated corpus for train, and for dev and test each.
       seed: of the generated corpus.
       vectors: a file of word vectors in GloVe's form (.txt, .gz, .zip), which stay fixed; those of
-        the splits' words are kept. Empty trains model.word_rows vectors from scratch.
+        the splits' words are kept, and `launch.predict --vectors` looks others up. Empty trains
+        model.word_rows vectors from scratch.
       word_length: characters of a word that are read.
       context_length, question_length: longest training example in words; longer are dropped,
         counted and named. Evaluation drops nothing.

@@ -139,7 +139,7 @@ class ReadingData:
         found = vectors["found"]
         words = sum(found.values())
         _log.info(
-            "%.1f%% of %s words have a vector in %s",
+            "%.1f%% of %s distinct words have a vector in %s",
             *(100 * (1 - found["missing"] / max(1, words)), f"{words:,}", self.config.vectors),
         )
         if dropped := summary(vectors["dropped"]):

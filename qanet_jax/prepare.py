@@ -155,7 +155,7 @@ class Builder:
         if not self._config.vectors:
             return None
         faults = Faults(self._config.on_bad_example)
-        wanted = {word for content in contents for word in content.words()}
+        wanted = dict.fromkeys(word for content in contents for word in content.words())
         try:
             vectors = read_vectors(self._vectors, wanted, self._model.word_dim, faults)
         except UserError as error:

@@ -151,10 +151,9 @@ class Supervised:
             return squad, None
         if self.split == "dev_oracle":
             there = {question.id.partition("--")[0] for question in squad.questions}
-            names = [gold["QuestionId"] for gold in golds]
-            for name in names:
-                if name not in there:
-                    faults.drop("question without a window", name)
+            for gold in golds:
+                if gold["QuestionId"] not in there:
+                    faults.drop("question without a window", gold["QuestionId"])
             golds = [gold for gold in golds if gold["QuestionId"] in there]
         return squad, golds
 

@@ -230,7 +230,7 @@ def test_the_home_folders_vectors_and_how_many_words_have_one(folder, monkeypatc
     texts = [text for c, asked in TRAIN for text in (c, *(q for _, q, _ in asked))]
     every = {word for text in texts for word in words(text)}
     found = [word for word in every if word in {"Ada", "Paris", "Ben", "."}]
-    share = f"{100 * len(found) / len(every):.1f}% of {len(every)} words have a vector"
+    share = f"{100 * len(found) / len(every):.1f}% of {len(every)} distinct words have a vector"
     assert share in caplog.text
     assert "~/glove.txt: left out 1 2 numbers behind a word, not 3 (" in caplog.text
 
