@@ -13,7 +13,7 @@ from qanet_jax.config import Config, DataConfig, ModelConfig
 def get_config():
     config = to_config_dict(
         Config(
-            data=DataConfig(source="generated", examples=8000, heldout=500),
+            data=DataConfig(source="generated", examples=6000, heldout=500),
             model=ModelConfig(word_rows=450),
         )
     )
@@ -35,10 +35,10 @@ def get_config():
 
     config.optimizer.learning_rate = 3e-3
     config.optimizer.warmup_steps = 50
-    config.optimizer.cooldown_start = 200
-    config.optimizer.cooldown_steps = 200
-    config.train.steps = 400
+    config.optimizer.cooldown_start = 160
+    config.optimizer.cooldown_steps = 180
+    config.train.steps = 340
     config.train.ema_decay = 0.98
-    config.train.evaluate_every = 200
-    config.train.checkpoint_every = 200
+    config.train.evaluate_every = 340
+    config.train.checkpoint_every = 340
     return config
