@@ -108,7 +108,7 @@ class Reader(Predictor):
         answers = []
         for span in sorted(spans, key=lambda span: -spans[span])[: self._count]:
             start, end = c.spans[span[0]][0], c.spans[span[1]][1]
-            probability = float(np.exp(spans[span] - total))
+            probability = min(1.0, float(np.exp(spans[span] - total)))  # the score is rounded
             answers.append(Found(context[start:end], start, end, probability))
         return answers
 

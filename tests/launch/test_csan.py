@@ -217,6 +217,9 @@ def test_unknown_split_and_beam_of_nothing(folder, monkeypatch, capsys):
     workdir = ["--workdir", str(folder / "run")]
     assert "dev | test" in fails(monkeypatch, capsys, [*workdir, "--split", "x"], evaluate.main)
     assert "at least 1" in fails(monkeypatch, capsys, [*workdir, "--beam_size", "0"], predict.main)
+    asked = [*workdir, "--context", __file__, "--question", "What?"]
+    line = fails(monkeypatch, capsys, asked, predict.main)
+    assert "answers no questions about a text" in line
 
 
 def test_broken_utf8_on_standard_input(folder, monkeypatch, capsys):
