@@ -13,12 +13,12 @@ from qanet_jax.config import Config, DataConfig, ModelConfig
 def get_config():
     config = to_config_dict(
         Config(
-            data=DataConfig(source="generated", examples=6000, heldout=500),
+            data=DataConfig(source="generated", examples=6000, heldout=300),
             model=ModelConfig(word_rows=450),
         )
     )
     config.data.batch_size = 32
-    config.data.max_shapes = 2
+    config.data.max_shapes = 1
     config.model.dim = 64
     config.model.num_heads = 4
     config.model.word_dim = 64
