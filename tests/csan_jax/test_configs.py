@@ -1,7 +1,6 @@
 """Every config of the family: it parses, it says what it is, and its run, shrunk, prepares."""
 
 import importlib
-import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from common_jax.errors import UserError
 from common_jax.training.config import parse
 from csan_jax.data import TranslationData
+from tests.real import needs_real_data, real_data
 
 FOLDER = Path(__file__).parents[2] / "configs" / "csan"
 CONFIGS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
@@ -56,9 +56,9 @@ def test_wat17_reads_the_corpus_as_it_is_distributed(tmp_path):
     assert list(zip(data.sources("test"), data.references("test"), strict=True)) == rows[55:]
 
 
-@pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real text")
+@needs_real_data
 def test_tanaka(tmp_path):
-    folder = Path(os.environ["REAL_DATA"]) / "tanaka_jaen"
+    folder = real_data("tanaka_jaen")
     data = prepared("tanaka_jaen", tmp_path, dir=folder, vocab_size=8000)
     sizes = data.sizes
     assert len(set(data.sources("dev"))) == 500 and sizes["test"]["pairs"] == 500

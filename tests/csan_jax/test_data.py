@@ -4,7 +4,6 @@ import collections
 import gzip
 import hashlib
 import logging
-import os
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from common_jax.errors import UserError
 from common_jax.text.files import read_lines
 from csan_jax.config import DataConfig
 from csan_jax.data import TranslationData
+from tests.real import needs_real_data, real_data
 
 COLOURS = ["red", "green", "blue", "black", "white", "grey", "brown", "pink"]
 FARBEN = ["rote", "grüne", "blaue", "schwarze", "weiße", "graue", "braune", "rosa"]
@@ -301,14 +301,9 @@ def test_mistakes_are_one_line(folder, tmp_path_factory):
     assert "train.en:1: no pairs to train on" in fails(folder)
 
 
-REAL = pytest.mark.skipif(
-    "REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real text"
-)
-
-
-@REAL
+@needs_real_data
 def test_multi30k(tmp_path):
-    folder = Path(os.environ["REAL_DATA"]) / "multi30k"
+    folder = real_data("multi30k")
     options = dict(dir=str(folder), dev="val", test="test_2016_flickr", vocab_size=8000)
     data = prepared(tmp_path, **options, max_length=64, batch_tokens=1024, max_shapes=8)
     assert [sizes["pairs"] for sizes in data.sizes.values()] == [29_000, 1014, 1000]
@@ -317,9 +312,9 @@ def test_multi30k(tmp_path):
     assert data.references("test") == list(read_lines(folder / "test_2016_flickr.de.gz"))
 
 
-@REAL
+@needs_real_data
 def test_tatoeba_does_not_leak(tmp_path):
-    folder = Path(os.environ["REAL_DATA"]) / "tatoeba"
+    folder = real_data("tatoeba")
     options = dict(dir=str(folder), train="deu-eng.tsv", dev="", test="", heldout=2000)
     data = prepared(tmp_path, **options, vocab_size=8000, max_length=128)
     dev, test = set(data.sources("dev")), set(data.sources("test"))

@@ -1,6 +1,5 @@
 """Corpora in the forms in which people have them: tables, several files, TensorFlow Datasets."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,7 @@ from csan_jax.config import DataConfig
 from csan_jax.data import TranslationData
 from csan_jax.pairs import source_of
 from tests.common_jax.data import phrasebook
-
-REAL = pytest.mark.skipif(
-    "REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real text"
-)
+from tests.real import needs_real_data, real_data
 
 
 def config(folder, **options) -> DataConfig:
@@ -221,9 +217,9 @@ def test_moses_escapes(tmp_path):
     assert undone_places == read(config(tmp_path))[1]
 
 
-@REAL
+@needs_real_data
 def test_wmt_has_no_escapes_left():
-    folder = Path(os.environ["REAL_DATA"]) / "wmt_ende"
+    folder = real_data("wmt_ende")
     options = dict(train="train.10k", dev="newstest2013", test="newstest2013")
     pairs, _, faults = read(config(folder, **options, moses_escapes="undo"), "dev")
     undo = MosesDetokenizer().unescape_xml

@@ -1,8 +1,6 @@
 """Packing: every example once, no row too wide, few positions to spare, purity in (seed, epoch)."""
 
 import itertools
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ from hypothesis import strategies as st
 from common_jax.data.packing import PackedPlan, pack
 from common_jax.text.files import read_lines
 from common_jax.text.subwords import Subwords
+from tests.real import needs_real_data, real_data
 
 
 def rows_of(plan, epoch) -> list[list[int]]:
@@ -139,9 +138,9 @@ def test_a_packing_of_other_lengths():
             PackedPlan(np.array(lengths), packing, 8)
 
 
-@pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real text")
+@needs_real_data
 def test_multi30k_padding():
-    folder = Path(os.environ["REAL_DATA"]) / "multi30k"
+    folder = real_data("multi30k")
     sides = [list(read_lines(folder / f"train.{language}.gz")) for language in ("en", "de")]
     subwords = Subwords.train(itertools.chain(*sides), 8000)
     lengths = np.array([[len(row) + 1 for row in subwords.encode(side)] for side in sides]).T

@@ -2,8 +2,6 @@
 
 import collections
 import itertools
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 from common_jax.data.plan import BucketPlan, choose_shapes
 from common_jax.text.files import read_lines
 from common_jax.text.subwords import Subwords
+from tests.real import needs_real_data, real_data
 
 
 def _positions(lengths, shapes) -> int:
@@ -189,10 +188,10 @@ def test_ordered():
         assert (np.diff(lengths[np.concatenate(rows)].max(1)) >= 0).mean() > 0.9
 
 
-@pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real text")
+@needs_real_data
 @pytest.mark.parametrize("tokens", [1024, 4096])
 def test_multi30k_padding(tokens):
-    folder = Path(os.environ["REAL_DATA"]) / "multi30k"
+    folder = real_data("multi30k")
     sides = [list(read_lines(folder / f"train.{language}.gz")) for language in ("en", "de")]
     subwords = Subwords.train(itertools.chain(*sides), 8000)
     lengths = np.array([[len(row) + 1 for row in subwords.encode(side)] for side in sides]).T

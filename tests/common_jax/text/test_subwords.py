@@ -1,8 +1,6 @@
 """Subwords: every text comes back, training is a function of its text, errors say what would do."""
 
-import os
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from common_jax.errors import UserError
 from common_jax.text.files import read_lines
 from common_jax.text.subwords import Subwords, reservoir
+from tests.real import needs_real_data, real_data
 
 WORDS = [
     "the",
@@ -142,10 +141,10 @@ def test_load_errors(tmp_path):
             Subwords.load(tmp_path / "broken")
 
 
-@pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real text")
+@needs_real_data
 @pytest.mark.parametrize("name", ["multi30k/train.de.gz", "tanaka_jaen/train.ja.gz"])
 def test_real_text_comes_back(name):
-    lines = list(read_lines(Path(os.environ["REAL_DATA"]) / name))
+    lines = list(read_lines(real_data(name)))
     subwords = Subwords.train(lines, 8000)
     back = subwords.decode(subwords.encode(lines))
     assert back == [re.sub(" +", " ", line).strip(" ") for line in lines]
