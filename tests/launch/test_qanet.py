@@ -15,6 +15,7 @@ from common_jax.training.workdir import Workdir
 from launch import evaluate, predict, train
 from qanet_jax.generate import generate
 from tests.launch.commands import fails
+from tests.real import needs_real_data, real_data
 
 TINY = {
     "data.source": "files",
@@ -189,7 +190,6 @@ def test_a_run_on_made_questions_takes_no_file(tmp_path, monkeypatch, capsys):
     assert "its data are not files" in fails(monkeypatch, capsys, argv, evaluate.main)
 
 
-real = pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA is not set")
 PUBLISHED = "squad/dev-predictions-match-lstm-ensemble.json.gz"
 
 
@@ -198,20 +198,18 @@ def score(answers, data, capsys):
     return json.loads(capsys.readouterr().out)
 
 
-@real
+@needs_real_data
 def test_a_published_systems_predictions_have_its_scores(capsys):
-    folder = Path(os.environ["REAL_DATA"])
-    scores = score(folder / PUBLISHED, folder / "squad/dev-v1.1.json.gz", capsys)
+    scores = score(real_data(PUBLISHED), real_data("squad/dev-v1.1.json.gz"), capsys)
     assert (scores.pop("questions"), scores.pop("unanswered")) == (10_570, 0)
     assert {k: round(v, 3) for k, v in scores.items()} == {"exact_match": 67.635, "f1": 76.756}
 
 
-@real
+@needs_real_data
 def test_real_questions_under_attack_are_scored_as_such(tmp_path, capsys):
     """A system that no variant fools has one score by either rule: that of the originals."""
-    folder = Path(os.environ["REAL_DATA"])
-    data = folder / "squad_adversarial/sample1k-HCVerifyAll.json.gz"
-    published = json.loads(gzip.decompress((folder / PUBLISHED).read_bytes()))
+    data = real_data("squad_adversarial/sample1k-HCVerifyAll.json.gz")
+    published = json.loads(gzip.decompress(real_data(PUBLISHED).read_bytes()))
     articles = json.loads(gzip.decompress(data.read_bytes()))["data"]
     ids = [q["id"] for a in articles for p in a["paragraphs"] for q in p["qas"]]
     answers = {key: published[key.split("-")[0]] for key in ids}

@@ -3,7 +3,6 @@
 import collections
 import gzip
 import json
-import os
 import random
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from qanet_jax.triviaqa import (
     supervise,
     window_start,
 )
+from tests.real import needs_real_data, real_data
 
 SUNSET = {
     "Answer": {
@@ -457,14 +457,14 @@ def test_tensorflow_datasets(tmp_path):
         list(read_dataset(other, "validation", "data.dev", faults))
 
 
-@pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real text")
+@needs_real_data
 @pytest.mark.parametrize(
     ("name", "questions", "theirs", "blank"),
     [("wiki_dev_7993", 7_983, 4_719, 3), ("wiki_train_sample", 772, 492, 0)],
 )
 def test_real_spans(name, questions, theirs, blank):
     """Agrees with spans that others found, but for a no-break space in a name."""
-    path = Path(os.environ["REAL_DATA"]) / "triviaqa_short" / f"{name}.jsonl.gz"
+    path = real_data(f"triviaqa_short/{name}.jsonl.gz")
     with gzip.open(path, "rt", encoding="utf-8") as file:
         given = {row["id"]: row["span"] for row in map(json.loads, file)}
     read = list(read_sample(path, Faults("error")))

@@ -3,8 +3,6 @@
 import gzip
 import itertools
 import json
-import os
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +15,7 @@ from common_jax.metrics.spans import (
     score,
     score_adversarial,
 )
+from tests.real import needs_real_data, real_data
 
 
 @pytest.mark.parametrize(
@@ -134,7 +133,7 @@ def test_the_worst_is_no_better(answers):
 
 
 def _read(name: str) -> dict:
-    with gzip.open(Path(os.environ["REAL_DATA"]) / name) as file:
+    with gzip.open(real_data(name)) as file:
         return json.load(file)
 
 
@@ -144,12 +143,7 @@ def _golds(name: str) -> dict[str, list[str]]:
     return {q["id"]: [answer["text"] for answer in q["answers"]] for q in questions}
 
 
-real = pytest.mark.skipif(
-    "REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real data"
-)
-
-
-@real
+@needs_real_data
 def test_published_predictions_have_their_published_scores():
     golds = _golds("squad/dev-v1.1.json.gz")
     predictions = _read("squad/dev-predictions-match-lstm-ensemble.json.gz")
@@ -158,7 +152,7 @@ def test_published_predictions_have_their_published_scores():
     assert scores == pytest.approx({"exact_match": 67.635, "f1": 76.756}, abs=5e-4)
 
 
-@real
+@needs_real_data
 def test_adversarial_squad():
     golds = _golds("squad_adversarial/sample1k-HCVerifyAll.json.gz")
     published = _read("squad/dev-predictions-match-lstm-ensemble.json.gz")

@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import os
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +13,7 @@ from common_jax.metrics.triviaqa import (
     normalize_answer,
     score,
 )
+from tests.real import needs_real_data, real_data
 
 
 @pytest.mark.parametrize(
@@ -84,9 +83,9 @@ def test_full_and_verified():
         score(predictions, [])
 
 
-@pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real data")
+@needs_real_data
 def test_spans_found_in_text_are_right_answers():
-    path = Path(os.environ["REAL_DATA"]) / "triviaqa_short" / "wiki_dev_7993.jsonl.gz"
+    path = real_data("triviaqa_short/wiki_dev_7993.jsonl.gz")
     records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
     questions, predictions = [], {}
     for record in records:

@@ -2,14 +2,13 @@
 
 import gzip
 import json
-import os
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from common_jax.text.sentences import split_sentences
+from tests.real import needs_real_data, real_data
 
 # "|" is where a sentence ends, and no part of the text.
 CASES = [
@@ -68,9 +67,9 @@ def test_long_texts_take_linear_time(unit):
     assert all(start < end for start, end in split_sentences(text))
 
 
-@pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real text")
+@needs_real_data
 def test_paragraphs_of_wikipedia():
-    with gzip.open(Path(os.environ["REAL_DATA"]) / "squad" / "dev-v1.1.json.gz") as file:
+    with gzip.open(real_data("squad/dev-v1.1.json.gz")) as file:
         articles = json.load(file)["data"]
     contexts = [paragraph["context"] for article in articles for paragraph in article["paragraphs"]]
     sentences = [c[start:end] for c in contexts for start, end in split_sentences(c)]

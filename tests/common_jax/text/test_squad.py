@@ -3,7 +3,6 @@
 import copy
 import gzip
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.faults import Faults
 from common_jax.text.squad import Answer, Question, Squad, read_squad, read_squad_dataset
+from tests.real import needs_real_data, real_data
 
 HARBOUR = "The ferry to Ashby leaves at 7:43. “Who leaves?” – the ferry."
 MILL = "Zoë’s mill 🏭 was built in 1743.\nIt was rebuilt in 1801."
@@ -321,12 +321,7 @@ def test_mistakes_of_datasets(folder):
     assert [fault["count"] for fault in faults.kinds.values()] == [1]
 
 
-REAL = pytest.mark.skipif(
-    "REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real text"
-)
-
-
-@REAL
+@needs_real_data
 @pytest.mark.parametrize(
     ("name", "passages", "questions", "answers"),
     [
@@ -336,7 +331,7 @@ REAL = pytest.mark.skipif(
     ],
 )
 def test_real_counts(name, passages, questions, answers):
-    squad = read_squad(Path(os.environ["REAL_DATA"]) / name, Faults("error"))
+    squad = read_squad(real_data(name), Faults("error"))
     assert len(squad.questions) == questions
     if passages:
         assert len(squad.contexts) == passages

@@ -1,7 +1,6 @@
 """Word vectors: which row a word gets, against a search by hand, and what is wrong with a file."""
 
 import gzip
-import os
 import zipfile
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from common_jax.errors import UserError
 from common_jax.faults import Faults
 from common_jax.text.vectors import read_vectors
+from tests.real import needs_real_data, real_data
 
 SKIP = "; mend it, or set data.on_bad_example=skip"
 FILE = """\
@@ -145,9 +145,9 @@ def test_files_that_cannot_be_read(tmp_path):
     )  # as 840B has some
 
 
-@pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real data")
+@needs_real_data
 def test_glove():
-    path = Path(os.environ["REAL_DATA"]) / "glove" / "glove.6B.50d.top9163.txt.gz"
+    path = real_data("glove/glove.6B.50d.top9163.txt.gz")
     lines = gzip.decompress(path.read_bytes()).decode().rstrip("\n").split("\n")
     rows = {line.split(" ")[0]: line.split(" ")[1:] for line in lines}
     words = ["The", "PARIS", "cat", "dog", "king", "queen", ",", "Zyxwv"]

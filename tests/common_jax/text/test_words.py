@@ -2,14 +2,13 @@
 
 import gzip
 import json
-import os
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common_jax.text.words import split_words
+from tests.real import needs_real_data, real_data
 
 
 def _words(text: str) -> list[str]:
@@ -79,9 +78,9 @@ def test_a_long_text_without_sentences_is_cut_between_words():
     assert _words(" ".join(words)) == words
 
 
-@pytest.mark.skipif("REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real text")
+@needs_real_data
 def test_answers_of_squad_begin_and_end_with_words():
-    with gzip.open(Path(os.environ["REAL_DATA"]) / "squad" / "dev-v1.1.json.gz") as file:
+    with gzip.open(real_data("squad/dev-v1.1.json.gz")) as file:
         articles = json.load(file)["data"]
     paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]][::6]
     answers = hits = 0
