@@ -35,6 +35,7 @@ class Translation(Task[Config]):
     config_class = Config
     metric_names = ("sacrebleu", "chrf", "tokenized_bleu", "nll")
     unit = "tokens"
+    searches = True
     options = ("beam_size",)
 
     def __init__(self, config: Config):

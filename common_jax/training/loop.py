@@ -99,6 +99,10 @@ class _Run:
         if restored:
             self.progress.say(f"resuming {workdir.path} at step {self.step}")
         self._dev_step = make_predict_step(task, mesh, final=False)
+        # one program, compiled once, where the two would be equal
+        self._final_step = (
+            make_predict_step(task, mesh, final=True) if task.searches else self._dev_step
+        )
         self._began = time.monotonic()
 
     def take_steps(self) -> bool:
@@ -152,11 +156,10 @@ class _Run:
             f"scoring the checkpoint of step {best.step}, the best on dev by {metric}"
         )
         params = best.state.inference_params
-        predict_step = make_predict_step(self.task, self.mesh, final=True)
         scored = {}
         for split in self.task.splits:
             with self.requests.at_once():
-                scored[split] = evaluate(self.task, params, split, predict_step, self.mesh)
+                scored[split] = evaluate(self.task, params, split, self._final_step, self.mesh)
             self.workdir.write_scored(split, scored[split])
         result = {
             "steps": self.checkpoints.latest,

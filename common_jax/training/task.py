@@ -68,6 +68,8 @@ class Task(abc.ABC, Generic[Config]):
       config_class: the dataclass of the family's configs.
       metric_names: what a validation reports, hence what can choose the best checkpoint.
       unit: what throughput counts: "tokens" or "examples".
+      searches: whether its predictions at the end of a run are searched for harder than those of
+        a validation; without, the two are one program.
       splits: scored at the end of a run.
       options: of its predictor, by name.
     """
@@ -75,6 +77,7 @@ class Task(abc.ABC, Generic[Config]):
     config_class: ClassVar[type]
     metric_names: ClassVar[tuple[str, ...]] = ("loss",)
     unit: ClassVar[str] = "examples"
+    searches: ClassVar[bool] = False
     options: ClassVar[tuple[str, ...]] = ()
     splits: tuple[str, ...] = ("dev", "test")
 
@@ -125,7 +128,7 @@ class Task(abc.ABC, Generic[Config]):
 
     @abc.abstractmethod
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
-        """Predictions, [B, ...] each; `final` may search harder than a validation does."""
+        """Predictions, [B, ...] each; `final` is for tasks that search (`searches`)."""
 
     @abc.abstractmethod
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:

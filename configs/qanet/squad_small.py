@@ -32,10 +32,10 @@ def get_config():
 
     config.optimizer.learning_rate = 2e-3
     config.optimizer.warmup_steps = 200
-    config.optimizer.cooldown_start = 1500
-    config.optimizer.cooldown_steps = 3000
-    config.train.steps = 4500
+    config.optimizer.cooldown_start = 1300
+    config.optimizer.cooldown_steps = 2700
+    config.train.steps = 4000
     config.train.ema_decay = 0.999
-    config.train.evaluate_every = 1500
+    config.train.evaluate_every = 1000
     config.train.checkpoint_every = 500
     return config
