@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -142,7 +143,7 @@ class Translation(Task[Config]):
     def next_commands(self, workdir: str) -> Sequence[str]:
         text = self.data.sources("test")[0]
         return [
-            f'echo "{text}" | python -m launch.predict --workdir {workdir}',
+            f"echo {shlex.quote(text)} | python -m launch.predict --workdir {workdir}",
             *super().next_commands(workdir),
         ]
 
