@@ -43,7 +43,7 @@ class LayerNorm(nn.LayerNorm):
         return super().__call__(x.astype(jnp.float32)).astype(x.dtype)
 
 
-def dense(size: int, axes: tuple[str, str], dtype: Any) -> nn.Dense:
+def dense(size: int, axes: tuple[str, str], dtype: Any, **options: Any) -> nn.Dense:
     """x W + b, Glorot-uniform (Glorot & Bengio 2010), with the names of the axes of W [in, out].
 
     The names say how the parameters are spread over a mesh (common_jax.training.mesh.RULES).
@@ -54,7 +54,37 @@ def dense(size: int, axes: tuple[str, str], dtype: Any) -> nn.Dense:
         dtype=dtype,
         kernel_init=named(nn.initializers.xavier_uniform(), axes),
         bias_init=named(nn.initializers.zeros, axes[1:]),
+        **options,
     )
+
+
+class Convolution(nn.Module):
+    """A convolution along the last axis but one, with zeros beyond the ends, and a bias.
+
+    It is written as a sum over `width` shifted inputs: XLA's own convolutions of many short inputs
+    are several times slower on a CPU.
+    """
+
+    size: int
+    width: int
+    dtype: Any
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "*b T D"]) -> Float[Array, "*b T {self.size}"]:
+        named, shape = nn.with_logical_partitioning, (self.width, x.shape[-1], self.size)
+        glorot = named(nn.initializers.xavier_uniform(), (None, "embed", "mlp"))
+        filters = self.param("filters", glorot, shape).astype(self.dtype)
+        bias = self.param("bias", named(nn.initializers.zeros, ("mlp",)), shape[2:])
+        mixed = sum(
+            x @ filters[at] for at, x in enumerate(shifted(x.astype(self.dtype), self.width))
+        )
+        return mixed + bias.astype(self.dtype).reshape(*(1,) * (x.ndim - 1), self.size)
+
+
+def shifted(x: Float[Array, "*b T D"], width: int) -> list[Float[Array, "*b T D"]]:
+    """x as each of the places of a filter meets it, with zeros beyond the ends."""
+    padded = jnp.pad(x, [*[(0, 0)] * (x.ndim - 2), (width // 2, width // 2), (0, 0)])
+    return [padded[..., at : at + x.shape[-2], :] for at in range(width)]
 
 
 class MultiHeadAttention(nn.Module):

@@ -19,10 +19,11 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Float, Int
 
 Direction = Literal["both", "left", "right", "alternate"]
 HeadEdge = Literal["truncate", "wrap", "clamp", "authors"]
+MASKED = -1e30  # a score that counts for nothing; finite, or a row of them would turn into NaN
 HEAD_EDGES: tuple[HeadEdge, ...] = ("truncate", "wrap", "clamp", "authors")
 
 
@@ -184,6 +185,14 @@ def segments_meet(
     if query is not None and key is not None and _has_ids(query) and _has_ids(key):
         conditions.append(query[..., :, None] == key[..., None, :])
     return functools.reduce(jnp.logical_and, conditions or [jnp.ones((1, 1, 1), bool)])
+
+
+def masked_softmax(
+    scores: Float[Array, "*b T S"], allowed: Bool[Array, "*#b #T #S"], axis: int = -1
+) -> Float[Array, "*b T S"]:
+    """Softmax over what is allowed along an axis; zeros, value and gradient, where nothing is."""
+    weights = jax.nn.softmax(jnp.where(allowed, scores, MASKED), axis=axis)
+    return jnp.where(allowed, weights, 0)
 
 
 def _has_ids(segments: Array | None) -> bool:

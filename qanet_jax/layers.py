@@ -13,18 +13,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.attention.dense import MASKED
 from common_jax.dropout import drop, survivors
 from common_jax.layers import (
     DROPOUT,
+    Convolution,
     Dropout,
     LayerNorm,
     MultiHeadAttention,
     Stack,
     dense,
+    shifted,
     sinusoids,
 )
-from common_jax.masks import padding
+from common_jax.masks import masked_softmax, padding
 from common_jax.text.lexicon import UNKNOWN
 from qanet_jax.config import ModelConfig
 
@@ -51,32 +52,20 @@ class Words:
         return self.ids != 0
 
 
-class Convolution(nn.Module):
-    """A convolution along the last axis but one, with zeros beyond the ends, and a ReLU.
-
-    Separable (Chollet 2016): each channel has a filter of its own, then a product mixes channels.
-    Both kinds are written as sums over `kernel` shifted inputs: XLA's own convolutions of many
-    short or grouped inputs are several times slower on a CPU.
-    """
+class SeparableConvolution(nn.Module):
+    """Each channel has a filter of its own, then a product mixes the channels (Chollet 2016)."""
 
     size: int
-    kernel: int
-    separable: bool
+    width: int
     dtype: Any
 
     @nn.compact
-    def __call__(self, x: Float[Array, "*b T D"]) -> Float[Array, "*b T {self.size}"]:
-        dim, x = x.shape[-1], x.astype(self.dtype)
-        if self.separable:
-            uniform = nn.initializers.variance_scaling(1.0, "fan_in", "uniform", 0, 1)
-            filters = self.param("filters", named(uniform, (None, "embed")), (self.kernel, dim))
-            filtered = depthwise(x, filters.astype(self.dtype))
-            return nn.relu(dense(self.size, ("embed", "mlp"), self.dtype)(filtered))
-        glorot = named(nn.initializers.xavier_uniform(), (None, "embed", "mlp"))
-        filters = self.param("filters", glorot, (self.kernel, dim, self.size)).astype(self.dtype)
-        bias = self.param("bias", named(nn.initializers.zeros, ("mlp",)), (self.size,))
-        mixed = sum(x @ filters[at] for at, x in enumerate(_shifted(x, self.kernel)))
-        return nn.relu(mixed + bias.astype(self.dtype).reshape(*(1,) * (x.ndim - 1), self.size))
+    def __call__(self, x: Float[Array, "B T D"]) -> Float[Array, "B T {self.size}"]:
+        uniform = nn.initializers.variance_scaling(1.0, "fan_in", "uniform", 0, 1)
+        shape = (self.width, x.shape[-1])
+        filters = self.param("filters", named(uniform, (None, "embed")), shape)
+        filtered = depthwise(x.astype(self.dtype), filters.astype(self.dtype))
+        return dense(self.size, ("embed", "mlp"), self.dtype)(filtered)
 
 
 @jax.custom_vjp
@@ -85,23 +74,17 @@ def depthwise(x: Float[Array, "B T D"], filters: Float[Array, "W D"]) -> Float[A
 
     The backward pass keeps x, and not each of the W shifted ones.
     """
-    return sum(x * filters[at, None, None] for at, x in enumerate(_shifted(x, len(filters))))
+    return sum(x * filters[at, None, None] for at, x in enumerate(shifted(x, len(filters))))
 
 
 def _depthwise_backward(kept, cotangent):
     x, filters = kept
-    shifted = _shifted(x, len(filters))
+    shifted = shifted(x, len(filters))
     own = [jnp.sum(x * cotangent, axis=(0, 1), dtype=jnp.float32) for x in shifted]
     return depthwise(cotangent, filters[::-1]), jnp.stack(own).astype(filters.dtype)
 
 
 depthwise.defvjp(lambda x, filters: (depthwise(x, filters), (x, filters)), _depthwise_backward)
-
-
-def _shifted(x: Float[Array, "*b T D"], width: int) -> list[Float[Array, "*b T D"]]:
-    """x as each of `width` places of a filter meets it, with zeros beyond the ends."""
-    padded = jnp.pad(x, [*[(0, 0)] * (x.ndim - 2), (width // 2, width // 2), (0, 0)])
-    return [padded[..., at : at + x.shape[-2], :] for at in range(width)]
 
 
 class Embedding(nn.Module):
@@ -144,9 +127,7 @@ class Embedding(nn.Module):
         x = jnp.take(table.astype(self.dtype), words.characters, axis=0)
         x = Dropout(config.char_dropout)(jnp.where(valid, x, 0), train=train)
         if config.characters == "convolution":
-            x = Convolution(config.char_dim, config.char_kernel, separable=False, dtype=self.dtype)(
-                x
-            )
+            x = nn.relu(Convolution(config.char_dim, config.char_kernel, self.dtype)(x))
         most = jnp.where(valid, x, float(jnp.finfo(self.dtype).min)).max(axis=-2)
         return jnp.where(valid.any(axis=-2), most, 0)
 
@@ -199,10 +180,10 @@ class EncoderBlock(nn.Module):
     def _sublayers(self, valid: Array, train: bool):
         config = self.config
         if config.convolution != "none":
-            separable = config.convolution == "separable"
+            kind = SeparableConvolution if config.convolution == "separable" else Convolution
             for _ in range(self.convs):
-                convolution = Convolution(config.dim, self.kernel, separable, self.dtype)
-                yield lambda y, f=convolution: f(jnp.where(valid[..., None], y, 0))
+                convolution = kind(config.dim, self.kernel, self.dtype)
+                yield lambda y, f=convolution: nn.relu(f(jnp.where(valid[..., None], y, 0)))
         if config.self_attention:
             attention = MultiHeadAttention(
                 config.dim, config.num_heads, dtype=self.dtype, implementation=config.attention
@@ -279,8 +260,8 @@ class ContextQueryAttention(nn.Module):
             + product("bmd,d->bm", question, w_q)[:, None, :]
             + product("bnd,bmd->bnm", context * w_m[None, None], question)
         )
-        row = _softmax(similarity, question_valid[:, None, :], 2).astype(self.dtype)
-        column = _softmax(similarity, context_valid[:, :, None], 1).astype(self.dtype)
+        row = masked_softmax(similarity, question_valid[:, None, :]).astype(self.dtype)
+        column = masked_softmax(similarity, context_valid[:, :, None], axis=1).astype(self.dtype)
         to_question = product("bnm,bmd->bnd", row, question).astype(self.dtype)
         summary = product("bnm,bnd->bmd", column, context).astype(self.dtype)
         back = product("bnm,bmd->bnd", row, summary).astype(self.dtype)
@@ -294,8 +275,3 @@ def _scaled_product(key: Array, shape: tuple[int, int], dtype: Any = jnp.float32
     is like the same word of the context from the start."""
     rows = jnp.array([0, 0, shape[1] ** -0.5], dtype)
     return jnp.broadcast_to(rows[:, None], shape)
-
-
-def _softmax(x: Float[Array, "B N M"], valid: Bool[Array, "B n m"], axis: int) -> Array:
-    """Over the valid entries of an axis; zeros where none is."""
-    return jnp.where(valid, jax.nn.softmax(jnp.where(valid, x, MASKED), axis=axis), 0)

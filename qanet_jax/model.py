@@ -21,8 +21,8 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from common_jax.attention.dense import MASKED
 from common_jax.layers import DROPOUT, Dropout, dense
+from common_jax.masks import MASKED
 from common_jax.parts import part
 from qanet_jax.config import ModelConfig
 from qanet_jax.layers import ContextQueryAttention, Embedding, Encoder, Words

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from common_jax.attention.dense import MASKED, heads_first
-from common_jax.masks import Mask
+from common_jax.attention.dense import heads_first
+from common_jax.masks import MASKED, Mask
 
 # Weights that are computed together on a CPU: 8 MiB of them. At T = 400 with 8 heads of 16, where
 # all at once make 164 MB, value and gradient take half the time

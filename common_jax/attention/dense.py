@@ -13,9 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from common_jax.dropout import dropout
-from common_jax.masks import Mask, head_table
-
-MASKED = -1e30  # finite: a row of minus infinities would turn into NaN
+from common_jax.masks import MASKED, Mask, head_table
 
 
 def dense_attention(

@@ -46,10 +46,15 @@ class Question:
 
 @dataclasses.dataclass(frozen=True)
 class Squad:
-    """Passages, and questions about them; no id occurs twice."""
+    """Passages, and questions about them; no id occurs twice.
+
+    Attributes:
+      articles: the article that each passage is of, by number; none where they are not known.
+    """
 
     contexts: list[str]
     questions: list[Question]
+    articles: list[int] = dataclasses.field(default_factory=list)
 
 
 class Dataset(Protocol):
@@ -74,10 +79,10 @@ def read_squad(path: str | Path, faults: Faults) -> Squad:
         belong; and whatever `faults` raises.
     """
     builder = _Builder(faults)
-    for article in read_json(path).nodes("data"):
+    for number, article in enumerate(read_json(path).nodes("data")):
         for paragraph in article.nodes("paragraphs"):
             text = faults.attempt(paragraph.get, "context", str)
-            context = None if text is None else builder.context(text, paragraph.place)
+            context = None if text is None else builder.context(text, number, paragraph.place)
             for node in paragraph.nodes("qas"):
                 if question := faults.attempt(_question, node):
                     builder.question(*question, context, node.place)
@@ -96,6 +101,7 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, faults: Faults) -
       UserError: a dataset with other features, an unknown split, or as `read_squad`.
     """
     builder, numbers = _Builder(faults), dict[str, int | None]()
+    articles: dict[bytes, int] = {}
     missing = [name for name in _TEXTS if name not in dataset.texts]
     if missing:
         raise UserError(
@@ -106,7 +112,9 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, faults: Faults) -
         place = f"{dataset.name} {split}:{number + 1}"
         name, context, question = (row[text].decode() for text in _TEXTS)
         if context not in numbers:
-            numbers[context] = builder.context(context, place)
+            title = row.get("title", row["context"])
+            article = articles.setdefault(title, len(articles))
+            numbers[context] = builder.context(context, article, place)
         answers = _spans(row.get("answers"), dataset.name)
         builder.question(name, question, answers, numbers[context], place)
     return builder.squad
@@ -120,12 +128,13 @@ class _Builder:
         self._faults = faults
         self._ids: set[str] = set()
 
-    def context(self, text: str, place: str) -> int | None:
+    def context(self, text: str, article: int, place: str) -> int | None:
         """The number of a new passage; None if it is bad."""
         if not text.strip():
             self._faults.bad("empty context", place)
             return None
         self.squad.contexts.append(text)
+        self.squad.articles.append(article)
         return len(self.squad.contexts) - 1
 
     def question(

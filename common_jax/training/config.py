@@ -39,20 +39,22 @@ def require_choice(section: str, config: Any) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig:
-    """Adam with global-norm clipping, and the learning rate's course.
+    """Adam or AdaGrad with global-norm clipping, and the learning rate's course.
 
     Attributes:
+      name: "adam", or "adagrad" with sums that start at 0 and `eps` outside the square root.
       learning_rate: the peak, reached after `warmup_steps`.
       warmup: the growth until then, "linear", or "exponential" from a hundredth of the peak.
       schedule: after the peak "rsqrt" falls with 1/sqrt(step), "constant" stays.
       cooldown_start, cooldown_steps: from the first step on the rate also falls linearly, to zero
         over so many steps; 0 steps is no cooldown.
-      b1, b2, eps: Adam's.
+      b1, b2, eps: Adam's; AdaGrad has `eps` alone.
       clip_norm: largest global norm of the gradient; 0 clips nothing.
       l2: the loss has l2 / 2 times the sum of all parameters' squares added, though not where it
         is reported.
     """
 
+    name: Literal["adam", "adagrad"] = "adam"
     learning_rate: float = 1e-3
     warmup: Literal["linear", "exponential"] = "linear"
     schedule: Literal["rsqrt", "constant"] = "rsqrt"

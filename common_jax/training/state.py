@@ -67,10 +67,27 @@ def make_schedule(config: OptimizerConfig) -> optax.Schedule:
 
 
 def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
-    """L2 and clipping by global norm, then Adam (Kingma & Ba 2015), all but the learning rate."""
+    """L2 and clipping by global norm, then Adam (Kingma & Ba 2015) or AdaGrad (Duchi et al. 2011),
+    all but the learning rate."""
     clip = optax.clip_by_global_norm(config.clip_norm) if config.clip_norm else optax.identity()
     l2 = [optax.add_decayed_weights(config.l2)] if config.l2 else []
-    return optax.chain(*l2, clip, optax.scale_by_adam(config.b1, config.b2, config.eps))
+    scaled = optax.scale_by_adam(config.b1, config.b2, config.eps)
+    if config.name == "adagrad":
+        scaled = _scale_by_adagrad(config.eps)
+    return optax.chain(*l2, clip, scaled)
+
+
+def _scale_by_adagrad(eps: float) -> optax.GradientTransformation:
+    """g / (sqrt(sum of g^2) + eps), the sum beginning at 0; optax's own adds `eps` under the root,
+    so that a first gradient of 1e-4 would move a parameter half as far as one of 1."""
+
+    def update(gradient: Params, state: Any, params: Params | None = None) -> tuple[Params, Any]:
+        sums = jax.tree.map(lambda s, g: s + g * g, state.sum_of_squares, gradient)
+        scaled = jax.tree.map(lambda g, s: g / (jnp.sqrt(s) + eps), gradient, sums)
+        return scaled, optax.ScaleByRssState(sums)
+
+    zeros = lambda params: optax.ScaleByRssState(jax.tree.map(jnp.zeros_like, params))
+    return optax.GradientTransformation(zeros, update)
 
 
 def abstract_state(task: Task, mesh: Mesh | AbstractMesh) -> TrainState:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from common_jax.attention.dense import MASKED
+from common_jax.masks import MASKED
 from qanet_jax.span import best_spans
 
 # Few values, so that spans often tie; MASKED is what the model gives to padding.

@@ -1,0 +1,1 @@
+"""Attentive Convolution (Yin & Schütze, 2017)."""

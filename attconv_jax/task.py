@@ -1,0 +1,114 @@
+"""Labels of texts and of pairs, and ranked sentences, as a task."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from attconv_jax.config import Config
+from attconv_jax.data import YES, LabelledData
+from attconv_jax.judge import Judge
+from attconv_jax.model import AttentiveConvNet
+from attconv_jax.score import score_labels, score_ranking
+from common_jax.data.batches import Batch, Batches
+from common_jax.layers import DROPOUT
+from common_jax.parts import part
+from common_jax.training.task import Params, Scored, Task
+
+
+class Judgement(Task[Config]):
+    """Trains `attconv_jax.model.AttentiveConvNet` to label texts or to rank sentences."""
+
+    config_class = Config
+    options = ("explain",)
+
+    def __init__(self, config: Config):
+        super().__init__(config)
+        self.ranking = config.data.form == "ranking"
+        self.metric_names = ("precision_at_1",) if self.ranking else ("accuracy",)
+        self.data = LabelledData(config.data, config.model)
+        dtype = jnp.dtype(config.train.compute_dtype)
+        self.model = AttentiveConvNet(config.model, len(config.data.names), dtype)
+
+    def init(self, key: Array) -> Params:
+        """Fresh parameters; after `prepare` words begin with the vectors that a file has."""
+        texts = [jnp.ones((1, 2), jnp.int32)] * self.config.data.texts
+        params = self.model.init(key, texts, train=False)["params"]
+        if (begun := self.data.vectors() if self.data.prepared else None) is not None:
+            numbers, vectors = begun
+            table = nn.unbox(params["words"]).at[numbers].set(vectors)
+            params["words"] = nn.meta.replace_boxed(params["words"], table)
+        return params
+
+    def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
+        """The label's cross-entropy; or, of ranked sentences, how much less than `margin` the one
+        that answers is likelier than the other (section 4.2). Summed."""
+        real = batch["index"] >= 0
+        if self.ranking:
+            both = [jnp.concatenate([batch["first"]] * 2)]
+            both.append(jnp.concatenate([batch["second"], batch["other"]]))
+            likely = nn.softmax(self._logits(params, both, key))[:, YES]
+            right, wrong = jnp.split(likely, 2)
+            losses = jnp.maximum(0.0, self.config.margin - right + wrong)
+        else:
+            logits = self._logits(params, self._texts(batch), key)
+            with part("loss"):
+                losses = -jnp.take_along_axis(
+                    nn.log_softmax(logits), batch["label"][:, None], axis=1
+                )[:, 0]
+        loss = jnp.sum(losses, where=real)
+        return {"loss": loss, "nll": loss, "weight": real.sum().astype(jnp.float32)}
+
+    def prepare(self, workers: int | None = None) -> None:
+        self.data.prepare()
+        self.data.report()
+
+    def write_vocabulary(self, folder: Path) -> None:
+        self.data.lexicon.save(folder)
+
+    def read_vocabulary(self, folder: Path) -> None:
+        self.data.read_vocabulary(folder)
+
+    def train_batches(self) -> Batches:
+        return self.data.train_batches(self.config.train.seed)
+
+    def split_batches(self, split: str) -> Batches:
+        return self.data.split_batches(split)
+
+    def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
+        return {"probabilities": nn.softmax(self._logits(params, self._texts(batch)))}
+
+    def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
+        corpus, likely = self.data.corpus(split), predictions["probabilities"]
+        scored = (score_ranking if self.ranking else score_labels)(
+            corpus, likely, self.config.data.names
+        )
+        texts = self.data.texts(split)
+        return ...
+
+    def predictor(self, params: Params, **options: Any) -> Judge:
+        return Judge(self, params, **options)
+
+    def next_commands(self, workdir: str) -> Sequence[str]:
+        example = "\t".join(self.data.texts("test")[0])
+        return [
+            f"printf '%s\\n' {shlex.quote(example)} | python -m launch.predict --workdir {workdir}",
+            *super().next_commands(workdir),
+        ]
+
+    def _texts(self, batch: Batch) -> list[Array]:
+        return [batch[name] for name in ("first", "second") if name in batch]
+
+    def _logits(
+        self, params: Params, texts: Sequence[Array], key: Array | None = None
+    ) -> Float[Array, "B labels"]:
+        """With dropout if there is a key."""
+        rngs = None if key is None else {DROPOUT: key}
+        return self.model.apply({"params": params}, texts, train=key is not None, rngs=rngs)

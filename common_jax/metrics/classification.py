@@ -1,0 +1,71 @@
+"""Accuracy and precision at 1, with how sure one may be of them; pure functions of arrays."""
+
+import math
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+_Z = 1.959963984540054  # the normal distribution's 97.5 % point
+
+
+def wilson_interval(correct: int, total: int) -> tuple[float, float]:
+    """The 95 % interval of a rate, 0 to 1 (Wilson 1927): it stays inside, whatever the rate.
+
+    Raises:
+      ValueError: for no trials, or more hits than trials.
+    """
+    _check(correct, total)
+    rate, spread = correct / total, _Z * _Z / total
+    middle = (rate + spread / 2) / (1 + spread)
+    half = _Z * math.sqrt(rate * (1 - rate) / total + spread / (4 * total)) / (1 + spread)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def equal_proportions(correct: int, total: int, others: int, other_total: int) -> float:
+    """p of the test of equal proportions, two-sided and without a continuity correction: how often
+    two systems that are equally good would differ as much (the papers' stars are p < .05).
+
+    Raises:
+      ValueError: as `wilson_interval`.
+    """
+    _check(correct, total)
+    _check(others, other_total)
+    pooled = (correct + others) / (total + other_total)
+    variance = pooled * (1 - pooled) * (1 / total + 1 / other_total)
+    if not variance:
+        return 1.0
+    z = (correct / total - others / other_total) / math.sqrt(variance)
+    return math.erfc(abs(z) / math.sqrt(2))
+
+
+def confusion(
+    gold: Int[np.ndarray, "n"], predicted: Int[np.ndarray, "n"], labels: int
+) -> Int[np.ndarray, "labels labels"]:
+    """How many examples of each gold label (row) got each predicted one (column)."""
+    return np.bincount(gold * labels + predicted, minlength=labels * labels).reshape(labels, labels)
+
+
+def by_length(
+    right: Bool[np.ndarray, "n"], lengths: Int[np.ndarray, "n"], parts: int = 10
+) -> list[tuple[int, int, float]]:
+    """Accuracy, 0 to 1, of equal parts of the examples by length (Yin & Schütze 2017, Figure 2).
+
+    Returns: the shortest and the longest length of each part, and its accuracy.
+    """
+    order = np.argsort(lengths, kind="stable")
+    members = [part for part in np.array_split(order, parts) if len(part)]
+    return [(int(lengths[m].min()), int(lengths[m].max()), float(right[m].mean())) for m in members]
+
+
+def first_ranked(
+    scores: Float[np.ndarray, "n"], questions: Int[np.ndarray, "n"]
+) -> Int[np.ndarray, "q"]:
+    """The example with the largest score of each question, the first of equal ones; by question."""
+    order = np.lexsort((-scores, questions))  # stable
+    _, first = np.unique(questions[order], return_index=True)
+    return order[first]
+
+
+def _check(correct: int, total: int) -> None:
+    if not 0 <= correct <= total or not total:
+        raise ValueError(f"{correct} of {total}")
