@@ -146,6 +146,11 @@ class LabelledData:
             _log.info("%s words begin with a vector of %s", f"{len(begun[0]):,}", self.config.vectors)
 
     @property
+    def prepared(self) -> bool:
+        """Whether `prepare` has been called."""
+        return self._path is not None
+
+    @property
     def lexicon(self) -> Lexicon:
         """The words."""
         if self._lexicon is None:

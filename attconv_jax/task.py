@@ -22,6 +22,8 @@ from common_jax.layers import DROPOUT
 from common_jax.parts import part
 from common_jax.training.task import Params, Scored, Task
 
+EXAMPLES = 5  # shown after an evaluation
+
 
 class Judgement(Task[Config]):
     """Trains `attconv_jax.model.AttentiveConvNet` to label texts or to rank sentences."""
@@ -87,11 +89,21 @@ class Judgement(Task[Config]):
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
         corpus, likely = self.data.corpus(split), predictions["probabilities"]
-        scored = (score_ranking if self.ranking else score_labels)(
-            corpus, likely, self.config.data.names
-        )
-        texts = self.data.texts(split)
-        return ...
+        names, texts = self.config.data.names, self.data.texts(split)
+        measure = score_ranking if self.ranking else score_labels
+        metrics, notes = measure(corpus, likely, names)
+        gold = corpus.gather(np.arange(len(corpus)), "label", 1)[:, 0]
+        lines = ["\t".join(("gold", "label", *names))]
+        for label, chances in zip(gold, likely, strict=True):
+            rounded = (f"{chance:.6f}" for chance in chances)
+            lines.append("\t".join((names[label], names[chances.argmax()], *rounded)))
+        shown = range(0, len(texts), max(1, len(texts) // EXAMPLES))
+        examples = [
+            "\n  ".join(texts[at]) + f"\n  -> {names[likely[at].argmax()]} = {names[gold[at]]}"
+            for at in shown[:EXAMPLES]
+        ]
+        files = {".predictions.tsv": "\n".join(lines) + "\n"}
+        return Scored(metrics, notes, files, examples)
 
     def predictor(self, params: Params, **options: Any) -> Judge:
         return Judge(self, params, **options)

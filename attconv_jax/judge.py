@@ -1,0 +1,109 @@
+"""A trained model that labels anybody's texts."""
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from attconv_jax.model import AttentiveConvNet
+from attconv_jax.prepare import tokenize
+from common_jax.errors import UserError
+from common_jax.training.task import Params, Predictor
+
+if TYPE_CHECKING:
+    from attconv_jax.task import Judgement
+
+
+class Judge(Predictor):
+    """Labels lines: a text each, or a pair parted by a tab."""
+
+    CHUNK = 512  # lines read before the first is answered
+
+    def __init__(self, task: "Judgement", params: Params, *, explain: bool = False):
+        """
+        Args:
+          explain: also say which words attended to which.
+        """
+        self._task, self._params, self._explain = task, params, explain
+        apply = lambda params, texts: task.model.apply(
+            {"params": params}, texts, method=AttentiveConvNet.explain
+        )
+        self._judge = jax.jit(apply)
+
+    def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
+        """A JSON object for each line: its label and the probability of each label; with `explain`
+        also the `words` of its texts and, by layer, who attended to whom: the numbers of the
+        `text` and of the `context` it looked at, and the `weights`, a row for each word."""
+        numbered = enumerate(lines, start=1)
+        while chunk := list(itertools.islice(numbered, self.CHUNK)):
+            texts = [self._texts(line, f"{source}:{number}") for number, line in chunk]
+            yield from self._answers(texts)
+
+    def _texts(self, line: str, place: str) -> list[tuple[str, ...]]:
+        """The words of a line's texts."""
+        wanted = self._task.config.data.texts
+        texts = line.split("\t") if wanted == 2 else [line]
+        if len(texts) != wanted:
+            raise UserError(f"{place}: {len(texts)} columns where a pair has 2, parted by a tab")
+        words = [tokenize(text) for text in texts]
+        if not all(words):
+            raise UserError(f"{place}: a text without a word")
+        return words
+
+    def _answers(self, texts: Sequence[Sequence[tuple[str, ...]]]) -> list[str]:
+        """Texts of like lengths are judged together."""
+        widths = [tuple(_width(len(words)) for words in pair) for pair in texts]
+        answers = [""] * len(texts)
+        order = sorted(range(len(texts)), key=lambda at: widths[at])
+        for shape, group in itertools.groupby(order, key=lambda at: widths[at]):
+            members = list(group)
+            rows = max(1, self._task.config.data.evaluation_positions // max(shape))
+            rows = min(rows, 1 << (len(members) - 1).bit_length())
+            for start in range(0, len(members), rows):
+                batch = members[start : start + rows]
+                found = self._judged([texts[at] for at in batch], shape, rows)
+                for at, answer in zip(batch, found, strict=True):
+                    answers[at] = json.dumps(answer, ensure_ascii=False)
+        return answers
+
+    def _judged(
+        self, texts: Sequence[Sequence[tuple[str, ...]]], shape: Sequence[int], rows: int
+    ) -> Iterator[dict[str, Any]]:
+        lexicon, names = self._task.data.lexicon, self._task.config.data.names
+        arrays = [np.zeros((rows, width), np.int32) for width in shape]
+        for row, pair in enumerate(texts):
+            for array, words in zip(arrays, pair, strict=True):
+                array[row, : len(words)] = lexicon.words(words)
+        logits, layers = jax.device_get(self._judge(self._params, arrays))
+        likely = np.asarray(jax.nn.softmax(logits))
+        for row, pair in enumerate(texts):
+            chances = dict(zip(names, np.round(likely[row], 6).tolist(), strict=True))
+            answer: dict[str, Any] = {"label": max(chances, key=chances.__getitem__)}
+            answer["probabilities"] = chances
+            if self._explain:
+                answer["words"] = [list(words) for words in pair]
+                answer["layers"] = [
+                    [
+                        {
+                            "text": seen.text,
+                            "context": seen.context,
+                            "weights": np.round(
+                                seen.weights[
+                                    row, : len(pair[seen.text]), : len(pair[seen.context])
+                                ],
+                                4,
+                            ).tolist(),
+                        }
+                        for seen in layer
+                    ]
+                    for layer in layers
+                ]
+            yield answer
+
+
+def _width(length: int) -> int:
+    """The next power of two, 8 at least: few shapes, hence few compilations."""
+    return max(8, 1 << (length - 1).bit_length())

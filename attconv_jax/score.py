@@ -1,0 +1,78 @@
+"""What labels and rankings are worth; host arrays in, numbers out."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from attconv_jax.data import YES
+from common_jax.data.corpus import Corpus
+from common_jax.metrics import classification
+
+Notes = dict[str, object]
+
+
+def score_labels(
+    corpus: Corpus, likely: Float[np.ndarray, "n labels"], names: Sequence[str]
+) -> tuple[dict[str, float], Notes]:
+    """Accuracy; with its interval, the confusion matrix and the accuracy by length (Figure 2)."""
+    gold, predicted = _column(corpus, "label"), likely.argmax(axis=1)
+    right = predicted == gold
+    lengths = np.sum([corpus.lengths(c)[:, 0] for c in corpus.columns if c in ("first", "second")], 0)
+    counts = classification.confusion(gold, predicted, len(names))
+    parts = classification.by_length(right, lengths)
+    notes: Notes = {
+        **_counted(int(right.sum()), len(right)),
+        "confusion": {
+            name: dict(zip(names, row, strict=True))
+            for name, row in zip(names, counts.tolist(), strict=True)
+        },
+        "by_length": [[low, high, _percent(rate)] for low, high, rate in parts],
+    }
+    return {"accuracy": 100 * float(right.mean())}, notes
+
+
+def score_ranking(
+    corpus: Corpus, likely: Float[np.ndarray, "n labels"], names: Sequence[str]
+) -> tuple[dict[str, float], Notes]:
+    """Precision at 1: of all questions, those whose likeliest sentence answers them; with its
+    interval, that of the two ways of counting common words (WordC1 and WordC2, section 4.2), and
+    the share of questions whose passage is one sentence, which any ranking answers."""
+    questions, right = _column(corpus, "question"), _column(corpus, "label") == YES
+    chosen = right[classification.first_ranked(likely[:, YES], questions)]
+    precision = lambda scores: 100 * float(
+        right[classification.first_ranked(scores, questions)].mean()
+    )
+    by_sentence, by_question = _common_words(corpus)
+    _, counts = np.unique(questions, return_counts=True)
+    notes: Notes = {
+        **_counted(int(chosen.sum()), len(chosen)),
+        "WordC1": round(precision(by_sentence), 2),
+        "WordC2": round(precision(by_question), 2),
+        "pairs": len(corpus),
+        "one_sentence": _percent(float((counts == 1).mean())),
+    }
+    return {"precision_at_1": 100 * float(chosen.mean())}, notes
+
+
+def _common_words(corpus: Corpus) -> Float[np.ndarray, "2 n"]:
+    """|q & s| / |s| and |q & s| / |q|, of the sets of words of each question and sentence."""
+    shares = np.zeros((2, len(corpus)))
+    for row in range(len(corpus)):
+        question, sentence = (set(corpus.row(row, name).tolist()) for name in ("first", "second"))
+        common = len(question & sentence)
+        shares[:, row] = common / len(sentence), common / len(question)
+    return shares
+
+
+def _column(corpus: Corpus, name: str) -> Int[np.ndarray, "n"]:
+    return corpus.gather(np.arange(len(corpus)), name, 1)[:, 0]
+
+
+def _counted(correct: int, total: int) -> Notes:
+    low, high = classification.wilson_interval(correct, total)
+    return {"correct": correct, "examples": total, "interval": [_percent(low), _percent(high)]}
+
+
+def _percent(rate: float) -> float:
+    return round(100 * rate, 2)
