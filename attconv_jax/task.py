@@ -105,6 +105,11 @@ class Judgement(Task[Config]):
         files = {".predictions.tsv": "\n".join(lines) + "\n"}
         return Scored(metrics, notes, files, examples)
 
+    def averaged(
+        self, predictions: Sequence[Mapping[str, np.ndarray]]
+    ) -> Mapping[str, np.ndarray]:
+        return {"probabilities": np.mean([found["probabilities"] for found in predictions], axis=0)}
+
     def predictor(self, params: Params, **options: Any) -> Judge:
         return Judge(self, params, **options)
 

@@ -1,11 +1,16 @@
-"""Scores a run's best checkpoint, or the mean of its newest, or anybody's file of predictions."""
+"""Scores a run's best checkpoint, the mean of its newest, several runs together, or a file."""
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from common_jax.errors import UserError
 from launch.cli import Parser, quiet, run
+
+if TYPE_CHECKING:
+    from common_jax.training.workdir import Workdir
 
 DESCRIPTION = (
     __doc__
@@ -13,29 +18,36 @@ DESCRIPTION = (
 Writes eval/<split>.json and the predictions into the run's folder (with --average K
 eval/<split>-average<K>.json) and prints the metrics as JSON, for translation with sacreBLEU's
 signature. With --data it scores another file of the form of the run's own, which it names the
-split by. Without a run, --task squad scores a file {id: answer} on a file of SQuAD's form.
+split by. Several --workdir of one corpus are scored as one, an ensemble whose probabilities are
+averaged, in the first one's folder as eval/<split>-ensemble<N>. --against RUN adds how likely it is
+that the two are equally good and differ by chance (p of the test of equal proportions). Without a
+run, --task squad scores a file {id: answer} on a file of SQuAD's form.
 
 example:
   python -m launch.evaluate --workdir runs/csan/quickstart --split test
   python -m launch.evaluate --workdir runs/qanet/squad --data adversarial.json
+  python -m launch.evaluate --workdir runs/snli1 --workdir runs/snli2 --against runs/snli0
   python -m launch.evaluate --task squad --predictions answers.json --data dev-v1.1.json"""
 )
 
 
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.evaluate", description=DESCRIPTION)
-    parser.add_argument("--workdir", help="folder of the run")
+    parser.add_argument(
+        "--workdir", action="append", help="folder of the run; several for an ensemble"
+    )
     parser.add_argument("--split", help="which split to score (test, or dev where there is none)")
     parser.add_argument(
         "--average", type=int, metavar="K", help="parameters: mean of K newest checkpoints"
     )
+    parser.add_argument("--against", metavar="RUN", help="folder of another run, scored on the same")
     parser.add_argument("--task", choices=["squad"], help="score a file, not a run")
     parser.add_argument("--predictions", metavar="FILE", help="{id: answer, ...}")
     parser.add_argument("--data", metavar="FILE", help="the questions, with their answers")
     args = parser.parse_args(argv)
     if (args.workdir is None) == (args.task is None):
         parser.error("give --workdir, or --task with --predictions and --data")
-    mode, others = ("task", ("split", "average")) if args.task else ("workdir", ("predictions",))
+    mode, others = ("task", ("split", "average", "against")) if args.task else ("workdir", ("predictions",))
     for name in others:
         if getattr(args, name) is not None:
             parser.error(f"--{name} does not go with --{mode}")
@@ -58,7 +70,7 @@ def _score_file(parser: Parser, args: argparse.Namespace) -> None:
 
 def _score_run(parser: Parser, args: argparse.Namespace) -> None:
     from common_jax.training.config import MeshConfig
-    from common_jax.training.evaluate import evaluate
+    from common_jax.training.evaluate import predict
     from common_jax.training.mesh import make_mesh
     from common_jax.training.run import read_parameters
     from common_jax.training.step import make_predict_step
@@ -66,19 +78,36 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> None:
 
     if args.data is not None and args.split is not None:
         parser.error("--data is scored in the place of --split: give one of them")
-    workdir = Workdir(args.workdir)
-    task = workdir.read_task(test=args.data)
-    split = args.split or task.splits[-1]
-    if split not in task.splits:
-        raise UserError(f"--split {split}: must be {' | '.join(task.splits)}")
-    mesh, average = make_mesh(MeshConfig()), args.average or 1
-    params = read_parameters(workdir, task, mesh, average)
-    task.prepare()
-    step = make_predict_step(task, mesh, final=True)
-    scored = evaluate(task, params, split, step, mesh)
+    runs = [Workdir(folder) for folder in args.workdir]
+    mesh, average, found = make_mesh(MeshConfig()), args.average or 1, []
+    for run in runs:
+        task = run.read_task(test=args.data)
+        split = args.split or task.splits[-1]
+        if split not in task.splits:
+            raise UserError(f"--split {split}: must be {' | '.join(task.splits)}")
+        params = read_parameters(run, task, mesh, average)
+        task.prepare()
+        step = make_predict_step(task, mesh, final=True)
+        found.append(predict(params, task.split_batches(split), step, mesh, split))
+    scored = task.score(split, task.averaged(found) if len(found) > 1 else found[0])
     name = split if args.data is None else name_of(args.data, task.splits)
-    workdir.write_scored(name + (f"-average{average}" if average > 1 else ""), scored)
-    print(json.dumps({"split": name, **scored.metrics, **scored.notes}, indent=2))
+    against = _compared(name, scored.notes, Workdir(args.against)) if args.against else {}
+    name += f"-average{average}" if average > 1 else ""
+    name += f"-ensemble{len(runs)}" if len(runs) > 1 else ""
+    runs[0].write_scored(name, scored)
+    print(json.dumps({"split": name, **scored.metrics, **scored.notes, **against}, indent=2))
+
+
+def _compared(name: str, notes: Mapping[str, Any], other: "Workdir") -> dict[str, float]:
+    """p of the test of equal proportions against another run's score of the same split."""
+    from common_jax.metrics.classification import equal_proportions
+
+    theirs = other.read_scored(name)
+    for run, counts in (("--workdir", notes), (f"--against {other.path}", theirs)):
+        if not {"correct", "examples"} <= counts.keys():
+            raise UserError(f"{run}: its score of {name} counts no right answers to compare")
+    counts = (source[key] for source in (notes, theirs) for key in ("correct", "examples"))
+    return {"p_equal_proportions": round(equal_proportions(*counts), 4)}
 
 
 def name_of(file: str, splits: tuple[str, ...]) -> str:

@@ -13,7 +13,9 @@ DESCRIPTION = (
     + """
 A translator takes text, and an empty line stays an empty line. A reader takes questions as JSON,
 {"context": ..., "question": ...}, and answers with JSON; or one question about a file, in whose
-characters (decoded as UTF-8, line ends as they are) it says where the answer starts and ends.
+characters (decoded as UTF-8, line ends as they are) it says where the answer starts and ends. A
+judge takes texts, or pairs parted by a tab, and answers with JSON: the label, each label's
+probability, and with --explain which words attended to which.
 
 example:
   echo "A man rides a horse." | python -m launch.predict --workdir runs/csan/multi30k
@@ -26,6 +28,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--workdir", required=True, help="folder of the run")
     parser.add_argument("--beam_size", type=int, help="hypotheses kept; 1 is greedy (the run's)")
     parser.add_argument("--count", type=int, help="answers to a question, best first (3)")
+    parser.add_argument("--explain", action="store_true", default=None, help="attention's weights")
     parser.add_argument(
         "--vectors", metavar="FILE", help="the run's data.vectors, for words that its corpus lacks"
     )
@@ -33,7 +36,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--question", metavar="TEXT", help="a question about --context")
     args = parser.parse_args(argv)
     options = {}
-    for name in ("beam_size", "count", "vectors"):
+    for name in ("beam_size", "count", "explain", "vectors"):
         if (value := getattr(args, name)) is not None:
             options[name] = value
             if type(value) is int and value < 1:

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from common_jax.data.batches import Batch, Batches
+from common_jax.errors import UserError
 
 Config = TypeVar("Config")
 Params = Any
@@ -33,7 +34,7 @@ class Scored:
     """
 
     metrics: dict[str, float]
-    notes: dict[str, str | int]
+    notes: dict[str, Any]
     files: dict[str, str]
     examples: list[str]
 
@@ -133,6 +134,16 @@ class Task(abc.ABC, Generic[Config]):
     @abc.abstractmethod
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
         """From the split's predictions in example order to numbers; touches no device."""
+
+    def averaged(
+        self, predictions: Sequence[Mapping[str, np.ndarray]]
+    ) -> Mapping[str, np.ndarray]:
+        """What several models together predict for the same examples, for `score`.
+
+        Raises:
+          UserError: where there is no such thing.
+        """
+        raise UserError(f"{self.config.task}: its predictions cannot be averaged")
 
     @abc.abstractmethod
     def predictor(self, params: Params, **options: Any) -> Predictor:

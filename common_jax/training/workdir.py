@@ -158,6 +158,18 @@ class Workdir:
                 replace_text(folder / f"{split}{ending}", text)
             _write_json(folder / f"{split}.json", {**scored.metrics, **scored.notes})
 
+    def read_scored(self, split: str) -> dict[str, Any]:
+        """What `write_scored` wrote of a split's metrics and notes.
+
+        Raises:
+          UserError: if the split has not been scored.
+        """
+        file = self.path / "eval" / f"{split}.json"
+        try:
+            return json.loads(file.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise UserError(f"{file}: not there; score {split} of that run first") from error
+
     def write_result(self, result: Mapping[str, Any]) -> None:
         """result.json: the run is over."""
         with writing(self.path):
