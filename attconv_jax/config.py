@@ -86,6 +86,26 @@ class ModelConfig:
         return features == "multigranular"
 
 
+VARIANTS: dict[str, dict[str, str]] = {
+    "cnn": {"attention": "none"},
+    "light": {"source": "states", "focus": "states", "beneficiary": "states"},
+    "advanced": {},
+    "advanced_intra": {"attention": "both"},
+}
+
+
+def variant_of(name: str, texts: int = 2) -> dict[str, str]:
+    """The fields of `ModelConfig` that make a system of Tables 3, 5 and 6; one text looks at
+    itself.
+
+    Raises:
+      ValueError: for a name that is none of `VARIANTS`.
+    """
+    if name not in VARIANTS:
+        raise ValueError(f"{name!r}: must be {' | '.join(VARIANTS)}")
+    return ({"attention": "intra"} if texts == 1 else {}) | VARIANTS[name]
+
+
 @dataclasses.dataclass(frozen=True)
 class DataConfig(SourceConfig):
     """Texts or pairs of texts with labels, their words and batches.

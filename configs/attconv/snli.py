@@ -9,15 +9,8 @@ chooses the checkpoint is held out of train, so that dev and test are only ever 
 "advanced_intra" (88.4); the ensemble of five of these has 89.3. Not yet trained on all of SNLI here.
 """
 
-from attconv_jax.config import Config, DataConfig
+from attconv_jax.config import Config, DataConfig, variant_of
 from common_jax.training.config import to_config_dict
-
-VARIANTS = {
-    "cnn": {"attention": "none"},
-    "light": {"source": "states", "focus": "states", "beneficiary": "states"},
-    "advanced": {},
-    "advanced_intra": {"attention": "both"},
-}
 
 
 def get_config(variant="advanced_intra"):
@@ -30,7 +23,7 @@ def get_config(variant="advanced_intra"):
         vectors="data/glove/glove.840B.300d.zip",
     )
     config = to_config_dict(Config(data=data))
-    config.model.update(VARIANTS[variant])
+    config.model.update(variant_of(variant))
     config.train.steps = 110_000  # ten epochs of 549,367 pairs
     config.train.evaluate_every = 2750
     config.train.checkpoint_every = 2750

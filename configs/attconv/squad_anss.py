@@ -8,9 +8,8 @@ Dev is held out of train by article; SQuAD's dev is the test. The paper's precis
 light, 88.27 advanced, 88.54 with intra-attention, on a test of twice as many pairs as there are.
 """
 
-from attconv_jax.config import Config, DataConfig
+from attconv_jax.config import Config, DataConfig, variant_of
 from common_jax.training.config import to_config_dict
-from configs.attconv.snli import VARIANTS
 
 
 def get_config(variant="advanced"):
@@ -26,7 +25,7 @@ def get_config(variant="advanced"):
         vectors="data/glove/glove.840B.300d.zip",
     )
     config = to_config_dict(Config(data=data))
-    config.model.update(VARIANTS[variant])
+    config.model.update(variant_of(variant))
     config.model.word_rows = 110_000
     config.train.best_metric = "precision_at_1"
     config.train.steps = 26_000  # ten epochs of 78,000 questions

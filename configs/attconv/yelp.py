@@ -9,9 +9,8 @@ and test are held out of train, 2,000 reviews each; the paper's 500,000 are Lin 
 whose choice is not published. The paper's accuracy: 66.75 light, 67.36 advanced. Not trained here.
 """
 
-from attconv_jax.config import Config, DataConfig
+from attconv_jax.config import Config, DataConfig, variant_of
 from common_jax.training.config import to_config_dict
-from configs.attconv.snli import VARIANTS
 
 
 def get_config(variant="advanced"):
@@ -28,9 +27,7 @@ def get_config(variant="advanced"):
         vectors="data/glove/glove.840B.300d.zip",
     )
     config = to_config_dict(Config(data=data))
-    config.model.update(VARIANTS[variant])
-    if config.model.attention == "inter":
-        config.model.attention = "intra"  # there is one text
+    config.model.update(variant_of(variant, texts=1))
     config.model.energy = "additive"
     config.model.dim = 500
     config.model.word_rows = 200_000
