@@ -1,0 +1,218 @@
+"""Labelled texts and ranked sentences as tasks: steps on any mesh, losses, scores and predictions."""
+
+import dataclasses
+import itertools
+import json
+
+import jax
+import numpy as np
+import pytest
+import scipy.special
+
+from attconv_jax.config import Config, DataConfig, ModelConfig
+from attconv_jax.task import Judgement
+from common_jax.errors import UserError
+from common_jax.training.config import MeshConfig, OptimizerConfig, TrainConfig
+from common_jax.training.mesh import make_mesh, put_batch
+from common_jax.training.state import init_state
+from common_jax.training.step import make_train_step
+
+STEPS = 12
+MODEL = ModelConfig(word_dim=8, word_rows=120, dim=8, attention="both", dropout=0.0)
+PASSAGES = {
+    "Ada lives in Rome. Ben moved to Oslo. It rains.": {"Where does Ada live?": "Rome"},
+    "The ship sank in May. Nobody was hurt.": {"When did it sink?": "May", "Who was hurt?": "Nobody"},
+    "One sentence is all.": {"How many?": "One"},
+}
+
+
+def judgement(folder, data=None, mesh=(1, 1, 1), model=None, **train):
+    data = data or DataConfig(source="generated", examples=60, heldout=12, max_shapes=2)
+    data = dataclasses.replace(data, cache_dir=str(folder / "cache"), batch_size=12)
+    config = Config(
+        model=dataclasses.replace(MODEL, **(model or {})),
+        data=data,
+        optimizer=OptimizerConfig(
+            name="adagrad", learning_rate=0.05, schedule="constant", warmup_steps=1, eps=1e-8
+        ),
+        train=TrainConfig(**train),
+        mesh=MeshConfig(*mesh),
+    )
+    return Judgement(config)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("attconv")
+    squad = [
+        {
+            "context": context,
+            "qas": [
+                {
+                    "id": question,
+                    "question": question,
+                    "answers": [{"text": answer, "answer_start": context.index(answer)}],
+                }
+                for question, answer in asked.items()
+            ],
+        }
+        for context, asked in PASSAGES.items()
+    ]
+    articles = [{"title": str(n), "paragraphs": [paragraph]} for n, paragraph in enumerate(squad)]
+    for split in ("train", "dev", "test"):
+        (folder / f"{split}.json").write_text(json.dumps({"data": articles}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def task(folder):
+    task = judgement(folder)
+    task.prepare()
+    return task
+
+
+@pytest.fixture(scope="module")
+def ranking(folder):
+    files = {split: f"{split}.json" for split in ("train", "dev", "test")}
+    data = DataConfig(form="ranking", dir=str(folder), labels="no,yes", ignored="", **files)
+    task = judgement(folder, data)
+    task.prepare()
+    return task
+
+
+def trained(task, per_call=1):
+    """The loss and the gradient's norm of each step, [steps, 2]."""
+    mesh = make_mesh(task.config.mesh)
+    state, step, numbers = init_state(task, mesh), make_train_step(task, mesh), []
+    batches = list(itertools.islice(itertools.cycle(task.train_batches().epoch(0)), STEPS))
+    for at in range(0, STEPS, per_call):
+        group = batches[at : at + per_call]
+        group = tuple(put_batch(batch, mesh, task.config.train.accumulate) for batch in group)
+        state, metrics = step(state, group)
+        numbers += zip(*jax.device_get((metrics["loss"], metrics["grad_norm"])), strict=True)
+    return np.array(numbers)
+
+
+@pytest.fixture(scope="module")
+def alone(folder):
+    task = judgement(folder, DataConfig(source="generated", examples=60, heldout=12, max_shapes=1))
+    task.prepare()
+    return trained(task)
+
+
+@pytest.mark.parametrize(
+    "mesh,train,per_call", [((8, 1, 1), {}, 1), ((2, 2, 2), {"accumulate": 3}, 1), ((1, 1, 1), {}, 4)]
+)
+def test_any_mesh_and_any_steps_a_call_equal_one_device(folder, alone, mesh, train, per_call):
+    data = DataConfig(source="generated", examples=60, heldout=12, max_shapes=1)
+    task = judgement(folder, data, mesh, **train)
+    task.prepare()
+    assert alone[-1, 0] < 0.9 * alone[0, 0]  # it learns
+    np.testing.assert_allclose(trained(task, per_call), alone, rtol=2e-5)
+
+
+def probabilities(task, params, batch):
+    return np.asarray(task.predict_step(params, batch, final=True)["probabilities"], np.float64)
+
+
+def test_the_loss_is_the_labels_logarithm_summed_over_real_rows(task):
+    params = task.init(jax.random.key(0))
+    batch = dict(task.train_batches().epoch(0)[0])
+    likely = probabilities(task, params, batch)
+    batch["index"] = np.where(np.arange(12) < 7, batch["index"], -1)
+    sums = task.loss(params, batch, jax.random.key(1))
+    expected = -sum(np.log(likely[row, batch["label"][row]]) for row in range(7))
+    assert float(sums["loss"]) == pytest.approx(expected, rel=1e-5)
+    assert float(sums["weight"]) == 7
+
+
+def test_the_ranking_loss_is_what_lacks_of_the_margin(ranking):
+    params = ranking.init(jax.random.key(0))
+    [batch] = ranking.train_batches().epoch(0)
+    real = batch["index"] >= 0
+    assert real.sum() == 3  # of four questions, one has a passage of one sentence
+    likely = [
+        probabilities(ranking, params, {"first": batch["first"], "second": batch[name]})[:, 1]
+        for name in ("second", "other")
+    ]
+    expected = np.maximum(0, 0.85 - likely[0] + likely[1])[real].sum()
+    sums = ranking.loss(params, batch, jax.random.key(1))
+    assert float(sums["loss"]) == pytest.approx(expected, rel=1e-5)
+    assert float(sums["weight"]) == 3
+
+
+def test_the_other_sentence_is_drawn_anew_each_epoch_and_never_answers(ranking):
+    batches = ranking.train_batches()
+    others, right = set(), set()
+    for epoch in range(30):
+        for batch in batches.epoch(epoch):
+            for row in np.flatnonzero(batch["index"] >= 0):
+                others.add((batch["index"][row], batch["other"][row].tobytes()))
+                right.add((batch["index"][row], batch["second"][row].tobytes()))
+    assert len(right) == 3 and len(others) == 2 + 1 + 1 and not right & others
+    again = [batch["other"].tolist() for batch in ranking.train_batches().epoch(3)]
+    assert again == [batch["other"].tolist() for batch in batches.epoch(3)]
+
+
+def test_words_begin_with_the_vectors_of_a_file(folder):
+    (folder / "vectors.txt").write_text("red 1 2 3 4 5 6 7 8\nBLUE 8 7 6 5 4 3 2 1\nzzz 0 0 0 0 0 0 0 0\n")
+    data = DataConfig(
+        source="generated", examples=60, heldout=12, vectors=str(folder / "vectors.txt")
+    )
+    task = judgement(folder, data)
+    task.prepare()
+    table = jax.tree.leaves(task.init(jax.random.key(0))["words"])[0]
+    red, blue, green = (task.data.lexicon.words([word])[0] for word in ("red", "blue", "green"))
+    np.testing.assert_array_equal(table[red], np.arange(1, 9))
+    np.testing.assert_array_equal(table[blue], np.arange(8, 0, -1))
+    assert 0 < np.abs(table[green]).max() < 1
+
+
+def test_lines_are_labelled_as_the_evaluation_does(task):
+    params = task.init(jax.random.key(0))
+    judge = task.predictor(params, explain=True)
+    lines = ["\t".join(texts) for texts in task.data.texts("test")]
+    answers = [json.loads(answer) for answer in judge.predict(lines)]
+    assert len(answers) == 12
+    for batch in task.split_batches("test").epoch(0):
+        likely = probabilities(task, params, batch)
+        for row in np.flatnonzero(batch["index"] >= 0):
+            answer = answers[batch["index"][row]]
+            found = [answer["probabilities"][name] for name in task.config.data.names]
+            np.testing.assert_allclose(found, likely[row], atol=1e-5)
+            assert answer["label"] == task.config.data.names[likely[row].argmax()]
+    for answer in answers:
+        looked = {(seen["text"], seen["context"]) for seen in answer["layers"][0]}
+        assert looked == {(0, 1), (0, 0), (1, 0), (1, 1)}
+        for seen in answer["layers"][0]:
+            weights = np.array(seen["weights"])
+            shape = tuple(len(answer["words"][seen[name]]) for name in ("text", "context"))
+            assert weights.shape == shape
+            np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-2)
+
+
+@pytest.mark.parametrize("line", ["one text", "a\tb\tc", "\tb", "a\t ", ""])
+def test_a_line_that_is_no_pair_is_refused(task, line):
+    judge = task.predictor(task.init(jax.random.key(0)))
+    with pytest.raises(UserError, match=r"^here:2: "):
+        list(judge.predict(["a\tb", line], "here"))
+
+
+def test_several_models_average_their_probabilities(task):
+    found = [{"probabilities": np.array([[p, 1 - p]])} for p in (0.2, 0.6)]
+    np.testing.assert_allclose(task.averaged(found)["probabilities"], [[0.4, 0.6]])
+
+
+def test_scores_count_right_labels(task):
+    gold = np.concatenate([b["label"][b["index"] >= 0] for b in task.split_batches("test").epoch(0)])
+    index = np.concatenate([b["index"][b["index"] >= 0] for b in task.split_batches("test").epoch(0)])
+    gold = gold[np.argsort(index)]
+    logits = np.random.default_rng(0).normal(size=(12, 3))
+    likely = scipy.special.softmax(logits, axis=1)
+    scored = task.score("test", {"probabilities": likely})
+    right = int((likely.argmax(1) == gold).sum())
+    assert scored.metrics == {"accuracy": pytest.approx(100 * right / 12)}
+    assert (scored.notes["correct"], scored.notes["examples"]) == (right, 12)
+    lines = scored.files[".predictions.tsv"].splitlines()
+    assert lines[0].split("\t") == ["gold", "label", *task.config.data.names]
+    assert sum(line.split("\t")[0] == line.split("\t")[1] for line in lines[1:]) == right

@@ -1,0 +1,129 @@
+"""The commands from outside, on an AttentiveConvNet too small to learn."""
+
+import io
+import json
+import sys
+
+import pytest
+
+from attconv_jax.generate import generate
+from launch import evaluate, predict, train
+from tests.launch.commands import fails
+
+TINY = {
+    "data.source": "files",
+    "data.train": "train.tsv",
+    "data.dev": "dev.tsv",
+    "data.test": "test.tsv",
+    "data.batch_size": 4,
+    "model.word_dim": 6,
+    "model.word_rows": 90,
+    "model.dim": 8,
+    "train.steps": 4,
+    "train.evaluate_every": 2,
+    "train.checkpoint_every": 2,
+    "train.log_every": 1,
+    "mesh.data": 1,
+}
+
+
+def arguments(folder, run="run", **changes):
+    values = {**TINY, "data.dir": folder, "data.cache_dir": folder / "cache", **changes}
+    overrides = [f"--config.{key}={value}" for key, value in values.items()]
+    config = ["--config", "configs/attconv/quickstart.py", *overrides]
+    return [*config, "--workdir", str(folder / run)]
+
+
+def write(folder, split, count, seed=0):
+    rows = (f"{label}\t{p}\t{h}\tmore\n" for p, h, label in generate(count, seed, split))
+    (folder / f"{split}.tsv").write_text("".join(rows))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("attconv")
+    for split, count in (("train", 40), ("dev", 12), ("test", 12)):
+        write(folder, split, count)
+    for number in (0, 1):
+        train.main(arguments(folder, f"run{number or ''}", **{"train.seed": number}))
+    return folder
+
+
+def result(run):
+    return json.loads((run / "result.json").read_text())
+
+
+def test_train_leaves_the_files_of_the_contract(folder):
+    run = folder / "run"
+    assert set(result(run)["metrics"]) == {"dev", "test"}
+    assert set(result(run)["metrics"]["test"]) == {"accuracy"}
+    assert len((run / "eval" / "test.predictions.tsv").read_text().splitlines()) == 13
+
+
+def test_interrupted_equals_uninterrupted(folder):
+    for steps in (2, 4):
+        train.main(arguments(folder, "again", **{"train.steps": steps}))
+    again = result(folder / "again")
+    assert again["resumed_from"] == [2]
+    for name in ("parameters_sha256", "metrics"):
+        assert again[name] == result(folder / "run")[name]
+
+
+def printed(capsys, *given):
+    evaluate.main(list(given))
+    return json.loads(capsys.readouterr().out)
+
+
+def test_evaluate_repeats_the_final_score_and_compares_runs(folder, capsys):
+    runs = [str(folder / name) for name in ("run", "run1")]
+    said = printed(capsys, "--workdir", runs[0], "--against", runs[1])
+    assert said["accuracy"] == pytest.approx(result(folder / "run")["metrics"]["test"]["accuracy"])
+    assert said["examples"] == 12 and 0 < said["p_equal_proportions"] <= 1
+    low, high = said["interval"]
+    assert 0 <= low <= said["accuracy"] <= high <= 100
+
+
+def test_an_ensemble_is_scored_as_one(folder, capsys):
+    runs = [str(folder / name) for name in ("run", "run1")]
+    said = printed(capsys, "--workdir", runs[0], "--workdir", runs[1])
+    assert said["split"] == "test-ensemble2"
+    rows = [
+        [
+            line.split("\t")
+            for line in (folder / run / "eval" / f"{name}.predictions.tsv").read_text().splitlines()
+        ][1:]
+        for run, name in (("run", "test"), ("run1", "test"), ("run", "test-ensemble2"))
+    ]
+    for one, other, both in zip(*rows, strict=True):
+        for a, b, mean in zip(one[2:], other[2:], both[2:], strict=True):
+            assert float(mean) == pytest.approx((float(a) + float(b)) / 2, abs=2e-6)
+
+
+def test_another_file_is_scored_with_the_words_of_the_run(folder, capsys):
+    path = folder / "more.tsv"
+    path.write_text("entailment\tA wholly new sentence here.\tAnother.\n" * 3)
+    said = printed(capsys, "--workdir", str(folder / "run"), "--data", str(path))
+    assert (said["split"], said["examples"]) == ("more", 3)
+
+
+def test_pairs_are_labelled_on_standard_output(folder, monkeypatch, capsys):
+    stdin = io.TextIOWrapper(io.BytesIO("Two red cups.\tOne cup.\nÜber 😀\tשלום\n".encode()))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    predict.main(["--workdir", str(folder / "run"), "--explain"])
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [set(answer) for answer in answers] == [{"label", "probabilities", "words", "layers"}] * 2
+    assert answers[0]["words"] == [["two", "red", "cups", "."], ["one", "cup", "."]]
+
+
+@pytest.mark.parametrize(
+    "changes,message",
+    [
+        ({"model.attention": "sideways"}, "model.attention='sideways': must be inter"),
+        ({"data.form": "texts", "model.attention": "inter"}, "model.attention=inter"),
+        ({"model.focus": "states"}, "model.energy=dot"),
+        ({"data.labels": "one"}, "data.labels='one'"),
+        ({"data.train": "nosuch.tsv"}, "nosuch.tsv: no such file"),
+    ],
+)
+def test_a_config_that_cannot_be_is_one_line(folder, changes, message):
+    assert message in fails(train.main, arguments(folder, "bad", **changes))
