@@ -125,5 +125,5 @@ def test_pairs_are_labelled_on_standard_output(folder, monkeypatch, capsys):
         ({"data.train": "nosuch.tsv"}, "nosuch.tsv: no such file"),
     ],
 )
-def test_a_config_that_cannot_be_is_one_line(folder, changes, message):
-    assert message in fails(train.main, arguments(folder, "bad", **changes))
+def test_a_config_that_cannot_be_is_one_line(folder, monkeypatch, capsys, changes, message):
+    assert message in fails(monkeypatch, capsys, arguments(folder, "bad", **changes))
