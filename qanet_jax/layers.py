@@ -79,8 +79,8 @@ def depthwise(x: Float[Array, "B T D"], filters: Float[Array, "W D"]) -> Float[A
 
 def _depthwise_backward(kept, cotangent):
     x, filters = kept
-    shifted = shifted(x, len(filters))
-    own = [jnp.sum(x * cotangent, axis=(0, 1), dtype=jnp.float32) for x in shifted]
+    places = shifted(x, len(filters))
+    own = [jnp.sum(x * cotangent, axis=(0, 1), dtype=jnp.float32) for x in places]
     return depthwise(cotangent, filters[::-1]), jnp.stack(own).astype(filters.dtype)
 
 
