@@ -158,7 +158,7 @@ class AttentiveConvolution(nn.Module):
 
     def _maps(self, states: Array, valid: Array) -> Maps:
         if not self.config.contexts:
-            return Maps(states, states, self.beneficiary(states, valid))
+            return Maps(states, states, states)
         return Maps(*(f(states, valid) for f in (self.source, self.focus, self.beneficiary)))
 
     def _contexts(self, text: int, texts: int) -> Iterator[tuple[str, int]]:
