@@ -4,9 +4,12 @@ import ctypes
 import mmap
 import os
 import sys
+from pathlib import Path
 
 # glibc's malloc.h
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8
+
+_OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 
 
 def keep_freed_memory() -> None:
@@ -30,7 +33,8 @@ def keep_freed_memory() -> None:
             (_TOP_PAD, 256 * 2**20),
         ):
             mallopt(option, value)
-        _use_huge_pages(libc)
+        if _OVERCOMMIT.exists() and _OVERCOMMIT.read_text().strip() != "2":  # it counts addresses
+            _use_huge_pages(libc)
 
 
 def _use_huge_pages(libc: ctypes.CDLL) -> None:
