@@ -24,7 +24,7 @@ Split = Literal["train", "dev", "test"]
 BUCKETS = 10
 HELD_OUT: dict[int, Split] = {0: "dev", 1: "test"}
 
-MOST_FACTS = 6  # of a passage; at least three
+MOST_FACTS = 5  # of a passage; at least three
 
 # Closed kinds: the same words in every split.
 WORDS: dict[Kind, tuple[str, ...]] = {
@@ -88,7 +88,7 @@ def _sounds(first: str, *rest: str) -> bool:
 
 
 def generate(count: int, seed: int, split: Split) -> Squad:
-    """Passages of four to eight sentences, with `count` questions, one or two about each.
+    """Passages of four to seven sentences, with `count` questions, one or two about each.
 
     The same arguments give the same corpus, anywhere; a larger `count` only adds to its end.
 
@@ -169,7 +169,7 @@ def _passage(draw: _Draw) -> tuple[str, list[tuple[str, Answer]]]:
 
 
 def _facts(scene: Scene, setting: dict[str, str], draw: _Draw) -> list[_Fact]:
-    """Three to six facts; the second shares the first's relation, the third its entity."""
+    """Three to five facts; the second shares the first's relation, the third its entity."""
     relations = draw.rng.sample(scene.relations, 2)
     unsaid = {r: draw.rng.sample(r.statements, len(r.statements)) for r in relations}
     keys = [draw(scene.key) for _ in range(3)]

@@ -14,11 +14,11 @@ from jaxtyping import Array, Bool, Float
 from common_jax.attention.dense import heads_first
 from common_jax.masks import MASKED, Mask
 
-# Weights that are computed together on a CPU: 8 MiB of them. At T = 400 with 8 heads of 16, where
-# all at once make 164 MB, value and gradient take half the time
+# Weights that are computed together on a CPU: 2 MiB of them, or one sequence's. At T = 400 with 8
+# heads of 16, where all at once make 164 MB, value and gradient take half the time
 # (`python -m launch.bench attention --lengths 400 --head_size 16 --batch 32`). Elsewhere all is
 # computed at once: a loop over pieces of this size would leave most of an accelerator idle.
-CHUNK = 2**21
+CHUNK = 2**19
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(4,))

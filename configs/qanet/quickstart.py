@@ -35,10 +35,10 @@ def get_config():
 
     config.optimizer.learning_rate = 3e-3
     config.optimizer.warmup_steps = 50
-    config.optimizer.cooldown_start = 160
-    config.optimizer.cooldown_steps = 180
-    config.train.steps = 340
+    config.optimizer.cooldown_start = 180
+    config.optimizer.cooldown_steps = 220
+    config.train.steps = 400
     config.train.ema_decay = 0.98
-    config.train.evaluate_every = 340
-    config.train.checkpoint_every = 340
+    config.train.evaluate_every = 400
+    config.train.checkpoint_every = 400
     return config

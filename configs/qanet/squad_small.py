@@ -4,9 +4,10 @@
     --config.data.vectors=glove.6B.50d.txt
 
 FOLDER holds train-v1.1.json and dev-v1.1.json, plain or .gz; glove.6B is of
-nlp.stanford.edu/projects/glove. Half the paper's width, two blocks of the model encoder instead of
-seven, words of 50 numbers instead of 300; a rate that falls to zero, since an hour is not enough
-for a constant one; and no dropout.
+nlp.stanford.edu/projects/glove. Dev EM 52.1, F1 64.6 with the first 9,163 rows of it, in 57 minutes
+(README.md). Half the paper's width, two blocks of the model encoder instead of seven, words of 50
+numbers instead of 300; a rate that falls to zero, since an hour is not enough for a constant one;
+and no dropout.
 """
 
 from common_jax.training.config import to_config_dict

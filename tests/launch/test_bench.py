@@ -18,7 +18,7 @@ def test_attention_table_and_json_show_the_same(tmp_path, capsys):
     assert report["command"].startswith("python -m launch.bench attention --heads 3")
     assert report["versions"]["jax"] and report["device"]
     rows = report["rows"]
-    assert len(rows) == 7 and len(shown) == 1 + len(rows)
+    assert len(rows) == 8 and len(shown) == 1 + len(rows)
     assert shown[0] == list(rows[0])
     for line, row in zip(shown[1:], rows, strict=True):
         assert " ".join(line) == " ".join(measure._cell(value) for value in row.values())
