@@ -1,16 +1,23 @@
 """A made corpus of textual entailment: pairs about counts of coloured things in places.
 
-It stands in for SNLI wherever a run should be quick and its score believable. Each statement is a
-condition on how many of a kind of thing there are in a place, by colour; a premise entails a
-hypothesis if this holds wherever the premise does, contradicts it if nowhere, and is neutral
-otherwise. That is computed over all small worlds (`relation`), so that the labels are true by
-construction. What is said of a thing in a place in dev and test is never said in train: no
-pair of a thing and a place is in two splits.
+It stands in for SNLI wherever a run should be quick and its score believable. A statement is a
+condition on how many things of a kind there are in a place, by colour; every thing has one colour.
+A premise of two such statements entails a hypothesis if this holds in all worlds where the premise
+does, contradicts it if in none, and is neutral otherwise: labels come of trying all small worlds,
+not of rules about words. The hypothesis is drawn first and knows nothing of its label, so that
+reading it alone is no better than guessing; and both halves of a premise are picked to matter for
+it, though at most one is of the same thing in the same place. A thing in a place of dev or test is
+never spoken of in train. Three pairs with one premise:
+
+  The barn has at most six grey boxes, while the seven mirrors in the shed are all grey.
+    entails: There are exactly seven mirrors in the shed.
+    contradicts: At least one mirror in the shed is not grey.
+    says nothing of: In the barn there are no grey mirrors.
 """
 
 import functools
+import itertools
 import random
-import zlib
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, get_args
 
@@ -20,14 +27,18 @@ Split = Literal["train", "dev", "test"]
 Label = Literal["entailment", "neutral", "contradiction"]
 LABELS: tuple[Label, ...] = get_args(Label)
 
-# One bucket in ten of pairs of a thing and a place for each of dev and test.
+# One bucket in ten of the pairs of a thing and a place for each of dev and test.
 BUCKETS = 10
 HELD_OUT: dict[int, Split] = {0: "dev", 1: "test"}
 
+UNSAID = 0.5  # of neutral pairs: the premise says nothing of the hypothesis's thing in its place
+NEAR = 0.5  # of what is beside the point: at least so much is about the same thing or place
+
+# None is a sort of another: else what is said of chairs would say something of seats.
 THINGS = (
-    *("basket", "bell", "book", "bottle", "bowl", "box", "brush", "bucket", "candle", "chair"),
-    *("coat", "cup", "drum", "hat", "jar", "kettle", "lamp", "mirror", "pillow", "plate", "rug"),
-    *("scarf", "spoon", "stool", "towel", "vase"),
+    *("basket", "bell", "bench", "blanket", "book", "bottle", "bowl", "box", "brush", "bucket"),
+    *("candle", "chair", "clock", "coat", "cup", "drum", "hammer", "hat", "jar", "kettle"),
+    *("ladder", "lamp", "mirror", "pillow", "plate", "rug", "scarf", "spoon", "towel", "vase"),
 )
 PLACES = (
     *("attic", "barn", "bedroom", "cabin", "cellar", "church", "garage", "garden", "hall"),
@@ -36,64 +47,132 @@ PLACES = (
 )
 COLOURS = ("black", "blue", "brown", "green", "grey", "orange", "pink", "red", "white", "yellow")
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven")
-_PLURALS = {"box": "boxes", "brush": "brushes", "scarf": "scarves"}
+_PLURALS = {"bench": "benches", "box": "boxes", "brush": "brushes", "scarf": "scarves"}
 
 MOST = len(NUMBERS) - 1
-_LARGEST = MOST + 2  # of one colour in a world: beyond it no statement tells counts apart
+# How many there are of the premise's colour, of another and of all others, in each world; beyond
+# one more than `MOST`, no statement tells counts apart.
+_WORLDS = np.indices((MOST + 2,) * 3)
 
 
 class Form(NamedTuple):
     """A kind of statement.
 
     Attributes:
-      text: with the braces `n` (a number's word), `colour`, `things` and `place`.
-      holds: whether it does, where `own` things are of the colour and `others` are not.
+      holds: whether it does, where `o` things are of the colour and `r`, the rest, are not.
       numbers: those that `n` may be; just 0 for a form that has none.
+      texts: its wordings, with braces for `n` (a number's word), `colour`, `thing`, its plural
+        `things`, and `place`.
     """
 
-    text: str
     holds: Callable[[np.ndarray, np.ndarray, int], np.ndarray]
     numbers: range
+    texts: tuple[str, ...]
 
 
-_ANY = range(1)
-_FEW = range(2, MOST + 1)
+_SOME = range(2, MOST + 1)
+_SEVERAL = range(3, MOST + 1)  # "all two" would be "both"
+
+
+def _counted(*hows: str) -> tuple[str, ...]:
+    shapes = (
+        "there are {} in the {{place}}",
+        "in the {{place}} there are {}",
+        "the {{place}} has {}",
+    )
+    return tuple(shape.format(how) for how in hows for shape in shapes)
+
+
+# Each says that there are things of the kind, but for "at most", so that no label hangs on whether
+# "all" wants any. "Some" and "not all" are not said alone: do they mean two, or not none?
 PREMISES = (
-    Form("exactly {n} {colour} {things} are in the {place}", lambda o, r, n: o == n, _FEW),
-    Form("at least {n} {colour} {things} are in the {place}", lambda o, r, n: o >= n, _FEW),
+    Form(lambda o, r, n: o == n, _SOME, _counted("exactly {n} {colour} {things}")),
     Form(
-        "all {n} {things} in the {place} are {colour}", lambda o, r, n: (o == n) & (r == 0), _FEW
+        lambda o, r, n: o >= n,
+        _SOME,
+        _counted("at least {n} {colour} {things}", "{n} or more {colour} {things}"),
     ),
     Form(
-        "none of the {n} {things} in the {place} are {colour}",
+        lambda o, r, n: o <= n,
+        _SOME,
+        _counted("at most {n} {colour} {things}", "no more than {n} {colour} {things}"),
+    ),
+    Form(
+        lambda o, r, n: (o == n) & (r == 0),
+        _SEVERAL,
+        (
+            "all {n} {things} in the {place} are {colour}",
+            "the {n} {things} in the {place} are all {colour}",
+            "the {place} has exactly {n} {things}, all of them {colour}",
+        ),
+    ),
+    Form(
         lambda o, r, n: (o == 0) & (r == n),
-        _FEW,
+        _SEVERAL,
+        (
+            "none of the {n} {things} in the {place} are {colour}",
+            "not one of the {n} {things} in the {place} is {colour}",
+            "the {place} has exactly {n} {things}, none of them {colour}",
+        ),
     ),
     Form(
-        "some but not all of the {n} {things} in the {place} are {colour}",
         lambda o, r, n: (o + r == n) & (o > 0) & (r > 0),
-        range(3, MOST + 1),
+        _SEVERAL,
+        (
+            "not all {n} {things} in the {place} are {colour}, but at least one is",
+            "the {place} has exactly {n} {things}, one or more but not all {colour}",
+        ),
     ),
 )
+# The numbers are those for which some premise gives each label.
 HYPOTHESES = (
-    Form("the {place} has {n} {things}", lambda o, r, n: o + r == n, _FEW),
-    Form("the {place} has {n} {colour} {things}", lambda o, r, n: o == n, _FEW),
-    Form("there are more than {n} {colour} {things} in the {place}", lambda o, r, n: o > n, _FEW),
-    Form("there are fewer than {n} {colour} {things} in the {place}", lambda o, r, n: o < n, _FEW),
-    Form("there are no {colour} {things} in the {place}", lambda o, r, n: o == 0, _ANY),
-    Form("there are {colour} {things} in the {place}", lambda o, r, n: o > 0, _ANY),
-    Form("there are no {things} in the {place}", lambda o, r, n: o + r == 0, _ANY),
+    Form(lambda o, r, n: o == n, _SOME, _counted("exactly {n} {colour} {things}")),
+    Form(lambda o, r, n: o > n, _SOME[:-1], _counted("more than {n} {colour} {things}")),
+    Form(lambda o, r, n: o < n, _SOME, _counted("fewer than {n} {colour} {things}")),
+    Form(lambda o, r, n: o + r == n, _SEVERAL, _counted("exactly {n} {things}")),
+    Form(lambda o, r, n: o + r > n, _SEVERAL[:-1], _counted("more than {n} {things}")),
+    Form(lambda o, r, n: o + r < n, _SEVERAL[1:], _counted("fewer than {n} {things}")),
     Form(
-        "every one of the {things} in the {place} is {colour}",
-        lambda o, r, n: (r == 0) & (o > 0),
-        _ANY,
+        lambda o, r, n: o == 0,
+        range(1),
+        (
+            *_counted("no {colour} {things}"),
+            "not a single {colour} {thing} is in the {place}",
+            "not a single {thing} in the {place} is {colour}",
+        ),
     ),
-    Form("some of the {things} in the {place} are not {colour}", lambda o, r, n: r > 0, _ANY),
+    Form(
+        lambda o, r, n: o > 0,
+        range(1),
+        (
+            "there is at least one {colour} {thing} in the {place}",
+            "the {place} has one or more {colour} {things}",
+            "at least one {thing} in the {place} is {colour}",
+        ),
+    ),
+    Form(
+        lambda o, r, n: (r == 0) & (o > 0),
+        range(1),
+        (
+            "all of the {things} in the {place} are {colour}",
+            "every {thing} in the {place} is {colour}",
+            "the {things} in the {place} are all {colour}",
+        ),
+    ),
+    Form(
+        lambda o, r, n: r > 0,
+        range(1),
+        (
+            "at least one {thing} in the {place} is not {colour}",
+            "one or more of the {things} in the {place} are not {colour}",
+            "the {place} has at least one {thing} that is not {colour}",
+        ),
+    ),
 )
 
 
 class Fact(NamedTuple):
-    """A statement of a form about a thing in a place."""
+    """A statement about a thing in a place."""
 
     form: Form
     number: int
@@ -101,100 +180,118 @@ class Fact(NamedTuple):
     thing: str
     place: str
 
-    def text(self) -> str:
-        """In English."""
-        things = _PLURALS.get(self.thing, f"{self.thing}s")
-        number = NUMBERS[self.number]
-        return self.form.text.format(n=number, colour=self.colour, things=things, place=self.place)
+    def text(self, rng: random.Random) -> str:
+        """One of its wordings, without a capital and a full stop."""
+        return rng.choice(self.form.texts).format(
+            n=NUMBERS[self.number],
+            colour=self.colour,
+            thing=self.thing,
+            things=_PLURALS.get(self.thing, f"{self.thing}s"),
+            place=self.place,
+        )
 
 
 def split_of(thing: str, place: str) -> Split:
-    """The split in which something is said of a thing in a place."""
-    return HELD_OUT.get(zlib.crc32(f"{thing} {place}".encode()) % BUCKETS, "train")
-
-
-def relation(premise: Fact, hypothesis: Fact) -> Label:
-    """What the one says of the other, by all worlds of so many things of either colour and of
-    none of the two. What is said of another thing or place says nothing."""
-    if (premise.thing, premise.place) != (hypothesis.thing, hypothesis.place):
-        return "neutral"
-    same = premise.colour == hypothesis.colour
-    return _relation(premise.form, premise.number, hypothesis.form, hypothesis.number, same)
-
-
-@functools.cache
-def _relation(premise: Form, n: int, hypothesis: Form, m: int, same: bool) -> Label:
-    first, second, rest = np.indices((_LARGEST + 1,) * 3)  # the premise's colour, another, others
-    worlds = premise.holds(first, second + rest, n)
-    own, others = (first, second + rest) if same else (second, first + rest)
-    holds = hypothesis.holds(own, others, m)[worlds]
-    if holds.all():
-        return "entailment"
-    return "neutral" if holds.any() else "contradiction"
+    """The split that speaks of a thing in a place. Of each thing, two places are in dev and two in
+    test."""
+    return HELD_OUT.get((THINGS.index(thing) + PLACES.index(place)) % BUCKETS, "train")
 
 
 def generate(count: int, seed: int, split: Split) -> Iterator[tuple[str, str, Label]]:
-    """`count` triples of a premise of two facts, a hypothesis and its label.
+    """Streams `count` distinct triples of a premise, a hypothesis and its label.
 
     Labels take turns. The same arguments give the same corpus, anywhere; a larger `count` only
     adds to its end.
 
     Args:
       count: number of pairs, at least 0.
-      seed: which pairs; what may be said of what in a split is the same for every seed.
+      seed: which pairs; the things and places of a split are the same for every seed.
       split: "train", "dev" or "test".
 
     Raises:
-      ValueError: for an unknown split or a negative count.
+      ValueError: at the call, for an unknown split or a negative count.
     """
     if split not in get_args(Split):
         raise ValueError(f"split {split!r} is not one of {', '.join(get_args(Split))}")
     if count < 0:
         raise ValueError(f"count {count} is negative")
-    pairs = [(t, p) for t in THINGS for p in PLACES if split_of(t, p) == split]
-    for number in range(count):
-        rng = random.Random(f"{seed} {split} {number}")
-        yield _pair(rng, pairs, LABELS[number % len(LABELS)])
+    return itertools.islice(_examples(random.Random(f"{seed} {split}"), split), count)
 
 
-def _pair(
-    rng: random.Random, pairs: list[tuple[str, str]], label: Label
-) -> tuple[str, str, Label]:
-    facts = [_fact(rng, PREMISES, *about) for about in _two(rng, pairs)]
+def _examples(rng: random.Random, split: Split) -> Iterator[tuple[str, str, Label]]:
+    said: set[tuple[str, str]] = set()
+    for label in itertools.cycle(LABELS):
+        while (pair := _pair(rng, split, label)) in said:
+            pass
+        said.add(pair)
+        yield (*pair, label)
+
+
+def _pair(rng: random.Random, split: Split, label: Label) -> tuple[str, str]:
+    """A premise and a hypothesis."""
+    about = rng.choice(_abouts(split))
+    form = rng.choice(HYPOTHESES)
+    hypothesis = Fact(form, rng.choice(form.numbers), rng.choice(COLOURS), *about)
+    facts: list[Fact] = []
+    taken = [about]
+    if label != "neutral" or rng.random() >= UNSAID:
+        facts.append(_fact(rng, hypothesis, label))
+    while len(facts) < 2:  # what would be to the point, were it not about something else
+        thing, place = rng.choice(_near(about) if rng.random() < NEAR else _abouts(split))
+        if (thing, place) not in taken:
+            taken.append((thing, place))
+            fact = _fact(rng, hypothesis, rng.choice(LABELS))
+            facts.append(fact._replace(thing=thing, place=place))
     rng.shuffle(facts)
-    premise = ", and ".join(fact.text() for fact in facts)
-    while True:
-        hypothesis = _hypothesis(rng, facts)
-        if _joint(facts, hypothesis) == label:
-            return _sentence(premise), _sentence(hypothesis.text()), label
+    joined = rng.choice((", and ", ", while ")).join(fact.text(rng) for fact in facts)
+    return _sentence(joined), _sentence(hypothesis.text(rng))
 
 
-def _two(rng: random.Random, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Two different pairs of a thing and a place, which often share one of the two."""
-    first = rng.choice(pairs)
-    alike = [pair for pair in pairs if (pair[0] == first[0]) != (pair[1] == first[1])]
-    others = alike if alike and rng.random() < 0.5 else [pair for pair in pairs if pair != first]
-    return [first, rng.choice(others)]
+@functools.cache
+def _abouts(split: Split) -> tuple[tuple[str, str], ...]:
+    """What a split speaks of: a thing and a place each."""
+    return tuple((t, p) for t in THINGS for p in PLACES if split_of(t, p) == split)
 
 
-def _fact(rng: random.Random, forms: tuple[Form, ...], thing: str, place: str) -> Fact:
-    form = rng.choice(forms)
-    return Fact(form, rng.choice(form.numbers), rng.choice(COLOURS), thing, place)
+@functools.cache
+def _near(about: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """The same thing in other places of its split, and other things in the same place."""
+    thing, place = about
+    return tuple((t, p) for t, p in _abouts(split_of(*about)) if (t == thing) != (p == place))
 
 
-def _hypothesis(rng: random.Random, facts: list[Fact]) -> Fact:
-    """About what one of the facts is about, or about the thing of one in the place of the other."""
-    about = rng.choice(facts)
-    place = rng.choice(facts).place if rng.random() < 0.3 else about.place
-    fact = _fact(rng, HYPOTHESES, about.thing, place)
-    colour = about.colour if rng.random() < 0.7 else fact.colour
-    return fact._replace(colour=colour)
+def _fact(rng: random.Random, hypothesis: Fact, label: Label) -> Fact:
+    """A fact about the hypothesis's thing and place for which its label is `label`."""
+    ways = _ways(hypothesis.form, hypothesis.number, label)
+    form, number, same = rng.choice(rng.choice(rng.choice(ways)))
+    others = [colour for colour in COLOURS if colour != hypothesis.colour]
+    return hypothesis._replace(
+        form=form, number=number, colour=hypothesis.colour if same else rng.choice(others)
+    )
 
 
-def _joint(facts: list[Fact], hypothesis: Fact) -> Label:
-    """What facts about different things or places say together: at most one says something."""
-    said = {relation(fact, hypothesis) for fact in facts} - {"neutral"}
-    return said.pop() if said else "neutral"
+@functools.cache
+def _ways(form: Form, number: int, label: Label) -> list[list[list[tuple[Form, int, bool]]]]:
+    """What to say for a label: a premise's form, its number, and whether the colour is the same;
+    by form and then by colour, so that a form of many numbers is not preferred."""
+
+    def found(premise: Form, same: bool) -> list[tuple[Form, int, bool]]:
+        relation = functools.partial(_relation, hypothesis=form, m=number, same=same)
+        return [(premise, n, same) for n in premise.numbers if relation(premise, n) == label]
+
+    by_form = [[found(premise, True), found(premise, False)] for premise in PREMISES]
+    return [full for by_colour in by_form if (full := list(filter(None, by_colour)))]
+
+
+def _relation(premise: Form, n: int, hypothesis: Form, m: int, same: bool) -> Label:
+    """What the one says of the other, about the same thing and place; `same` is of the colour."""
+    first, second, rest = _WORLDS
+    possible = premise.holds(first, second + rest, n)
+    own, others = (first, second + rest) if same else (second, first + rest)
+    holds = hypothesis.holds(own, others, m)[possible]
+    if holds.all():
+        return "entailment"
+    return "neutral" if holds.any() else "contradiction"
 
 
 def _sentence(text: str) -> str:
