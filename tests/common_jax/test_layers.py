@@ -1,4 +1,4 @@
-"""Layers that papers share: stacks, and attention that keeps no weights."""
+"""Layers that papers share: convolution and stacks."""
 
 import flax.linen as nn
 import jax
@@ -6,9 +6,35 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from common_jax.layers import Stack
+from common_jax.layers import Convolution, Stack
+from tests import drawn, oracle
+from tests.slopes import assert_slopes
 
 COUNT = 3
+
+
+@pytest.mark.parametrize("length", [1, 6])  # shorter and longer than the filters
+def test_a_convolution_multiplies_each_window(length):
+    random = np.random.default_rng(0)
+    shape = 2, 2, length  # as of characters: [B, T, W]
+    x, cotangent = (random.standard_normal((*shape, d)).astype(np.float32) for d in (3, 4))
+    module = Convolution(4, 5, jnp.float32)
+    params = drawn.parameters(module, x)
+    assert params["filters"].shape == (5, 3, 4)
+
+    def total(inputs):
+        out = module.apply({"params": inputs[0]}, inputs[1])
+        return jnp.vdot(out, cotangent), out
+
+    def by_hand(inputs):
+        params, x = inputs
+        rows = [oracle.convolution(row, params) for row in x.reshape(4, length, 3)]
+        return np.array(rows).reshape(*shape, 4)
+
+    inputs = params, x
+    (_, out), gradients = jax.jit(jax.value_and_grad(total, has_aux=True))(inputs)
+    np.testing.assert_allclose(out, by_hand(drawn.exact(inputs)), rtol=1e-5, atol=1e-5)
+    assert_slopes(lambda inputs: np.vdot(by_hand(inputs), cotangent), inputs, gradients)
 
 
 class Layer(nn.Module):
@@ -29,25 +55,20 @@ def test_each_layer_of_a_stack_gets_its_own_part_behind_what_its_span_gets(optio
     stack = Stack(Layer, COUNT, **options)
     w = random.standard_normal((COUNT, 5)).astype(np.float32)
 
-    def total(w, x, scale, own):
+    def total(inputs):
+        w, x, scale, own = inputs
         out = stack.apply(
             {"params": {"layers": {"w": w}}}, x, spans, train=False, each=(scale, own)
         )
         return out.sum(), out
 
-    def by_hand(w, x, scale, own):
+    def by_hand(inputs):
+        w, x, scale, own = inputs
         for n, shift in enumerate([0.25, -0.5, -0.5]):
             x = np.tanh(w[n][None, None] * x + shift + scale[n] * own[n][None, None])
         return x
 
-    compiled = jax.jit(jax.value_and_grad(total, argnums=(0, 1, 2, 3), has_aux=True))
-    (_, out), gradients = compiled(w, x, scale, own)
-    exact = [np.asarray(a, np.float64) for a in (w, x, scale, own)]
-    np.testing.assert_allclose(out, by_hand(*exact), rtol=1e-5, atol=1e-6)
-    for at, gradient in enumerate(gradients):  # along a direction, by central differences
-        step = 1e-5 * random.standard_normal(exact[at].shape)
-        ends = ([*exact[:at], exact[at] + s, *exact[at + 1 :]] for s in (step, -step))
-        above, below = (by_hand(*end).sum() for end in ends)
-        expected = (above - below) / 2
-        moved = (np.asarray(gradient) * step).sum()
-        np.testing.assert_allclose(moved, expected, rtol=1e-3, atol=1e-9)
+    inputs = w, x, scale, own
+    (_, out), gradients = jax.jit(jax.value_and_grad(total, has_aux=True))(inputs)
+    np.testing.assert_allclose(out, by_hand(drawn.exact(inputs)), rtol=1e-5, atol=1e-6)
+    assert_slopes(lambda inputs: by_hand(inputs).sum(), inputs, gradients)

@@ -1,9 +1,11 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from common_jax import masks
 from common_jax.masks import Mask
+from tests import oracle
 
 
 def expanded(mask: Mask, queries: int, keys: int, heads: int = 1) -> np.ndarray:
@@ -118,3 +120,25 @@ def test_areas_that_cannot_be(heads, size):
     for edge in masks.HEAD_EDGES:
         with pytest.raises(ValueError, match="does not fit"):
             masks.head_table(heads, size, edge)
+
+
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_masked_softmax_is_each_lines_own_and_zero_where_nothing_is_allowed(axis):
+    random = np.random.default_rng(0)
+    allowed = random.random((2, 4, 5)) < 0.6
+    allowed[0, 2] = allowed[1, :, 3] = False
+    scores = np.where(allowed, 5 * random.standard_normal(allowed.shape), np.nan)
+    cotangent = random.standard_normal(allowed.shape)
+    weights, slopes = np.zeros_like(scores), np.zeros_like(scores)
+    views = [np.moveaxis(a, axis, -1) for a in (allowed, scores, cotangent, weights, slopes)]
+    for at in np.ndindex(views[0].shape[:-1]):
+        may, line, above, weight, slope = (view[at] for view in views)
+        if may.any():
+            weight[may] = own = oracle.softmax(line[may])
+            slope[may] = own * (above[may] - own @ above[may])
+    softmax = lambda scores: masks.masked_softmax(scores, jnp.asarray(allowed), axis=axis)
+    got, pull = jax.vjp(softmax, jnp.asarray(scores, jnp.float32))
+    (gradient,) = pull(jnp.asarray(cotangent, jnp.float32))
+    for found, expected in ((got, weights), (gradient, slopes)):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        assert not np.asarray(found)[~allowed].any()

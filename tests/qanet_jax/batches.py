@@ -1,26 +1,8 @@
-"""Parameters for tests, and texts of different lengths in one batch."""
+"""Texts of different lengths in one batch."""
 
-import flax.linen as nn
-import jax
 import numpy as np
 
 from qanet_jax.layers import Words
-
-
-def parameters(module: nn.Module, *inputs, seed=0, **options) -> dict:
-    """Random ones, biases and scales too: a fresh model's zeros and ones would hide mistakes.
-
-    They are made from their shapes alone, so that nothing is compiled.
-    """
-    init = lambda key: nn.unbox(module.init(key, *inputs, **options))
-    shapes = jax.eval_shape(init, jax.random.key(0))["params"]
-    random = np.random.default_rng(seed)
-    return jax.tree.map(lambda s: random.normal(0, 0.4, s.shape).astype(np.float32), shapes)
-
-
-def exact(params: dict) -> dict:
-    """The same in float64, for the oracle."""
-    return jax.tree.map(lambda a: np.asarray(a, np.float64), params)
 
 
 def words(lengths, width, config, *, letters=6, seed=0) -> Words:

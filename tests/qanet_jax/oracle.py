@@ -5,6 +5,8 @@ Written from the paper, not from the code under test, whose trees of parameters 
 
 import numpy as np
 
+from tests.oracle import affine, convolution, sigmoid, softmax, windows
+
 
 def model(context, question, p, config):
     """Logits of the first and the last word; a text is (ids, characters, vectors or None)."""
@@ -37,7 +39,7 @@ def embedding(ids, characters, vectors, p, config):
         x_w = p["words"][word] if not fixed else p["unknown"] if word == 1 else vectors[at]
         letters = np.array([p["characters"][c] for c in characters[at] if c != 0])
         if config.characters == "convolution":
-            letters = convolution(letters, p["Convolution_0"], separable=False)
+            letters = relu(convolution(letters, p["Convolution_0"]))
         x = np.concatenate([x_w, letters.max(axis=0)])
         x = highway(x, p["Dense_0"], p["Dense_1"])
         rows.append(highway(x, p["Dense_2"], p["Dense_3"]))
@@ -46,7 +48,7 @@ def embedding(ids, characters, vectors, p, config):
 
 def highway(x, gate, change):
     """T(x) H(x) + (1 - T(x)) x (Srivastava et al. 2015)."""
-    t = 1 / (1 + np.exp(-affine(x, gate)))
+    t = sigmoid(affine(x, gate))
     return t * relu(affine(x, change)) + (1 - t) * x
 
 
@@ -72,9 +74,9 @@ def block(x, p, config, convs):
         x = x + positions(*x.shape)
     operations = []
     if config.convolution != "none":
-        separable = config.convolution == "separable"
+        kind, name = KINDS[config.convolution]
         for n in range(convs):
-            operations.append(lambda y, n=n: convolution(y, p[f"Convolution_{n}"], separable))
+            operations.append(lambda y, own=p[f"{name}_{n}"]: relu(kind(y, own)))
     if config.self_attention:
         operations.append(lambda y: self_attention(y, p["MultiHeadAttention_0"], config.num_heads))
     operations.append(lambda y: affine(relu(affine(y, p["Dense_0"])), p["Dense_1"]))
@@ -83,17 +85,11 @@ def block(x, p, config, convs):
     return x
 
 
-def convolution(x, p, separable):
-    """ReLU of a convolution [T, D] -> [T, F] that keeps the length: zeros beyond both ends."""
-    rows, kernel = [], len(p["filters"])
-    for t in range(len(x)):
-        total = 0.0
-        for k in range(kernel):
-            at = t + k - (kernel - 1) // 2
-            if 0 <= at < len(x):
-                total = total + (x[at] * p["filters"][k] if separable else x[at] @ p["filters"][k])
-        rows.append(affine(total, p["Dense_0"]) if separable else total + p["bias"])
-    return relu(np.array(rows))
+def separable(x, p):
+    """A filter for each channel, then a product of channels: [T, D] -> [T, F]."""
+    width, dim = p["filters"].shape
+    seen = windows(x, width).reshape(len(x), width, dim)
+    return affine((seen * p["filters"]).sum(axis=1), p["Dense_0"])
 
 
 def self_attention(x, p, heads):
@@ -138,14 +134,9 @@ def layer_norm(x, p):
     return centred / deviation * p["scale"] + p["bias"]
 
 
-def affine(x, p):
-    return x @ p["kernel"] + p["bias"]
-
-
 def relu(x):
     return np.maximum(x, 0)
 
 
-def softmax(x):
-    exponentials = np.exp(x - x.max())
-    return exponentials / exponentials.sum()
+# What each kind of convolution is, and how the tree calls it.
+KINDS = {"separable": (separable, "SeparableConvolution"), "ordinary": (convolution, "Convolution")}

@@ -11,8 +11,16 @@ import numpy as np
 import pytest
 
 from qanet_jax.config import ModelConfig
-from qanet_jax.layers import ContextQueryAttention, Convolution, Embedding, Encoder, depthwise
-from tests.qanet_jax import drawn, oracle
+from qanet_jax.layers import (
+    ContextQueryAttention,
+    Embedding,
+    Encoder,
+    SeparableConvolution,
+    depthwise,
+)
+from tests import drawn
+from tests.qanet_jax import batches, oracle
+from tests.slopes import assert_slopes
 
 CONFIG = ModelConfig(dim=8, num_heads=2, word_dim=6, char_dim=5, char_rows=9)
 GARBAGE = 1e3
@@ -34,39 +42,29 @@ def run(module, params, *inputs, **options):
     return np.asarray(jax.jit(call)(params, *inputs))
 
 
-@pytest.mark.parametrize("separable", [True, False])
 @pytest.mark.parametrize("length", [1, 6])  # shorter and longer than the filters
-def test_convolution(separable, length):
-    module = Convolution(4, 5, separable, jnp.float32)
-    x = normal(2, length, 3)
+def test_separable_convolution(length):
+    module, x = SeparableConvolution(4, 5, jnp.float32), normal(2, length, 3)
     params = drawn.parameters(module, x)
-    assert params["filters"].shape == ((5, 3) if separable else (5, 3, 4))
+    assert params["filters"].shape == (5, 3)
     got = run(module, params, x)
     for row in range(2):
-        want = oracle.convolution(x[row].astype(np.float64), drawn.exact(params), separable)
+        want = oracle.separable(x[row].astype(np.float64), drawn.exact(params))
         np.testing.assert_allclose(got[row], want, rtol=1e-5, atol=1e-5)
-    assert got.any()
 
 
 @pytest.mark.parametrize("length", [1, 6])  # shorter and longer than the filters
 def test_gradients_of_depthwise_filters_are_their_slopes(length):
     x, filters, cotangent = normal(2, length, 3), normal(5, 3, seed=2), normal(2, length, 3, seed=3)
-    exact = [a.astype(np.float64) for a in (x, filters)]
-    gradients = jax.vjp(depthwise, x, filters)[1](cotangent)
 
-    def total(x, filters):
+    def total(inputs):
+        x, filters = inputs
         padded = np.pad(x, ((0, 0), (2, 2), (0, 0)))
         out = sum(padded[:, k : k + length] * filters[k] for k in range(5))
         return (out * cotangent).sum()
 
-    for at, gradient in enumerate(gradients):
-        assert gradient.shape == exact[at].shape
-        for place in np.ndindex(gradient.shape):
-            step = np.zeros_like(exact[at])
-            step[place] = 0.5  # the total is linear in each
-            ends = ([*exact[:at], exact[at] + s, *exact[at + 1 :]] for s in (step, -step))
-            slope = total(*next(ends)) - total(*next(ends))
-            np.testing.assert_allclose(gradient[place], slope, rtol=1e-5, atol=1e-5)
+    gradients = jax.vjp(depthwise, x, filters)[1](cotangent)
+    assert_slopes(total, (x, filters), gradients)
 
 
 @pytest.mark.parametrize(
@@ -80,13 +78,13 @@ def test_gradients_of_depthwise_filters_are_their_slopes(length):
 )
 def test_embedding(changes):
     config = dataclasses.replace(CONFIG, **changes)
-    module, batch = Embedding(config, jnp.float32), drawn.words([5, 3], 6, config)
+    module, batch = Embedding(config, jnp.float32), batches.words([5, 3], 6, config)
     assert (batch.ids == 1).any()  # an unknown word
     params = drawn.parameters(module, batch, train=False)
     assert ("unknown" in params) != ("words" in params)
     got = run(module, params, batch, train=False)
     for row, length in enumerate([5, 3]):
-        want = oracle.embedding(*drawn.text(batch, row), drawn.exact(params), config)
+        want = oracle.embedding(*batches.text(batch, row), drawn.exact(params), config)
         np.testing.assert_allclose(got[row, :length], want, rtol=1e-5, atol=1e-5)
 
 
@@ -162,7 +160,7 @@ def telling():
     inputs = np.zeros((2, 1, DEEP.dim), np.float32), np.ones((2, 1), bool)
     params = jax.tree.map(np.zeros_like, drawn.parameters(module, *inputs, train=False))
     layers, first = params["Stack_0"]["layers"], 2.0 ** ((CONVS + 2) * np.arange(BLOCKS))
-    outer = [layers[f"Convolution_{n}"]["Dense_0"] for n in range(CONVS)]
+    outer = [layers[f"SeparableConvolution_{n}"]["Dense_0"] for n in range(CONVS)]
     for n, p in enumerate([*outer, layers["MultiHeadAttention_0"]["out"], layers["Dense_1"]]):
         p["bias"][:, 0] = 2**n * first
     return module, params, inputs

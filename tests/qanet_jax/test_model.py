@@ -11,7 +11,8 @@ import pytest
 from qanet_jax.config import ModelConfig
 from qanet_jax.layers import Words
 from qanet_jax.model import QANet
-from tests.qanet_jax import drawn, oracle
+from tests import drawn
+from tests.qanet_jax import batches, oracle
 
 SMALL = ModelConfig(
     dim=8,
@@ -32,8 +33,8 @@ WIDTH = 9  # of the contexts, and no other dimension's size
 
 def batch(config=SMALL, context=CONTEXT, question=QUESTION):
     return (
-        drawn.words(context, WIDTH, config),
-        drawn.words(question, 6, config, seed=1),
+        batches.words(context, WIDTH, config),
+        batches.words(question, 6, config, seed=1),
     )
 
 
@@ -107,7 +108,7 @@ def test_logits_are_those_of_the_papers_equations(changes):
     got = logits(apply, params, texts)
     assert got.dtype == np.float32 and got.shape == (2, 3, WIDTH)
     for row, length in enumerate(CONTEXT):
-        rows = (drawn.text(text, row) for text in texts)
+        rows = (batches.text(text, row) for text in texts)
         want = oracle.model(*rows, drawn.exact(params), model.config)
         np.testing.assert_allclose(got[:, row, :length], want, rtol=1e-4, atol=1e-4)
         assert (got[:, row, length:] < -1e29).all()

@@ -1,0 +1,104 @@
+"""AttentiveConvNet (Yin & Schütze 2017, sections 3 and 4) as plain NumPy in float64, for one
+example without padding.
+
+Written from the paper, not from the code under test, whose trees of parameters it takes. A text
+without a word has no states: as a context and after pooling it is zeros.
+"""
+
+import numpy as np
+
+from tests.oracle import affine, convolution, sigmoid, softmax, windows
+
+
+def model(texts, p, config):
+    """The labels' scores, and each layer's weights; a text is the numbers of its words."""
+    states, seen = [p["words"][ids] for ids in texts], []
+    for number in range(config.layers):
+        states, weights = attentive_convolution(states, p[f"layers_{number}"], config)
+        seen.append(weights)
+    pooled = [h.max(axis=0) if len(h) else np.zeros(h.shape[1]) for h in states]
+    products = [pooled[0] * pooled[1]] if len(pooled) == 2 else []
+    composition = np.concatenate([*pooled, *products])
+    hidden_1 = leaky_relu(affine(composition, p["hidden_0"]))
+    hidden_2 = leaky_relu(affine(hidden_1, p["hidden_1"]))
+    return affine(np.concatenate([composition, hidden_1, hidden_2]), p["regression"]), seen
+
+
+def attentive_convolution(texts, p, config):
+    """Eq. 5: the states [T, H] of the layer above for each text, and weights[x, a] [T, S] of text x
+    over text a.
+
+    W is one matrix here, for the window and the contexts side by side; a text that looks at none
+    has the window alone.
+    """
+    kinds = {"none": [], "both": ["inter", "intra"]}.get(config.attention, [config.attention])
+    focus_p = p.get("source" if config.focus == config.source else "focus")
+    above, weights = [], {}
+    for x, h in enumerate(texts):
+        # bi-CNN is the ordinary convolution of the states
+        f = feature_map(h, config.beneficiary, p.get("beneficiary"), config) if kinds else h
+        filters = p["convolution"]["filters"]
+        assert len(filters) == config.filter_width
+        seen, w = [windows(f, len(filters))], [*filters]
+        for kind in kinds:
+            if kind == "inter" and x == 1 and not config.two_way:
+                continue
+            a = x if kind == "intra" else 1 - x
+            source = feature_map(h, config.source, p.get("source"), config)
+            focus = feature_map(texts[a], config.focus, focus_p, config)
+            weights[x, a] = attention(source, focus, p.get("energy"), config)
+            seen.append(weights[x, a] @ focus)
+            w.append(p[f"context_{kind}"]["kernel"])
+        total = np.concatenate(seen, axis=1) @ np.concatenate(w) + p["convolution"]["bias"]
+        above.append(np.tanh(total))
+    return above, weights
+
+
+def feature_map(h, kind, p, config):
+    """f_bene (Eq. 13), f_mgran (Eq. 10-12), its halves, or the states themselves, [T, F]."""
+    if kind == "states":
+        return h
+    widths = {"unigram": [1], "phrase": [config.phrase_width]}
+    maps = []
+    for number, width in enumerate(widths.get(kind, [1, config.phrase_width])):
+        own = p[f"GatedConvolution_{number}"]
+        assert len(own["change"]["filters"]) == width
+        maps.append(gated_convolution(h, own, config.gate))
+    return np.concatenate(maps, axis=1)
+
+
+def gated_convolution(h, p, gate):
+    """f_gconv (Eq. 7-9), [T, D], of each state's window."""
+    o = np.tanh(convolution(h, p["change"]))
+    if not gate:
+        return o
+    g = sigmoid(convolution(h, p["gate"]))
+    return g * h + (1 - g) * o
+
+
+def attention(source, focus, p, config):
+    """The weights of Eq. 4, [T, S]; for the authors the focus is padded with energies of 0."""
+    if not len(focus):
+        return np.zeros((len(source), 0))
+    pads = max(config.author_length - len(focus), 0) if config.author_compat else 0
+    energies = np.pad(energy(source, focus, p, config.energy), ((0, 0), (0, pads)))
+    return np.array([softmax(row)[: len(focus)] for row in energies]).reshape(-1, len(focus))
+
+
+def energy(source, focus, p, kind):
+    """f_e (Eq. 1-3), [T, S]."""
+    scores = np.zeros((len(source), len(focus)))
+    for i, j in np.ndindex(scores.shape):
+        h_x, h_a = source[i], focus[j]
+        if kind == "dot":
+            scores[i, j] = h_x @ h_a
+        elif kind == "bilinear":
+            scores[i, j] = h_x @ p["source"]["kernel"] @ h_a
+        else:
+            projected = h_x @ p["source"]["kernel"] + h_a @ p["focus"]["kernel"]
+            scores[i, j] = p["weight"] @ np.tanh(projected)
+    return scores
+
+
+def leaky_relu(x):
+    return np.where(x > 0, x, 0.02 * x)

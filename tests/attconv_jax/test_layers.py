@@ -1,0 +1,182 @@
+"""Attentive convolution against NumPy written from the paper: values and gradients.
+
+Texts are of different lengths, one of each side without a word, and garbage stands in the padding.
+"""
+
+import dataclasses
+import math
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attconv_jax.config import ModelConfig
+from attconv_jax.layers import AttentiveConvolution, Energy, FeatureMap
+from tests import drawn
+from tests.attconv_jax import oracle
+from tests.slopes import assert_slopes
+
+CONFIG = ModelConfig(word_dim=4, dim=5)
+LENGTHS, WIDTHS = ([5, 1, 3, 0], [6, 2, 0, 4]), (7, 6)
+SIDES = list(zip(LENGTHS, WIDTHS, strict=True))
+LIGHT = {"source": "states", "focus": "states", "beneficiary": "states"}
+NO_TRIGRAM = {"source": "unigram", "focus": "unigram"}
+NO_UNIGRAM = {"source": "phrase", "focus": "phrase"}
+CASES = {
+    "light": LIGHT,
+    "light, bilinear, width 1": LIGHT | {"energy": "bilinear", "filter_width": 1},
+    "light, additive, width 5": LIGHT | {"energy": "additive", "filter_width": 5},
+    "advanced": {},
+    "advanced, bilinear, phrases of 5": {"energy": "bilinear", "phrase_width": 5},
+    "advanced, intra, additive": {"attention": "intra", "energy": "additive"},
+    "advanced & intra": {"attention": "both"},
+    "without tri-hidden": NO_TRIGRAM | {"attention": "both"},
+    "without uni-hidden": NO_UNIGRAM | {"attention": "both"},
+    "without gate": {"gate": False},
+    "other parts": {
+        "source": "phrase",
+        "focus": "multigranular",
+        "beneficiary": "multigranular",
+        "energy": "additive",
+    },
+    "narrower focus": {"focus": "states", "beneficiary": "phrase", "energy": "bilinear"},
+    "one way": {"attention": "both", "two_way": False},
+    "bi-CNN": {"attention": "none"},
+    "unmasked": {"author_compat": True, "author_length": 9},
+    "unmasked, longer than the authors' texts": {
+        "author_compat": True,
+        "author_length": 4,
+        "attention": "both",
+    },
+}
+
+
+def normal(*shape, seed=1):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def padded(lengths, width, seed=1):
+    """[B, width, D] with garbage behind each length, and which places are valid."""
+    valid = np.arange(width) < np.array(lengths)[:, None]
+    x = normal(len(lengths), width, CONFIG.word_dim, seed=seed)
+    return np.where(valid[..., None], x, np.float32(np.nan)), valid
+
+
+def zeroed(x, valid):
+    """The states as a layer gets them."""
+    return jnp.where(valid[..., None], x, 0)
+
+
+@pytest.mark.parametrize("kind", ["states", "unigram", "phrase", "multigranular"])
+@pytest.mark.parametrize("gate", [True, False])
+def test_feature_maps_are_those_of_the_equations_and_zero_at_padding(kind, gate):
+    config = dataclasses.replace(CONFIG, gate=gate)
+    module = FeatureMap(kind, config.phrase_width, gate, jnp.float32)
+    x, valid = padded(LENGTHS[0], WIDTHS[0])
+    inputs = zeroed(x, valid), valid
+    params = drawn.parameters(module, *inputs)
+    got = np.asarray(module.apply({"params": params}, *inputs))
+    for row, length in enumerate(LENGTHS[0]):
+        own = x[row, :length].astype(np.float64)
+        want = oracle.feature_map(own, kind, drawn.exact(params), config)
+        np.testing.assert_allclose(got[row, :length], want, rtol=1e-5, atol=1e-5)
+    assert not got[~valid].any()
+
+
+@pytest.mark.parametrize("kind", ["dot", "bilinear", "additive"])
+def test_energies_are_those_of_the_equations(kind):
+    module = Energy(kind, jnp.float32)
+    source, focus = normal(2, 5, 4), normal(2, 3, 4 if kind == "dot" else 6, seed=2)
+    params = drawn.parameters(module, source, focus)
+    got = module.apply({"params": params}, source, focus)
+    assert got.dtype == jnp.float32
+    exact = drawn.exact((source, focus))
+    want = [oracle.energy(*texts, drawn.exact(params), kind) for texts in zip(*exact, strict=True)]
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def additive(params, source, focus):
+    """The additive energy with an array of all pairs and features."""
+    source, focus = source @ params["source"]["kernel"], focus @ params["focus"]["kernel"]
+    return jnp.tanh(source[:, :, None] + focus[:, None]) @ params["weight"]
+
+
+@pytest.mark.parametrize("words", [1, 8, 19])
+def test_additive_energies_in_parts_are_those_of_all_pairs_at_once(words):
+    module, inputs = Energy("additive", jnp.float32), (normal(2, words, 4), normal(2, 3, 6, seed=2))
+    params, cotangent = drawn.parameters(module, *inputs), normal(2, words, 3, seed=3)
+    in_parts = lambda params, *inputs: module.apply({"params": params}, *inputs)
+
+    def both(params, *inputs):
+        for form in (in_parts, additive):
+            energies, pull = jax.vjp(form, params, *inputs)
+            yield energies, pull(cotangent)
+
+    found, expected = jax.jit(lambda *inputs: list(both(*inputs)))(params, *inputs)
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    jax.tree.map(close, found, expected)
+
+
+def test_additive_energies_make_no_array_of_pairs_and_features():
+    module, (b, t, s, d) = Energy("additive", jnp.float32), (2, 40, 30, 7)
+    inputs = normal(b, t, d), normal(b, s, d)
+    params = drawn.parameters(module, *inputs)
+
+    def largest(form):
+        total = lambda *inputs: form(*inputs).sum()
+        program = jax.jit(jax.grad(total, argnums=(0, 1, 2))).lower(params, *inputs).as_text()
+        shapes = re.findall(r"tensor<((?:\d+x)+)f32>", program)
+        return max(math.prod(map(int, shape.split("x")[:-1])) for shape in shapes)
+
+    assert largest(additive) >= b * t * s * d
+    in_parts = lambda params, *inputs: module.apply({"params": params}, *inputs)
+    assert largest(in_parts) < b * t * s * d / 4
+
+
+@pytest.mark.parametrize("changes", CASES.values(), ids=CASES)
+def test_attentive_convolution(changes):
+    config = dataclasses.replace(CONFIG, **changes)
+    module = AttentiveConvolution(config, jnp.float32)
+    texts = [
+        padded(*text, seed=seed) for seed, text in enumerate(zip(LENGTHS, WIDTHS, strict=True))
+    ]
+    states, valid = map(list, zip(*texts, strict=True))
+    params = drawn.parameters(module, states, valid)
+    cotangents = [normal(*v.shape, config.dim, seed=3) for v in valid]
+
+    def total(inputs):
+        params, states = inputs
+        above, attended = module.apply({"params": params}, list(map(zeroed, states, valid)), valid)
+        return sum(map(jnp.vdot, above, cotangents)), (above, attended)
+
+    def by_hand(inputs):
+        """Of each row, the states above and the weights."""
+        params, states = inputs
+        for row, lengths in enumerate(zip(*LENGTHS, strict=True)):
+            own = [x[row, :length] for x, length in zip(states, lengths, strict=True)]
+            yield oracle.attentive_convolution(own, params, config)
+
+    def total_by_hand(inputs):
+        return sum(
+            np.vdot(h, c[row, : len(h)])
+            for row, (above, _) in enumerate(by_hand(inputs))
+            for h, c in zip(above, cotangents, strict=True)
+        )
+
+    inputs = params, states
+    # not compiled as one: the operations of one case serve the others too
+    (_, (above, attended)), gradients = jax.value_and_grad(total, has_aux=True)(inputs)
+    got = {(int(a.text), int(a.context)): np.array(a.weights) for a in attended}
+    above = list(map(np.array, above))
+    for row, (want, weights) in enumerate(by_hand(drawn.exact(inputs))):
+        assert set(weights) == set(got)
+        places = [(above[text][row], h) for text, h in enumerate(want)]
+        places += [(got[pair][row], w) for pair, w in weights.items()]
+        for found, expected in places:
+            inside = found[tuple(map(slice, expected.shape))]
+            np.testing.assert_allclose(inside, expected, rtol=1e-4, atol=1e-5)
+            inside[:] = 0
+            assert not found.any()  # padding
+    assert_slopes(total_by_hand, inputs, gradients)

@@ -1,0 +1,190 @@
+"""AttentiveConvNet as a whole: parameters, equations, and what may not change its answer."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attconv_jax.config import ModelConfig
+from attconv_jax.model import AttentiveConvNet
+from tests import drawn
+from tests.attconv_jax import oracle
+from tests.slopes import assert_slopes
+
+SMALL = ModelConfig(word_dim=4, word_rows=12, dim=5, dropout=0.2)
+LENGTHS, WIDTHS = ([5, 3, 0, 4], [2, 6, 3, 0]), (7, 6)  # some texts have no word
+SCORES = np.random.default_rng(5).standard_normal((4, 3)).astype(np.float32)  # their cotangent
+LIGHT = {"source": "states", "focus": "states", "beneficiary": "states"}
+DEEP = {
+    "layers": 2,
+    "attention": "both",
+    "energy": "additive",
+    "focus": "phrase",
+    "filter_width": 5,
+}
+AUTHORS = {"author_compat": True, "author_length": 11}
+ONE_WAY = LIGHT | {"two_way": False}
+
+
+def batch(widths=WIDTHS):
+    """The numbers of the texts' words, which are the same for all widths."""
+    random = np.random.default_rng(0)
+    texts = []
+    for lengths, width in zip(LENGTHS, widths, strict=True):
+        ids = random.integers(1, SMALL.word_rows, (len(lengths), 20))[:, :width]
+        inside = np.arange(width) < np.array(lengths)[:, None]
+        texts.append(np.where(inside, ids, 0).astype(np.int32))
+    return texts
+
+
+def row(at, texts=2):
+    """Its texts without padding, as the oracle takes them."""
+    return [ids[at, : lengths[at]] for ids, lengths in zip(batch(), LENGTHS, strict=True)][:texts]
+
+
+@functools.cache
+def build(dtype=jnp.float32, texts=2, **changes):
+    """A model, its parameters, and the function that gives ((_, logits), gradients)."""
+    model = AttentiveConvNet(dataclasses.replace(SMALL, **changes), 3, dtype)
+    params = drawn.parameters(model, batch()[:texts], train=False)
+    params["words"][0] = np.nan  # padding's vector, which nobody may read
+
+    def total(params, texts, cotangent):
+        logits = model.apply({"params": params}, texts, train=False)
+        return jnp.vdot(logits, cotangent), logits
+
+    return model, params, jax.jit(jax.value_and_grad(total, has_aux=True))
+
+
+# By hand, from sections 3 and 4.1: 300 features throughout, 40,000 words and three labels.
+D, L = 300, 3
+WORDS = 40_000 * D
+UNIGRAM = 2 * (D * D + D)  # Eq. 7 and 8
+TRIGRAM = 2 * (3 * D * D + D)
+WINDOW = 3 * D * D + D  # W1 and b of Eq. 6
+CONTEXT, WIDE_CONTEXT = D * D, 2 * D * D  # W2, over states and over both granularities
+COMPOSED = 3 * D  # [r_x, r_y, r_x * r_y]
+HEAD = COMPOSED * D + D + D * D + D + (COMPOSED + D + D) * L + L
+BI_CNN = WORDS + WINDOW + HEAD
+ADVANCED = BI_CNN + UNIGRAM + TRIGRAM + UNIGRAM + WIDE_CONTEXT  # one f_mgran, and f_bene
+BOTH = ADVANCED + WIDE_CONTEXT
+
+
+@pytest.mark.parametrize(
+    "changes,count",
+    [
+        ({"attention": "none"}, BI_CNN),
+        ({"attention": "none"} | LIGHT, BI_CNN),
+        (LIGHT, BI_CNN + CONTEXT),
+        (LIGHT | {"energy": "bilinear"}, BI_CNN + CONTEXT + D * D),
+        (LIGHT | {"energy": "additive"}, BI_CNN + CONTEXT + 2 * D * D + D),
+        ({}, ADVANCED),
+        ({"attention": "intra"}, ADVANCED),
+        ({"energy": "bilinear"}, ADVANCED + 4 * D * D),
+        ({"energy": "additive"}, ADVANCED + 2 * 4 * D * D + 2 * D),
+        ({"two_way": False}, ADVANCED),
+        ({"layers": 2}, 2 * ADVANCED - WORDS - HEAD),
+        ({"attention": "both"}, BOTH),
+        # Table 4: without tri-hidden, without uni-hidden, without gate
+        (
+            {"attention": "both", "source": "unigram", "focus": "unigram"},
+            BOTH - TRIGRAM - 2 * CONTEXT,
+        ),
+        (
+            {"attention": "both", "source": "phrase", "focus": "phrase"},
+            BOTH - UNIGRAM - 2 * CONTEXT,
+        ),
+        ({"attention": "both", "gate": False}, BOTH - (UNIGRAM + TRIGRAM + UNIGRAM) // 2),
+    ],
+)
+def test_parameters_of_the_papers_models_and_of_their_ablations(changes, count):
+    model = AttentiveConvNet(ModelConfig(**changes), L)
+    shapes = drawn.shapes(model, batch(), train=False)
+    assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == count
+
+
+def test_parameters_in_figures():
+    assert (BI_CNN, BI_CNN + CONTEXT) == (12_635_403, 12_725_403)
+    assert (ADVANCED, BOTH) == (13_717_203, 13_897_203)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        DEEP,
+        AUTHORS,
+        ONE_WAY,
+        {"attention": "none"},
+        {"attention": "intra", "energy": "bilinear", "texts": 1},
+    ],
+)
+def test_logits_and_gradients_are_those_of_the_papers_equations(changes):
+    """Whatever the padding: the oracle sees none, nor the other rows of a batch."""
+    (model, params, judge), texts = build(**changes), changes.get("texts", 2)
+
+    def by_hand(params):
+        rows = [oracle.model(row(at, texts), params, model.config)[0] for at in range(len(SCORES))]
+        return np.array(rows)
+
+    (_, logits), gradients = judge(params, batch()[:texts], SCORES)
+    assert logits.dtype == jnp.float32
+    np.testing.assert_allclose(logits, by_hand(drawn.exact(params)), rtol=1e-4, atol=1e-4)
+    assert_slopes(lambda params: np.vdot(by_hand(params), SCORES), params, gradients)
+
+
+@pytest.mark.parametrize("changes", [DEEP, AUTHORS], ids=["deep", "authors"])
+def test_padding_and_order_change_neither_logits_nor_gradients(changes):
+    """An unmasked softmax is over as many words in a wide batch as in a narrow one."""
+    _, params, judge = build(**changes)
+    (_, expected), gradients = judge(params, batch(), SCORES)
+    order = np.array([2, 0, 3, 1])
+    for widths in (WIDTHS, (5, 10)):
+        texts = [ids[order] for ids in batch(widths)]
+        (_, logits), found = judge(params, texts, SCORES[order])
+        np.testing.assert_allclose(logits, expected[order], rtol=1e-5, atol=1e-5)
+        close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        jax.tree.map(close, found, gradients)
+
+
+@pytest.mark.parametrize("changes", [DEEP, ONE_WAY], ids=["deep", "one way"])
+def test_explain_says_who_attended_to_whom(changes):
+    model, params, judge = build(**changes)
+    explain = functools.partial(model.apply, method="explain")
+    logits, layers = jax.jit(explain)({"params": params}, batch())
+    np.testing.assert_allclose(logits, judge(params, batch(), SCORES)[0][1], atol=1e-5)
+    assert len(layers) == model.config.layers
+    exact = drawn.exact(params)
+    for at, lengths in enumerate(zip(*LENGTHS, strict=True)):
+        _, expected = oracle.model(row(at), exact, model.config)
+        for attended, by_hand in zip(layers, expected, strict=True):
+            got = {(int(a.text), int(a.context)): np.asarray(a.weights[at]) for a in attended}
+            assert set(got) == set(by_hand)
+            for pair, weights in got.items():
+                n, m = (lengths[text] for text in pair)
+                np.testing.assert_allclose(weights[:n, :m], by_hand[pair], atol=1e-5)
+                words = np.arange(len(weights)) < n * (m > 0)  # that see any
+                np.testing.assert_allclose(weights[:, :m].sum(axis=1), words, atol=1e-5)
+                assert not weights[:, m:].any()
+
+
+def test_dropout_is_a_function_of_its_key_and_off_in_evaluation():
+    model, params, judge = build()
+    train = lambda key: model.apply({"params": params}, batch(), train=True, rngs={"dropout": key})
+    train = jax.jit(train)
+    one, same, other = (np.asarray(train(jax.random.key(seed))) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    exact = np.asarray(judge(params, batch(), SCORES)[0][1])
+    assert all((abs(a - b).max(axis=1) > 1e-3).all() for a, b in ((one, other), (one, exact)))
+
+
+def test_bfloat16_computes_close_to_float32_with_float32_logits():
+    _, params, judge = build()
+    exact = np.asarray(judge(params, batch(), SCORES)[0][1])
+    (_, low), gradients = build(dtype=jnp.bfloat16)[2](params, batch(), SCORES)
+    assert low.dtype == jnp.float32
+    assert 0 < np.abs(low - exact).max() < 0.1 * np.abs(exact).max()
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients))

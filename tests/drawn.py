@@ -1,0 +1,23 @@
+"""Parameters for tests, made from their shapes alone, so that nothing is compiled."""
+
+import flax.linen as nn
+import jax
+import numpy as np
+
+
+def shapes(module: nn.Module, *inputs, **options) -> dict:
+    """Of a module's parameters."""
+    init = lambda key: nn.unbox(module.init(key, *inputs, **options))
+    return jax.eval_shape(init, jax.random.key(0)).get("params", {})
+
+
+def parameters(module: nn.Module, *inputs, seed=0, **options) -> dict:
+    """Random ones, biases and scales too: a fresh model's zeros and ones would hide mistakes."""
+    random = np.random.default_rng(seed)
+    draw = lambda s: random.normal(0, 0.4, s.shape).astype(np.float32)
+    return jax.tree.map(draw, shapes(module, *inputs, **options))
+
+
+def exact(params: dict) -> dict:
+    """The same in float64, for the oracle."""
+    return jax.tree.map(lambda a: np.asarray(a, np.float64), params)

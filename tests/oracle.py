@@ -1,0 +1,29 @@
+"""Layers that papers share, as plain NumPy: for one text [T, D] without padding, or one vector."""
+
+import numpy as np
+
+
+def windows(x, width):
+    """[T, W * D]: each state between its neighbours, with zeros beyond both ends."""
+    padded = np.pad(x, ((width // 2, width // 2), (0, 0)))
+    rows = [padded[t : t + width].ravel() for t in range(len(x))]
+    return np.array(rows).reshape(len(x), width * x.shape[1])
+
+
+def convolution(x, p):
+    """[T, D] -> [T, F]."""
+    filters = p["filters"]
+    return windows(x, len(filters)) @ filters.reshape(-1, filters.shape[-1]) + p["bias"]
+
+
+def affine(x, p):
+    return x @ p["kernel"] + p["bias"]
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def softmax(x):
+    exponentials = np.exp(x - x.max())
+    return exponentials / exponentials.sum()
