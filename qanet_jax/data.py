@@ -3,7 +3,7 @@
 `qanet_jax.sources` reads, `qanet_jax.prepare` builds the folder, this opens it.
 """
 
-import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,21 +11,19 @@ import numpy as np
 from jaxtyping import Int
 
 from common_jax.data.batches import Batch, Batches
-from common_jax.data.corpus import Corpus, prepare
-from common_jax.data.plan import BucketPlan, Plan, PlannedBatch, choose_shapes
-from common_jax.data.stored import stored
+from common_jax.data.corpus import Corpus
+from common_jax.data.plan import Plan, PlannedBatch
+from common_jax.data.worded import Dropped, WordedData
 from common_jax.errors import UserError
-from common_jax.faults import summary
 from common_jax.text.lexicon import Lexicon
 from common_jax.text.squad import Squad
-from qanet_jax.prepare import Builder, read_coverage, read_golds, read_texts
+from qanet_jax.prepare import Builder, read_golds, read_texts
 from qanet_jax.sources import Golds, Split, splits_of
 
 if TYPE_CHECKING:
     from qanet_jax.config import DataConfig, ModelConfig
 
 TEXTS = ("context", "question")
-_log = logging.getLogger(__name__)
 
 
 class SpanBatches(Batches):
@@ -92,93 +90,52 @@ class SplitCorpus:
         return int(starts[first]), int(ends[last])
 
 
-class ReadingData:
-    """One run's questions. Making it touches no file; `prepare` does, once for all runs alike.
+class ReadingData(WordedData):
+    """One run's questions (see `WordedData`)."""
 
-    The lexicon is there after `prepare` or `read_vocabulary`, all else after `prepare`.
-    """
+    counted = "questions"
 
     def __init__(self, config: "DataConfig", model: "ModelConfig"):
+        super().__init__()
         self.config, self._model = config, model
-        self._path: Path | None = None
-        self._seconds: float | None = None
-        self._lexicon: Lexicon | None = None
 
-    def prepare(self) -> None:
-        """Builds the prepared folder, or finds it; a second call does nothing.
+    def builder(self) -> Builder:
+        """Finds the sources."""
+        return Builder(self.config, self._model)
 
-        Raises:
-          UserError: a missing or broken file, a bad example (data.on_bad_example), nothing left to
-            train on, a cache folder that cannot be written, or words or characters unlike those
-            that the run was trained on.
-        """
-        if self._path is not None:
-            return
-        builder = Builder(self.config, self._model)
-        path = prepare(self.config.cache_dir, builder.fingerprint(), builder.build)
-        known, self._lexicon = self._lexicon, Lexicon.load(path)
-        if known is not None and not known.trained_as(self._lexicon):
+    def agreed(self, known: Lexicon, found: Lexicon) -> Lexicon:
+        """The prepared folder's, which may have more words with fixed vectors, if it gives what was
+        trained the same numbers."""
+        if not known.trained_as(found):
             raise UserError(
                 "data: other words or characters than the run was trained on; give it the same "
                 "data.train, data.vectors, model.word_rows and model.char_rows"
             )
-        self._path, self._seconds = path, builder.seconds
+        return found
 
-    def report(self) -> None:
-        """Logs how much is prepared, how fast it was if it was now, and what was left out."""
-        splits = {split: self.split(split) for split in self.splits}
-        counts = {name: len(np.unique(split.numbers)) for name, split in splits.items()}
-        how = "found" if self._seconds is None else f"in {self._seconds:.0f} s prepared"
-        _log.info("%s %s questions in %s", how, f"{sum(counts.values()):,}", self.path)
-        for name, split in splits.items():
-            if dropped := summary(split.questions.meta["dropped"]):
-                _log.warning("%s: kept %d questions, left out %s", name, counts[name], dropped)
-        if (vectors := read_coverage(self.path)) is None:
-            _log.info("no data.vectors: word vectors are trained from scratch")
-            return
-        found = vectors["found"]
-        words = sum(found.values())
-        _log.info(
-            "%.1f%% of %s distinct words have a vector in %s",
-            *(100 * (1 - found["missing"] / max(1, words)), f"{words:,}", self.config.vectors),
-        )
-        if dropped := summary(vectors["dropped"]):
-            _log.warning("%s: left out %s", self.config.vectors, dropped)
+    def kept(self) -> Mapping[str, tuple[int, Dropped]]:
+        """For each split how many questions there are, and what was left out."""
+        splits = {name: self.split(name) for name in self.splits}
+        return {
+            name: (len(np.unique(split.numbers)), split.questions.meta["dropped"])
+            for name, split in splits.items()
+        }
 
     @property
     def splits(self) -> tuple[Split, ...]:
         """The splits that there are."""
         return splits_of(self.config)
 
-    @property
-    def lexicon(self) -> Lexicon:
-        """Words and characters."""
-        if self._lexicon is None:
-            raise RuntimeError("ReadingData: call prepare() or read_vocabulary() first")
-        return self._lexicon
-
-    def read_vocabulary(self, folder: Path) -> None:
-        """Reads the lexicon that a run was trained with; a `prepare` that follows checks that its
-        own, which may have more words with fixed vectors, gives what was trained the same numbers.
-        """
-        self._lexicon = Lexicon.load(folder)
-
     def train_batches(self, seed: int) -> SpanBatches:
         """The training split, its order a function of `seed` and the epoch."""
-        split, most = self.split("train"), self.config.max_shapes
-        lengths = split.lengths()
-        find = lambda: {"shapes": choose_shapes(lengths, most)}
-        shapes = stored(self.path / "train" / "plans", f"buckets-{most}", find)["shapes"]
-        plan = BucketPlan(lengths, shapes, 0, seed, batch_size=self.config.batch_size)
-        return SpanBatches(split, self.lexicon, plan)
+        split = self.split("train")
+        return SpanBatches(split, self.lexicon, self.train_plan(split.lengths(), seed))
 
     def split_batches(self, name: str) -> SpanBatches:
         """Every window of every question of an evaluated split once, by length."""
-        split = self.split(name)
-        both = np.concatenate([self.split(n).lengths() for n in self.splits if n != "train"])
-        shapes = choose_shapes(both, self.config.max_shapes)
-        plan = BucketPlan.ordered(split.lengths(), shapes, self.config.evaluation_positions)
-        return SpanBatches(split, self.lexicon, plan)
+        lengths = {str(n): self.split(n).lengths() for n in self.splits if n != "train"}
+        plan = self.split_plan(name, lengths)
+        return SpanBatches(self.split(name), self.lexicon, plan)
 
     def texts(self, split: str) -> Squad:
         """The texts of an evaluated split."""
@@ -191,10 +148,3 @@ class ReadingData:
     def split(self, name: str) -> SplitCorpus:
         """One split."""
         return SplitCorpus(self.path / name, self.config.word_length, answered=name == "train")
-
-    @property
-    def path(self) -> Path:
-        """The prepared folder."""
-        if self._path is None:
-            raise RuntimeError("ReadingData: call prepare() first")
-        return self._path

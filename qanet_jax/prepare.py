@@ -11,20 +11,22 @@ lexicon, and `vectors.json`: how many of the words have vectors.
 import bisect
 import dataclasses
 import json
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common_jax.data.corpus import Writer, file_identity
-from common_jax.errors import UserError
-from common_jax.faults import Faults, summary
-from common_jax.text import sentences, words
+from common_jax.data.worded import (
+    read_word_vectors,
+    require_some,
+    tokeniser_identity,
+    vectors_identity,
+)
+from common_jax.faults import Faults
 from common_jax.text.lexicon import Lexicon
 from common_jax.text.squad import Answer, Question, Squad
-from common_jax.text.vectors import Vectors, read_vectors
+from common_jax.text.vectors import Vectors
 from common_jax.text.words import split_words
 from qanet_jax import triviaqa
 from qanet_jax.sources import Golds, Source, Split, source_of, splits_of
@@ -97,11 +99,7 @@ def windows(length: int, window: int, stride: int) -> list[tuple[int, int]]:
 
 
 class Builder:
-    """What `common_jax.data.corpus.prepare` wants: a fingerprint, and the building itself.
-
-    Attributes:
-      seconds: that `build` took; None where it was not needed.
-    """
+    """Builds the folder."""
 
     def __init__(self, config: "DataConfig", model: "ModelConfig"):
         """Finds the files.
@@ -110,8 +108,6 @@ class Builder:
           UserError: if one is missing.
         """
         self._config, self._model = config, model
-        self._vectors = Path(config.vectors).expanduser()
-        self.seconds: float | None = None
         self._sources: dict[Split, Source] = {s: source_of(config, s) for s in splits_of(config)}
 
     def fingerprint(self) -> dict[str, Any]:
@@ -119,10 +115,10 @@ class Builder:
         config, model = self._config, self._model
         return {
             "span extraction": _FORMAT,
-            "code": [file_identity(str(m.__file__)) for m in (words, sentences, triviaqa)],
-            "nltk": metadata.version("nltk"),
+            "words": tokeniser_identity(),
+            "triviaqa": file_identity(str(triviaqa.__file__)),
             "sources": {split: source.identity() for split, source in self._sources.items()},
-            "vectors": file_identity(self._vectors) if config.vectors else None,
+            "vectors": vectors_identity(config.vectors),
             "lexicon": [model.word_dim, model.word_rows, model.char_rows],
             "limits": [
                 *(config.word_length, config.context_length, config.question_length),
@@ -137,7 +133,6 @@ class Builder:
         Raises:
           UserError: whatever is wrong with the data.
         """
-        began = time.monotonic()
         contents = {
             split: Content(source, split, Faults(self._config.on_bad_example))
             for split, source in self._sources.items()
@@ -148,20 +143,15 @@ class Builder:
         lexicon.save(folder)
         for split, content in contents.items():
             _SplitWriter(folder / split, self._config, lexicon, content).write()
-        self.seconds = time.monotonic() - began
 
     def _read_vectors(self, contents: Iterable[Content], folder: Path) -> Vectors | None:
         """Of all splits' words, since nothing trains them; None where words are trained."""
         if not self._config.vectors:
             return None
-        faults = Faults(self._config.on_bad_example)
         wanted = dict.fromkeys(word for content in contents for word in content.words())
-        try:
-            vectors = read_vectors(self._vectors, wanted, self._model.word_dim, faults)
-        except UserError as error:
-            raise UserError(f"data.vectors: {error}") from error
-        _write_json(folder / "vectors.json", {"found": vectors.found, "dropped": faults.kinds})
-        return vectors
+        faults = Faults(self._config.on_bad_example)
+        dim = self._model.word_dim
+        return read_word_vectors(self._config.vectors, wanted, dim, faults, folder)
 
 
 class _SplitWriter:
@@ -180,13 +170,9 @@ class _SplitWriter:
             numbers = [self._windows(passages, context) for context in content.contexts]
             for row in self._rows(numbers):
                 rows.append(row)
-            if not rows.rows:
-                dropped = summary(content.faults.kinds)
-                raise UserError(
-                    f"{content.place}: no questions left for {folder.name}"
-                    + (f": {dropped}" if dropped else "")
-                )
-            rows.meta["dropped"] = content.faults.kinds
+            dropped = content.faults.kinds
+            require_some(rows.rows, "questions", folder.name, content.place, dropped)
+            rows.meta["dropped"] = dropped
         if not content.train:
             _write_json(folder / "squad.json", dataclasses.asdict(content.squad))
         if content.golds is not None:
@@ -243,13 +229,6 @@ class _SplitWriter:
 def read_golds(folder: Path) -> Golds | None:
     """What an evaluated split of TriviaQA is scored by; None for SQuAD's form."""
     file = folder / "golds.json"
-    return json.loads(file.read_text("utf-8")) if file.exists() else None
-
-
-def read_coverage(folder: Path) -> dict[str, Any] | None:
-    """How many words have vectors ("found", see `Vectors`) and which rows were left out
-    ("dropped"); None where words are trained."""
-    file = folder / "vectors.json"
     return json.loads(file.read_text("utf-8")) if file.exists() else None
 
 

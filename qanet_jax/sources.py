@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from common_jax.data.corpus import file_identity
 from common_jax.data.tfds import Dataset
-from common_jax.errors import UserError
 from common_jax.faults import Faults
-from common_jax.text.files import find_file
+from common_jax.text.files import find_file, find_folder
 from common_jax.text.squad import Squad, read_squad, read_squad_dataset
 from qanet_jax.generate import Split as GeneratedSplit
 from qanet_jax.generate import generate
@@ -185,10 +184,7 @@ def source_of(config: "DataConfig", split: Split) -> Source:
     if config.source == "tfds":
         source: File | Records = Records(Dataset(config.tfds, config.dir), name, f"data.{key}")
     else:
-        folder = Path(config.dir).expanduser()
-        if not folder.is_dir():
-            raise UserError(f"data.dir={config.dir}: no such folder")
-        source = File(find_file(folder / name))
+        source = File(find_file(find_folder(config.dir, "data.dir") / name))
     if config.form == "squad":
         return source
     return Supervised(source, config.form == "triviaqa_lines", split, config.seed)

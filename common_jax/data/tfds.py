@@ -28,6 +28,7 @@ class Dataset:
     Attributes:
       name: as in "wmt14_translate/de-en", with ":1.0.0" behind it for a version.
       texts: names of the features that are one string each.
+      labels: the features that are one label each, and the names of their labels by number.
     """
 
     def __init__(self, name: str, folder: str = ""):
@@ -40,6 +41,8 @@ class Dataset:
           UserError: an unknown dataset, one in another file format, or one that cannot be
             prepared, for want of a network, room or a package.
         """
+        import tensorflow_datasets as tfds
+
         self.name, self._folder = name, folder
         self._builder = self._open()
         if not self._builder.is_prepared():
@@ -53,6 +56,11 @@ class Dataset:
             )
         features = self._info.features
         self.texts = tuple(n for n, feature in features.items() if _is_text(feature))
+        self.labels = {
+            n: tuple(feature.names)
+            for n, feature in features.items()
+            if isinstance(feature, tfds.features.ClassLabel) and feature.num_classes
+        }
 
     def source(self, split: str, key: str) -> Sequence[Mapping[str, Any]]:
         """The examples by number, decoded as TensorFlow Datasets does it; strings are bytes.
@@ -66,8 +74,9 @@ class Dataset:
         """
         return self._source(split, key)
 
-    def stream(self, split: str, key: str, names: Sequence[str]) -> Iterator[tuple[bytes, ...]]:
-        """The named `texts` of each example in order, some six times as fast as `source`."""
+    def stream(self, split: str, key: str, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        """The named `texts`, as bytes, and `labels`, as numbers (-1 is none), of each example in
+        order, some six times as fast as `source`."""
         from tensorflow_datasets.core.decode import DeserializeMethod
         from tensorflow_datasets.proto import tf_example_pb2
 
@@ -75,7 +84,7 @@ class Dataset:
         for start in range(0, len(records), _CHUNK):
             for record in records.__getitems__(range(start, min(start + _CHUNK, len(records)))):
                 feature = tf_example_pb2.Example.FromString(record).features.feature
-                yield tuple(feature[name].bytes_list.value[0] for name in names)
+                yield tuple(_value(feature[name]) for name in names)
 
     def identity(self, split: str) -> Any:
         """What decides a split's examples, as JSON: name and version, shards and their sizes."""
@@ -119,22 +128,19 @@ class Dataset:
 
     def _prepare(self) -> None:
         """Downloads and generates; another process that wants the same waits."""
-        import tensorflow_datasets as tfds
         from filelock import FileLock
         from tensorflow_datasets.core.download import downloader
 
         root = Path(self._builder.data_dir_root)
         logging.getLogger("urllib3").setLevel(logging.ERROR)  # or a line for each of ten retries
         downloader.MAX_RETRIES = 5  # whose waits are six seconds; those of ten are two hundred
-        if not sys.stderr.isatty():
-            tfds.disable_progress_bar()
         _log.info("preparing %s in %s, from the network", self.name, root)
         try:
             root.mkdir(parents=True, exist_ok=True)
             lock = FileLock(root / f".{re.sub('[^a-zA-Z0-9_.-]', '-', self.name)}.lock")
-            with lock, contextlib.redirect_stdout(io.StringIO()):  # banners
+            with lock:
                 self._builder = self._open()
-                self._builder.download_and_prepare(file_format=_FORMAT)
+                write(self._builder)
         except Exception as error:  # a builder is a stranger's program
             raise UserError(f"data.tfds={self.name}: {self._trouble(error, root)}") from error
 
@@ -153,8 +159,22 @@ class Dataset:
         )
 
 
+def write(builder: Any) -> None:
+    """Has a builder of TensorFlow Datasets write its files, in the format that is read here."""
+    import tensorflow_datasets as tfds
+
+    if not sys.stderr.isatty():
+        tfds.disable_progress_bar()
+    with contextlib.redirect_stdout(io.StringIO()):  # banners
+        builder.download_and_prepare(file_format=_FORMAT)
+
+
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
+
+
+def _value(feature: Any) -> bytes | int:
+    return (feature.bytes_list.value or feature.int64_list.value)[0]
 
 
 def _is_text(feature: Any) -> bool:

@@ -30,6 +30,18 @@ def find_file(stem: str | Path) -> Path:
     raise UserError(f"{stem}: no such file" + ("" if stem.suffix == ".gz" else ", nor with .gz"))
 
 
+def find_folder(path: str, key: str) -> Path:
+    """The folder `path`, which the config key `key` names.
+
+    Raises:
+      UserError: if it is not there.
+    """
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        raise UserError(f"{key}={path}: no such folder")
+    return folder
+
+
 def read_lines(path: str | Path) -> Iterator[str]:
     r"""The lines of a UTF-8 file, without their ends, streaming.
 

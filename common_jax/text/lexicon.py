@@ -100,6 +100,15 @@ class Lexicon:
         )
         return np.array_equal(mine, theirs)
 
+    def numbers_of(self, other: "Lexicon") -> Int32[np.ndarray, "n"]:
+        """The number here of each word of another one whose words are trained, by its number there;
+        0 is padding in both, and what is not known here is unknown."""
+        words = other._words
+        numbers = np.full(max(words.values(), default=UNKNOWN) + 1, UNKNOWN, np.int32)
+        numbers[0] = 0
+        numbers[list(words.values())] = self.words(words)
+        return numbers
+
     def extended(self, vectors: Vectors) -> "Lexicon":
         """One with more words and their fixed vectors; those that it has keep their numbers."""
         assert self.table is not None

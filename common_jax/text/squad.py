@@ -49,12 +49,13 @@ class Squad:
     """Passages, and questions about them; no id occurs twice.
 
     Attributes:
-      articles: the article that each passage is of, by number; none where they are not known.
+      articles: the title of the article that each passage is of, its number where it has no title;
+        empty where articles are not known.
     """
 
     contexts: list[str]
     questions: list[Question]
-    articles: list[int] = dataclasses.field(default_factory=list)
+    articles: list[str] = dataclasses.field(default_factory=list)
 
 
 class Dataset(Protocol):
@@ -80,9 +81,10 @@ def read_squad(path: str | Path, faults: Faults) -> Squad:
     """
     builder = _Builder(faults)
     for number, article in enumerate(read_json(path).nodes("data")):
+        title = article.get("title", str, "") or str(number)
         for paragraph in article.nodes("paragraphs"):
             text = faults.attempt(paragraph.get, "context", str)
-            context = None if text is None else builder.context(text, number, paragraph.place)
+            context = None if text is None else builder.context(text, title, paragraph.place)
             for node in paragraph.nodes("qas"):
                 if question := faults.attempt(_question, node):
                     builder.question(*question, context, node.place)
@@ -101,7 +103,6 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, faults: Faults) -
       UserError: a dataset with other features, an unknown split, or as `read_squad`.
     """
     builder, numbers = _Builder(faults), dict[str, int | None]()
-    articles: dict[bytes, int] = {}
     missing = [name for name in _TEXTS if name not in dataset.texts]
     if missing:
         raise UserError(
@@ -112,9 +113,8 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, faults: Faults) -
         place = f"{dataset.name} {split}:{number + 1}"
         name, context, question = (row[text].decode() for text in _TEXTS)
         if context not in numbers:
-            title = row.get("title", row["context"])
-            article = articles.setdefault(title, len(articles))
-            numbers[context] = builder.context(context, article, place)
+            title = row.get("title", b"").decode() or str(len(numbers))
+            numbers[context] = builder.context(context, title, place)
         answers = _spans(row.get("answers"), dataset.name)
         builder.question(name, question, answers, numbers[context], place)
     return builder.squad
@@ -128,7 +128,7 @@ class _Builder:
         self._faults = faults
         self._ids: set[str] = set()
 
-    def context(self, text: str, article: int, place: str) -> int | None:
+    def context(self, text: str, article: str, place: str) -> int | None:
         """The number of a new passage; None if it is bad."""
         if not text.strip():
             self._faults.bad("empty context", place)

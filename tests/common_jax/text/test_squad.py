@@ -70,6 +70,7 @@ READ = Squad(
         Question("h2", "What leaves?", 0, (Answer("the ferry", 51),)),
         Question("m1-high-conf", "When was Zoë’s mill built?", 2, (Answer("1743", 26),)),
     ],
+    ["Harbour", "Mill", "Mill"],
 )
 
 
