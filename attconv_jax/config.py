@@ -1,4 +1,4 @@
-"""AttentiveConvNet's config: numbers of the paper as defaults (section 4, "common setup", and 4.1)."""
+"""AttentiveConvNet's config: the paper's numbers as defaults (section 4, "common setup"; 4.1)."""
 
 import dataclasses
 from typing import Literal
@@ -117,7 +117,8 @@ class DataConfig(SourceConfig):
         the dataset. An empty dev or test is held out of train, all examples of one premise, article
         or review together.
       heldout: examples of a dev or test that has no file; also of the generated corpus.
-      examples: of the generated corpus for train.
+      examples: of the generated corpus for train; of files and datasets at most so many are taken
+        for train, at random, and 0 takes all.
       labels: in the order of their numbers, separated by commas.
       ignored: labels of examples that are left out and counted, likewise.
       seed: of what is held out and of the generated corpus.
@@ -150,12 +151,21 @@ class DataConfig(SourceConfig):
         super().__post_init__()
         for name in ("heldout", "length", "batch_size", "evaluation_positions", "max_shapes"):
             require(getattr(self, name) >= 1, f"data.{name}={getattr(self, name)}: at least 1")
+        require(self.examples >= 0, f"data.examples={self.examples}: at least 0")
+        require(
+            not self.balanced or self.form != "ranking",
+            "data.balanced: what is ranked has as many right sentences as there are",
+        )
         if self.source == "generated":
             require(self.examples >= 1, "data.examples: at least 1 if generated")
             require(self.form == "pairs", f"data.form={self.form}: generated examples are pairs")
         else:
             what = "the files" if self.source == "files" else "the dataset's split"
             require(bool(self.train), f"data.train: name {what}")
+            require(
+                not self.examples or self.form != "ranking",
+                f"data.examples={self.examples}: what is ranked is not sampled; set it to 0",
+            )
         require(
             len(self.names) >= 2 and len(set(self.names)) == len(self.names) and all(self.names),
             f"data.labels={self.labels!r}: at least two different ones, separated by commas",

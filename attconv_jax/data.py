@@ -5,26 +5,26 @@
 
 import json
 import logging
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from attconv_jax.prepare import TEXTS, VECTORS, Builder
+from attconv_jax.selection import LABELS
 from attconv_jax.sources import SPLITS
 from common_jax.data.batches import Batch, Batches
-from common_jax.data.corpus import Corpus, prepare
-from common_jax.data.plan import BucketPlan, Plan, PlannedBatch, choose_shapes, epoch_random
+from common_jax.data.corpus import Corpus
+from common_jax.data.plan import Plan, PlannedBatch, epoch_random
+from common_jax.data.worded import Dropped, WordedData
 from common_jax.errors import UserError
-from common_jax.faults import summary
 from common_jax.text.lexicon import Lexicon
 
 if TYPE_CHECKING:
     from attconv_jax.config import DataConfig, ModelConfig
 
-YES = 1  # the label's number of a sentence that answers
+YES = LABELS.index("yes")  # the label's number of a sentence that answers
 _log = logging.getLogger(__name__)
 
 
@@ -32,9 +32,25 @@ class LabelledBatches(Batches):
     """Batches of texts: beside "index" [B] there are "first" and, of pairs, "second", int32
     [B, width], the words' numbers, and "label" int32 [B]."""
 
+    def __init__(
+        self,
+        corpus: Corpus,
+        columns: Sequence[str],
+        plan: Plan,
+        numbers: Int[np.ndarray, "n"] | None = None,
+    ):
+        """
+        Args:
+          numbers: of words to a run, by their numbers in the corpus; None if they are the same.
+        """
+        super().__init__(corpus, columns, plan)
+        self._numbers = numbers
+
     def read(self, planned: PlannedBatch) -> Batch:
         """The arrays of one planned batch."""
         batch = super().read(planned)
+        if self._numbers is not None:
+            batch |= {name: self._numbers[batch[name]] for name in self.columns}
         return batch | {"label": self.corpus.gather(batch["index"], "label", 1)[:, 0]}
 
 
@@ -42,32 +58,48 @@ class RankedBatches(Batches):
     """Batches of questions to train on: beside "index" [B] there are "first" int32 [B, width], the
     question, and "second" and "other", a sentence of its passage that answers it and one that does
     not, both drawn anew in each epoch. Passages without both kinds are left out.
+
+    Attributes:
+      left_out: questions about these.
     """
 
-    def __init__(self, corpus: Corpus, config: "DataConfig", seed: int):
+    def __init__(
+        self, corpus: Corpus, plan: Callable[[Int[np.ndarray, "questions 2"]], Plan], seed: int
+    ):
+        """
+        Args:
+          plan: of questions whose own and whose longest sentence's lengths are given.
+
+        Raises:
+          UserError: if no passage has both kinds.
+        """
         everyone = np.arange(len(corpus))
         questions, labels = (corpus.gather(everyone, c, 1)[:, 0] for c in ("question", "label"))
         order = np.lexsort((labels != YES, questions))  # right ones first
         _, starts, counts = np.unique(questions[order], return_index=True, return_counts=True)
-        right = np.add.reduceat(labels[order] == YES, starts)
+        right = np.add.reduceat((labels[order] == YES).astype(int), starts)
         kept = (right > 0) & (right < counts)
+        if not kept.any():
+            raise UserError(
+                "data.train: no passage has both a sentence that answers and one that does not"
+            )
+        self.left_out = int((~kept).sum())
         self._rows, self._starts = order, starts[kept]
         self._right, self._counts = right[kept], counts[kept]
-        self.left_out = int((~kept).sum())
-        longest = np.maximum.reduceat(corpus.lengths("second")[order, 0], starts)[kept]
-        lengths = np.stack([corpus.lengths("first")[order[self._starts], 0], longest], axis=1)
-        plan = _buckets(lengths, config, seed)
-        super().__init__(corpus, TEXTS, plan)
+        lengths = corpus.lengths(*TEXTS)[order]
+        longest = np.maximum.reduceat(lengths[:, 1], starts)
+        lengths = np.stack([lengths[starts, 0], longest], axis=1)[kept]
+        super().__init__(corpus, TEXTS, plan(lengths))
         self._seed = seed
 
     def epoch(self, epoch: int) -> Sequence[Batch]:
         """The batches of one epoch, each read when it is indexed."""
         random = epoch_random(~self._seed, epoch)  # another stream than the plan's
-        drawn = random.random((2, len(self._starts)))
-        right = self._starts + (drawn[0] * self._right).astype(int)
+        right, other = random.random((2, len(self._starts)))
+        right = self._starts + (right * self._right).astype(int)
         wrong = self._counts - self._right
-        wrong = self._starts + self._right + (drawn[1] * wrong).astype(int)
-        return _RankedEpoch(self, self.plan.epoch(epoch), self._rows[right], self._rows[wrong])
+        other = self._starts + self._right + (other * wrong).astype(int)
+        return _RankedEpoch(self, self.plan.epoch(epoch), self._rows[right], self._rows[other])
 
 
 class _RankedEpoch(Sequence):
@@ -75,11 +107,11 @@ class _RankedEpoch(Sequence):
         self,
         batches: RankedBatches,
         planned: Sequence[PlannedBatch],
-        right: Int[np.ndarray, "n"],
-        wrong: Int[np.ndarray, "n"],
+        right: Int[np.ndarray, "questions"],
+        other: Int[np.ndarray, "questions"],
     ):
         self._corpus, self._plan = batches.corpus, batches.plan
-        self._planned, self._right, self._wrong = planned, right, wrong
+        self._planned, self._right, self._other = planned, right, other
 
     def __len__(self) -> int:
         return len(self._planned)
@@ -89,77 +121,45 @@ class _RankedEpoch(Sequence):
         index = np.full(self._plan.rows[planned.shape], -1, np.int32)
         index[planned.places] = planned.examples
         first, second = self._plan.shapes[planned.shape].tolist()
-        right, wrong = (np.where(index < 0, -1, rows[index]) for rows in (self._right, self._wrong))
+        right, other = (np.where(index < 0, -1, rows[index]) for rows in (self._right, self._other))
         gather = self._corpus.gather
         return {
             "index": index,
             "first": gather(right, "first", first),
             "second": gather(right, "second", second),
-            "other": gather(wrong, "second", second),
+            "other": gather(other, "second", second),
         }
 
 
-class LabelledData:
-    """One run's texts. Making it touches no file; `prepare` does, once for all runs alike.
+class LabelledData(WordedData):
+    """One run's texts (see `WordedData`).
 
-    The lexicon is there after `prepare` or `read_vocabulary`, all else after `prepare`.
+    Other texts than a run's own, to be evaluated, have other words with vectors: these are read by
+    the numbers that they have in the run's lexicon, and unknown where they have none.
     """
 
+    counted = "examples"
+
     def __init__(self, config: "DataConfig", model: "ModelConfig"):
+        super().__init__()
         self.config, self._model = config, model
-        self._path: Path | None = None
-        self._seconds: float | None = None
-        self._lexicon: Lexicon | None = None
+        self._columns = TEXTS[: config.texts]
+        self._numbers: np.ndarray | None = None  # see `LabelledBatches`
 
-    def prepare(self) -> None:
-        """Builds the prepared folder, or finds it; a second call does nothing.
+    def builder(self) -> Builder:
+        """Finds the sources."""
+        return Builder(self.config, self._model)
 
-        Raises:
-          UserError: a missing or broken file, a bad example (data.on_bad_example), nothing left to
-            train on, a cache folder that cannot be written, or other words than the run was trained
-            on.
-        """
-        if self._path is not None:
-            return
-        builder = Builder(self.config, self._model)
-        path = prepare(self.config.cache_dir, builder.fingerprint(), builder.build)
-        known, self._lexicon = self._lexicon, Lexicon.load(path)
-        if known is not None and not known.trained_as(self._lexicon):
-            raise UserError(
-                "data: other words than the run was trained on; give it the same data.train, "
-                "data.vectors and model.word_rows"
-            )
-        self._path, self._seconds = path, builder.seconds
+    def agreed(self, known: Lexicon, found: Lexicon) -> Lexicon:
+        """The run's own."""
+        if not known.trained_as(found):
+            self._numbers = known.numbers_of(found)
+        return known
 
-    def report(self) -> None:
-        """Logs how much is prepared, how fast it was if it was now, and what was left out."""
+    def kept(self) -> Mapping[str, tuple[int, Dropped]]:
+        """For each split how many examples there are, and what was left out."""
         corpora = {split: self.corpus(split) for split in SPLITS}
-        how = "found" if self._seconds is None else f"in {self._seconds:.0f} s prepared"
-        total = sum(map(len, corpora.values()))
-        _log.info("%s %s examples in %s", how, f"{total:,}", self.path)
-        for split, corpus in corpora.items():
-            if dropped := summary(corpus.meta["dropped"]):
-                _log.warning("%s: kept %d examples, left out %s", split, len(corpus), dropped)
-        if (begun := self.vectors()) is None:
-            _log.info("no data.vectors: word vectors begin at random")
-        else:
-            _log.info("%s words begin with a vector of %s", f"{len(begun[0]):,}", self.config.vectors)
-
-    @property
-    def prepared(self) -> bool:
-        """Whether `prepare` has been called."""
-        return self._path is not None
-
-    @property
-    def lexicon(self) -> Lexicon:
-        """The words."""
-        if self._lexicon is None:
-            raise RuntimeError("LabelledData: call prepare() or read_vocabulary() first")
-        return self._lexicon
-
-    def read_vocabulary(self, folder: Path) -> None:
-        """Reads the lexicon that a run was trained with; a `prepare` that follows checks its own."""
-        self._lexicon = Lexicon.load(folder)
+        return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
 
     def vectors(self) -> tuple[Int[np.ndarray, "n"], Float[np.ndarray, "n D"]] | None:
         """Words' numbers and the vectors that they begin with; None without data.vectors."""
@@ -170,20 +170,31 @@ class LabelledData:
             return arrays["numbers"], arrays["vectors"]
 
     def train_batches(self, seed: int) -> Batches:
-        """The training split, its order a function of `seed` and the epoch."""
+        """The training split, its order a function of `seed` and the epoch.
+
+        Raises:
+          UserError: if there is nothing to learn ranking from, or for other words than the run was
+            trained on.
+        """
+        if self._numbers is not None:
+            raise UserError(
+                "data: other words than the run was trained on; give it the same data.train, "
+                "data.vectors and model.word_rows"
+            )
         corpus = self.corpus("train")
         if self.config.form == "ranking":
-            return RankedBatches(corpus, self.config, seed)
-        columns = TEXTS[: self.config.texts]
-        return LabelledBatches(corpus, columns, _buckets(corpus.lengths(*columns), self.config, seed))
+            batches = RankedBatches(corpus, lambda lengths: self.train_plan(lengths, seed), seed)
+            if batches.left_out:
+                _log.info("%d questions are about passages that teach nothing", batches.left_out)
+            return batches
+        plan = self.train_plan(corpus.lengths(*self._columns), seed)
+        return LabelledBatches(corpus, self._columns, plan)
 
     def split_batches(self, split: str) -> Batches:
         """Every example of an evaluated split once, by length."""
-        columns = TEXTS[: self.config.texts]
-        lengths = {name: self.corpus(name).lengths(*columns) for name in SPLITS[1:]}
-        shapes = choose_shapes(np.concatenate([*lengths.values()]), self.config.max_shapes)
-        plan = BucketPlan.ordered(lengths[split], shapes, self.config.evaluation_positions)
-        return LabelledBatches(self.corpus(split), columns, plan)
+        lengths = {str(name): self.corpus(name).lengths(*self._columns) for name in SPLITS[1:]}
+        plan = self.split_plan(split, lengths)
+        return LabelledBatches(self.corpus(split), self._columns, plan, self._numbers)
 
     def corpus(self, split: str) -> Corpus:
         """A split's examples."""
@@ -193,15 +204,3 @@ class LabelledData:
         """The texts of an evaluated split, as they were read."""
         with (self.path / split / "texts.jsonl").open(encoding="utf-8", newline="\n") as file:
             return [json.loads(line) for line in file]
-
-    @property
-    def path(self) -> Path:
-        """The prepared folder."""
-        if self._path is None:
-            raise RuntimeError("LabelledData: call prepare() first")
-        return self._path
-
-
-def _buckets(lengths: Int[np.ndarray, "n c"], config: "DataConfig", seed: int) -> Plan:
-    shapes = choose_shapes(lengths, config.max_shapes)
-    return BucketPlan(lengths, shapes, 0, seed, batch_size=config.batch_size)

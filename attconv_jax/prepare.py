@@ -4,25 +4,29 @@ The folder has the lexicon, what a file says of its words (`VECTORS`), and for e
 with the columns of `columns`; an evaluated split also has its texts as they were read.
 """
 
+import dataclasses
 import functools
 import json
 import random
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from attconv_jax.sources import Example, Source, Split, held_out_splits, source_of
-from common_jax.data.corpus import Writer, file_identity
+from attconv_jax.sources import SPLITS, Example, Source, Split, held_out_splits, source_of
+from common_jax.data.corpus import Writer
+from common_jax.data.worded import (
+    Dropped,
+    read_word_vectors,
+    require_some,
+    tokeniser_identity,
+    vectors_identity,
+)
 from common_jax.errors import UserError
-from common_jax.faults import Faults, summary
-from common_jax.text import sentences, words
+from common_jax.faults import Faults
 from common_jax.text.lexicon import UNKNOWN, Lexicon
-from common_jax.text.vectors import read_vectors
 from common_jax.text.words import split_words
 
 if TYPE_CHECKING:
@@ -30,27 +34,28 @@ if TYPE_CHECKING:
 
 VECTORS = "vectors.npz"  # `numbers` of words [n] and the `vectors` [n, D] that they begin with
 TEXTS = ("first", "second")
+T = TypeVar("T")
 
 _FORMAT = 1  # of the folder; another one prepares everything anew
+_CHUNK = 4096  # rows written at once
 
 
-def columns(texts: int) -> tuple[str, ...]:
-    """Of a corpus: the words of each text, the label's number, the question's number or -1."""
-    return (*TEXTS[:texts], "label", "question")
+def columns(form: str) -> tuple[str, ...]:
+    """Of a corpus: the words of each text and the label's number; of what is ranked also the number
+    of the question, and the `overlap`: how many distinct words question and sentence have in
+    common, and how many the question has, and the sentence."""
+    texts = TEXTS[: 1 if form == "texts" else 2]
+    return (*texts, "label", *(("question", "overlap") if form == "ranking" else ()))
 
 
-@functools.lru_cache(maxsize=1 << 14)  # a premise or a question comes several times in a row
+@functools.lru_cache(maxsize=4096)  # a premise or a question comes several times in a row
 def tokenize(text: str) -> tuple[str, ...]:
     """The words of a text in lower case."""
     return tuple(text[start:end].lower() for start, end in split_words(text))
 
 
 class Builder:
-    """What `common_jax.data.corpus.prepare` wants: a fingerprint, and the building itself.
-
-    Attributes:
-      seconds: that `build` took; None where it was not needed.
-    """
+    """Builds the folder."""
 
     def __init__(self, config: "DataConfig", model: "ModelConfig"):
         """Finds the files.
@@ -59,23 +64,21 @@ class Builder:
           UserError: if one is missing.
         """
         self._config, self._model = config, model
-        self.seconds: float | None = None
         self._held_out = held_out_splits(config)
-        own: list[Split] = [s for s in ("train", "dev", "test") if s not in self._held_out]
+        own = [split for split in SPLITS if split not in self._held_out]
         self._sources: dict[Split, Source] = {split: source_of(config, split) for split in own}
+        self._spelt: dict[str, str] = {}  # each distinct word, kept once
 
     def fingerprint(self) -> dict[str, Any]:
         """All that decides the folder's content; reads every file once."""
         config = self._config
-        vectors = file_identity(Path(config.vectors).expanduser()) if config.vectors else None
         return {
             "labelled texts": _FORMAT,
-            "code": [file_identity(str(module.__file__)) for module in (words, sentences)],
-            "nltk": metadata.version("nltk"),
+            "words": tokeniser_identity(),
             "sources": {split: source.identity() for split, source in self._sources.items()},
-            "held_out": [self._held_out, config.heldout, config.seed],
+            "held_out": [self._held_out, config.heldout, config.examples, config.seed],
             "labels": [config.labels, config.ignored, config.balanced],
-            "vectors": vectors,
+            "vectors": vectors_identity(config.vectors),
             "lexicon": [self._model.word_dim, self._model.word_rows],
             "length": config.length,
             "on_bad_example": config.on_bad_example,
@@ -87,46 +90,49 @@ class Builder:
         Raises:
           UserError: whatever is wrong with the data.
         """
-        began = time.monotonic()
-        config = self._config
-        faults = {split: Faults(config.on_bad_example) for split in self._sources}
-        splits = {
-            split: list(self._good(source.read(faults[split]), faults[split]))
-            for split, source in self._sources.items()
-        }
-        splits |= hold_out(splits["train"], self._held_out, config.heldout, config.seed)
+        config, dropped = self._config, dict[str, Dropped]()
+        splits: dict[Split, list[Example]] = {}
+        for split, source in self._sources.items():
+            faults = Faults(config.on_bad_example)
+            splits[split] = list(self._usable(self._chosen(split, source, faults), faults))
+            dropped[split] = faults.kinds
+            require_some(len(splits[split]), "examples", split, source.place, faults.kinds)
+        if self._held_out:
+            splits |= hold_out(splits["train"], self._held_out, config.heldout, config.seed)
         if config.balanced:
             splits["train"] = balance(splits["train"], config.seed)
         lexicon = self._lexicon(splits, folder)
         lexicon.save(folder)
         for split, examples in splits.items():
-            dropped = faults[split].kinds if split in faults else {}
-            if not examples:
-                said = summary(dropped)
-                place = self._sources.get(split, self._sources["train"]).place
-                raise UserError(
-                    f"{place}: no examples left for {split}" + (f": {said}" if said else "")
-                )
-            self._write(folder / split, examples, lexicon, dropped)
-        self.seconds = time.monotonic() - began
+            self._write(folder / split, examples, lexicon, dropped.get(split, {}))
 
-    def _good(self, examples: Iterable[Example], faults: Faults) -> Iterator[Example]:
-        """Those that can be used: of a known label, each text with a word and not too long."""
-        config, known = self._config, ", ".join(self._config.names)
+    def _chosen(self, split: Split, source: Source, faults: Faults) -> Iterable[Example]:
+        """What a source gives; of train no more than `data.examples` and what is held out."""
+        config, examples = self._config, source.read(faults)
+        if split != "train" or not config.examples or config.source == "generated":
+            return examples
+        return sample(examples, config.examples + len(self._held_out) * config.heldout, config.seed)
+
+    def _usable(self, examples: Iterable[Example], faults: Faults) -> Iterator[Example]:
+        """Those of a known label whose texts have words and are not too long, cut into words."""
+        config, spelt = self._config, self._spelt
+        known = f"none of data.labels={config.labels}"
         for example in examples:
-            lengths = [len(tokenize(text)) for text in example.texts]
             if example.label in config.left_out:
                 faults.drop(f"labelled {example.label!r}", example.place)
-            elif example.label not in config.names:
-                kind = f"label {example.label!r}, which is none of data.labels ({known})"
-                faults.bad(kind, example.place)
-            elif not all(lengths):
+                continue
+            if example.label not in config.names:
+                faults.bad(known, f"{example.place}: label {example.label[:60]!r}")
+                continue
+            words = [tokenize(text) for text in example.texts]
+            if not all(words):
                 faults.bad("a text without a word", example.place)
-            elif max(lengths) > config.length:
-                kind = f"{max(lengths)} words, over data.length={config.length}"
-                faults.bad(kind, example.place)
+            elif (longest := max(map(len, words))) > config.length:
+                kind = f"over data.length={config.length}"
+                faults.bad(kind, f"{example.place}: {longest} words")
             else:
-                yield example
+                kept = tuple(tuple(spelt.setdefault(w, w) for w in text) for text in words)
+                yield dataclasses.replace(example, words=kept)
 
     def _lexicon(self, splits: dict[Split, list[Example]], folder: Path) -> Lexicon:
         """The most frequent words of train, and where a file has vectors for them those of the
@@ -134,32 +140,35 @@ class Builder:
         config, model = self._config, self._model
         counts = {split: _count(examples) for split, examples in splits.items()}
         if not config.vectors:
-            return Lexicon.make(counts["train"], model.word_rows, 2)
+            return Lexicon.make(counts["train"], model.word_rows, 0)
         everywhere = sum(counts.values(), Counter[str]())
         faults = Faults(config.on_bad_example)
-        try:
-            vectors = read_vectors(
-                Path(config.vectors).expanduser(), everywhere, model.word_dim, faults
-            )
-        except UserError as error:
-            raise UserError(f"data.vectors: {error}") from error
-        kept = Counter({w: n for w, n in everywhere.items() if w in vectors.rows})
-        lexicon = Lexicon.make(kept | counts["train"], model.word_rows, 2)
+        vectors = read_word_vectors(config.vectors, everywhere, model.word_dim, faults, folder)
+        found = Counter({word: everywhere[word] for word in vectors.rows})
+        lexicon = Lexicon.make(counts["train"] | found, model.word_rows, 0)
         numbers = np.array(lexicon.words(vectors.rows), np.int32)
-        rows, kept = np.array(list(vectors.rows.values()), np.int32), numbers != UNKNOWN
-        table = vectors.table[rows[kept]]
-        np.savez(folder / VECTORS, numbers=numbers[kept], vectors=table)
+        rows, known = np.array([*vectors.rows.values()], np.int32), numbers != UNKNOWN
+        table = vectors.table[rows[known]]
+        np.savez(folder / VECTORS, numbers=numbers[known], vectors=table)
         return lexicon
 
     def _write(
-        self, folder: Path, examples: Sequence[Example], lexicon: Lexicon, dropped: dict[str, Any]
+        self, folder: Path, examples: Sequence[Example], lexicon: Lexicon, dropped: Dropped
     ) -> None:
-        number = {label: at for at, label in enumerate(self._config.names)}
-        with Writer(folder, columns(self._config.texts)) as corpus:
-            for example in examples:
-                row = [lexicon.words(tokenize(text)) for text in example.texts]
-                labelled = [[number[example.label]], [example.question]]
-                corpus.append(dict(zip(columns(self._config.texts), row + labelled, strict=True)))
+        config, questions = self._config, dict[str, int]()
+        with Writer(folder, columns(config.form)) as corpus:
+            for start in range(0, len(examples), _CHUNK):
+                chunk = examples[start : start + _CHUNK]
+                rows: dict[str, list[Sequence[int]]] = {
+                    text: [lexicon.words(e.words[at]) for e in chunk]
+                    for at, text in enumerate(TEXTS[: config.texts])
+                }
+                rows["label"] = [[config.names.index(e.label)] for e in chunk]
+                if config.form == "ranking":
+                    number = lambda e: questions.setdefault(e.question, len(questions))
+                    rows["question"] = [[number(e)] for e in chunk]
+                    rows["overlap"] = [overlap(*e.words) for e in chunk]
+                corpus.extend(rows)
             corpus.meta["dropped"] = dropped
         if folder.name != "train":
             with (folder / "texts.jsonl").open("w", encoding="utf-8") as file:
@@ -167,18 +176,22 @@ class Builder:
                     file.write(json.dumps(example.texts, ensure_ascii=False) + "\n")
 
 
+def overlap(question: Iterable[str], sentence: Iterable[str]) -> tuple[int, int, int]:
+    """How many distinct words are in both, in the question, and in the sentence."""
+    asked, said = set(question), set(sentence)
+    return len(asked & said), len(asked), len(said)
+
+
 def hold_out(
-    train: list[Example], splits: Sequence[Split], count: int, seed: int
+    train: Sequence[Example], splits: Sequence[Split], count: int, seed: int
 ) -> dict[Split, list[Example]]:
     """Takes whole groups out of train, at random, until each of `splits` has `count` examples.
 
-    Returns: those splits, and what is left of train.
+    Returns: those splits, and what is left of train, all in their old order.
 
     Raises:
       UserError: if nothing is left.
     """
-    if not splits:
-        return {}
     sizes = Counter(example.group for example in train)
     groups = sorted(sizes)
     random.Random(seed).shuffle(groups)
@@ -199,6 +212,21 @@ def hold_out(
     return parts
 
 
+def sample(examples: Iterable[T], count: int, seed: int) -> list[T]:
+    """`count` of them at random, or all if they are fewer, in their old order.
+
+    No more are ever held (Vitter 1985, Random Sampling with a Reservoir, algorithm R).
+    """
+    kept: list[tuple[int, T]] = []
+    rng = random.Random(seed)
+    for number, example in enumerate(examples):
+        if len(kept) < count:
+            kept.append((number, example))
+        elif (place := rng.randrange(number + 1)) < count:
+            kept[place] = number, example
+    return [example for _, example in sorted(kept, key=lambda pair: pair[0])]
+
+
 def balance(examples: Sequence[Example], seed: int) -> list[Example]:
     """Of every label as many, at random, as there are of the rarest; in their old order."""
     by_label: dict[str, list[int]] = {}
@@ -212,6 +240,6 @@ def balance(examples: Sequence[Example], seed: int) -> list[Example]:
 def _count(examples: Iterable[Example]) -> Counter[str]:
     counts = Counter[str]()
     for example in examples:
-        for text in example.texts:
-            counts.update(tokenize(text))
+        for text in example.words:
+            counts.update(text)
     return counts

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attconv_jax.data import YES
+from attconv_jax.prepare import TEXTS
 from common_jax.data.corpus import Corpus
 from common_jax.metrics import classification
 
@@ -18,7 +19,7 @@ def score_labels(
     """Accuracy; with its interval, the confusion matrix and the accuracy by length (Figure 2)."""
     gold, predicted = _column(corpus, "label"), likely.argmax(axis=1)
     right = predicted == gold
-    lengths = np.sum([corpus.lengths(c)[:, 0] for c in corpus.columns if c in ("first", "second")], 0)
+    lengths = corpus.lengths(*(c for c in corpus.columns if c in TEXTS)).sum(axis=1)
     counts = classification.confusion(gold, predicted, len(names))
     parts = classification.by_length(right, lengths)
     notes: Notes = {
@@ -40,29 +41,19 @@ def score_ranking(
     the share of questions whose passage is one sentence, which any ranking answers."""
     questions, right = _column(corpus, "question"), _column(corpus, "label") == YES
     chosen = right[classification.first_ranked(likely[:, YES], questions)]
-    precision = lambda scores: 100 * float(
-        right[classification.first_ranked(scores, questions)].mean()
+    precision = lambda scores: (
+        100 * float(right[classification.first_ranked(scores, questions)].mean())
     )
-    by_sentence, by_question = _common_words(corpus)
+    common, asked, said = corpus.gather(np.arange(len(corpus)), "overlap", 3).T
     _, counts = np.unique(questions, return_counts=True)
     notes: Notes = {
         **_counted(int(chosen.sum()), len(chosen)),
-        "WordC1": round(precision(by_sentence), 2),
-        "WordC2": round(precision(by_question), 2),
+        "WordC1": round(precision(common / said), 2),
+        "WordC2": round(precision(common / asked), 2),
         "pairs": len(corpus),
         "one_sentence": _percent(float((counts == 1).mean())),
     }
     return {"precision_at_1": 100 * float(chosen.mean())}, notes
-
-
-def _common_words(corpus: Corpus) -> Float[np.ndarray, "2 n"]:
-    """|q & s| / |s| and |q & s| / |q|, of the sets of words of each question and sentence."""
-    shares = np.zeros((2, len(corpus)))
-    for row in range(len(corpus)):
-        question, sentence = (set(corpus.row(row, name).tolist()) for name in ("first", "second"))
-        common = len(question & sentence)
-        shares[:, row] = common / len(sentence), common / len(question)
-    return shares
 
 
 def _column(corpus: Corpus, name: str) -> Int[np.ndarray, "n"]:

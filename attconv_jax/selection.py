@@ -2,14 +2,15 @@
 
 Sentences are Punkt's (Kiss & Strunk 2006), trained on the passages themselves, so that nothing is
 downloaded. The one in which an answer starts is right; where several people answered, each of
-theirs is.
+theirs is. The paper counts 105,980 pairs in SQuAD's dev, which is ten sentences a passage and twice
+what there are; its 448,307 of train are the five that there are.
 """
 
 import bisect
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from common_jax.text.squad import Squad
+from common_jax.text.squad import Answer, Question, Squad
 
 LABELS = ("no", "yes")  # whether a sentence holds the answer
 
@@ -18,35 +19,39 @@ class Candidate(NamedTuple):
     """A sentence for a question.
 
     Attributes:
-      question: its number in the file.
-      answers: whether an answer starts in it.
-      article: of the passage, by number; questions about one article stay together.
+      right: whether an answer starts in it.
     """
 
-    question: int
+    question: Question
     sentence: str
-    answers: bool
-    article: str
+    right: bool
 
 
 def candidates(squad: Squad) -> Iterator[Candidate]:
     """Every sentence of each question's passage, in order, question by question."""
     cuts = split_by_punkt(squad.contexts)
-    for number, question in enumerate(squad.questions):
+    for question in squad.questions:
         context, spans = squad.contexts[question.context], cuts[question.context]
         starts = [start for start, _ in spans]
-        right = {bisect.bisect_right(starts, answer.start) - 1 for answer in question.answers}
-        for at, (start, end) in enumerate(spans):
-            article = str(squad.articles[question.context])
-            yield Candidate(number, context[start:end], at in right, article)
+        right = {bisect.bisect_right(starts, _first(answer)) - 1 for answer in question.answers}
+        for number, (start, end) in enumerate(spans):
+            yield Candidate(question, context[start:end], number in right)
 
 
 def split_by_punkt(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
-    """The sentences of each text as (start, end) offsets, as Punkt learns them from all of them."""
+    """The sentences of each text as (start, end) offsets, as Punkt learns them from all of them.
+
+    Each character that is no white space is in exactly one sentence.
+    """
     from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTrainer  # takes seconds
 
     trainer = PunktTrainer()
     trainer.INCLUDE_ALL_COLLOCS = True
     trainer.train("\n\n".join(texts), finalize=True)
     tokenizer = PunktSentenceTokenizer(trainer.get_params())
-    return [list(tokenizer.span_tokenize(text)) or [(0, len(text))] for text in texts]
+    return [list(tokenizer.span_tokenize(text)) for text in texts]
+
+
+def _first(answer: Answer) -> int:
+    """Where an answer's first character is that is no white space."""
+    return answer.start + len(answer.text) - len(answer.text.lstrip())

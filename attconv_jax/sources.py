@@ -1,22 +1,23 @@
 """Where labelled texts come from: files, TensorFlow Datasets, or the project's own generator.
 
 Pairs are SNLI's JSON lines, or tables of label, premise and hypothesis; reviews are Yelp's JSON
-lines, or tables of label and text; sentences to be ranked come of files of SQuAD's form
+lines, or tables of stars and text; sentences to be ranked come of files of SQuAD's form
 (`attconv_jax.selection`). A table is parted by tabs, or by commas where its name ends in .csv.
+Texts are as they stand there, escapes such as the \\n of yelp_review_full included.
 """
 
 import csv
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from attconv_jax.selection import LABELS, candidates
+from attconv_jax import selection
 from common_jax.data.corpus import file_identity
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.faults import Faults
-from common_jax.text.files import decode_line, find_file, read_raw_lines
+from common_jax.text.files import decode_line, find_file, find_folder, read_raw_lines
 from common_jax.text.json_files import Node, read_json_lines
 from common_jax.text.squad import read_squad
 
@@ -26,32 +27,36 @@ if TYPE_CHECKING:
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 
-# The fields of JSON lines and of datasets' rows: the label's, then those of the texts.
+UNLABELLED = "-"  # SNLI's, where people did not agree; -1 in TensorFlow Datasets
+
+# The fields of JSON lines and of datasets' rows: the label's, those of the texts, and of what is
+# ranked its article and its question's id.
 _JSON_FIELDS = {"pairs": ("gold_label", "sentence1", "sentence2"), "texts": ("stars", "text")}
 _DATASET_FIELDS = {
     "pairs": ("label", "premise", "hypothesis"),
     "texts": ("label", "text"),
-    "ranking": ("label", "question", "sentence"),
+    "ranking": ("label", "question", "sentence", "article", "id"),
 }
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Example:
     """Texts and their label.
 
     Attributes:
       texts: a text, or a pair of them.
       group: what must not be in two splits: a premise, an article, the text itself.
-      question: the number of the question that a sentence is ranked for; examples of one question
-        follow one another. -1 where there is none.
       place: where it stands, for a message.
+      question: the id of the question that a sentence is ranked for; "" where there is none.
+      words: the texts in words, once they are cut.
     """
 
     texts: tuple[str, ...]
     label: str
     group: str
     place: str
-    question: int = -1
+    question: str = ""
+    words: tuple[tuple[str, ...], ...] = ()
 
 
 class Source(Protocol):
@@ -65,7 +70,7 @@ class Source(Protocol):
         """What decides its content, as JSON."""
 
     def read(self, faults: Faults) -> Iterator[Example]:
-        """Its examples; what is wrong with it goes to `faults`."""
+        """Streams its examples; what is wrong with it goes to `faults`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,60 +89,55 @@ class File:
         return str(self.path)
 
     def identity(self) -> Any:
-        return [file_identity(self.path), self.form]
+        return [file_identity(self.path), self._kind, self.form]
+
+    @property
+    def _kind(self) -> str:
+        return self.path.name.removesuffix(".gz").rpartition(".")[2]
 
     def read(self, faults: Faults) -> Iterator[Example]:
-        kind = self.path.name.removesuffix(".gz").rpartition(".")[2]
-        rows = self._json_lines if kind in ("json", "jsonl") else self._table
-        for place, (label, *texts) in rows(faults, "," if kind == "csv" else "\t"):
+        rows = self._json_lines if self._kind in ("json", "jsonl") else self._table
+        for place, (label, *texts) in rows(faults):
             yield Example(tuple(texts), label, texts[0], place)
 
-    def _json_lines(self, faults: Faults, _: str) -> Iterator[tuple[str, list[str]]]:
+    def _json_lines(self, faults: Faults) -> Iterator[tuple[str, list[str]]]:
         for node in read_json_lines(self.path, faults):
-            if (row := faults.attempt(_fields, node, _JSON_FIELDS[self.form])) is not None:
+            if row := faults.attempt(_fields, node, *_JSON_FIELDS[self.form]):
                 yield node.place, row
 
-    def _table(self, faults: Faults, separator: str) -> Iterator[tuple[str, list[str]]]:
+    def _table(self, faults: Faults) -> Iterator[tuple[str, list[str]]]:
         columns = len(_JSON_FIELDS[self.form])
-        for number, row in self._rows(separator, faults):
-            if len(row) < columns:
-                kind = f"{len(row)} columns where {columns} are needed"
-                faults.bad(kind, f"{self.path}:{number}")
-            else:
-                yield f"{self.path}:{number}", row[:columns]
+        for number, row in self._rows(faults):
+            place = f"{self.path}:{number}"
+            if len(row) >= columns:
+                yield place, row[:columns]
+            elif any(map(str.strip, row)):  # no blank line
+                faults.bad(f"{len(row)} columns where {columns} are needed", place)
 
-    def _rows(self, separator: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
-        def lines() -> Iterator[str]:
-            for number, line in enumerate(read_raw_lines(self.path), start=1):
-                yield faults.attempt(decode_line, line, self.path, number) or ""
-
-        if separator == "\t":
-            rows = ((number, line.split("\t")) for number, line in enumerate(lines(), start=1))
-        else:  # quoted, and then over several lines
-            reader = csv.reader((f"{line}\n" for line in lines()), strict=True)
-            rows = _numbered(reader, self.path)
-        return ((number, row) for number, row in rows if any(map(str.strip, row)))
-
-
-def _numbered(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
-    while True:
-        number = reader.line_num + 1
-        try:
-            yield number, next(reader)
-        except StopIteration:
+    def _rows(self, faults: Faults) -> Iterator[tuple[int, list[str]]]:
+        """The columns of each line, or of each row of CSV, which may have several lines."""
+        numbered = enumerate(read_raw_lines(self.path), start=1)
+        decode = lambda line, number: faults.attempt(decode_line, line, self.path, number)
+        lines = (decode(line, number) or "" for number, line in numbered)
+        if self._kind != "csv":
+            yield from ((number, line.split("\t")) for number, line in enumerate(lines, start=1))
             return
-        except csv.Error as error:
-            raise UserError(f"{path}:{number}: not CSV ({error})") from error
+        reader = csv.reader((f"{line}\n" for line in lines), strict=True)
+        while True:
+            number = reader.line_num + 1
+            try:
+                yield number, next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:  # it goes on with the next line
+                faults.bad(f"not CSV ({error})", f"{self.path}:{number}")
 
 
-def _fields(node: Node, names: tuple[str, ...]) -> list[str]:
-    """The fields of a JSON object, the first as a string if it is a whole number of stars."""
-    label, *texts = names
+def _fields(node: Node, label: str, *texts: str) -> list[str]:
+    """The fields of a JSON object; the label may be a number, as stars are: 4 or 4.0."""
     value = node.value.get(label) if isinstance(node.value, dict) else None
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    given = str(value) if type(value) is int else node.get(label, str)
-    return [given, *(node.get(text, str) for text in texts)]
+    number = str(value).removesuffix(".0") if type(value) in (int, float) else ""
+    return [number or node.get(label, str), *(node.get(text, str) for text in texts)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,15 +151,14 @@ class Selection:
         return str(self.path)
 
     def identity(self) -> Any:
-        return [file_identity(self.path), "ranking"]
+        return [file_identity(self.path), file_identity(str(selection.__file__))]
 
     def read(self, faults: Faults) -> Iterator[Example]:
         squad = read_squad(self.path, faults)
-        for found in candidates(squad):
-            label = LABELS[found.answers]
-            texts = (squad.questions[found.question].text, found.sentence)
-            place = f"{self.path}: question {squad.questions[found.question].id}"
-            yield Example(texts, label, found.article, place, found.question)
+        for question, sentence, right in selection.candidates(squad):
+            label, group = selection.LABELS[right], squad.articles[question.context]
+            place = f"{self.path}: question {question.id}"
+            yield Example((question.text, sentence), label, group, place, question.id)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,34 +167,48 @@ class Records:
 
     Attributes:
       key: the config key that named the split.
-      labels: in the order of the dataset's numbers for them.
     """
 
     dataset: Dataset
     split: str
     key: str
     form: Literal["pairs", "texts", "ranking"]
-    labels: tuple[str, ...]
+
+    def __post_init__(self):
+        label, *texts = _DATASET_FIELDS[self.form]
+        missing = [name for name in texts if name not in self.dataset.texts]
+        if missing or label not in self.dataset.labels:
+            raise UserError(
+                f"data.tfds={self.dataset.name}: not of data.form={self.form}, which needs the "
+                f"label {label!r} and the texts {', '.join(texts)}; it has "
+                f"{', '.join(self.dataset.labels) or 'no label'} and the texts "
+                f"{', '.join(self.dataset.texts) or 'of none'}"
+            )
+        self.dataset.source(self.split, self.key)
 
     @property
     def place(self) -> str:
         return f"{self.dataset.name} {self.split}"
 
     def identity(self) -> Any:
-        return [self.dataset.identity(self.split), self.form, list(self.labels)]
+        return [self.dataset.identity(self.split), self.form]
 
     def read(self, faults: Faults) -> Iterator[Example]:
-        label, *names = _DATASET_FIELDS[self.form]
-        questions: dict[bytes, int] = {}
-        for number, row in enumerate(self.dataset.source(self.split, self.key), start=1):
+        fields = _DATASET_FIELDS[self.form]
+        names = [*self.dataset.labels[fields[0]], UNLABELLED]  # -1 is the last
+        rows = self.dataset.stream(self.split, self.key, fields)
+        for number, (label, *values) in enumerate(rows, start=1):
             place = f"{self.place}:{number}"
-            texts = tuple(row[name].decode() for name in names)
-            given = "-" if row[label] < 0 else self.labels[row[label]]
-            group, question = texts[0], -1
+            try:
+                texts = [value.decode() for value in values]
+            except UnicodeDecodeError:
+                faults.bad("not UTF-8", place)
+                continue
             if self.form == "ranking":
-                group = row["article"].decode()
-                question = questions.setdefault(row["id"], len(questions))
-            yield Example(texts, given, group, place, question)
+                asked, sentence, article, question = texts
+                yield Example((asked, sentence), names[label], article, place, question)
+            else:
+                yield Example(tuple(texts), names[label], texts[0], place)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,14 +250,8 @@ class Joined:
         return [source.identity() for source in self.sources]
 
     def read(self, faults: Faults) -> Iterator[Example]:
-        questions = 0
         for source in self.sources:
-            last = -1
-            for example in source.read(faults):
-                last = example.question
-                moved = -1 if last < 0 else questions + last
-                yield dataclasses.replace(example, question=moved)
-            questions += last + 1
+            yield from source.read(faults)
 
 
 def held_out_splits(config: "DataConfig") -> list[Split]:
@@ -256,18 +263,16 @@ def source_of(config: "DataConfig", split: Split) -> Source:
     """The examples of a split that has its own source.
 
     Raises:
-      UserError: a folder, file or dataset that is not there.
+      UserError: a folder, file, dataset or split of one that is not there, or a dataset without
+        the features that `data.form` needs.
     """
     if config.source == "generated":
         count = config.examples if split == "train" else config.heldout
         return Generated(count, config.seed, split)
     names = getattr(config, split)
     if config.source == "tfds":
-        dataset = Dataset(config.tfds, config.dir)
-        return Records(dataset, names, f"data.{split}", config.form, config.names)
-    folder = Path(config.dir).expanduser()
-    if not folder.is_dir():
-        raise UserError(f"data.dir={config.dir}: no such folder")
+        return Records(Dataset(config.tfds, config.dir), names, f"data.{split}", config.form)
+    folder = find_folder(config.dir, "data.dir")
     files = [find_file(folder / name.strip()) for name in names.split(",")]
     sources = [Selection(f) if config.form == "ranking" else File(f, config.form) for f in files]
     return sources[0] if len(sources) == 1 else Joined(tuple(sources))

@@ -1,0 +1,43 @@
+"""Small files of SQuAD's form, to rank the sentences of."""
+
+import json
+from pathlib import Path
+
+PLACES = ("Rome", "Oslo", "Bern", "Lima")
+
+
+def passage(article: int, number: int) -> tuple[str, dict[str, str]]:
+    """A passage of one sentence to four, and questions with their answers."""
+    kept = PLACES[: 1 + (article + number) % 4]
+    names = [f"Person{article}{number}{n}" for n in range(len(kept))]
+    pairs = list(zip(names, kept, strict=True))
+    sentences = (f"The train took {name} to {place} by train." for name, place in pairs)
+    return " ".join(sentences), {
+        f"Where did the train take {name}?": place for name, place in pairs
+    }
+
+
+def squad(articles: range) -> dict:
+    """Two passages an article."""
+    data = []
+    for article in articles:
+        paragraphs = []
+        for number in range(2):
+            context, asked = passage(article, number)
+            qas = [
+                {
+                    "id": f"{article}-{number}-{answer}",
+                    "question": question,
+                    "answers": [{"text": answer, "answer_start": context.index(answer)}],
+                }
+                for question, answer in asked.items()
+            ]
+            paragraphs.append({"context": context, "qas": qas})
+        data.append({"title": f"Article {article}", "paragraphs": paragraphs})
+    return {"data": data}
+
+
+def write(folder: Path) -> None:
+    """train.json, of twelve articles, and dev.json, of three."""
+    for name, articles in (("train", range(12)), ("dev", range(20, 23))):
+        (folder / f"{name}.json").write_text(json.dumps(squad(articles)), "utf-8")

@@ -1,0 +1,109 @@
+"""Scores of labels and of rankings by brute force."""
+
+import json
+
+import numpy as np
+import pytest
+
+from attconv_jax.config import DataConfig, ModelConfig
+from attconv_jax.data import LabelledData
+from attconv_jax.prepare import columns, overlap, tokenize
+from attconv_jax.score import score_labels, score_ranking
+from common_jax.data.corpus import Corpus, Writer
+from common_jax.metrics.classification import wilson_interval
+from tests.real import needs_real_data, real_data
+
+NAMES = ("low", "middle", "high")
+RANDOM = np.random.default_rng(0)
+
+
+def corpus(folder, form, rows):
+    with Writer(folder, columns(form)) as writer:
+        for row in rows:
+            writer.append(dict(zip(columns(form), row, strict=True)))
+    return Corpus.open(folder)
+
+
+@pytest.mark.parametrize("form", ["texts", "pairs"])
+def test_accuracy_its_interval_the_confusion_and_the_lengths(tmp_path, form):
+    texts = 1 if form == "texts" else 2
+    rows = [
+        (*([5] * RANDOM.integers(1, 9) for _ in range(texts)), [RANDOM.integers(3)])
+        for _ in range(57)
+    ]
+    likely = RANDOM.dirichlet([1, 1, 1], 57)
+    metrics, notes = score_labels(corpus(tmp_path, form, rows), likely, NAMES)
+    gold = [int(row[-1][0]) for row in rows]
+    predicted = [max(range(3), key=lambda label: chances[label]) for chances in likely]
+    right = [a == b for a, b in zip(gold, predicted, strict=True)]
+    assert metrics == {"accuracy": pytest.approx(100 * sum(right) / 57)}
+    assert (notes["correct"], notes["examples"]) == (sum(right), 57)
+    assert notes["interval"] == [round(100 * end, 2) for end in wilson_interval(sum(right), 57)]
+    for row, name in enumerate(NAMES):
+        for column, other in enumerate(NAMES):
+            count = sum(a == row and b == column for a, b in zip(gold, predicted, strict=True))
+            assert notes["confusion"][name][other] == count
+    lengths = [sum(map(len, row[:-1])) for row in rows]
+    order = sorted(range(57), key=lambda at: lengths[at])
+    assert len(notes["by_length"]) == 10
+    for part, (low, high, rate) in enumerate(notes["by_length"]):
+        size = 6 if part < 7 else 5
+        members, order = order[:size], order[size:]
+        assert (low, high) == (lengths[members[0]], lengths[members[-1]])
+        assert rate == pytest.approx(100 * np.mean([right[at] for at in members]), abs=0.006)
+    assert not order and json.dumps(notes)
+
+
+def first(rows, scores):
+    """Precision at 1 of rows of (question, label): the first of the best of each question."""
+    hits = []
+    for question in {question for question, _ in rows}:
+        mine = [at for at, row in enumerate(rows) if row[0] == question]
+        best = max(scores[at] for at in mine)
+        hits.append(rows[next(at for at in mine if scores[at] == best)][1] == 1)
+    return 100 * sum(hits) / len(hits), len(hits)
+
+
+def test_precision_at_1_is_of_all_questions(tmp_path):
+    rows = []
+    for question in range(40):
+        count = int(RANDOM.integers(1, 6))
+        for sentence in range(count):
+            label = int(sentence == question % 7)  # some have no right sentence left
+            common, asked, said = RANDOM.integers(0, 3), 6, RANDOM.integers(3, 9)
+            rows.append(([7], [8], [label], [question], [common, asked, said]))
+    chances = RANDOM.integers(0, 4, len(rows)) / 4  # with ties
+    likely = np.stack([1 - chances, chances], axis=1)
+    metrics, notes = score_ranking(corpus(tmp_path, "ranking", rows), likely, ("no", "yes"))
+    plain = [(row[3][0], row[2][0]) for row in rows]
+    precision, questions = first(plain, chances)
+    assert metrics == {"precision_at_1": pytest.approx(precision)}
+    assert notes["examples"] == questions == 40 and notes["pairs"] == len(rows)
+    assert notes["correct"] == round(precision * 40 / 100)
+    shares = lambda by: [row[4][0] / row[4][by] for row in rows]
+    assert notes["WordC1"] == pytest.approx(first(plain, shares(2))[0], abs=0.006)
+    assert notes["WordC2"] == pytest.approx(first(plain, shares(1))[0], abs=0.006)
+    alone = sum(sum(row[3] == [q] for row in rows) == 1 for q in range(40))
+    assert notes["one_sentence"] == pytest.approx(100 * alone / 40)
+
+
+def test_words_in_common():
+    question, sentence = "Who saw the old mill?", "The mill was old, the Mill!"
+    common, asked, said = overlap(tokenize(question), tokenize(sentence))
+    assert (common / said, common / asked) == (3 / 6, 3 / 6)
+
+
+@pytest.mark.slow
+@needs_real_data
+def test_word_overlap_on_squad(tmp_path):
+    """The paper: 68.87 and 79.59, on a test of twice as many pairs."""
+    files = {"train": "dev-v1.1.json", "dev": "dev-v1.1.json", "test": "dev-v1.1.json"}
+    config = DataConfig(
+        form="ranking", labels="no,yes", ignored="", dir=str(real_data("squad")), **files,
+        cache_dir=str(tmp_path),
+    )  # fmt: skip
+    data = LabelledData(config, ModelConfig())
+    data.prepare()
+    corpus = data.corpus("test")
+    _, notes = score_ranking(corpus, np.zeros((len(corpus), 2)), ("no", "yes"))
+    assert notes["examples"] == 10_570
