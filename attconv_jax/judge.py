@@ -88,8 +88,8 @@ class Judge(Predictor):
                 answer["layers"] = [
                     [
                         {
-                            "text": seen.text,
-                            "context": seen.context,
+                            "text": int(seen.text),
+                            "context": int(seen.context),
                             "weights": np.round(
                                 seen.weights[
                                     row, : len(pair[seen.text]), : len(pair[seen.context])
