@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from attconv_jax.config import ModelConfig
-from attconv_jax.layers import AttentiveConvolution, Attended
+from attconv_jax.layers import Attended, AttentiveConvolution
 from common_jax.layers import Dropout, dense
 from common_jax.masks import MASKED
 from common_jax.parts import part

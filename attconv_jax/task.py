@@ -1,13 +1,11 @@
 """Labels of texts and of pairs, and ranked sentences, as a task."""
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -105,9 +103,7 @@ class Judgement(Task[Config]):
         files = {".predictions.tsv": "\n".join(lines) + "\n"}
         return Scored(metrics, notes, files, examples)
 
-    def averaged(
-        self, predictions: Sequence[Mapping[str, np.ndarray]]
-    ) -> Mapping[str, np.ndarray]:
+    def averaged(self, predictions: Sequence[Mapping[str, np.ndarray]]) -> Mapping[str, np.ndarray]:
         return {"probabilities": np.mean([found["probabilities"] for found in predictions], axis=0)}
 
     def predictor(self, params: Params, **options: Any) -> Judge:

@@ -40,14 +40,18 @@ def main(argv: list[str]) -> None:
     parser.add_argument(
         "--average", type=int, metavar="K", help="parameters: mean of K newest checkpoints"
     )
-    parser.add_argument("--against", metavar="RUN", help="folder of another run, scored on the same")
+    parser.add_argument(
+        "--against", metavar="RUN", help="folder of another run, scored on the same"
+    )
     parser.add_argument("--task", choices=["squad"], help="score a file, not a run")
     parser.add_argument("--predictions", metavar="FILE", help="{id: answer, ...}")
     parser.add_argument("--data", metavar="FILE", help="the questions, with their answers")
     args = parser.parse_args(argv)
     if (args.workdir is None) == (args.task is None):
         parser.error("give --workdir, or --task with --predictions and --data")
-    mode, others = ("task", ("split", "average", "against")) if args.task else ("workdir", ("predictions",))
+    mode, others = (
+        ("task", ("split", "average", "against")) if args.task else ("workdir", ("predictions",))
+    )
     for name in others:
         if getattr(args, name) is not None:
             parser.error(f"--{name} does not go with --{mode}")
@@ -80,12 +84,12 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> None:
         parser.error("--data is scored in the place of --split: give one of them")
     runs = [Workdir(folder) for folder in args.workdir]
     mesh, average, found = make_mesh(MeshConfig()), args.average or 1, []
-    for run in runs:
-        task = run.read_task(test=args.data)
+    for workdir in runs:
+        task = workdir.read_task(test=args.data)
         split = args.split or task.splits[-1]
         if split not in task.splits:
             raise UserError(f"--split {split}: must be {' | '.join(task.splits)}")
-        params = read_parameters(run, task, mesh, average)
+        params = read_parameters(workdir, task, mesh, average)
         task.prepare()
         step = make_predict_step(task, mesh, final=True)
         found.append(predict(params, task.split_batches(split), step, mesh, split))
@@ -103,11 +107,11 @@ def _compared(name: str, notes: Mapping[str, Any], other: "Workdir") -> dict[str
     from common_jax.metrics.classification import equal_proportions
 
     theirs = other.read_scored(name)
-    for run, counts in (("--workdir", notes), (f"--against {other.path}", theirs)):
+    for which, counts in (("--workdir", notes), (f"--against {other.path}", theirs)):
         if not {"correct", "examples"} <= counts.keys():
-            raise UserError(f"{run}: its score of {name} counts no right answers to compare")
-    counts = (source[key] for source in (notes, theirs) for key in ("correct", "examples"))
-    return {"p_equal_proportions": round(equal_proportions(*counts), 4)}
+            raise UserError(f"{which}: its score of {name} counts no right answers to compare")
+    ours, others = ((counts["correct"], counts["examples"]) for counts in (notes, theirs))
+    return {"p_equal_proportions": round(equal_proportions(*ours, *others), 4)}
 
 
 def name_of(file: str, splits: tuple[str, ...]) -> str:

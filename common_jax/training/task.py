@@ -76,7 +76,7 @@ class Task(abc.ABC, Generic[Config]):
     """
 
     config_class: ClassVar[type]
-    metric_names: ClassVar[tuple[str, ...]] = ("loss",)
+    metric_names: tuple[str, ...] = ("loss",)
     unit: ClassVar[str] = "examples"
     searches: ClassVar[bool] = False
     options: ClassVar[tuple[str, ...]] = ()
@@ -135,15 +135,13 @@ class Task(abc.ABC, Generic[Config]):
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
         """From the split's predictions in example order to numbers; touches no device."""
 
-    def averaged(
-        self, predictions: Sequence[Mapping[str, np.ndarray]]
-    ) -> Mapping[str, np.ndarray]:
+    def averaged(self, predictions: Sequence[Mapping[str, np.ndarray]]) -> Mapping[str, np.ndarray]:
         """What several models together predict for the same examples, for `score`.
 
         Raises:
           UserError: where there is no such thing.
         """
-        raise UserError(f"{self.config.task}: its predictions cannot be averaged")
+        raise UserError(f"{type(self).__name__}: its predictions cannot be averaged")
 
     @abc.abstractmethod
     def predictor(self, params: Params, **options: Any) -> Predictor:

@@ -6,7 +6,7 @@
 FOLDER holds snli_1.0_train.jsonl and snli_1.0_test.jsonl (nlp.stanford.edu/projects/snli). What
 chooses the checkpoint is held out of train, so that dev and test are only ever reported. Variants:
 "cnn" (the paper's bi-CNN: test accuracy 80.3), "light" (86.3), "advanced" (87.8) and
-"advanced_intra" (88.4); the ensemble of five of these has 89.3. Not yet trained on all of SNLI here.
+"advanced_intra" (88.4); the ensemble of five of these has 89.3. Not trained on all of SNLI here.
 """
 
 from attconv_jax.config import Config, DataConfig, variant_of

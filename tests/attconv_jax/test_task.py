@@ -1,4 +1,4 @@
-"""Labelled texts and ranked sentences as tasks: steps on any mesh, losses, scores and predictions."""
+"""Labelled texts and ranked sentences as tasks: steps on meshes, losses, scores, predictions."""
 
 import dataclasses
 import itertools
@@ -21,7 +21,10 @@ STEPS = 12
 MODEL = ModelConfig(word_dim=8, word_rows=120, dim=8, attention="both", dropout=0.0)
 PASSAGES = {
     "Ada lives in Rome. Ben moved to Oslo. It rains.": {"Where does Ada live?": "Rome"},
-    "The ship sank in May. Nobody was hurt.": {"When did it sink?": "May", "Who was hurt?": "Nobody"},
+    "The ship sank in May. Nobody was hurt.": {
+        "When did it sink?": "May",
+        "Who was hurt?": "Nobody",
+    },
     "One sentence is all.": {"How many?": "One"},
 }
 
@@ -101,7 +104,8 @@ def alone(folder):
 
 
 @pytest.mark.parametrize(
-    "mesh,train,per_call", [((8, 1, 1), {}, 1), ((2, 2, 2), {"accumulate": 3}, 1), ((1, 1, 1), {}, 4)]
+    "mesh,train,per_call",
+    [((8, 1, 1), {}, 1), ((2, 2, 2), {"accumulate": 3}, 1), ((1, 1, 1), {}, 4)],
 )
 def test_any_mesh_and_any_steps_a_call_equal_one_device(folder, alone, mesh, train, per_call):
     data = DataConfig(source="generated", examples=60, heldout=12, max_shapes=1)
@@ -155,7 +159,9 @@ def test_the_other_sentence_is_drawn_anew_each_epoch_and_never_answers(ranking):
 
 
 def test_words_begin_with_the_vectors_of_a_file(folder):
-    (folder / "vectors.txt").write_text("red 1 2 3 4 5 6 7 8\nBLUE 8 7 6 5 4 3 2 1\nzzz 0 0 0 0 0 0 0 0\n")
+    (folder / "vectors.txt").write_text(
+        "red 1 2 3 4 5 6 7 8\nBLUE 8 7 6 5 4 3 2 1\nzzz 0 0 0 0 0 0 0 0\n"
+    )
     data = DataConfig(
         source="generated", examples=60, heldout=12, vectors=str(folder / "vectors.txt")
     )
@@ -204,8 +210,12 @@ def test_several_models_average_their_probabilities(task):
 
 
 def test_scores_count_right_labels(task):
-    gold = np.concatenate([b["label"][b["index"] >= 0] for b in task.split_batches("test").epoch(0)])
-    index = np.concatenate([b["index"][b["index"] >= 0] for b in task.split_batches("test").epoch(0)])
+    gold = np.concatenate(
+        [b["label"][b["index"] >= 0] for b in task.split_batches("test").epoch(0)]
+    )
+    index = np.concatenate(
+        [b["index"][b["index"] >= 0] for b in task.split_batches("test").epoch(0)]
+    )
     gold = gold[np.argsort(index)]
     logits = np.random.default_rng(0).normal(size=(12, 3))
     likely = scipy.special.softmax(logits, axis=1)

@@ -111,7 +111,9 @@ def test_pairs_are_labelled_on_standard_output(folder, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", stdin)
     predict.main(["--workdir", str(folder / "run"), "--explain"])
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [set(answer) for answer in answers] == [{"label", "probabilities", "words", "layers"}] * 2
+    assert [set(answer) for answer in answers] == [
+        {"label", "probabilities", "words", "layers"}
+    ] * 2
     assert answers[0]["words"] == [["two", "red", "cups", "."], ["one", "cup", "."]]
 
 
