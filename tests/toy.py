@@ -84,7 +84,7 @@ class _Adder(Predictor):
     def __init__(self, task, params):
         self._task, self._params = task, params
 
-    def predict(self, lines):
+    def predict(self, lines, source="lines"):
         for line in lines:
             numbers = jnp.array([[int(c) for c in line]])
             yield f"{float(self._task._predict(self._params, {'numbers': numbers})[0]):.1f}"
