@@ -78,12 +78,8 @@ class Records:
         return f"{self.dataset.name} {self.split}"
 
     def identity(self) -> Any:
-        self._check_split()
+        self.dataset.source(self.split, self.key)  # raises if there is no such split
         return self.dataset.identity(self.split)
-
-    def _check_split(self) -> None:
-        """Raises UserError if there is no such split."""
-        self.dataset.source(self.split, self.key)
 
     def read(self, faults: Faults) -> tuple[Squad, Golds | None]:
         return read_squad_dataset(self.dataset, self.split, self.key, faults), None
