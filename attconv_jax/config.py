@@ -38,7 +38,7 @@ class ModelConfig:
       author_compat: the softmax has no mask, as in the authors' code: padding, up to
         `author_length` words, has energies of 0 and takes its share.
       author_length: words to which the authors pad a text (SNLI 70, Yelp 180).
-      dropout: rate on each layer's output.
+      dropout: rate on what each layer reads: words, pooled texts and hidden layers.
     """
 
     word_dim: int = 300

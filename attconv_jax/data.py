@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from attconv_jax.prepare import TEXTS, VECTORS, Builder
 from attconv_jax.selection import LABELS
 from attconv_jax.sources import SPLITS
-from common_jax.data.batches import Batch, Batches
+from common_jax.data.batches import Batch, Batches, Epoch
 from common_jax.data.corpus import Corpus
 from common_jax.data.plan import Plan, PlannedBatch, epoch_random
 from common_jax.data.worded import Dropped, WordedData
@@ -99,36 +99,20 @@ class RankedBatches(Batches):
         right = self._starts + (right * self._right).astype(int)
         wrong = self._counts - self._right
         other = self._starts + self._right + (other * wrong).astype(int)
-        return _RankedEpoch(self, self.plan.epoch(epoch), self._rows[right], self._rows[other])
+        right, other = self._rows[right], self._rows[other]
 
+        def read(planned: PlannedBatch) -> Batch:
+            index, gather = self.index(planned), self.corpus.gather
+            first, second = self.plan.shapes[planned.shape].tolist()
+            answers, others = (np.where(index < 0, -1, rows[index]) for rows in (right, other))
+            return {
+                "index": index,
+                "first": gather(answers, "first", first),
+                "second": gather(answers, "second", second),
+                "other": gather(others, "second", second),
+            }
 
-class _RankedEpoch(Sequence):
-    def __init__(
-        self,
-        batches: RankedBatches,
-        planned: Sequence[PlannedBatch],
-        right: Int[np.ndarray, "questions"],
-        other: Int[np.ndarray, "questions"],
-    ):
-        self._corpus, self._plan = batches.corpus, batches.plan
-        self._planned, self._right, self._other = planned, right, other
-
-    def __len__(self) -> int:
-        return len(self._planned)
-
-    def __getitem__(self, at):
-        planned = self._planned[at]
-        index = np.full(self._plan.rows[planned.shape], -1, np.int32)
-        index[planned.places] = planned.examples
-        first, second = self._plan.shapes[planned.shape].tolist()
-        right, other = (np.where(index < 0, -1, rows[index]) for rows in (self._right, self._other))
-        gather = self._corpus.gather
-        return {
-            "index": index,
-            "first": gather(right, "first", first),
-            "second": gather(right, "second", second),
-            "other": gather(other, "second", second),
-        }
+        return Epoch(read, self.plan.epoch(epoch))
 
 
 class LabelledData(WordedData):

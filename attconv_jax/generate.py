@@ -2,17 +2,16 @@
 
 It stands in for SNLI wherever a run should be quick and its score believable. A statement is a
 condition on how many things of a kind there are in a place, by colour; every thing has one colour.
-A premise of two such statements entails a hypothesis if this holds in all worlds where the premise
-does, contradicts it if in none, and is neutral otherwise: labels come of trying all small worlds,
-not of rules about words. The hypothesis is drawn first and knows nothing of its label, so that
-reading it alone is no better than guessing; and both halves of a premise are picked to matter for
-it, though at most one is of the same thing in the same place. A thing in a place of dev or test is
-never spoken of in train. Three pairs with one premise:
+A premise entails a hypothesis if this holds in all worlds where the premise does, contradicts it if
+in none, and is neutral otherwise: labels come of trying all small worlds, not of rules about words.
+The hypothesis is drawn first and knows nothing of its label, so that reading it alone is no better
+than guessing. A thing in a place of dev or test is never spoken of in train. A premise and three
+hypotheses:
 
-  The barn has at most six grey boxes, while the seven mirrors in the shed are all grey.
-    entails: There are exactly seven mirrors in the shed.
-    contradicts: At least one mirror in the shed is not grey.
-    says nothing of: In the barn there are no grey mirrors.
+  Not all seven mirrors in the shed are grey, but at least one is.
+    entails: There are fewer than seven grey mirrors in the shed.
+    contradicts: Every mirror in the shed is grey.
+    says nothing of: In the shed there are exactly three grey mirrors.
 """
 
 import functools
@@ -31,8 +30,8 @@ LABELS: tuple[Label, ...] = get_args(Label)
 BUCKETS = 10
 HELD_OUT: dict[int, Split] = {0: "dev", 1: "test"}
 
-UNSAID = 0.5  # of neutral pairs: the premise says nothing of the hypothesis's thing in its place
-NEAR = 0.5  # of what is beside the point: at least so much is about the same thing or place
+UNSAID = 0.5  # of neutral pairs: the premise speaks of another thing or place
+NEAR = 0.8  # of these premises: at least so many are about the same thing, or the same place
 
 # None is a sort of another: else what is said of chairs would say something of seats.
 THINGS = (
@@ -180,15 +179,16 @@ class Fact(NamedTuple):
     thing: str
     place: str
 
-    def text(self, rng: random.Random) -> str:
-        """One of its wordings, without a capital and a full stop."""
-        return rng.choice(self.form.texts).format(
+    def sentence(self, rng: random.Random) -> str:
+        """One of its wordings."""
+        text = rng.choice(self.form.texts).format(
             n=NUMBERS[self.number],
             colour=self.colour,
             thing=self.thing,
             things=_PLURALS.get(self.thing, f"{self.thing}s"),
             place=self.place,
         )
+        return f"{text[0].upper()}{text[1:]}."
 
 
 def split_of(thing: str, place: str) -> Split:
@@ -232,19 +232,13 @@ def _pair(rng: random.Random, split: Split, label: Label) -> tuple[str, str]:
     about = rng.choice(_abouts(split))
     form = rng.choice(HYPOTHESES)
     hypothesis = Fact(form, rng.choice(form.numbers), rng.choice(COLOURS), *about)
-    facts: list[Fact] = []
-    taken = [about]
-    if label != "neutral" or rng.random() >= UNSAID:
-        facts.append(_fact(rng, hypothesis, label))
-    while len(facts) < 2:  # what would be to the point, were it not about something else
-        thing, place = rng.choice(_near(about) if rng.random() < NEAR else _abouts(split))
-        if (thing, place) not in taken:
-            taken.append((thing, place))
-            fact = _fact(rng, hypothesis, rng.choice(LABELS))
-            facts.append(fact._replace(thing=thing, place=place))
-    rng.shuffle(facts)
-    joined = rng.choice((", and ", ", while ")).join(fact.text(rng) for fact in facts)
-    return _sentence(joined), _sentence(hypothesis.text(rng))
+    if label == "neutral" and rng.random() < UNSAID:
+        premise = _fact(rng, hypothesis, rng.choice(LABELS))  # to the point, but for what it is of
+        thing, place = rng.choice(_near(about) if rng.random() < NEAR else _others(about))
+        premise = premise._replace(thing=thing, place=place)
+    else:
+        premise = _fact(rng, hypothesis, label)
+    return premise.sentence(rng), hypothesis.sentence(rng)
 
 
 @functools.cache
@@ -254,10 +248,16 @@ def _abouts(split: Split) -> tuple[tuple[str, str], ...]:
 
 
 @functools.cache
+def _others(about: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """All else of its split."""
+    return tuple(other for other in _abouts(split_of(*about)) if other != about)
+
+
+@functools.cache
 def _near(about: tuple[str, str]) -> tuple[tuple[str, str], ...]:
     """The same thing in other places of its split, and other things in the same place."""
     thing, place = about
-    return tuple((t, p) for t, p in _abouts(split_of(*about)) if (t == thing) != (p == place))
+    return tuple((t, p) for t, p in _others(about) if (t == thing) != (p == place))
 
 
 def _fact(rng: random.Random, hypothesis: Fact, label: Label) -> Fact:
@@ -292,7 +292,3 @@ def _relation(premise: Form, n: int, hypothesis: Form, m: int, same: bool) -> La
     if holds.all():
         return "entailment"
     return "neutral" if holds.any() else "contradiction"
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."

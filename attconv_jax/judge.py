@@ -10,6 +10,7 @@ import numpy as np
 
 from attconv_jax.model import AttentiveConvNet
 from attconv_jax.prepare import tokenize
+from common_jax.data.requests import Group, groups, padded
 from common_jax.errors import UserError
 from common_jax.training.task import Params, Predictor
 
@@ -55,28 +56,23 @@ class Judge(Predictor):
 
     def _answers(self, texts: Sequence[Sequence[tuple[str, ...]]]) -> list[str]:
         """Texts of like lengths are judged together."""
-        widths = [tuple(_width(len(words)) for words in pair) for pair in texts]
         answers = [""] * len(texts)
-        order = sorted(range(len(texts)), key=lambda at: widths[at])
-        for shape, group in itertools.groupby(order, key=lambda at: widths[at]):
-            members = list(group)
-            rows = max(1, self._task.config.data.evaluation_positions // max(shape))
-            rows = min(rows, 1 << (len(members) - 1).bit_length())
-            for start in range(0, len(members), rows):
-                batch = members[start : start + rows]
-                found = self._judged([texts[at] for at in batch], shape, rows)
-                for at, answer in zip(batch, found, strict=True):
-                    answers[at] = json.dumps(answer, ensure_ascii=False)
+        lengths = [tuple(map(len, words)) for words in texts]
+        for group in groups(lengths, self._task.config.data.evaluation_positions):
+            found = self._judged([texts[at] for at in group.members], group)
+            for at, answer in zip(group.members, found, strict=True):
+                answers[at] = json.dumps(answer, ensure_ascii=False)
         return answers
 
     def _judged(
-        self, texts: Sequence[Sequence[tuple[str, ...]]], shape: Sequence[int], rows: int
+        self, texts: Sequence[Sequence[tuple[str, ...]]], group: Group
     ) -> Iterator[dict[str, Any]]:
+        """Answers, one after the other."""
         lexicon, names = self._task.data.lexicon, self._task.config.data.names
-        arrays = [np.zeros((rows, width), np.int32) for width in shape]
-        for row, pair in enumerate(texts):
-            for array, words in zip(arrays, pair, strict=True):
-                array[row, : len(words)] = lexicon.words(words)
+        arrays = [
+            padded([lexicon.words(words) for words in column], group.rows, width)
+            for column, width in zip(zip(*texts, strict=True), group.widths, strict=True)
+        ]
         logits, layers = jax.device_get(self._judge(self._params, arrays))
         likely = np.asarray(jax.nn.softmax(logits))
         for row, pair in enumerate(texts):
@@ -102,8 +98,3 @@ class Judge(Predictor):
                     for layer in layers
                 ]
             yield answer
-
-
-def _width(length: int) -> int:
-    """The next power of two, 8 at least: few shapes, hence few compilations."""
-    return max(8, 1 << (length - 1).bit_length())

@@ -69,19 +69,22 @@ class AttentiveConvNet(nn.Module):
     def _judge(self, texts: Sequence[Array], train: bool) -> tuple[Array, list[list[Attended]]]:
         valid, seen = [ids != 0 for ids in texts], []
         with part("embedding"):
-            states = [self._embed(ids, train) for ids in texts]
+            states = [self._embed(ids) for ids in texts]
         with part("attention"):
             for layer in self.layers:
-                states, attended = layer(states, valid)
                 states = [self.dropout(x, train=train) for x in states]
+                states, attended = layer(states, valid)
                 seen.append(attended)
         with part("head"):
-            pooled = [_most(x, v) for x, v in zip(states, valid, strict=True)]
+            # dropout comes behind the pooling: before it, the largest would be of few words, scaled
+            pooled = [
+                self.dropout(_most(x, v), train=train) for x, v in zip(states, valid, strict=True)
+            ]
             return self._head(pooled, train), seen
 
-    def _embed(self, ids: Int[Array, "B T"], train: bool) -> Float[Array, "B T D"]:
+    def _embed(self, ids: Int[Array, "B T"]) -> Float[Array, "B T D"]:
         vectors = jnp.take(self.words, ids, axis=0).astype(self.dtype)
-        return self.dropout(jnp.where((ids != 0)[..., None], vectors, 0), train=train)
+        return jnp.where((ids != 0)[..., None], vectors, 0)
 
     def _head(self, pooled: Sequence[Float[Array, "B H"]], train: bool) -> Array:
         """Composition, hidden layers and logistic regression."""

@@ -1,6 +1,5 @@
 """Labels of texts and of pairs, and ranked sentences, as a task."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -109,12 +108,8 @@ class Judgement(Task[Config]):
     def predictor(self, params: Params, **options: Any) -> Judge:
         return Judge(self, params, **options)
 
-    def next_commands(self, workdir: str) -> Sequence[str]:
-        example = "\t".join(self.data.texts("test")[0])
-        return [
-            f"printf '%s\\n' {shlex.quote(example)} | python -m launch.predict --workdir {workdir}",
-            *super().next_commands(workdir),
-        ]
+    def request(self) -> str:
+        return "\t".join(self.data.texts("test")[0])
 
     def _texts(self, batch: Batch) -> list[Array]:
         return [batch[name] for name in ("first", "second") if name in batch]

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import itertools
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from common_jax.data.batches import Batch, Batches
+from common_jax.data.requests import groups, padded
 from common_jax.errors import UserError
 from common_jax.layers import DROPOUT
 from common_jax.metrics import translation
@@ -140,12 +140,8 @@ class Translation(Task[Config]):
         pieces = (batch["source"], batch["target"])
         return sum(int((a != 0).sum()) for a in pieces), sum(a.size for a in pieces)
 
-    def next_commands(self, workdir: str) -> Sequence[str]:
-        text = self.data.sources("test")[0]
-        return [
-            f"echo {shlex.quote(text)} | python -m launch.predict --workdir {workdir}",
-            *super().next_commands(workdir),
-        ]
+    def request(self) -> str:
+        return self.data.sources("test")[0]
 
     def _check_vocabulary(self) -> None:
         """Every piece must have a row in the embeddings."""
@@ -180,26 +176,16 @@ class Translator(Predictor):
     def _predict_chunk(self, lines: Sequence[str]) -> list[str]:
         encoded = self._task.data.source_subwords.encode([line.strip() for line in lines])
         answers = [""] * len(lines)
-        filled = sorted(
-            (i for i, pieces in enumerate(encoded) if pieces), key=lambda i: len(encoded[i])
-        )
-        for width, members in itertools.groupby(filled, key=lambda i: _width(len(encoded[i]) + 1)):
-            group = list(members)
-            rows = max(1, self._task.config.decode.batch_tokens // width)
-            rows = min(rows, 1 << (len(group) - 1).bit_length())  # few shapes, hence compilations
-            for start in range(0, len(group), rows):
-                batch = group[start : start + rows]
-                texts = self._translate_rows([[*encoded[i], END] for i in batch], rows, width)
-                for i, text in zip(batch, texts, strict=True):
-                    answers[i] = text
+        filled = [i for i, pieces in enumerate(encoded) if pieces]
+        lengths = [(len(encoded[i]) + 1,) for i in filled]
+        for group in groups(lengths, self._task.config.decode.batch_tokens):
+            members = [filled[at] for at in group.members]
+            source = padded([[*encoded[i], END] for i in members], group.rows, *group.widths)
+            found = np.asarray(self._translate(self._params, source))[: len(members)]
+            texts = to_text(self._task.data.target_subwords, found)
+            for i, text in zip(members, texts, strict=True):
+                answers[i] = text
         return answers
-
-    def _translate_rows(self, encoded: list[list[int]], rows: int, width: int) -> list[str]:
-        source = np.zeros((rows, width), np.int32)
-        for row, pieces in enumerate(encoded):
-            source[row, : len(pieces)] = pieces
-        found = np.asarray(self._translate(self._params, source))[: len(encoded)]
-        return to_text(self._task.data.target_subwords, found)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -251,11 +237,3 @@ def _sized(config: Config) -> ModelConfig:
         source_vocab_size=model.source_vocab_size or default,
         target_vocab_size=model.target_vocab_size or default,
     )
-
-
-def _width(length: int) -> int:
-    """The next of 8, 12, 16, 24, 32, 48, ...: few shapes, at most half of one wasted."""
-    width = 8
-    while width < length:
-        width = width * 3 // 2 if width & (width - 1) == 0 else width * 4 // 3
-    return width

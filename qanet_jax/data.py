@@ -40,21 +40,29 @@ class SpanBatches(Batches):
 
     def read(self, planned: PlannedBatch) -> Batch:
         """The arrays of one planned batch."""
-        index = np.full(self.plan.rows[planned.shape], -1, np.int32)
-        index[planned.places] = planned.examples
+        index = self.index(planned)
         batch, split = {"index": index}, self._split
         rows = {"context": split.passage_of(index), "question": index}
         corpora = {"context": split.passages, "question": split.questions}
         for text, width in zip(TEXTS, self.plan.shapes[planned.shape].tolist(), strict=True):
             words = corpora[text].gather(rows[text], "words", width)
             flat = corpora[text].gather(rows[text], "characters", width * split.word_length)
-            batch[text] = words
-            batch[f"{text}_characters"] = flat.reshape(*words.shape, split.word_length)
-            if self._lexicon.table is not None:
-                batch[f"{text}_vectors"] = self._lexicon.vectors(words)
+            characters = flat.reshape(*words.shape, split.word_length)
+            batch |= text_arrays(text, words, characters, self._lexicon)
         if split.answered:
             batch["start"], batch["end"] = split.questions.gather(index, "answer", 2).T
         return batch
+
+
+def text_arrays(
+    name: str,
+    words: Int[np.ndarray, "B width"],
+    characters: Int[np.ndarray, "B width W"],
+    lexicon: Lexicon,
+) -> Batch:
+    """What a batch has of the text `name`."""
+    arrays = {name: words, f"{name}_characters": characters}
+    return arrays if lexicon.table is None else arrays | {f"{name}_vectors": lexicon.vectors(words)}
 
 
 class SplitCorpus:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from common_jax.data.requests import padded, padded_width
 from common_jax.errors import UserError
 from common_jax.faults import Faults
 from common_jax.text.json_files import parse_json
 from common_jax.text.lexicon import UNKNOWN
 from common_jax.text.vectors import read_vectors
 from common_jax.training.task import Params, Predictor
+from qanet_jax.data import text_arrays
 from qanet_jax.prepare import Text, windows
 
 if TYPE_CHECKING:
@@ -130,14 +132,14 @@ class Reader(Predictor):
     ) -> Iterator[dict[str, np.ndarray]]:
         """What `SpanExtraction.decode` finds in each window, a few of them read at once."""
         config = self._task.config.data
-        width = min(_width(max(stop - start for start, stop in cuts)), config.window)
+        width = min(padded_width(max(stop - start for start, stop in cuts)), config.window)
         most = max(1, config.evaluation_positions // width)
         rows = min(most, 1 << (len(cuts) - 1).bit_length())
         for at in range(0, len(cuts), rows):
             parts = [context.part(*cut) for cut in cuts[at : at + rows]]
             questions = [question] * len(parts)
             batch = self._encoded("context", parts, rows, width)
-            batch |= self._encoded("question", questions, rows, _width(len(question.words)))
+            batch |= self._encoded("question", questions, rows, padded_width(len(question.words)))
             found = jax.device_get(self._decode(self._params, batch))
             yield from ({name: a[row] for name, a in found.items()} for row in range(len(parts)))
 
@@ -146,15 +148,11 @@ class Reader(Predictor):
     ) -> dict[str, np.ndarray]:
         """A batch's arrays of one of its texts, padded to `rows` and to `width` words."""
         lexicon, length = self._lexicon, self._task.config.data.word_length
-        words = np.zeros((rows, width), np.int32)
+        words = padded([lexicon.words(text.words) for text in texts], rows, width)
         characters = np.zeros((rows, width, length), np.int32)
         for row, text in enumerate(texts):
-            words[row, : len(text.words)] = lexicon.words(text.words)
             characters[row, : len(text.words)] = lexicon.characters(text.words, length)
-        batch = {name: words, f"{name}_characters": characters}
-        if lexicon.table is not None:
-            batch[f"{name}_vectors"] = lexicon.vectors(words)
-        return batch
+        return text_arrays(name, words, characters, lexicon)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,11 +177,6 @@ class _Request:
         if type(given.get("id")) is str:
             request.get("id", str)  # whether it can be written
         return cls(context, question, request.place, given)
-
-
-def _width(length: int) -> int:
-    """The next power of two, 16 at least: few shapes, hence few compilations."""
-    return max(16, 1 << (length - 1).bit_length())
 
 
 def _as_json(found: Found) -> dict[str, Any]:

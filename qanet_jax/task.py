@@ -1,7 +1,6 @@
 """Span extraction as a task: model, loss, corpus, decoding and score joined."""
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -147,15 +146,15 @@ class SpanExtraction(Task[Config]):
     def predictor(self, params: Params, **options: Any) -> Reader:
         return Reader(self, params, **options)
 
-    def next_commands(self, workdir: str) -> Sequence[str]:
+    def request(self) -> str:
         squad = self.data.texts(self.splits[-1])
         question = squad.questions[0]
-        line = json.dumps({"context": squad.contexts[question.context], "question": question.text})
-        return [
-            f"printf '%s\\n' {shlex.quote(line)} | python -m launch.predict --workdir {workdir}",
-            f"python -m launch.predict --workdir {workdir} --context FILE --question TEXT",
-            *super().next_commands(workdir),
-        ]
+        return json.dumps({"context": squad.contexts[question.context], "question": question.text})
+
+    def next_commands(self, workdir: str) -> Sequence[str]:
+        first, *others = super().next_commands(workdir)
+        ask = f"python -m launch.predict --workdir {workdir} --context FILE --question TEXT"
+        return [first, ask, *others]
 
 
 def _log_probability(logits: Float[Array, "B N"], at: Int[Array, "B"]) -> Float[Array, "B"]:

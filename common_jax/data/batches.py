@@ -1,6 +1,6 @@
 """Batches of fixed shapes from a prepared corpus and a plan, and the endless stream of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Int
@@ -47,7 +47,7 @@ class Batches:
 
     def epoch(self, epoch: int) -> Sequence[Batch]:
         """The batches of one epoch, each read when it is indexed."""
-        return _Epoch(self, self.plan.epoch(epoch))
+        return Epoch(self.read, self.plan.epoch(epoch))
 
     def examples(self, position: Position) -> Int[np.ndarray, "n"]:
         """The numbers in the corpus of the examples in the batch at (epoch, batch), row by row."""
@@ -60,9 +60,7 @@ class Batches:
         Raises:
           ValueError: if an example is longer than its row: nothing is ever truncated.
         """
-        examples, places = planned.examples, planned.places
-        index = np.full(self.plan.rows[planned.shape], -1, np.int32)
-        index[places[::-1]] = examples[::-1]  # of several in a row the first stays
+        examples, places, index = planned.examples, planned.places, self.index(planned)
         widths = self.plan.shapes[planned.shape].tolist()
         batch = {"index": index}
         if not isinstance(self.plan, PackedPlan):
@@ -75,6 +73,12 @@ class Batches:
             tokens = self.corpus.gather(examples, column, width)
             batch |= _packed(column, tokens, length, places, len(index))
         return batch
+
+    def index(self, planned: PlannedBatch) -> Int[np.ndarray, "B"]:
+        """Each row's example, the first if there are several; -1 where there is none."""
+        index = np.full(self.plan.rows[planned.shape], -1, np.int32)
+        index[planned.places[::-1]] = planned.examples[::-1]
+        return index
 
 
 def _packed(
@@ -90,15 +94,17 @@ def _packed(
     return {column: packed, f"{column}_segments": segments}
 
 
-class _Epoch(Sequence):
-    def __init__(self, batches: Batches, planned: Sequence[PlannedBatch]):
-        self._batches, self._planned = batches, planned
+class Epoch(Sequence[Batch]):
+    """The batches of one epoch, each read when it is indexed."""
+
+    def __init__(self, read: Callable[[PlannedBatch], Batch], planned: Sequence[PlannedBatch]):
+        self._read, self._planned = read, planned
 
     def __len__(self) -> int:
         return len(self._planned)
 
     def __getitem__(self, at):
-        return self._batches.read(self._planned[at])
+        return self._read(self._planned[at])
 
 
 def stream(

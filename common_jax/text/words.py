@@ -35,6 +35,14 @@ _HIDDEN = re.compile(
     r"|(?<=[^\s\d])(?=:\d)|(?<=\D:)(?=\d)"
 )
 
+# What NLTK cuts at spaces, before such commas and before the full stop alone: done without it, in
+# a tenth of its time.
+_PLAIN = re.compile(
+    r"(?:(?!(?:cannot|gimme|gonna|gotta|lemme|wanna)\b)[a-z0-9]++(?: ?, ++| *+))++\.?",
+    re.ASCII | re.IGNORECASE,
+)
+_PLAIN_WORD = re.compile(r"[^ ,.]+|[,.]")
+
 _LONGEST = 10_000  # characters given to NLTK at once: it limits the time of its patterns
 
 
@@ -44,9 +52,12 @@ def split_words(text: str) -> list[tuple[int, int]]:
     No word is empty or holds white space, none overlap, and each other character of the text is
     in exactly one. Any string will do; one without a word has none.
     """
-    tokenizer = _treebank()
     spans = []
     for start, end in _parts(text):
+        if _PLAIN.fullmatch(text, start, end):
+            spans += [found.span() for found in _PLAIN_WORD.finditer(text, start, end)]
+            continue
+        tokenizer = _treebank()
         # NLTK would write two characters for each straight quotation mark; it cuts at ” alike.
         plain = text[start:end].replace('"', "”")
         at = 0

@@ -7,6 +7,7 @@ and the files of a run.
 
 import abc
 import dataclasses
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -152,6 +153,14 @@ class Task(abc.ABC, Generic[Config]):
         real = int((batch["index"] >= 0).sum())
         return real, len(batch["index"])
 
+    def request(self) -> str:
+        """A line for `predictor`, of the corpus; "" if there is none to show."""
+        return ""
+
     def next_commands(self, workdir: str) -> Sequence[str]:
         """What a person may want to type after training."""
-        return [f"python -m launch.evaluate --workdir {workdir}"]
+        commands = [f"python -m launch.evaluate --workdir {workdir}"]
+        if line := self.request():  # a shell's echo may read its backslashes
+            said = f"printf '%s\\n' {shlex.quote(line)}"
+            commands.insert(0, f"{said} | python -m launch.predict --workdir {workdir}")
+        return commands

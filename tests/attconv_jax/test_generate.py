@@ -121,20 +121,17 @@ def read(clause: str) -> tuple[tuple[str, str], Said]:
     return (thing, found["place"]), Said(kind, how, n, found.get("colour"))
 
 
-def clauses(sentence: str) -> list[str]:
+def clause(sentence: str) -> str:
     assert sentence[0].isupper() and sentence.endswith(".")
-    return re.split(", (?:and|while) ", sentence[0].lower() + sentence[1:-1])
+    return sentence[0].lower() + sentence[1:-1]
 
 
 def judge(premise: str, hypothesis: str, of_nothing: bool = False, empty: bool = True) -> str:
     """The label; without `empty` worlds, what a hypothesis about a share is about exists."""
-    (asked,) = clauses(hypothesis)
-    about, asked = read(asked)
-    facts = dict(map(read, clauses(premise)))
-    assert len(facts) == 2  # about different things or places
-    if about not in facts:
+    about, asked = read(clause(hypothesis))
+    of, fact = read(clause(premise))
+    if of != about:
         return "neutral"
-    fact = facts[about]
     colour = asked.colour and ("a" if asked.colour == fact.colour else "b")
     possible = worlds(fact._replace(colour="a"), of_nothing)
     if asked.kind != "count" and not empty:
@@ -166,13 +163,10 @@ def corpora() -> dict[str, list[tuple[str, str, str]]]:
 )
 def test_the_judge_by_hand(premise, hypothesis, label):
     """Of counts: statements are "... in the shed"; the others are tested below."""
-    first = f"there are {premise[0].lower()}{premise[1:]} in the shed"
-    second = "in the barn there are exactly two pink hats"
-    for facts in ([first, second], [second, first]):
-        said = ", while ".join(facts)
-        sentence = said[0].upper() + said[1:] + "."
-        assert judge(sentence, f"{hypothesis} in the shed.") == label
-        assert judge(sentence, f"{hypothesis} in the barn.") == "neutral"
+    said = f"There are {premise[0].lower()}{premise[1:]} in the shed."
+    assert judge(said, f"{hypothesis} in the shed.") == label
+    assert judge(said, f"{hypothesis} in the barn.") == "neutral"
+    assert judge(said.replace("boxes", "hats"), f"{hypothesis} in the shed.") == "neutral"
 
 
 @pytest.mark.parametrize(
@@ -219,8 +213,7 @@ def test_the_judge_by_hand(premise, hypothesis, label):
     ],
 )
 def test_the_judge_by_hand_of_shares(premise, hypothesis, label):
-    sentence = f"{premise}, and in the barn there are exactly two pink vases."
-    assert judge(sentence, f"{hypothesis}.") == label
+    assert judge(f"{premise}.", f"{hypothesis}.") == label
 
 
 @pytest.mark.parametrize("split", COUNTS)
@@ -237,8 +230,7 @@ def test_no_label_hangs_on_what_all_says_of_nothing(corpora):
 
 def _abouts(corpus: Iterable[tuple[str, str, str]]) -> set[tuple[str, str]]:
     """What is spoken of, premises and hypotheses alike."""
-    sentences = {clause for *texts, _ in corpus for text in texts for clause in clauses(text)}
-    return {read(clause)[0] for clause in sentences}
+    return {read(clause(text))[0] for *texts, _ in corpus for text in texts}
 
 
 def test_what_is_spoken_of_is_held_out(corpora):
@@ -252,7 +244,7 @@ def test_what_is_spoken_of_is_held_out(corpora):
 
 def _form(hypothesis: str) -> Said:
     """Of colours, only whether there is one."""
-    said = read(*clauses(hypothesis))[1]
+    said = read(clause(hypothesis))[1]
     return said._replace(colour="C" if said.colour else None)
 
 
@@ -307,24 +299,22 @@ def test_words_in_common_tell_little(corpora):
     """Which kinds of words of the hypothesis are in the premise as well."""
 
     def shared(premise: str, hypothesis: str) -> list[str]:
-        of = {word for text in clauses(premise) for word in re.findall(r"\w+", text)}
-        words = re.findall(r"\w+", *clauses(hypothesis))
+        of, words = (re.findall(r"\w+", clause(text)) for text in (premise, hypothesis))
         return [f"{_shape(word)} {word in of}" for word in words if word not in NUMBER]
 
     assert _score(corpora, shared) < 0.6
 
 
-def test_a_place_and_a_thing_may_be_of_different_facts(corpora):
-    """So that words in common are not enough to know what is spoken of."""
-    crossed = 0
+def test_a_premise_of_something_else_often_shares_the_thing_or_the_place(corpora):
+    """So that one word in common is not enough to know what is spoken of."""
+    shared = collections.Counter()
     for premise, hypothesis, _ in corpora["train"]:
-        about, _ = read(*clauses(hypothesis))
-        facts = [read(clause)[0] for clause in clauses(premise)]
-        apart = all(
-            word in words for word, words in zip(about, zip(*facts, strict=True), strict=True)
-        )
-        crossed += apart and about not in facts
-    assert crossed > 0.02 * COUNTS["train"]
+        about, of = (read(clause(text))[0] for text in (hypothesis, premise))
+        shared[tuple(a == b for a, b in zip(about, of, strict=True))] += 1
+    elsewhere = COUNTS["train"] - shared[True, True]
+    assert elsewhere > 0.15 * COUNTS["train"]
+    for crossed in (True, False), (False, True):
+        assert shared[crossed] > 0.25 * elsewhere
 
 
 def test_sizes(corpora):
@@ -332,7 +322,7 @@ def test_sizes(corpora):
         assert len(corpus) == COUNTS[split] == len({(p, h) for p, h, _ in corpus})
         assert [label for *_, label in corpus] == list(LABELS) * (COUNTS[split] // 3)
         for premise, hypothesis, _ in corpus:
-            assert 14 <= len(premise.split()) < 30 and 5 <= len(hypothesis.split()) <= 12
+            assert 6 <= len(premise.split()) <= 14 and 5 <= len(hypothesis.split()) <= 12
             assert not re.search(r"[{}_]|  | [.,]", premise + hypothesis)
 
 
@@ -366,13 +356,14 @@ def test_the_same_everywhere_and_longer_by_its_end_only():
     # A checkpoint's data position means something only while this holds.
     assert (
         hashlib.sha256(written.encode()).hexdigest()
-        == "e49f3e1db9e936bb17e5d38fe5456d29146af8c9d8165739919823d090f328db"
+        == "21557d7a44b89088ba182aea6a6d6f1084b0efdcde2a443dfaccb18a3ce48c44"
     )
 
 
 @pytest.mark.parametrize("split", COUNTS)
 def test_seeds_draw_other_pairs_of_the_same_split(corpora, split):
-    assert not set(generate(300, SEED + 1, split)) & set(corpora[split])
+    others = set(generate(300, SEED + 1, split))
+    assert len(others & set(corpora[split])) < 10  # by chance, in a small world
     assert _abouts(generate(300, SEED + 1, split)) <= _abouts(corpora[split])
 
 

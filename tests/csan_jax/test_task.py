@@ -11,7 +11,7 @@ import scipy.special
 
 from common_jax.training.config import OptimizerConfig, TrainConfig
 from csan_jax.config import Config, DataConfig, ModelConfig
-from csan_jax.task import Translation, _width, cross_entropy, to_text
+from csan_jax.task import Translation, cross_entropy, to_text
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
@@ -69,13 +69,6 @@ def test_text_ends_at_the_end_symbol_and_stays_one_line():
 
     rows = np.array([[3, 4, 1, 5], [3, 9, 4, 0], [1, 3, 3, 3], [3, 4, 5, 6]])
     assert to_text(Letters(), rows) == ["cd", "c d", "", "cdef"]
-
-
-def test_widths_hold_their_length_and_are_few():
-    widths = [_width(n) for n in range(1, 1000)]
-    assert all(w >= n for n, w in zip(range(1, 1000), widths, strict=True))
-    assert all(w <= 1.5 * n + 8 for n, w in zip(range(1, 1000), widths, strict=True))
-    assert sorted(set(widths))[:7] == [8, 12, 16, 24, 32, 48, 64]
 
 
 @pytest.mark.parametrize("attention", ["dense", "banded"])
