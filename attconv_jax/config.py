@@ -1,7 +1,7 @@
 """AttentiveConvNet's config: the paper's numbers as defaults (section 4, "common setup"; 4.1)."""
 
 import dataclasses
-from typing import Literal
+from typing import Any, Literal
 
 from common_jax.training.config import (
     MeshConfig,
@@ -35,6 +35,8 @@ class ModelConfig:
       phrase_width: words of a phrase.
       gate: the convolutions of these maps are gated (Eq. 9; Table 4's "w/o gate").
       energy: "dot" (Eq. 1), "bilinear" (Eq. 2) or "additive" (Eq. 3).
+      slope: of the tanh of Eq. 6 at 0, the paper's being 1. Of many words the largest is in the
+        flat part of that, where it tells little and learns little.
       author_compat: the softmax has no mask, as in the authors' code: padding, up to
         `author_length` words, has energies of 0 and takes its share.
       author_length: words to which the authors pad a text (SNLI 70, Yelp 180).
@@ -54,6 +56,7 @@ class ModelConfig:
     phrase_width: int = 3
     gate: bool = True
     energy: Literal["dot", "bilinear", "additive"] = "dot"
+    slope: float = 1.0
     author_compat: bool = False
     author_length: int = 400
     dropout: float = 0.1
@@ -74,6 +77,7 @@ class ModelConfig:
             f"model.energy=dot: model.source={self.source} and model.focus={self.focus} must be "
             "equally wide; take bilinear or additive",
         )
+        require(self.slope > 0, f"model.slope={self.slope}: above 0")
         require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
 
     @property
@@ -86,7 +90,7 @@ class ModelConfig:
         return features == "multigranular"
 
 
-VARIANTS: dict[str, dict[str, str]] = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "cnn": {"attention": "none"},
     "light": {"source": "states", "focus": "states", "beneficiary": "states"},
     "advanced": {},
@@ -94,16 +98,15 @@ VARIANTS: dict[str, dict[str, str]] = {
 }
 
 
-def variant_of(name: str, texts: int = 2) -> dict[str, str]:
-    """The fields of `ModelConfig` that make a system of Tables 3, 5 and 6; one text looks at
-    itself.
+def variant_of(name: str, texts: int = 2) -> ModelConfig:
+    """A system of Tables 3, 5 and 6 (`VARIANTS`); one text looks at itself.
 
     Raises:
       ValueError: for a name that is none of `VARIANTS`.
     """
     if name not in VARIANTS:
         raise ValueError(f"{name!r}: must be {' | '.join(VARIANTS)}")
-    return ({"attention": "intra"} if texts == 1 else {}) | VARIANTS[name]
+    return ModelConfig(**(({"attention": "intra"} if texts == 1 else {}) | VARIANTS[name]))
 
 
 @dataclasses.dataclass(frozen=True)

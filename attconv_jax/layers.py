@@ -153,7 +153,7 @@ class AttentiveConvolution(nn.Module):
                 seen = jnp.einsum("bts,bsf->btf", weights.astype(self.dtype), focus)
                 total = total + self.context[kind](seen)
                 attended.append(Attended(text, context, weights))
-            above.append(jnp.where(valid[text][..., None], jnp.tanh(total), 0))
+            above.append(jnp.where(valid[text][..., None], jnp.tanh(self.config.slope * total), 0))
         return above, attended
 
     def _maps(self, states: Array, valid: Array) -> Maps:

@@ -2,8 +2,8 @@
 
 Pairs are SNLI's JSON lines, or tables of label, premise and hypothesis; reviews are Yelp's JSON
 lines, or tables of stars and text; sentences to be ranked come of files of SQuAD's form
-(`attconv_jax.selection`). A table is parted by tabs, or by commas where its name ends in .csv.
-Texts are as they stand there, escapes such as the \\n of yelp_review_full included.
+(`attconv_jax.selection`). A table is parted by tabs, or by commas where its name ends in .csv, and
+there a backslash and an n are a line's end, as yelp_review_full writes it.
 """
 
 import csv
@@ -126,7 +126,7 @@ class File:
         while True:
             number = reader.line_num + 1
             try:
-                yield number, next(reader)
+                yield number, [column.replace("\\n", "\n") for column in next(reader)]
             except StopIteration:
                 return
             except csv.Error as error:  # it goes on with the next line

@@ -15,6 +15,7 @@ from attconv_jax.judge import Judge
 from attconv_jax.model import AttentiveConvNet
 from attconv_jax.score import score_labels, score_ranking
 from common_jax.data.batches import Batch, Batches
+from common_jax.errors import UserError
 from common_jax.layers import DROPOUT
 from common_jax.parts import part
 from common_jax.training.task import Params, Scored, Task
@@ -82,14 +83,14 @@ class Judgement(Task[Config]):
         return self.data.split_batches(split)
 
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
-        return {"probabilities": nn.softmax(self._logits(params, self._texts(batch)))}
+        likely = nn.softmax(self._logits(params, self._texts(batch)))
+        return {"probabilities": likely, "gold": batch["label"]}
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
-        corpus, likely = self.data.corpus(split), predictions["probabilities"]
+        likely, gold = predictions["probabilities"], predictions["gold"]
         names, texts = self.config.data.names, self.data.texts(split)
         measure = score_ranking if self.ranking else score_labels
-        metrics, notes = measure(corpus, likely, names)
-        gold = corpus.gather(np.arange(len(corpus)), "label", 1)[:, 0]
+        metrics, notes = measure(self.data.corpus(split), likely, names)
         lines = ["\t".join(("gold", "label", *names))]
         for label, chances in zip(gold, likely, strict=True):
             rounded = (f"{chance:.6f}" for chance in chances)
@@ -103,7 +104,12 @@ class Judgement(Task[Config]):
         return Scored(metrics, notes, files, examples)
 
     def averaged(self, predictions: Sequence[Mapping[str, np.ndarray]]) -> Mapping[str, np.ndarray]:
-        return {"probabilities": np.mean([found["probabilities"] for found in predictions], axis=0)}
+        gold, likely = (
+            [found[name] for found in predictions] for name in ("gold", "probabilities")
+        )
+        if not all(np.array_equal(gold[0], other) for other in gold[1:]):
+            raise UserError("the runs have other examples or other labels, and are no ensemble")
+        return {"probabilities": np.mean(likely, axis=0), "gold": gold[0]}
 
     def predictor(self, params: Params, **options: Any) -> Judge:
         return Judge(self, params, **options)

@@ -24,8 +24,7 @@ def get_config(variant="advanced"):
         batch_size=30,
         vectors="data/glove/glove.840B.300d.zip",
     )
-    config = to_config_dict(Config(data=data))
-    config.model.update(variant_of(variant))
+    config = to_config_dict(Config(data=data, model=variant_of(variant)))
     config.model.word_rows = 110_000
     config.train.best_metric = "precision_at_1"
     config.train.steps = 26_000  # ten epochs of 78,000 questions

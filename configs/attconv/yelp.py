@@ -26,8 +26,7 @@ def get_config(variant="advanced"):
         batch_size=10,
         vectors="data/glove/glove.840B.300d.zip",
     )
-    config = to_config_dict(Config(data=data))
-    config.model.update(variant_of(variant, texts=1))
+    config = to_config_dict(Config(data=data, model=variant_of(variant, texts=1)))
     config.model.energy = "additive"
     config.model.dim = 500
     config.model.word_rows = 200_000

@@ -50,7 +50,7 @@ def attentive_convolution(texts, p, config):
             seen.append(weights[x, a] @ focus)
             w.append(p[f"context_{kind}"]["kernel"])
         total = np.concatenate(seen, axis=1) @ np.concatenate(w) + p["convolution"]["bias"]
-        above.append(np.tanh(total))
+        above.append(np.tanh(config.slope * total))
     return above, weights
 
 

@@ -42,6 +42,7 @@ CASES = {
         "energy": "additive",
     },
     "narrower focus": {"focus": "states", "beneficiary": "phrase", "energy": "bilinear"},
+    "gentler": {"slope": 0.5},
     "one way": {"attention": "both", "two_way": False},
     "bi-CNN": {"attention": "none"},
     "unmasked": {"author_compat": True, "author_length": 9},

@@ -80,7 +80,7 @@ def test_yelp_review_full(tmp_path):
         path = write(tmp_path, name, YELP)
         examples, _ = read(tmp_path, "texts", train=name)
         assert [(e.label, *e.texts) for e in examples] == [
-            ("5", 'dr. goldberg "the best", says\\n\\nI.'),
+            ("5", 'dr. goldberg "the best", says\n\nI.'),
             ("1", "two\nlines"),
             ("3", "plain"),
             ("2", "last"),

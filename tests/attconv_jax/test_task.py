@@ -205,8 +205,20 @@ def test_a_line_that_is_no_pair_is_refused(task, line):
 
 
 def test_several_models_average_their_probabilities(task):
-    found = [{"probabilities": np.array([[p, 1 - p]])} for p in (0.2, 0.6)]
-    np.testing.assert_allclose(task.averaged(found)["probabilities"], [[0.4, 0.6]])
+    found = [{"probabilities": np.array([[p, 1 - p]]), "gold": np.array([1])} for p in (0.2, 0.6)]
+    averaged = task.averaged(found)
+    np.testing.assert_allclose(averaged["probabilities"], [[0.4, 0.6]])
+    assert averaged["gold"].tolist() == [1]
+
+
+@pytest.mark.parametrize("gold", [[0], [1, 1]])
+def test_models_of_other_examples_are_no_ensemble(task, gold):
+    found = [
+        {"probabilities": np.full((len(labels), 2), 0.5), "gold": np.array(labels)}
+        for labels in ([1], gold)
+    ]
+    with pytest.raises(UserError, match="no ensemble"):
+        task.averaged(found)
 
 
 def test_scores_count_right_labels(task):
@@ -219,7 +231,7 @@ def test_scores_count_right_labels(task):
     gold = gold[np.argsort(index)]
     logits = np.random.default_rng(0).normal(size=(12, 3))
     likely = scipy.special.softmax(logits, axis=1)
-    scored = task.score("test", {"probabilities": likely})
+    scored = task.score("test", {"probabilities": likely, "gold": gold})
     right = int((likely.argmax(1) == gold).sum())
     assert scored.metrics == {"accuracy": pytest.approx(100 * right / 12)}
     assert (scored.notes["correct"], scored.notes["examples"]) == (right, 12)

@@ -1,0 +1,76 @@
+"""Configs of the family: the paper's systems, and a run of each config, shrunk, on data of its
+form."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from common_jax.errors import UserError
+from common_jax.training.config import parse
+from launch import train
+from tests.attconv_jax.anss import squad
+
+FOLDER = Path(__file__).parents[2] / "configs" / "attconv"
+SMALL = {
+    "word_dim": 4,
+    "word_rows": 40,
+    "dim": 6,
+}
+
+
+def pairs(folder):
+    labels = ("entailment", "neutral", "contradiction", "-")
+    for name in ("snli_1.0_train.jsonl", "snli_1.0_test.jsonl", "snli_1.0_dev.jsonl"):
+        rows = (
+            {"gold_label": labels[n % 4], "sentence1": f"Man {n}.", "sentence2": f"Dog {n}."}
+            for n in range(40)
+        )
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def passages(folder):
+    for name in ("train-v1.1.json", "dev-v1.1.json"):
+        (folder / name).write_text(json.dumps(squad(range(8))))
+
+
+def reviews(folder):
+    rows = ({"stars": float(n % 5 + 1), "text": f"It was {n} times good."} for n in range(60))
+    file = folder / "yelp_academic_dataset_review.json"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize("name", ["snli", "snli_small", "squad_anss", "yelp"])
+def test_the_papers_systems(name):
+    one_text = name == "yelp"
+    kinds = {"cnn": "none", "advanced_intra": "both"}
+    for variant in ("cnn", "light", "advanced", "advanced_intra"):
+        if one_text and variant == "advanced_intra":
+            continue
+        model = parse(f"{FOLDER / name}.py:{variant}", []).model
+        assert model.attention == kinds.get(variant, "intra" if one_text else "inter")
+        assert (model.focus == "states") == (variant == "light")
+    with pytest.raises(UserError, match="'wide': must be cnn"):
+        parse(f"{FOLDER / name}.py:wide", [])
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "metric"),
+    [
+        ("snli", pairs, "accuracy"),
+        ("snli_small", pairs, "accuracy"),
+        ("squad_anss", passages, "precision_at_1"),
+        ("yelp", reviews, "accuracy"),
+    ],
+)
+def test_runs(tmp_path, name, make, metric):
+    make(tmp_path)
+    changes = {f"model.{key}": value for key, value in SMALL.items()}
+    changes |= {"data.dir": tmp_path, "data.cache_dir": tmp_path / "cache", "data.vectors": ""}
+    changes |= {"data.heldout": 5, "data.batch_size": 4, "train.steps": 2, "mesh.data": 1}
+    overrides = [f"--config.{key}={value}" for key, value in changes.items()]
+    config = ["--config", str(FOLDER / f"{name}.py"), *overrides]
+    train.main([*config, "--workdir", str(tmp_path / "run")])
+    metrics = json.loads((tmp_path / "run" / "result.json").read_text())["metrics"]
+    assert set(metrics) == {"dev", "test"}
+    assert 0 <= metrics["test"][metric] <= 100
