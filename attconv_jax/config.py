@@ -22,6 +22,8 @@ class ModelConfig:
     Attributes:
       word_dim: D, of a word's vector, which is trained.
       word_rows: rows of the table of words, for padding and unknown ones too.
+      unknown_rows: those of them that unknown words share, by their hash, so that a name that
+        stands in both texts is seen to; 0 makes them all one.
       dim: the hidden size, of attentive convolutions and of the head.
       layers: attentive convolutions, one upon the other.
       filter_width: of attentive convolution (Eq. 5), in words.
@@ -45,6 +47,7 @@ class ModelConfig:
 
     word_dim: int = 300
     word_rows: int = 40_000
+    unknown_rows: int = 0
     dim: int = 300
     layers: int = 1
     filter_width: int = 3
@@ -66,8 +69,9 @@ class ModelConfig:
         for name in ("word_dim", "dim", "layers", "author_length"):
             require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
         require(
-            self.word_rows >= 3,
-            f"model.word_rows={self.word_rows}: at least 3 (padding, unknown and a word)",
+            self.word_rows >= 3 + self.unknown_rows >= 3,
+            f"model.word_rows={self.word_rows}: at least 3 (padding, unknown and a word) more than "
+            f"model.unknown_rows={self.unknown_rows}, which is at least 0",
         )
         for name in ("filter_width", "phrase_width"):
             size = getattr(self, name)

@@ -146,7 +146,7 @@ class LabelledData(WordedData):
         return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
 
     def vectors(self) -> tuple[Int[np.ndarray, "n"], Float[np.ndarray, "n D"]] | None:
-        """Words' numbers and the vectors that they begin with; None without data.vectors."""
+        """Words' numbers and the vectors that they begin with; None where no file has any."""
         file = self.path / VECTORS
         if not file.exists():
             return None

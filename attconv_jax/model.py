@@ -8,9 +8,10 @@ Where the paper is silent, this is what the model does. The gates of Eq. 9 need 
 wide as its input, so that the hidden size is that of attentive convolution and head alone. Source
 and focus share f_mgran's parameters where they are of one kind (`layers.AttentiveConvolution`).
 "Advanced & intra", which is defined nowhere, adds one more term to Eq. 6: W3 times the context that
-the text is for itself. The hidden layers are leaky ReLUs of slope 0.02, and words without a vector
-are drawn with a standard deviation of 0.1 (a variance of 0.01), as in the authors' code; its three
-defects that change results (no mask in the softmax, statistics of a test batch, the choice of a
+the text is for itself. The hidden layers are leaky ReLUs of slope 0.02, as in the authors' code.
+Words that a file of vectors lacks are drawn as widely spread as those that it has, since attention
+would not see shorter ones; without a file, with the authors' variance of 0.01. The three defects of
+their code that change results (no mask in the softmax, statistics of a test batch, the choice of a
 model on the test set) are not here, but for the first where `author_compat` asks for it.
 """
 
@@ -28,7 +29,7 @@ from common_jax.masks import MASKED
 from common_jax.parts import part
 
 SLOPE = 0.02  # of the hidden layers' leaky ReLUs
-SPREAD = 0.1  # standard deviation of words' vectors that no file gives
+SPREAD = 0.1  # standard deviation of words' vectors where there is no file
 
 
 class AttentiveConvNet(nn.Module):

@@ -26,7 +26,7 @@ from common_jax.data.worded import (
 )
 from common_jax.errors import UserError
 from common_jax.faults import Faults
-from common_jax.text.lexicon import UNKNOWN, Lexicon
+from common_jax.text.lexicon import Lexicon
 from common_jax.text.words import split_words
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Builder:
             "held_out": [self._held_out, config.heldout, config.examples, config.seed],
             "labels": [config.labels, config.ignored, config.balanced],
             "vectors": vectors_identity(config.vectors),
-            "lexicon": [self._model.word_dim, self._model.word_rows],
+            "lexicon": [self._model.word_dim, self._model.word_rows, self._model.unknown_rows],
             "length": config.length,
             "on_bad_example": config.on_bad_example,
         }
@@ -140,16 +140,16 @@ class Builder:
         config, model = self._config, self._model
         counts = {split: _count(examples) for split, examples in splits.items()}
         if not config.vectors:
-            return Lexicon.make(counts["train"], model.word_rows, 0)
+            return Lexicon.make(counts["train"], model.word_rows, 0, model.unknown_rows)
         everywhere = sum(counts.values(), Counter[str]())
         faults = Faults(config.on_bad_example)
         vectors = read_word_vectors(config.vectors, everywhere, model.word_dim, faults, folder)
         found = Counter({word: everywhere[word] for word in vectors.rows})
-        lexicon = Lexicon.make(counts["train"] | found, model.word_rows, 0)
-        numbers = np.array(lexicon.words(vectors.rows), np.int32)
-        rows, known = np.array([*vectors.rows.values()], np.int32), numbers != UNKNOWN
-        table = vectors.table[rows[known]]
-        np.savez(folder / VECTORS, numbers=numbers[known], vectors=table)
+        lexicon = Lexicon.make(counts["train"] | found, model.word_rows, 0, model.unknown_rows)
+        rows = {word: row for word, row in vectors.rows.items() if word in lexicon}
+        numbers = np.array(lexicon.words(rows), np.int32)
+        if rows:
+            np.savez(folder / VECTORS, numbers=numbers, vectors=vectors.table[[*rows.values()]])
         return lexicon
 
     def _write(

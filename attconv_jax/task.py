@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from attconv_jax.config import Config
 from attconv_jax.data import YES, LabelledData
 from attconv_jax.judge import Judge
-from attconv_jax.model import AttentiveConvNet
+from attconv_jax.model import SPREAD, AttentiveConvNet
 from attconv_jax.score import score_labels, score_ranking
 from common_jax.data.batches import Batch, Batches
 from common_jax.errors import UserError
@@ -38,12 +38,14 @@ class Judgement(Task[Config]):
         self.model = AttentiveConvNet(config.model, len(config.data.names), dtype)
 
     def init(self, key: Array) -> Params:
-        """Fresh parameters; after `prepare` words begin with the vectors that a file has."""
+        """Fresh parameters; after `prepare` words begin with the vectors that a file has, and what
+        it lacks with random ones as widely spread."""
         texts = [jnp.ones((1, 2), jnp.int32)] * self.config.data.texts
         params = self.model.init(key, texts, train=False)["params"]
         if (begun := self.data.vectors() if self.data.prepared else None) is not None:
             numbers, vectors = begun
-            table = nn.unbox(params["words"]).at[numbers].set(vectors)
+            table = nn.unbox(params["words"]) * (vectors.std() / SPREAD)
+            table = table.at[numbers].set(vectors)
             params["words"] = nn.meta.replace_boxed(params["words"], table)
         return params
 

@@ -12,7 +12,6 @@ from common_jax.data.requests import padded, padded_width
 from common_jax.errors import UserError
 from common_jax.faults import Faults
 from common_jax.text.json_files import parse_json
-from common_jax.text.lexicon import UNKNOWN
 from common_jax.text.vectors import read_vectors
 from common_jax.training.task import Params, Predictor
 from qanet_jax.data import text_arrays
@@ -121,7 +120,7 @@ class Reader(Predictor):
         new = set(words) - self._looked_up
         self._looked_up |= new
         known = self._task.data.lexicon
-        if lacking := [word for word in sorted(new) if known.words([word]) == [UNKNOWN]]:
+        if lacking := [word for word in sorted(new) if word not in known]:
             config = self._task.config
             faults = Faults(config.data.on_bad_example)
             more = read_vectors(self._vectors, lacking, config.model.word_dim, faults)

@@ -1,6 +1,7 @@
 """Words and characters as numbers, and the words' fixed vectors if they have some."""
 
 import json
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -29,20 +30,25 @@ class Lexicon:
         words: dict[str, int],
         characters: Sequence[str],
         table: Float[np.ndarray, "R D"] | None = None,
+        shared: int = 0,
     ):
         """Use `make` or `load`.
 
         Args:
           words: from a word to its number, at least 2; several words may share one.
           characters: in the order of their numbers, the first having 2.
+          shared: numbers behind those of the words, which unknown words have by their hash.
         """
+        self._shared, self._behind = shared, max(words.values(), default=UNKNOWN) + 1
         self._words, self._characters = words, list(characters)
         self._numbers = {c: n for n, c in enumerate(characters, start=_FIRST)}
         self.table = table
         self._found: dict[str, int] = {}
 
     @classmethod
-    def make(cls, counts: Counter[str], words: int | Vectors, characters: int) -> "Lexicon":
+    def make(
+        cls, counts: Counter[str], words: int | Vectors, characters: int, shared: int = 0
+    ) -> "Lexicon":
         """A lexicon of the characters that were counted, and of those words or of all vectors.
 
         Args:
@@ -50,6 +56,9 @@ class Lexicon:
           words: the fixed vectors, or how many numbers there may be for words, which then go to
             the most frequent ones.
           characters: how many numbers there may be for characters.
+          shared: how many of the numbers for words unknown ones share, by their hash, so that a
+            name in two texts is likely to be seen as the same (Parikh et al. 2016, A Decomposable
+            Attention Model, section 5.1). Where it is 0 all unknown words are one.
         """
         letters = Counter[str]()
         for word, count in counts.items():
@@ -58,9 +67,13 @@ class Lexicon:
         if isinstance(words, Vectors):
             numbers, table = {w: row + _FIRST for w, row in words.rows.items()}, words.table
         else:
-            frequent = _most_frequent(counts, words - _FIRST)
+            frequent = _most_frequent(counts, words - _FIRST - shared)
             numbers, table = {w: n for n, w in enumerate(frequent, start=_FIRST)}, None
-        return cls(numbers, _most_frequent(letters, characters - _FIRST), table)
+        return cls(numbers, _most_frequent(letters, characters - _FIRST), table, shared)
+
+    def __contains__(self, word: str) -> bool:
+        """Whether the word, or a form of it, has a number of its own."""
+        return first_form(word, self._words.__contains__) is not None
 
     def words(self, words: Iterable[str]) -> list[int]:
         """The number of each word, or of the first of its forms (`vectors.FORMS`) that has one."""
@@ -92,7 +105,8 @@ class Lexicon:
         if self._characters != other._characters:
             return False
         if self.table is None or other.table is None:
-            return self.table is other.table and self._words == other._words
+            same = self._words == other._words and self._shared == other._shared
+            return self.table is other.table and same
         both = [word for word in self._words if word in other._words]
         mine, theirs = (
             lexicon.vectors(np.array([lexicon._words[word] for word in both], int))
@@ -104,9 +118,11 @@ class Lexicon:
         """The number here of each word of another one whose words are trained, by its number there;
         0 is padding in both, and what is not known here is unknown."""
         words = other._words
-        numbers = np.full(max(words.values(), default=UNKNOWN) + 1, UNKNOWN, np.int32)
+        numbers = np.full(other._behind + other._shared, UNKNOWN, np.int32)
         numbers[0] = 0
         numbers[list(words.values())] = self.words(words)
+        if self._shared == other._shared:
+            numbers[other._behind :] = range(self._behind, self._behind + self._shared)
         return numbers
 
     def extended(self, vectors: Vectors) -> "Lexicon":
@@ -118,9 +134,8 @@ class Lexicon:
 
     def save(self, folder: Path) -> None:
         """Writes it into a folder that is there."""
-        text = json.dumps(
-            {"words": self._words, "characters": self._characters}, ensure_ascii=False
-        )
+        saved = {"words": self._words, "characters": self._characters, "shared": self._shared}
+        text = json.dumps(saved, ensure_ascii=False)
         (folder / _LEXICON).write_text(text + "\n", "utf-8")
         if self.table is not None:
             np.save(folder / _TABLE, self.table)
@@ -135,15 +150,18 @@ class Lexicon:
         try:
             saved = json.loads((folder / _LEXICON).read_text("utf-8"))
             table = np.load(folder / _TABLE, "r") if (folder / _TABLE).exists() else None
-            return cls(saved["words"], saved["characters"], table)
+            return cls(saved["words"], saved["characters"], table, saved.get("shared", 0))
         except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
             raise UserError(
                 f"{folder}: no whole lexicon ({type(error).__name__}: {error})"
             ) from error
 
     def _word(self, word: str) -> int:
-        found = first_form(word, self._words.__contains__)
-        return self._words[found[1]] if found else UNKNOWN
+        if found := first_form(word, self._words.__contains__):
+            return self._words[found[1]]
+        if not self._shared:
+            return UNKNOWN
+        return self._behind + zlib.crc32(word.encode("utf-8", "surrogatepass")) % self._shared
 
 
 def _most_frequent(counts: Counter[str], size: int) -> list[str]:

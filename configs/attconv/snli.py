@@ -23,6 +23,7 @@ def get_config(variant="advanced_intra"):
         vectors="data/glove/glove.840B.300d.zip",
     )
     config = to_config_dict(Config(data=data, model=variant_of(variant)))
+    config.model.unknown_rows = 100
     config.train.steps = 110_000  # ten epochs of 549,367 pairs
     config.train.evaluate_every = 2750
     config.train.checkpoint_every = 2750

@@ -25,6 +25,7 @@ def get_config(variant="advanced_intra"):
     )
     config = to_config_dict(Config(data=data, model=variant_of(variant)))
     config.model.word_dim = 50
+    config.model.unknown_rows = 100
     config.model.word_rows = 30_000
     config.model.slope = 0.2
     config.model.dropout = 0.2

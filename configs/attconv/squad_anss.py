@@ -25,6 +25,7 @@ def get_config(variant="advanced"):
         vectors="data/glove/glove.840B.300d.zip",
     )
     config = to_config_dict(Config(data=data, model=variant_of(variant)))
+    config.model.unknown_rows = 100
     config.model.word_rows = 110_000
     config.train.best_metric = "precision_at_1"
     config.train.steps = 26_000  # ten epochs of 78,000 questions

@@ -14,7 +14,8 @@ from tests.attconv_jax.anss import squad
 FOLDER = Path(__file__).parents[2] / "configs" / "attconv"
 SMALL = {
     "word_dim": 4,
-    "word_rows": 40,
+    "word_rows": 140,
+    "unknown_rows": 100,
     "dim": 6,
 }
 
@@ -40,7 +41,7 @@ def reviews(folder):
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-@pytest.mark.parametrize("name", ["snli", "snli_small", "squad_anss", "yelp"])
+@pytest.mark.parametrize("name", ["snli", "snli_small", "squad_anss", "squad_anss_small", "yelp"])
 def test_the_papers_systems(name):
     one_text = name == "yelp"
     kinds = {"cnn": "none", "advanced_intra": "both"}
@@ -60,6 +61,7 @@ def test_the_papers_systems(name):
         ("snli", pairs, "accuracy"),
         ("snli_small", pairs, "accuracy"),
         ("squad_anss", passages, "precision_at_1"),
+        ("squad_anss_small", passages, "precision_at_1"),
         ("yelp", reviews, "accuracy"),
     ],
 )

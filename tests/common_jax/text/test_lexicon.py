@@ -1,6 +1,7 @@
 """Numbers of words and characters, and their vectors."""
 
 import json
+import zlib
 from collections import Counter
 
 import numpy as np
@@ -37,6 +38,21 @@ def test_the_most_frequent_characters_have_numbers():
     assert rows.dtype == np.int32
     assert rows.tolist() == [[3, 2, 4, 0], [1, 0, 0, 0], [0, 0, 0, 0], [4, 3, 2, 2]]
     assert lexicon.characters([], 4).shape == (0, 4)
+
+
+def test_unknown_words_share_numbers_by_their_hash(tmp_path):
+    saved = Lexicon.make(COUNTS, 2 + 2 + 7, 0, 7)  # two words, then seven numbers
+    saved.save(tmp_path)
+    names = [f"name{n}" for n in range(100)]
+    for lexicon in (saved, Lexicon.load(tmp_path)):
+        assert lexicon.words(["cat", "Dog"]) == [2, 3]
+        assert set(lexicon.words(names)) == set(range(4, 11))
+        assert [zlib.crc32(name.encode()) % 7 + 4 for name in names] == lexicon.words(names)
+        assert "CAT" in lexicon and "ant" not in lexicon  # which had a number, were there room
+    assert not saved.trained_as(Lexicon.make(COUNTS, 2 + 2 + 6, 0, 6))
+    other = Lexicon.make(Counter(["cat", "emu", "gnu"]), 2 + 3 + 7, 0, 7)
+    seen = np.array(other.words(["cat", "emu", *names]))
+    assert saved.numbers_of(other)[seen].tolist() == saved.words(["cat", "emu", *names])
 
 
 FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss"])

@@ -1,0 +1,37 @@
+"""AttentiveConvNet on SQuAD-AnSS with small vectors: half an hour on a CPU.
+
+  python -m launch.train --config configs/attconv/squad_anss_small.py --config.data.dir=FOLDER \
+    --config.data.vectors=glove.6B.50d.txt
+
+FOLDER holds train-v1.1.json and dev-v1.1.json (rajpurkar.github.io/SQuAD-explorer), plain or .gz.
+Dev is held out of train by article; SQuAD's dev is the test. README.md has what came of it.
+"""
+
+from attconv_jax.config import Config, DataConfig, variant_of
+from common_jax.training.config import to_config_dict
+
+
+def get_config(variant="advanced"):
+    data = DataConfig(
+        form="ranking",
+        dir="data/squad",
+        train="train-v1.1.json",
+        test="dev-v1.1.json",
+        heldout=10_000,
+        labels="no,yes",
+        ignored="",
+        batch_size=30,
+        vectors="data/glove/glove.6B.50d.txt",
+    )
+    config = to_config_dict(Config(data=data, model=variant_of(variant)))
+    config.model.word_dim = 50
+    config.model.word_rows = 60_000
+    config.model.unknown_rows = 1000
+    config.model.slope = 0.2
+    config.optimizer.warmup_steps = 100
+    config.train.best_metric = "precision_at_1"
+    config.train.steps = 10_000
+    config.train.ema_decay = 0.999
+    config.train.evaluate_every = 1000
+    config.train.checkpoint_every = 1000
+    return config
