@@ -21,6 +21,7 @@ def get_config(variant="advanced"):
         heldout=48_307,  # pairs, the paper's dev
         labels="no,yes",
         ignored="",
+        length=1000,  # of a sentence; the longest that Punkt makes has 437 words
         batch_size=30,
         vectors="data/glove/glove.840B.300d.zip",
     )

@@ -20,6 +20,7 @@ def get_config(variant="advanced"):
         heldout=10_000,
         labels="no,yes",
         ignored="",
+        length=1000,  # of a sentence; the longest that Punkt makes has 437 words
         batch_size=30,
         vectors="data/glove/glove.6B.50d.txt",
     )
