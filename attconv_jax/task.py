@@ -1,7 +1,6 @@
 """Labels of texts and of pairs, and ranked sentences, as a task."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import flax.linen as nn
@@ -14,19 +13,21 @@ from attconv_jax.data import YES, LabelledData
 from attconv_jax.judge import Judge
 from attconv_jax.model import SPREAD, AttentiveConvNet
 from attconv_jax.score import score_labels, score_ranking
-from common_jax.data.batches import Batch, Batches
+from common_jax.data.batches import Batch
 from common_jax.errors import UserError
 from common_jax.layers import DROPOUT
 from common_jax.parts import part
-from common_jax.training.task import Params, Scored, Task
+from common_jax.training.task import Params, Scored
+from common_jax.training.worded import WordedTask
 
 EXAMPLES = 5  # shown after an evaluation
 
 
-class Judgement(Task[Config]):
+class Judgement(WordedTask[Config]):
     """Trains `attconv_jax.model.AttentiveConvNet` to label texts or to rank sentences."""
 
     config_class = Config
+    data: LabelledData
     options = ("explain",)
 
     def __init__(self, config: Config):
@@ -67,22 +68,6 @@ class Judgement(Task[Config]):
                 )[:, 0]
         loss = jnp.sum(losses, where=real)
         return {"loss": loss, "nll": loss, "weight": real.sum().astype(jnp.float32)}
-
-    def prepare(self, workers: int | None = None) -> None:
-        self.data.prepare()
-        self.data.report()
-
-    def write_vocabulary(self, folder: Path) -> None:
-        self.data.lexicon.save(folder)
-
-    def read_vocabulary(self, folder: Path) -> None:
-        self.data.read_vocabulary(folder)
-
-    def train_batches(self) -> Batches:
-        return self.data.train_batches(self.config.train.seed)
-
-    def split_batches(self, split: str) -> Batches:
-        return self.data.split_batches(split)
 
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
         likely = nn.softmax(self._logits(params, self._texts(batch)))

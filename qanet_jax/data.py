@@ -139,11 +139,11 @@ class ReadingData(WordedData):
         split = self.split("train")
         return SpanBatches(split, self.lexicon, self.train_plan(split.lengths(), seed))
 
-    def split_batches(self, name: str) -> SpanBatches:
+    def split_batches(self, split: str) -> SpanBatches:
         """Every window of every question of an evaluated split once, by length."""
         lengths = {str(n): self.split(n).lengths() for n in self.splits if n != "train"}
-        plan = self.split_plan(name, lengths)
-        return SpanBatches(self.split(name), self.lexicon, plan)
+        plan = self.split_plan(split, lengths)
+        return SpanBatches(self.split(split), self.lexicon, plan)
 
     def texts(self, split: str) -> Squad:
         """The texts of an evaluated split."""

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -10,12 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from common_jax.data.batches import Batch, Batches
+from common_jax.data.batches import Batch
 from common_jax.layers import DROPOUT
 from common_jax.metrics import triviaqa
 from common_jax.parts import part
 from common_jax.text.squad import Squad
-from common_jax.training.task import Params, Scored, Task
+from common_jax.training.task import Params, Scored
+from common_jax.training.worded import WordedTask
 from qanet_jax.config import Config
 from qanet_jax.data import TEXTS, ReadingData
 from qanet_jax.layers import Words
@@ -27,10 +27,11 @@ from qanet_jax.span import best_spans
 EXAMPLES = 5  # answered questions shown after an evaluation
 
 
-class SpanExtraction(Task[Config]):
+class SpanExtraction(WordedTask[Config]):
     """Trains `qanet_jax.model.QANet` to find answers in passages."""
 
     config_class = Config
+    data: ReadingData
     metric_names = ("exact_match", "f1")
     options = ("count", "vectors")
 
@@ -66,22 +67,6 @@ class SpanExtraction(Task[Config]):
             found = sum(-_log_probability(*pointer) for pointer in pointers)
             loss = jnp.sum(found, where=real)
         return {"loss": loss, "nll": loss, "weight": real.sum().astype(jnp.float32)}
-
-    def prepare(self, workers: int | None = None) -> None:
-        self.data.prepare()
-        self.data.report()
-
-    def write_vocabulary(self, folder: Path) -> None:
-        self.data.lexicon.save(folder)
-
-    def read_vocabulary(self, folder: Path) -> None:
-        self.data.read_vocabulary(folder)
-
-    def train_batches(self) -> Batches:
-        return self.data.train_batches(self.config.train.seed)
-
-    def split_batches(self, split: str) -> Batches:
-        return self.data.split_batches(split)
 
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
         found = self.decode(params, batch, 1)

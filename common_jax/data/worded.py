@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from jaxtyping import Int
 
+from common_jax.data.batches import Batches
 from common_jax.data.corpus import file_identity, prepare
 from common_jax.data.plan import BucketPlan, choose_shapes
 from common_jax.data.stored import stored
@@ -77,6 +78,18 @@ class WordedData(abc.ABC):
         Raises:
           UserError: if what was trained with the one cannot be used with the other.
         """
+
+    @abc.abstractmethod
+    def train_batches(self, seed: int) -> Batches:
+        """The training split, its order a function of `seed` and the epoch.
+
+        Raises:
+          UserError: if what is prepared cannot be trained on.
+        """
+
+    @abc.abstractmethod
+    def split_batches(self, split: str) -> Batches:
+        """Every example of an evaluated split once, by length."""
 
     @abc.abstractmethod
     def kept(self) -> Mapping[str, tuple[int, Dropped]]:

@@ -8,6 +8,7 @@ import pytest
 
 from attconv_jax.generate import generate
 from launch import evaluate, predict, train
+from tests.launch import commands
 from tests.launch.commands import fails
 
 TINY = {
@@ -28,10 +29,7 @@ TINY = {
 
 
 def arguments(folder, run="run", **changes):
-    values = {**TINY, "data.dir": folder, "data.cache_dir": folder / "cache", **changes}
-    overrides = [f"--config.{key}={value}" for key, value in values.items()]
-    config = ["--config", "configs/attconv/quickstart.py", *overrides]
-    return [*config, "--workdir", str(folder / run)]
+    return commands.arguments("configs/attconv/quickstart.py", folder, run, **(TINY | changes))
 
 
 def write(folder, split, count, seed=0):

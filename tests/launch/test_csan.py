@@ -9,6 +9,7 @@ import pytest
 
 from common_jax.training.run import load
 from launch import evaluate, predict, train
+from tests.launch import commands
 from tests.launch.commands import fails
 
 TINY = {
@@ -32,10 +33,7 @@ TINY = {
 
 
 def arguments(folder, **changes):
-    values = {**TINY, "data.cache_dir": folder / "cache", **changes}
-    overrides = [f"--config.{key}={value}" for key, value in values.items()]
-    workdir = ["--workdir", str(folder / "run")]
-    return ["--config", "configs/csan/quickstart.py", *overrides, *workdir]
+    return commands.arguments("configs/csan/quickstart.py", folder, **(TINY | changes))
 
 
 @pytest.fixture(scope="module")

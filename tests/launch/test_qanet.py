@@ -14,6 +14,7 @@ from common_jax.training.run import load
 from common_jax.training.workdir import Workdir
 from launch import evaluate, predict, train
 from qanet_jax.generate import generate
+from tests.launch import commands
 from tests.launch.commands import fails
 from tests.real import needs_real_data, real_data
 
@@ -42,10 +43,7 @@ TINY = {
 
 
 def arguments(folder, run="run", **changes):
-    values = {**TINY, "data.dir": folder, "data.cache_dir": folder / "cache", **changes}
-    overrides = [f"--config.{key}={value}" for key, value in values.items()]
-    workdir = ["--workdir", str(folder / run)]
-    return ["--config", "configs/qanet/quickstart.py", *overrides, *workdir]
+    return commands.arguments("configs/qanet/quickstart.py", folder, run, **(TINY | changes))
 
 
 def _squad(squad, variant=""):

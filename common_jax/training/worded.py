@@ -1,0 +1,35 @@
+"""A task whose corpus is of words (`common_jax.data.worded`)."""
+
+from pathlib import Path
+from typing import Any
+
+from common_jax.data.batches import Batches
+from common_jax.data.worded import WordedData
+from common_jax.training.task import Config, Task
+
+
+class WordedTask(Task[Config]):
+    """Reads and batches what its `data` has.
+
+    Attributes:
+      data: the run's corpus.
+    """
+
+    config: Any
+    data: WordedData
+
+    def prepare(self, workers: int | None = None) -> None:
+        self.data.prepare()
+        self.data.report()
+
+    def write_vocabulary(self, folder: Path) -> None:
+        self.data.lexicon.save(folder)
+
+    def read_vocabulary(self, folder: Path) -> None:
+        self.data.read_vocabulary(folder)
+
+    def train_batches(self) -> Batches:
+        return self.data.train_batches(self.config.train.seed)
+
+    def split_batches(self, split: str) -> Batches:
+        return self.data.split_batches(split)
