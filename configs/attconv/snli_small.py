@@ -5,8 +5,9 @@
 
 FOLDER holds snli_1.0_train.jsonl and snli_1.0_dev.jsonl (nlp.stanford.edu/projects/snli); other
 files of pairs will do, jsonl or tab-separated. Dev is only reported: what chooses the checkpoint is
-held out of train. Variants: "cnn", "light", "advanced" and "advanced_intra"; README.md has what
-came of them.
+held out of train. Variants: "cnn" (dev accuracy 64.5 with 24,475 pairs of SNLI, 20,000 of MultiNLI
+and the first 9,163 rows of glove.6B), "light" (69.1), "advanced" (69.9) and "advanced_intra"
+(71.1), in two to six minutes (README.md).
 """
 
 from attconv_jax.config import Config, DataConfig, variant_of
