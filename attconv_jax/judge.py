@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from attconv_jax.layers import Attended
 from attconv_jax.model import AttentiveConvNet
 from attconv_jax.prepare import tokenize
 from common_jax.data.requests import Group, groups, padded
@@ -48,7 +49,7 @@ class Judge(Predictor):
         wanted = self._task.config.data.texts
         texts = line.split("\t") if wanted == 2 else [line]
         if len(texts) != wanted:
-            raise UserError(f"{place}: {len(texts)} columns where a pair has 2, parted by a tab")
+            raise UserError(f"{place}: a pair is 2 texts parted by a tab, not {len(texts)}")
         words = [tokenize(text) for text in texts]
         if not all(words):
             raise UserError(f"{place}: a text without a word")
@@ -76,25 +77,22 @@ class Judge(Predictor):
         logits, layers = jax.device_get(self._judge(self._params, arrays))
         likely = np.asarray(jax.nn.softmax(logits))
         for row, pair in enumerate(texts):
-            chances = dict(zip(names, np.round(likely[row], 6).tolist(), strict=True))
+            chances = dict(zip(names, _rounded(likely[row], 6), strict=True))
             answer: dict[str, Any] = {"label": max(chances, key=chances.__getitem__)}
             answer["probabilities"] = chances
             if self._explain:
                 answer["words"] = [list(words) for words in pair]
-                answer["layers"] = [
-                    [
-                        {
-                            "text": int(seen.text),
-                            "context": int(seen.context),
-                            "weights": np.round(
-                                seen.weights[
-                                    row, : len(pair[seen.text]), : len(pair[seen.context])
-                                ],
-                                4,
-                            ).tolist(),
-                        }
-                        for seen in layer
-                    ]
-                    for layer in layers
-                ]
+                answer["layers"] = [[_looked(a, row, pair) for a in layer] for layer in layers]
             yield answer
+
+
+def _looked(attended: Attended, row: int, texts: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """What the words of one text of an example saw of another's."""
+    text, context = int(attended.text), int(attended.context)
+    weights = attended.weights[row, : len(texts[text]), : len(texts[context])]
+    return {"text": text, "context": context, "weights": _rounded(weights, 4)}
+
+
+def _rounded(numbers: np.ndarray, digits: int) -> list[Any]:
+    """As JSON has them short: not the nearest numbers of 32 bits."""
+    return np.round(np.asarray(numbers, np.float64), digits).tolist()
