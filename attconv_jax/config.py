@@ -61,7 +61,7 @@ class ModelConfig:
     energy: Literal["dot", "bilinear", "additive"] = "dot"
     slope: float = 1.0
     author_compat: bool = False
-    author_length: int = 400
+    author_length: int = 70
     dropout: float = 0.1
 
     def __post_init__(self):

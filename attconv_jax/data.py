@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from attconv_jax.prepare import TEXTS, VECTORS, Builder
 from attconv_jax.selection import LABELS
 from attconv_jax.sources import SPLITS
-from common_jax.data.batches import Batch, Batches, Epoch
+from common_jax.data.batches import Batch, Batches, Epoch, Position
 from common_jax.data.corpus import Corpus
 from common_jax.data.plan import Plan, PlannedBatch, epoch_random
 from common_jax.data.worded import Dropped, WordedData
@@ -113,6 +113,10 @@ class RankedBatches(Batches):
             }
 
         return Epoch(read, self.plan.epoch(epoch))
+
+    def examples(self, position: Position) -> Int[np.ndarray, "n"]:
+        """The numbers in the corpus of the batch's questions: of a sentence that answers each."""
+        return self._rows[self._starts[super().examples(position)]]
 
 
 class LabelledData(WordedData):

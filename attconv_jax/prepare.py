@@ -203,8 +203,8 @@ def hold_out(
             taken += sizes[groups.pop()]
     if not groups:
         raise UserError(
-            f"data.heldout={count}: too many for {len(train)} examples to train on; name data.dev "
-            "and data.test, or hold out fewer"
+            f"heldout={count}: too many for {len(train)} examples to train on; hold out fewer, or "
+            "name files for dev and test"
         )
     parts: dict[Split, list[Example]] = {split: [] for split in ("train", *splits)}
     for example in train:

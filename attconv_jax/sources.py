@@ -269,10 +269,13 @@ def source_of(config: "DataConfig", split: Split) -> Source:
     if config.source == "generated":
         count = config.examples if split == "train" else config.heldout
         return Generated(count, config.seed, split)
-    names = getattr(config, split)
+    named = getattr(config, split)
     if config.source == "tfds":
-        return Records(Dataset(config.tfds, config.dir), names, f"data.{split}", config.form)
+        return Records(Dataset(config.tfds, config.dir), named, f"data.{split}", config.form)
     folder = find_folder(config.dir, "data.dir")
-    files = [find_file(folder / name.strip()) for name in names.split(",")]
+    names = [name.strip() for name in named.split(",")]
+    if not all(names):
+        raise UserError(f"data.{split}: name its files")
+    files = [find_file(folder / name) for name in names]
     sources = [Selection(f) if config.form == "ranking" else File(f, config.form) for f in files]
     return sources[0] if len(sources) == 1 else Joined(tuple(sources))

@@ -14,7 +14,6 @@ from attconv_jax.judge import Judge
 from attconv_jax.model import SPREAD, AttentiveConvNet
 from attconv_jax.score import score_labels, score_ranking
 from common_jax.data.batches import Batch
-from common_jax.errors import UserError
 from common_jax.layers import DROPOUT
 from common_jax.parts import part
 from common_jax.training.task import Params, Scored
@@ -70,14 +69,14 @@ class Judgement(WordedTask[Config]):
         return {"loss": loss, "nll": loss, "weight": real.sum().astype(jnp.float32)}
 
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
-        likely = nn.softmax(self._logits(params, self._texts(batch)))
-        return {"probabilities": likely, "gold": batch["label"]}
+        return {"probabilities": nn.softmax(self._logits(params, self._texts(batch)))}
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
-        likely, gold = predictions["probabilities"], predictions["gold"]
+        corpus, likely = self.data.corpus(split), predictions["probabilities"]
         names, texts = self.config.data.names, self.data.texts(split)
         measure = score_ranking if self.ranking else score_labels
-        metrics, notes = measure(self.data.corpus(split), likely, names)
+        metrics, notes = measure(corpus, likely, names)
+        gold = corpus.gather(np.arange(len(corpus)), "label", 1)[:, 0]
         lines = ["\t".join(("gold", "label", *names))]
         for label, chances in zip(gold, likely, strict=True):
             rounded = (f"{chance:.6f}" for chance in chances)
@@ -91,18 +90,18 @@ class Judgement(WordedTask[Config]):
         return Scored(metrics, notes, files, examples)
 
     def averaged(self, predictions: Sequence[Mapping[str, np.ndarray]]) -> Mapping[str, np.ndarray]:
-        gold, likely = (
-            [found[name] for found in predictions] for name in ("gold", "probabilities")
-        )
-        if not all(np.array_equal(gold[0], other) for other in gold[1:]):
-            raise UserError("the runs have other examples or other labels, and are no ensemble")
-        return {"probabilities": np.mean(likely, axis=0), "gold": gold[0]}
+        return {"probabilities": np.mean([found["probabilities"] for found in predictions], axis=0)}
+
+    def evaluated(self, split: str) -> Any:
+        corpus = self.data.corpus(split)
+        gold = corpus.gather(np.arange(len(corpus)), "label", 1)[:, 0].tolist()
+        return [self.config.data.names, gold, self.data.texts(split)]
 
     def predictor(self, params: Params, **options: Any) -> Judge:
         return Judge(self, params, **options)
 
     def request(self) -> str:
-        return "\t".join(self.data.texts("test")[0])
+        return "\t".join(" ".join(text.split()) for text in self.data.texts("test")[0])
 
     def _texts(self, batch: Batch) -> list[Array]:
         return [batch[name] for name in ("first", "second") if name in batch]

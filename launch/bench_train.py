@@ -135,7 +135,8 @@ class _Measured:
                 lowered = self.step.lower(self.state, placed)
                 self.programs[shapes] = lowered.compile()
                 seconds += time.perf_counter() - start
-                self.flops[shapes] = (lowered.cost_analysis() or {}).get("flops", 0.0)
+                one = (lowered.cost_analysis() or {}).get("flops", 0.0)
+                self.flops[shapes] = one * len(group)  # XLA counts the body of a loop once
                 self.state, metrics = self.programs[shapes](self.state, placed)
                 jax.block_until_ready(metrics)
             taken += len(group)

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from common_jax.errors import UserError
 from launch.cli import Parser, quiet, run
 
 if TYPE_CHECKING:
+    from common_jax.training.task import Task
     from common_jax.training.workdir import Workdir
 
 DESCRIPTION = (
@@ -83,35 +84,50 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> None:
     if args.data is not None and args.split is not None:
         parser.error("--data is scored in the place of --split: give one of them")
     runs = [Workdir(folder) for folder in args.workdir]
+    others = [Workdir(args.against)] if args.against is not None else []
+    tasks = [workdir.read_task(test=args.data) for workdir in [*runs, *others]]
+    split = args.split or tasks[0].splits[-1]
+    if split not in tasks[0].splits:
+        raise UserError(f"--split {split}: must be {' | '.join(tasks[0].splits)}")
+    name = split if args.data is None else name_of(args.data, tasks[0].splits)
+    theirs = [_right_answers(name, other) for other in others]
     mesh, average, found = make_mesh(MeshConfig()), args.average or 1, []
-    for workdir in runs:
-        task = workdir.read_task(test=args.data)
-        split = args.split or task.splits[-1]
-        if split not in task.splits:
-            raise UserError(f"--split {split}: must be {' | '.join(task.splits)}")
-        params = read_parameters(workdir, task, mesh, average)
-        task.prepare()
+    params = [read_parameters(*run, mesh, average) for run in zip(runs, tasks, strict=False)]
+    _prepare([*runs, *others], tasks, split)
+    for own, task in zip(params, tasks, strict=False):
         step = make_predict_step(task, mesh, final=True)
-        found.append(predict(params, task.split_batches(split), step, mesh, split))
-    scored = task.score(split, task.averaged(found) if len(found) > 1 else found[0])
-    name = split if args.data is None else name_of(args.data, task.splits)
-    against = _compared(name, scored.notes, Workdir(args.against)) if args.against else {}
+        found.append(predict(own, task.split_batches(split), step, mesh, split))
+    scored = tasks[0].score(split, tasks[0].averaged(found) if len(found) > 1 else found[0])
+    compared = _compared(scored.notes, theirs[0]) if theirs else {}
     name += f"-average{average}" if average > 1 else ""
     name += f"-ensemble{len(runs)}" if len(runs) > 1 else ""
     runs[0].write_scored(name, scored)
-    print(json.dumps({"split": name, **scored.metrics, **scored.notes, **against}, indent=2))
+    print(json.dumps({"split": name, **scored.metrics, **scored.notes, **compared}, indent=2))
 
 
-def _compared(name: str, notes: Mapping[str, Any], other: "Workdir") -> dict[str, float]:
-    """p of the test of equal proportions against another run's score of the same split."""
+def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> None:
+    """Prepares the corpora of all runs, which must have the same examples in the split."""
+    for task in tasks:
+        task.prepare()
+    for workdir, task in zip(runs[1:], tasks[1:], strict=True):
+        if task.evaluated(split) != tasks[0].evaluated(split):
+            raise UserError(f"{workdir.path}: its {split} is another than that of {runs[0].path}")
+
+
+def _right_answers(name: str, run: "Workdir") -> Mapping[str, Any]:
+    """A run's score of a split, which has counted them."""
+    scored = run.read_scored(name)
+    if not {"correct", "examples"} <= scored.keys():
+        raise UserError(f"{run.path}: its score of {name} counts no right answers to compare")
+    return scored
+
+
+def _compared(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, float]:
+    """p of the test of equal proportions."""
     from common_jax.metrics.classification import equal_proportions
 
-    theirs = other.read_scored(name)
-    for which, counts in (("--workdir", notes), (f"--against {other.path}", theirs)):
-        if not {"correct", "examples"} <= counts.keys():
-            raise UserError(f"{which}: its score of {name} counts no right answers to compare")
-    ours, others = ((counts["correct"], counts["examples"]) for counts in (notes, theirs))
-    return {"p_equal_proportions": round(equal_proportions(*ours, *others), 4)}
+    counts = (scored[key] for scored in (ours, theirs) for key in ("correct", "examples"))
+    return {"p_equal_proportions": round(equal_proportions(*counts), 4)}
 
 
 def name_of(file: str, splits: tuple[str, ...]) -> str:

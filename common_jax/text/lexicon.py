@@ -60,6 +60,7 @@ class Lexicon:
             name in two texts is likely to be seen as the same (Parikh et al. 2016, A Decomposable
             Attention Model, section 5.1). Where it is 0 all unknown words are one.
         """
+        assert not (shared and isinstance(words, Vectors)), "fixed vectors are not shared"
         letters = Counter[str]()
         for word, count in counts.items():
             for letter in word:
@@ -151,7 +152,7 @@ class Lexicon:
             saved = json.loads((folder / _LEXICON).read_text("utf-8"))
             table = np.load(folder / _TABLE, "r") if (folder / _TABLE).exists() else None
             return cls(saved["words"], saved["characters"], table, saved.get("shared", 0))
-        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError) as error:
             raise UserError(
                 f"{folder}: no whole lexicon ({type(error).__name__}: {error})"
             ) from error

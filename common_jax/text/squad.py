@@ -81,7 +81,7 @@ def read_squad(path: str | Path, faults: Faults) -> Squad:
     """
     builder = _Builder(faults)
     for number, article in enumerate(read_json(path).nodes("data")):
-        title = article.get("title", str, "") or str(number)
+        title = _title(article, number)
         for paragraph in article.nodes("paragraphs"):
             text = faults.attempt(paragraph.get, "context", str)
             context = None if text is None else builder.context(text, title, paragraph.place)
@@ -113,11 +113,17 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, faults: Faults) -
         place = f"{dataset.name} {split}:{number + 1}"
         name, context, question = (row[text].decode() for text in _TEXTS)
         if context not in numbers:
-            title = row.get("title", b"").decode() or str(len(numbers))
-            numbers[context] = builder.context(context, title, place)
+            numbers[context] = builder.context(context, None, place)
         answers = _spans(row.get("answers"), dataset.name)
         builder.question(name, question, answers, numbers[context], place)
     return builder.squad
+
+
+def _title(article: Node, number: int) -> str:
+    """An article's title, or its number where it has none that can be written."""
+    title = article.value.get("title") if isinstance(article.value, dict) else None
+    writable = isinstance(title, str) and not any("\ud800" <= c <= "\udfff" for c in title)
+    return title if title and writable else str(number)
 
 
 class _Builder:
@@ -128,13 +134,14 @@ class _Builder:
         self._faults = faults
         self._ids: set[str] = set()
 
-    def context(self, text: str, article: str, place: str) -> int | None:
+    def context(self, text: str, article: str | None, place: str) -> int | None:
         """The number of a new passage; None if it is bad."""
         if not text.strip():
             self._faults.bad("empty context", place)
             return None
         self.squad.contexts.append(text)
-        self.squad.articles.append(article)
+        if article is not None:
+            self.squad.articles.append(article)
         return len(self.squad.contexts) - 1
 
     def question(

@@ -137,12 +137,18 @@ class Task(abc.ABC, Generic[Config]):
         """From the split's predictions in example order to numbers; touches no device."""
 
     def averaged(self, predictions: Sequence[Mapping[str, np.ndarray]]) -> Mapping[str, np.ndarray]:
-        """What several models together predict for the same examples, for `score`.
+        """What several models together predict for the same examples, for `score`; only of tasks
+        that have `evaluated`."""
+        raise NotImplementedError
+
+    def evaluated(self, split: str) -> Any:
+        """What a split is to be judged by, so that runs are averaged and compared on the same: its
+        examples and their labels' names. After `prepare`.
 
         Raises:
-          UserError: where there is no such thing.
+          UserError: where runs are neither averaged nor compared.
         """
-        raise UserError(f"{type(self).__name__}: its predictions cannot be averaged")
+        raise UserError(f"{type(self).__name__}: its runs are neither averaged nor compared")
 
     @abc.abstractmethod
     def predictor(self, params: Params, **options: Any) -> Predictor:

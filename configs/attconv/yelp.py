@@ -29,6 +29,7 @@ def get_config(variant="advanced"):
     config = to_config_dict(Config(data=data, model=variant_of(variant, texts=1)))
     config.model.energy = "additive"
     config.model.dim = 500
+    config.model.author_length = 180
     config.model.unknown_rows = 100
     config.model.word_rows = 200_000
     config.optimizer.learning_rate = 0.01

@@ -46,7 +46,7 @@ def test_whole_groups_are_held_out(groups, count, seed):
     try:
         parts = hold_out(train, ["dev", "test"], count, seed)
     except UserError as error:
-        assert "data.heldout" in str(error) and "hold out fewer" in str(error)
+        assert "heldout" in str(error) and "hold out fewer" in str(error)
         assert len(train) <= 2 * (count + max(sizes.values()) - 1)
         return
     assert list(parts) == ["train", "dev", "test"] and parts["train"]

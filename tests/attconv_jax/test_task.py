@@ -142,7 +142,7 @@ def test_the_ranking_loss_is_what_lacks_of_the_margin(ranking):
     real = batch["index"] >= 0
     assert real.sum() == 3  # of four questions, one has a passage of one sentence
     likely = [
-        probabilities(ranking, params, batch | {"second": batch[name], "label": real})[:, 1]
+        probabilities(ranking, params, {"first": batch["first"], "second": batch[name]})[:, 1]
         for name in ("second", "other")
     ]
     expected = np.maximum(0, 0.85 - likely[0] + likely[1])[real].sum()
@@ -162,6 +162,14 @@ def test_the_other_sentence_is_drawn_anew_each_epoch_and_never_answers(ranking):
     assert len(right) == 3 and len(others) == 2 + 1 + 1 and not right & others
     again = [batch["other"].tolist() for batch in ranking.train_batches().epoch(3)]
     assert again == [batch["other"].tolist() for batch in batches.epoch(3)]
+
+
+def test_a_bad_batch_is_named_by_pairs_that_it_had(ranking):
+    batches, corpus = ranking.train_batches(), ranking.data.corpus("train")
+    named = corpus.gather(batches.examples((0, 0)), "first", 20)
+    asked = batches.epoch(0)[0]["first"]
+    words = lambda rows: sorted(tuple(row[row > 0]) for row in rows if row.any())
+    assert words(named) == words(asked)
 
 
 def test_words_begin_with_the_vectors_of_a_file(folder):
@@ -212,20 +220,8 @@ def test_a_line_that_is_no_pair_is_refused(task, line):
 
 
 def test_several_models_average_their_probabilities(task):
-    found = [{"probabilities": np.array([[p, 1 - p]]), "gold": np.array([1])} for p in (0.2, 0.6)]
-    averaged = task.averaged(found)
-    np.testing.assert_allclose(averaged["probabilities"], [[0.4, 0.6]])
-    assert averaged["gold"].tolist() == [1]
-
-
-@pytest.mark.parametrize("gold", [[0], [1, 1]])
-def test_models_of_other_examples_are_no_ensemble(task, gold):
-    found = [
-        {"probabilities": np.full((len(labels), 2), 0.5), "gold": np.array(labels)}
-        for labels in ([1], gold)
-    ]
-    with pytest.raises(UserError, match="no ensemble"):
-        task.averaged(found)
+    found = [{"probabilities": np.array([[p, 1 - p]])} for p in (0.2, 0.6)]
+    np.testing.assert_allclose(task.averaged(found)["probabilities"], [[0.4, 0.6]])
 
 
 def test_scores_count_right_labels(task):
@@ -238,7 +234,7 @@ def test_scores_count_right_labels(task):
     gold = gold[np.argsort(index)]
     logits = np.random.default_rng(0).normal(size=(12, 3))
     likely = scipy.special.softmax(logits, axis=1)
-    scored = task.score("test", {"probabilities": likely, "gold": gold})
+    scored = task.score("test", {"probabilities": likely})
     right = int((likely.argmax(1) == gold).sum())
     assert scored.metrics == {"accuracy": pytest.approx(100 * right / 12)}
     assert (scored.notes["correct"], scored.notes["examples"]) == (right, 12)

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from attconv_jax.generate import generate
+from common_jax.errors import UserError
 from launch import evaluate, predict, train
 from tests.launch import commands
 from tests.launch.commands import fails
@@ -95,6 +96,20 @@ def test_an_ensemble_is_scored_as_one(folder, capsys):
     for one, other, both in zip(*rows, strict=True):
         for a, b, mean in zip(one[2:], other[2:], both[2:], strict=True):
             assert float(mean) == pytest.approx((float(a) + float(b)) / 2, abs=2e-6)
+
+
+def test_runs_of_other_examples_are_neither_averaged_nor_compared(folder):
+    """Labels take turns in the generated corpus: they alone would not tell."""
+    other = folder / "other"
+    other.mkdir()
+    for split, count in (("train", 40), ("dev", 12), ("test", 12)):
+        write(other, split, count, seed=1)
+    train.main(arguments(other, "run", **{"data.cache_dir": folder / "cache"}))
+    for option in ("--workdir", "--against"):
+        with pytest.raises(UserError) as error:
+            evaluate.main(["--workdir", str(folder / "run"), option, str(other / "run")])
+        said = f"{other / 'run'}: its test is another than that of {folder / 'run'}"
+        assert str(error.value) == said
 
 
 def test_another_file_is_scored_with_the_words_of_the_run(folder, capsys):

@@ -154,7 +154,15 @@ def test_a_lexicon_that_is_missing_or_broken(tmp_path):
     Lexicon({"a": 2}, "xy", TABLE).save(tmp_path)
     text, vectors = tmp_path / "lexicon.json", tmp_path / "vectors.npy"
     whole = text.read_bytes(), vectors.read_bytes()
-    for broken in (whole[0][:-5], b"", b"[1]", b"3", json.dumps({"words": {}}).encode(), b"\xff"):
+    for broken in (
+        whole[0][:-5],
+        b"",
+        b"[1]",
+        b"3",
+        b'{"words": ["a"], "characters": []}',
+        json.dumps({"words": {}}).encode(),
+        b"\xff",
+    ):
         text.write_bytes(broken)
         _fails(tmp_path)
     text.write_bytes(whole[0])

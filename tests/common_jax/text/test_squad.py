@@ -150,6 +150,15 @@ def test_another_form_is_an_error_whatever_the_policy(tmp_path, where, value, me
         read_squad(path, Faults("skip"))
 
 
+@pytest.mark.parametrize("title", ["", 7, None, ["x"], "\ud83d"])
+def test_articles_without_a_title_that_can_be_written_have_their_number(tmp_path, title):
+    path = tmp_path / "dev.json"
+    path.write_text(json.dumps(changed("data.0.title", title)))
+    squad = read_squad(path, Faults("error"))
+    assert squad.articles[0] == "0" and "Mill" in squad.articles
+    assert len(squad.articles) == len(squad.contexts)
+
+
 @pytest.mark.parametrize("content", ["[]", "3", "null"])
 def test_a_file_of_something_else(tmp_path, content):
     (tmp_path / "dev.json").write_text(content)
