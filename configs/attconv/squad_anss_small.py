@@ -1,10 +1,11 @@
-"""AttentiveConvNet on SQuAD-AnSS with small vectors: half an hour on a CPU.
+"""AttentiveConvNet on SQuAD-AnSS with small vectors: half an hour on two CPU cores.
 
   python -m launch.train --config configs/attconv/squad_anss_small.py --config.data.dir=FOLDER \
     --config.data.vectors=glove.6B.50d.txt
 
 FOLDER holds train-v1.1.json and dev-v1.1.json (rajpurkar.github.io/SQuAD-explorer), plain or .gz.
-Dev is held out of train by article; SQuAD's dev is the test. README.md has what came of it.
+Dev is held out of train by article; SQuAD's dev is the test. Precision at 1 on it: 83.0 with the
+first 9,163 rows of glove.6B, where counting common words has 79.5 (README.md).
 """
 
 from attconv_jax.config import Config, DataConfig, variant_of
@@ -31,7 +32,7 @@ def get_config(variant="advanced"):
     config.model.slope = 0.2
     config.optimizer.warmup_steps = 100
     config.train.best_metric = "precision_at_1"
-    config.train.steps = 10_000
+    config.train.steps = 5000
     config.train.ema_decay = 0.999
     config.train.evaluate_every = 1000
     config.train.checkpoint_every = 1000
