@@ -73,8 +73,7 @@ class RankedBatches(Batches):
         Raises:
           UserError: if no passage has both kinds.
         """
-        everyone = np.arange(len(corpus))
-        questions, labels = (corpus.gather(everyone, c, 1)[:, 0] for c in ("question", "label"))
+        questions, labels = corpus.column("question"), corpus.column("label")
         order = np.lexsort((labels != YES, questions))  # right ones first
         _, starts, counts = np.unique(questions[order], return_index=True, return_counts=True)
         right = np.add.reduceat((labels[order] == YES).astype(int), starts)

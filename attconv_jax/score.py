@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from attconv_jax.data import YES
 from attconv_jax.prepare import TEXTS
@@ -17,7 +17,7 @@ def score_labels(
     corpus: Corpus, likely: Float[np.ndarray, "n labels"], names: Sequence[str]
 ) -> tuple[dict[str, float], Notes]:
     """Accuracy; with its interval, the confusion matrix and the accuracy by length (Figure 2)."""
-    gold, predicted = _column(corpus, "label"), likely.argmax(axis=1)
+    gold, predicted = corpus.column("label"), likely.argmax(axis=1)
     right = predicted == gold
     lengths = corpus.lengths(*(c for c in corpus.columns if c in TEXTS)).sum(axis=1)
     counts = classification.confusion(gold, predicted, len(names))
@@ -39,7 +39,7 @@ def score_ranking(
     """Precision at 1: of all questions, those whose likeliest sentence answers them; with its
     interval, that of the two ways of counting common words (WordC1 and WordC2, section 4.2), and
     the share of questions whose passage is one sentence, which any ranking answers."""
-    questions, right = _column(corpus, "question"), _column(corpus, "label") == YES
+    questions, right = corpus.column("question"), corpus.column("label") == YES
     chosen = right[classification.first_ranked(likely[:, YES], questions)]
     precision = lambda scores: (
         100 * float(right[classification.first_ranked(scores, questions)].mean())
@@ -54,10 +54,6 @@ def score_ranking(
         "one_sentence": _percent(float((counts == 1).mean())),
     }
     return {"precision_at_1": 100 * float(chosen.mean())}, notes
-
-
-def _column(corpus: Corpus, name: str) -> Int[np.ndarray, "n"]:
-    return corpus.gather(np.arange(len(corpus)), name, 1)[:, 0]
 
 
 def _counted(correct: int, total: int) -> Notes:

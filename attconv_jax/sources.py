@@ -17,7 +17,7 @@ from common_jax.data.corpus import file_identity
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.faults import Faults
-from common_jax.text.files import decode_line, find_file, find_folder, read_raw_lines
+from common_jax.text.files import decode_line, find_file, find_folder, names_in, read_raw_lines
 from common_jax.text.json_files import Node, read_json_lines
 from common_jax.text.squad import read_squad
 
@@ -273,9 +273,6 @@ def source_of(config: "DataConfig", split: Split) -> Source:
     if config.source == "tfds":
         return Records(Dataset(config.tfds, config.dir), named, f"data.{split}", config.form)
     folder = find_folder(config.dir, "data.dir")
-    names = [name.strip() for name in named.split(",")]
-    if not all(names):
-        raise UserError(f"data.{split}: name its files")
-    files = [find_file(folder / name) for name in names]
+    files = [find_file(folder / name) for name in names_in(named, f"data.{split}")]
     sources = [Selection(f) if config.form == "ranking" else File(f, config.form) for f in files]
     return sources[0] if len(sources) == 1 else Joined(tuple(sources))

@@ -76,7 +76,7 @@ class Judgement(WordedTask[Config]):
         names, texts = self.config.data.names, self.data.texts(split)
         measure = score_ranking if self.ranking else score_labels
         metrics, notes = measure(corpus, likely, names)
-        gold = corpus.gather(np.arange(len(corpus)), "label", 1)[:, 0]
+        gold = corpus.column("label")
         lines = ["\t".join(("gold", "label", *names))]
         for label, chances in zip(gold, likely, strict=True):
             rounded = (f"{chance:.6f}" for chance in chances)
@@ -89,12 +89,8 @@ class Judgement(WordedTask[Config]):
         files = {".predictions.tsv": "\n".join(lines) + "\n"}
         return Scored(metrics, notes, files, examples)
 
-    def averaged(self, predictions: Sequence[Mapping[str, np.ndarray]]) -> Mapping[str, np.ndarray]:
-        return {"probabilities": np.mean([found["probabilities"] for found in predictions], axis=0)}
-
     def evaluated(self, split: str) -> Any:
-        corpus = self.data.corpus(split)
-        gold = corpus.gather(np.arange(len(corpus)), "label", 1)[:, 0].tolist()
+        gold = self.data.corpus(split).column("label").tolist()
         return [self.config.data.names, gold, self.data.texts(split)]
 
     def predictor(self, params: Params, **options: Any) -> Judge:

@@ -14,7 +14,7 @@ from common_jax.data.corpus import file_identity
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.faults import Faults
-from common_jax.text.files import decode_line, find_file, find_folder, read_raw_lines
+from common_jax.text.files import decode_line, find_file, find_folder, names_in, read_raw_lines
 from common_jax.text.moses import undo_escapes
 
 if TYPE_CHECKING:
@@ -255,9 +255,7 @@ def source_of(config: "DataConfig", split: Split) -> Source:
 
 def _files(config: "DataConfig", split: Split) -> Source:
     folder = find_folder(config.dir, "data.dir")
-    names = [name.strip() for name in getattr(config, split).split(",")]
-    if not all(names):
-        raise UserError(f"data.{split}: name its files")
+    names = names_in(getattr(config, split), f"data.{split}")
     sources = tuple(_file(config, folder, name) for name in names)
     return sources[0] if len(sources) == 1 else Joined(sources)
 

@@ -75,7 +75,7 @@ def _score_file(parser: Parser, args: argparse.Namespace) -> None:
 
 def _score_run(parser: Parser, args: argparse.Namespace) -> None:
     from common_jax.training.config import MeshConfig
-    from common_jax.training.evaluate import predict
+    from common_jax.training.evaluate import averaged, predict
     from common_jax.training.mesh import make_mesh
     from common_jax.training.run import read_parameters
     from common_jax.training.step import make_predict_step
@@ -97,7 +97,7 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> None:
     for own, task in zip(params, tasks, strict=False):
         step = make_predict_step(task, mesh, final=True)
         found.append(predict(own, task.split_batches(split), step, mesh, split))
-    scored = tasks[0].score(split, tasks[0].averaged(found) if len(found) > 1 else found[0])
+    scored = tasks[0].score(split, averaged(found) if len(found) > 1 else found[0])
     compared = _compared(scored.notes, theirs[0]) if theirs else {}
     name += f"-average{average}" if average > 1 else ""
     name += f"-ensemble{len(runs)}" if len(runs) > 1 else ""
@@ -109,8 +109,10 @@ def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> 
     """Prepares the corpora of all runs, which must have the same examples in the split."""
     for task in tasks:
         task.prepare()
-    for workdir, task in zip(runs[1:], tasks[1:], strict=True):
-        if task.evaluated(split) != tasks[0].evaluated(split):
+    first, *others = zip(runs, tasks, strict=True)
+    wanted = first[1].evaluated(split) if others else None
+    for workdir, task in others:
+        if task.evaluated(split) != wanted:
             raise UserError(f"{workdir.path}: its {split} is another than that of {runs[0].path}")
 
 

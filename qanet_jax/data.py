@@ -78,9 +78,8 @@ class SplitCorpus:
         self.questions = Corpus.open(folder / "questions")
         self.passages = Corpus.open(folder / "passages")
         self.word_length, self.answered = word_length, answered
-        everyone = np.arange(len(self.questions))
-        self._passages = self.questions.gather(everyone, "passage", 1)[:, 0]
-        self.numbers = self.questions.gather(everyone, "number", 1)[:, 0]
+        self._passages = self.questions.column("passage")
+        self.numbers = self.questions.column("number")
 
     def passage_of(self, index: Int[np.ndarray, "B"]) -> Int[np.ndarray, "B"]:
         """The passage of each example; -1 has none."""

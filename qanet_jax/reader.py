@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from common_jax.data.requests import padded, padded_width
+from common_jax.data.requests import padded, padded_width, rows_for
 from common_jax.errors import UserError
 from common_jax.faults import Faults
 from common_jax.text.json_files import parse_json
@@ -132,8 +132,7 @@ class Reader(Predictor):
         """What `SpanExtraction.decode` finds in each window, a few of them read at once."""
         config = self._task.config.data
         width = min(padded_width(max(stop - start for start, stop in cuts)), config.window)
-        most = max(1, config.evaluation_positions // width)
-        rows = min(most, 1 << (len(cuts) - 1).bit_length())
+        rows = rows_for(len(cuts), width, config.evaluation_positions)
         for at in range(0, len(cuts), rows):
             parts = [context.part(*cut) for cut in cuts[at : at + rows]]
             questions = [question] * len(parts)

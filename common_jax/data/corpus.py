@@ -75,6 +75,10 @@ class Corpus:
         start, stop = self._offsets[column][row : row + 2]
         return np.array(self._tokens[column][start:stop])
 
+    def column(self, name: str) -> Int32[np.ndarray, "n"]:
+        """Of a column that has one element a row, all of them in order."""
+        return self.gather(np.arange(len(self)), name, 1)[:, 0]
+
     def gather(
         self, rows: Int[np.ndarray, "n"], column: str, width: int
     ) -> Int32[np.ndarray, "n {width}"]:

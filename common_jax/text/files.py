@@ -15,6 +15,18 @@ _ZIP_MAGIC = b"PK\x03\x04"
 _BOM = b"\xef\xbb\xbf"
 
 
+def names_in(value: str, key: str) -> list[str]:
+    """The names that commas part in a field of a config, `key`.
+
+    Raises:
+      UserError: if one is empty.
+    """
+    names = [name.strip() for name in value.split(",")]
+    if not all(names):
+        raise UserError(f"{key}: name its files")
+    return names
+
+
 def find_file(stem: str | Path) -> Path:
     """The file `stem`, or else `stem`.gz.
 

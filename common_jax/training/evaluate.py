@@ -1,7 +1,7 @@
 """Predictions on the devices, their score on the host."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -38,6 +38,11 @@ def predict(
     index = np.concatenate([f["index"] for f in found])
     order = np.argsort(index, kind="stable")[np.sum(index < 0) :]
     return {name: _stack([f[name] for f in found])[order] for name in found[0]}
+
+
+def averaged(predictions: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """What several models together predict for the same examples (`Task.evaluated`)."""
+    return {name: np.mean([p[name] for p in predictions], axis=0) for name in predictions[0]}
 
 
 def _stack(arrays: list[np.ndarray]) -> np.ndarray:

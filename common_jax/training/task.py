@@ -136,14 +136,10 @@ class Task(abc.ABC, Generic[Config]):
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
         """From the split's predictions in example order to numbers; touches no device."""
 
-    def averaged(self, predictions: Sequence[Mapping[str, np.ndarray]]) -> Mapping[str, np.ndarray]:
-        """What several models together predict for the same examples, for `score`; only of tasks
-        that have `evaluated`."""
-        raise NotImplementedError
-
     def evaluated(self, split: str) -> Any:
         """What a split is to be judged by, so that runs are averaged and compared on the same: its
-        examples and their labels' names. After `prepare`.
+        examples and their labels' names. After `prepare`. Only where each prediction of several
+        runs may be averaged.
 
         Raises:
           UserError: where runs are neither averaged nor compared.

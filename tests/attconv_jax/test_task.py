@@ -14,6 +14,7 @@ from attconv_jax.config import Config, DataConfig, ModelConfig
 from attconv_jax.task import Judgement
 from common_jax.errors import UserError
 from common_jax.training.config import MeshConfig, OptimizerConfig, TrainConfig
+from common_jax.training.evaluate import averaged
 from common_jax.training.mesh import make_mesh, put_batch
 from common_jax.training.state import init_state
 from common_jax.training.step import make_train_step
@@ -219,9 +220,9 @@ def test_a_line_that_is_no_pair_is_refused(task, line):
         list(judge.predict(["a\tb", line], "here"))
 
 
-def test_several_models_average_their_probabilities(task):
+def test_several_models_average_their_probabilities():
     found = [{"probabilities": np.array([[p, 1 - p]])} for p in (0.2, 0.6)]
-    np.testing.assert_allclose(task.averaged(found)["probabilities"], [[0.4, 0.6]])
+    np.testing.assert_allclose(averaged(found)["probabilities"], [[0.4, 0.6]])
 
 
 def test_scores_count_right_labels(task):
