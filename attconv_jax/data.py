@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, Int
 
-from attconv_jax.prepare import TEXTS, VECTORS, Builder
+from attconv_jax.prepare import VECTORS, Builder
 from attconv_jax.selection import LABELS
 from attconv_jax.sources import SPLITS
+from attconv_jax.text import TEXTS
 from common_jax.data.batches import Batch, Batches, Epoch, Position
 from common_jax.data.corpus import Corpus
 from common_jax.data.plan import Plan, PlannedBatch, epoch_random

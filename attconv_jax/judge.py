@@ -1,22 +1,20 @@
-"""A trained model that labels anybody's texts."""
+"""A trained judge of anybody's texts: the half of it that reads and writes text."""
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-import jax
 import numpy as np
 
-from attconv_jax.layers import Attended
-from attconv_jax.model import AttentiveConvNet
-from attconv_jax.prepare import tokenize
+from attconv_jax.text import TEXTS, tokenize
 from common_jax.data.requests import Group, groups, padded
 from common_jax.errors import UserError
-from common_jax.training.task import Params, Predictor
-
-if TYPE_CHECKING:
-    from attconv_jax.task import Judgement
+from common_jax.fields import require
+from common_jax.predictor import Predictor, Programs
+from common_jax.text.lexicon import Lexicon
 
 
 class Judge(Predictor):
@@ -24,16 +22,42 @@ class Judge(Predictor):
 
     CHUNK = 512  # lines read before the first is answered
 
-    def __init__(self, task: "Judgement", params: Params, *, explain: bool = False):
+    options = ("explain",)
+
+    @dataclasses.dataclass(frozen=True)
+    class Settings:
+        """What it needs of a run's config.
+
+        Attributes:
+          labels: by number, with commas between.
+          texts: of an example, 1 or 2.
+          evaluation_positions: words of the longer texts that are read together.
+        """
+
+        labels: str
+        texts: int
+        evaluation_positions: int
+
+        def __post_init__(self):
+            require(self.texts in (1, 2), f"texts={self.texts}: 1 or 2")
+            positions = self.evaluation_positions
+            require(positions >= 1, f"evaluation_positions={positions}: at least 1")
+
+    def __init__(
+        self, vocabulary: Lexicon, settings: Settings, programs: Programs, *, explain: bool = False
+    ):
         """
         Args:
+          programs: `attconv_jax.text.TEXTS`, [B, T] each, give `Judgement.answer`'s.
           explain: also say which words attended to which.
         """
-        self._task, self._params, self._explain = task, params, explain
-        apply = lambda params, texts: task.model.apply(
-            {"params": params}, texts, method=AttentiveConvNet.explain
-        )
-        self._judge = jax.jit(apply)
+        self._lexicon, self._settings, self._explain = vocabulary, settings, explain
+        self._labels = settings.labels.split(",")
+        self._judge = programs()
+
+    @classmethod
+    def read_vocabulary(cls, folder: Path) -> Lexicon:
+        return Lexicon.load(folder)
 
     def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
         """A JSON object for each line: its label and the probability of each label; with `explain`
@@ -46,7 +70,7 @@ class Judge(Predictor):
 
     def _texts(self, line: str, place: str) -> list[tuple[str, ...]]:
         """The words of a line's texts."""
-        wanted = self._task.config.data.texts
+        wanted = self._settings.texts
         texts = line.split("\t") if wanted == 2 else [line]
         if len(texts) != wanted:
             raise UserError(f"{place}: a pair is 2 texts parted by a tab, not {len(texts)}")
@@ -59,7 +83,7 @@ class Judge(Predictor):
         """Texts of like lengths are judged together."""
         answers = [""] * len(texts)
         lengths = [tuple(map(len, words)) for words in texts]
-        for group in groups(lengths, self._task.config.data.evaluation_positions):
+        for group in groups(lengths, self._settings.evaluation_positions):
             found = self._judged([texts[at] for at in group.members], group)
             for at, answer in zip(group.members, found, strict=True):
                 answers[at] = json.dumps(answer, ensure_ascii=False)
@@ -69,15 +93,19 @@ class Judge(Predictor):
         self, texts: Sequence[Sequence[tuple[str, ...]]], group: Group
     ) -> Iterator[dict[str, Any]]:
         """Answers, one after the other."""
-        lexicon, names = self._task.data.lexicon, self._task.config.data.names
-        arrays = [
-            padded([lexicon.words(words) for words in column], group.rows, width)
-            for column, width in zip(zip(*texts, strict=True), group.widths, strict=True)
+        columns = zip(TEXTS, zip(*texts, strict=True), group.widths, strict=False)
+        arrays = {
+            name: padded([self._lexicon.words(words) for words in column], group.rows, width)
+            for name, column, width in columns
+        }
+        found = self._judge(arrays)
+        likely = np.asarray(found["probabilities"])
+        layers = [
+            [(int(text), int(context), np.asarray(weights)) for text, context, weights in layer]
+            for layer in (found["layers"] if self._explain else [])
         ]
-        logits, layers = jax.device_get(self._judge(self._params, arrays))
-        likely = np.asarray(jax.nn.softmax(logits))
         for row, pair in enumerate(texts):
-            chances = dict(zip(names, _rounded(likely[row], 6), strict=True))
+            chances = dict(zip(self._labels, _rounded(likely[row], 6), strict=True))
             answer: dict[str, Any] = {"label": max(chances, key=chances.__getitem__)}
             answer["probabilities"] = chances
             if self._explain:
@@ -86,11 +114,13 @@ class Judge(Predictor):
             yield answer
 
 
-def _looked(attended: Attended, row: int, texts: Sequence[Sequence[str]]) -> dict[str, Any]:
+def _looked(
+    attended: tuple[int, int, np.ndarray], row: int, texts: Sequence[Sequence[str]]
+) -> dict[str, Any]:
     """What the words of one text of an example saw of another's."""
-    text, context = int(attended.text), int(attended.context)
-    weights = attended.weights[row, : len(texts[text]), : len(texts[context])]
-    return {"text": text, "context": context, "weights": _rounded(weights, 4)}
+    text, context, weights = attended
+    words = weights[row, : len(texts[text]), : len(texts[context])]
+    return {"text": text, "context": context, "weights": _rounded(words, 4)}
 
 
 def _rounded(numbers: np.ndarray, digits: int) -> list[Any]:

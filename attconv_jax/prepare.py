@@ -5,7 +5,6 @@ with the columns of `columns`; an evaluated split also has its texts as they wer
 """
 
 import dataclasses
-import functools
 import json
 import random
 from collections import Counter
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from attconv_jax.sources import SPLITS, Example, Source, Split, held_out_splits, source_of
+from attconv_jax.text import TEXTS, tokenize
 from common_jax.data.corpus import Writer
 from common_jax.data.worded import (
     Dropped,
@@ -27,13 +27,11 @@ from common_jax.data.worded import (
 from common_jax.errors import UserError
 from common_jax.faults import Faults
 from common_jax.text.lexicon import Lexicon
-from common_jax.text.words import split_words
 
 if TYPE_CHECKING:
     from attconv_jax.config import DataConfig, ModelConfig
 
 VECTORS = "vectors.npz"  # `numbers` of words [n] and the `vectors` [n, D] that they begin with
-TEXTS = ("first", "second")
 T = TypeVar("T")
 
 _FORMAT = 1  # of the folder; another one prepares everything anew
@@ -46,12 +44,6 @@ def columns(form: str) -> tuple[str, ...]:
     common, and how many the question has, and the sentence."""
     texts = TEXTS[: 1 if form == "texts" else 2]
     return (*texts, "label", *(("question", "overlap") if form == "ranking" else ()))
-
-
-@functools.lru_cache(maxsize=4096)  # a premise or a question comes several times in a row
-def tokenize(text: str) -> tuple[str, ...]:
-    """The words of a text in lower case."""
-    return tuple(text[start:end].lower() for start, end in split_words(text))
 
 
 class Builder:

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attconv_jax.data import YES
-from attconv_jax.prepare import TEXTS
+from attconv_jax.text import TEXTS
 from common_jax.data.corpus import Corpus
 from common_jax.metrics import classification
 

@@ -13,6 +13,7 @@ from attconv_jax.data import YES, LabelledData
 from attconv_jax.judge import Judge
 from attconv_jax.model import SPREAD, AttentiveConvNet
 from attconv_jax.score import score_labels, score_ranking
+from attconv_jax.text import TEXTS
 from common_jax.data.batches import Batch
 from common_jax.layers import DROPOUT
 from common_jax.parts import part
@@ -27,7 +28,7 @@ class Judgement(WordedTask[Config]):
 
     config_class = Config
     data: LabelledData
-    options = ("explain",)
+    predictor_class = Judge
 
     def __init__(self, config: Config):
         super().__init__(config)
@@ -93,14 +94,32 @@ class Judgement(WordedTask[Config]):
         gold = self.data.corpus(split).column("label").tolist()
         return [self.config.data.names, gold, self.data.texts(split)]
 
-    def predictor(self, params: Params, **options: Any) -> Judge:
-        return Judge(self, params, **options)
+    @property
+    def settings(self) -> Judge.Settings:
+        data = self.config.data
+        return Judge.Settings(",".join(data.names), data.texts, data.evaluation_positions)
+
+    @property
+    def inputs(self) -> Mapping[str, tuple[str, Any]]:
+        shapes = dict(zip(TEXTS, ("B, T", "B, S"), strict=True))
+        return {name: (shapes[name], np.int32) for name in TEXTS[: self.config.data.texts]}
+
+    def answer(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
+        """The "probabilities", [B, labels], and for each of the "layers" the texts that attended:
+        (its number, that of the text attended to, the weights [B, T, S])."""
+        texts, explain = self._texts(arrays), AttentiveConvNet.explain
+        logits, layers = self.model.apply({"params": params}, texts, method=explain)
+        seen = [
+            [(jnp.int32(a.text), jnp.int32(a.context), a.weights) for a in layer]
+            for layer in layers
+        ]
+        return {"probabilities": nn.softmax(logits), "layers": seen}
 
     def request(self) -> str:
         return "\t".join(" ".join(text.split()) for text in self.data.texts("test")[0])
 
     def _texts(self, batch: Batch) -> list[Array]:
-        return [batch[name] for name in ("first", "second") if name in batch]
+        return [batch[name] for name in TEXTS if name in batch]
 
     def _logits(
         self, params: Params, texts: Sequence[Array], key: Array | None = None

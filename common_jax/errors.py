@@ -1,6 +1,9 @@
 """The exceptions that end a command without a traceback."""
 
+import contextlib
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 
 
 class UserError(Exception):
@@ -10,6 +13,15 @@ class UserError(Exception):
     alone on standard error and exits with status 2; every other exception is a bug of ours and
     keeps its traceback.
     """
+
+
+@contextlib.contextmanager
+def naming(place: str | Path) -> Iterator[None]:
+    """Says before a mistake where it stands."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{place}: {error}") from error
 
 
 class Interrupted(Exception):  # noqa: N818 (nothing is wrong)

@@ -283,8 +283,21 @@ def _unstack(tree: Any, length: int) -> list[Any]:
     return [form.unflatten([part[at][0] for part in parts]) for at in range(length)]
 
 
-def sinusoids(length: int, dim: int) -> Float[np.ndarray, "T D"]:
-    """Position encodings (Vaswani et al. 2017, section 3.5), sines first, then cosines."""
+def sinusoids(length: int, dim: int) -> Float[np.ndarray | Array, "T D"]:
+    """Position encodings (Vaswani et al. 2017, section 3.5), sines first, then cosines; for a
+    symbolic length, an export's, as an array that its program computes."""
     rates = 10_000.0 ** -(np.arange(dim // 2) / max(dim // 2 - 1, 1))
+    if not isinstance(length, int):
+        return _sinusoids_on_device(length, rates)
     angles = np.arange(length)[:, None] * rates[None]
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
+
+
+def _sinusoids_on_device(length: Any, rates: np.ndarray) -> Float[Array, "T D"]:
+    """In parts of 2^-32 of a turn, of which uint32 drops whole ones: what float32 has of a large
+    angle is too little."""
+    parts = jnp.asarray(np.round(rates / (2 * np.pi) * 2**32).astype(np.uint32))
+    turned = jnp.arange(length, dtype=jnp.uint32)[:, None] * parts[None]
+    signed = jax.lax.bitcast_convert_type(turned, jnp.int32)  # from minus to plus half a turn
+    angles = signed.astype(jnp.float32) * np.float32(2 * np.pi / 2**32)
+    return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=1)

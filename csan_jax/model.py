@@ -289,7 +289,7 @@ class Transformer(nn.Module):
         parameters and the source as its attention sees it."""
         config = self.config
         size = config.dim // config.num_heads
-        rows = (len(memory), config.num_heads)
+        rows = (memory.shape[0], config.num_heads)
         empty = lambda *dims: jnp.zeros((*rows, *dims), self.dtype)
         caches = [
             Cache(empty(size, steps, hypotheses), empty(steps, hypotheses, size))

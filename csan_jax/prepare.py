@@ -21,6 +21,7 @@ from common_jax.errors import UserError
 from common_jax.faults import Faults, summary
 from common_jax.text.subwords import END, Subwords, reservoir
 from csan_jax.pairs import Generated, Numbered, Source, Split, held_out_splits, source_of
+from csan_jax.translator import JOINT, SEPARATE
 
 if TYPE_CHECKING:
     from csan_jax.config import DataConfig
@@ -35,7 +36,7 @@ _CHUNK = 4096  # pairs encoded at once
 
 def model_names(config: "DataConfig") -> tuple[str, ...]:
     """The files of the subword models: one for both sides, or the source's and the target's."""
-    return ("joint.model",) if config.joint_vocabulary else ("source.model", "target.model")
+    return JOINT if config.joint_vocabulary else SEPARATE
 
 
 class Builder:

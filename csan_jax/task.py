@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,18 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from common_jax.data.batches import Batch, Batches
-from common_jax.data.requests import groups, padded
 from common_jax.errors import UserError
 from common_jax.layers import DROPOUT
 from common_jax.metrics import translation
 from common_jax.parts import part
-from common_jax.text.subwords import END, Subwords
-from common_jax.training.task import Params, Predictor, Scored, Task
+from common_jax.text.subwords import Subwords
+from common_jax.training.task import Params, Scored, Task
 from csan_jax.config import Config, ModelConfig
 from csan_jax.data import TranslationData
 from csan_jax.decode import beam_search
 from csan_jax.model import Transformer
 from csan_jax.prepare import COLUMNS
+from csan_jax.translator import Translator, to_text
 
 EVALUATION_SHAPES = 3  # each is one more search to compile
 EXAMPLES = 5  # translations shown after an evaluation
@@ -37,7 +37,7 @@ class Translation(Task[Config]):
     metric_names = ("sacrebleu", "chrf", "tokenized_bleu", "nll")
     unit = "tokens"
     searches = True
-    options = ("beam_size",)
+    predictor_class = Translator
 
     def __init__(self, config: Config):
         super().__init__(config)
@@ -133,8 +133,25 @@ class Translation(Task[Config]):
             ],
         )
 
-    def predictor(self, params: Params, **options: Any) -> "Translator":
-        return Translator(self, params, **options)
+    @property
+    def vocabulary(self) -> list[Subwords]:
+        return [self.data.source_subwords, self.data.target_subwords]
+
+    @property
+    def settings(self) -> Translator.Settings:
+        decode = self.config.decode
+        return Translator.Settings(decode.beam_size, decode.batch_tokens)
+
+    @property
+    def programs(self) -> Sequence[Mapping[str, int]]:
+        return [{"beam_size": size} for size in sorted({1, self.config.decode.beam_size})]
+
+    @property
+    def inputs(self) -> Mapping[str, tuple[str, Any]]:
+        return {"source": ("B, S", np.int32)}
+
+    def answer(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
+        return {"pieces": self.translate(params, arrays["source"], **static)[0]}
 
     def size(self, batch: Batch) -> tuple[int, int]:
         pieces = (batch["source"], batch["target"])
@@ -155,37 +172,6 @@ class Translation(Task[Config]):
                     f"model.{side}_vocab_size={rows}: the {side} vocabulary has {subwords.size} "
                     "pieces; make it as many, or 0"
                 )
-
-
-class Translator(Predictor):
-    """Translates lines, many at a time."""
-
-    CHUNK = 512  # lines read before the first is answered
-
-    def __init__(self, task: Translation, params: Params, *, beam_size: int | None = None):
-        self._task, self._params = task, params
-        beam = task.config.decode.beam_size if beam_size is None else beam_size
-        self._translate = jax.jit(lambda params, source: task.translate(params, source, beam)[0])
-
-    def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
-        """A translation for each line, in order; an empty line stays an empty line."""
-        lines = iter(lines)
-        while chunk := list(itertools.islice(lines, self.CHUNK)):
-            yield from self._predict_chunk(chunk)
-
-    def _predict_chunk(self, lines: Sequence[str]) -> list[str]:
-        encoded = self._task.data.source_subwords.encode([line.strip() for line in lines])
-        answers = [""] * len(lines)
-        filled = [i for i, pieces in enumerate(encoded) if pieces]
-        lengths = [(len(encoded[i]) + 1,) for i in filled]
-        for group in groups(lengths, self._task.config.decode.batch_tokens):
-            members = [filled[at] for at in group.members]
-            source = padded([[*encoded[i], END] for i in members], group.rows, *group.widths)
-            found = np.asarray(self._translate(self._params, source))[: len(members)]
-            texts = to_text(self._task.data.target_subwords, found)
-            for i, text in zip(members, texts, strict=True):
-                answers[i] = text
-        return answers
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -218,15 +204,6 @@ def _cross_entropy_backward(smoothing: float, saved: tuple, cotangents: tuple):
 
 
 cross_entropy.defvjp(_cross_entropy_forward, _cross_entropy_backward)
-
-
-def to_text(subwords: Subwords, pieces: Int[np.ndarray, "B steps"]) -> list[str]:
-    """Decoded pieces of each row up to its end symbol or padding, as one line."""
-    rows = []
-    for row in pieces:
-        stop = np.flatnonzero((row == END) | (row == 0))
-        rows.append(row[: stop[0] if stop.size else None].tolist())
-    return [" ".join(text.splitlines()) for text in subwords.decode(rows)]
 
 
 def _sized(config: Config) -> ModelConfig:

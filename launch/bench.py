@@ -6,15 +6,16 @@ from pathlib import Path
 
 from common_jax.errors import UserError
 from launch.bench_attention import add_attention
+from launch.bench_predict import add_predict
 from launch.bench_train import add_train
-from launch.cli import Parser, run
+from launch.cli import Parser, run, typed
 from launch.measure import machine, table
 
 
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.bench", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (add_attention, add_train):
+    for add in (add_attention, add_train, add_predict):
         command = add(commands)
         command.add_argument(
             "--json", type=Path, metavar="FILE", help="write the numbers there too"
@@ -29,8 +30,7 @@ def main(argv: list[str]) -> None:
     rows = args.measure(args)
     print(table(rows))
     if args.json:
-        typed = " ".join(["python -m launch.bench", *argv])
-        report = {"command": typed, **machine(busy), "rows": rows}
+        report = {"command": typed("bench", argv), **machine(busy), "rows": rows}
         args.json.write_text(json.dumps(report, indent=1) + "\n")
 
 

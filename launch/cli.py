@@ -2,13 +2,19 @@
 
 import argparse
 import os
+import shlex
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from common_jax.errors import Interrupted, UserError
+
+COMPILED = "~/.cache/conv-attention-jax/compiled"
+COMPILED_BYTES = 2**30  # what was not used for longest goes first
 
 
 class Parser(argparse.ArgumentParser):
@@ -20,6 +26,11 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message} (see {self.prog} --help)")
+
+
+def typed(command: str, argv: Sequence[str]) -> str:
+    """The command line, for those who want to do the same."""
+    return shlex.join(["python", "-m", f"launch.{command}", *argv])
 
 
 def quiet() -> None:
@@ -35,6 +46,18 @@ def quiet() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
     for name in ("absl", "orbax"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def keep_compiled() -> None:
+    """Keeps compiled programs for the next time, of this and any other process, where jax has not
+    been told another place (JAX_COMPILATION_CACHE_DIR)."""
+    import jax
+
+    if jax.config.jax_compilation_cache_dir is None:
+        jax.config.update("jax_compilation_cache_dir", str(Path(COMPILED).expanduser()))
+        jax.config.update("jax_compilation_cache_max_size", COMPILED_BYTES)
+    # a disk that is full or not to be written is no reason not to answer
+    warnings.filterwarnings("ignore", "Error (read|writ)ing persistent compilation cache")
 
 
 def _unless_from_orbax(args: threading.ExceptHookArgs) -> None:

@@ -92,7 +92,7 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> None:
     name = split if args.data is None else name_of(args.data, tasks[0].splits)
     theirs = [_right_answers(name, other) for other in others]
     mesh, average, found = make_mesh(MeshConfig()), args.average or 1, []
-    params = [read_parameters(*run, mesh, average) for run in zip(runs, tasks, strict=False)]
+    params = [read_parameters(*run, mesh, average).values for run in zip(runs, tasks, strict=False)]
     _prepare([*runs, *others], tasks, split)
     for own, task in zip(params, tasks, strict=False):
         step = make_predict_step(task, mesh, final=True)

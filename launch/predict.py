@@ -1,12 +1,13 @@
-"""Answers standard input with a trained run, line for line, on standard output."""
+"""Answers standard input with a trained model, line for line, on standard output."""
 
+import functools
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from common_jax.errors import UserError
-from launch.cli import Parser, quiet, run
+from launch.cli import Parser, keep_compiled, quiet, run
 
 DESCRIPTION = (
     __doc__
@@ -15,17 +16,21 @@ A translator takes text, and an empty line stays an empty line. A reader takes q
 {"context": ..., "question": ...}, and answers with JSON; or one question about a file, in whose
 characters (decoded as UTF-8, line ends as they are) it says where the answer starts and ends. A
 judge takes texts, or pairs parted by a tab, and answers with JSON: the label, each label's
-probability, and with --explain which words attended to which.
+probability, and with --explain which words attended to which. A model is a run, or an export
+(launch.export), which is checked for damage and of which nothing is executed but its programs.
 
 example:
   echo "A man rides a horse." | python -m launch.predict --workdir runs/csan/multi30k
+  echo "A man rides a horse." | python -m launch.predict --model exports/translator
   python -m launch.predict --workdir runs/qanet/squad --context FILE --question 'Who was it?'"""
 )
 
 
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.predict", description=DESCRIPTION)
-    parser.add_argument("--workdir", required=True, help="folder of the run")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--workdir", metavar="RUN", help="folder of the run")
+    where.add_argument("--model", metavar="DIR", help="folder of an export")
     parser.add_argument("--beam_size", type=int, help="hypotheses kept; 1 is greedy (the run's)")
     parser.add_argument("--count", type=int, help="answers to a question, best first (3)")
     parser.add_argument("--explain", action="store_true", default=None, help="attention's weights")
@@ -46,14 +51,17 @@ def main(argv: list[str]) -> None:
     if args.question is not None and not args.question.strip():
         parser.error("--question: has no word")
     quiet()
-    from common_jax.training.run import load
+    keep_compiled()
+    from common_jax.export import Export
+    from common_jax.predictor import load
 
-    predictor = load(args.workdir, **options)
+    model = Export(args.model).predictor if args.model else functools.partial(load, args.workdir)
+    predictor = model(**options)
     if args.context is None:
         lines, source = _standard_input(), "standard input"
     else:
         if predictor.fields != ("context", "question"):
-            raise UserError(f"{args.workdir}: answers no questions about a text")
+            raise UserError(f"{args.workdir or args.model}: answers no questions about a text")
         request = {"context": _read(args.context), "question": args.question}
         lines, source = iter([json.dumps(request)]), args.context
     for answer in predictor.predict(lines, source):

@@ -3,7 +3,7 @@
 import os
 
 from common_jax.training.config import default_workdir, parse, task_class
-from launch.cli import Parser, quiet, run
+from launch.cli import Parser, quiet, run, typed
 
 DESCRIPTION = (
     __doc__
@@ -53,7 +53,7 @@ def main(argv: list[str]) -> None:
 
     keep_freed_memory()
     workdir = Workdir(args.workdir or default_workdir(args.config))
-    outcome = train(task, workdir)
+    outcome = train(task, workdir, typed("train", argv))
     if not outcome.scored:
         print(f"{workdir.path} is finished; train.steps larger than {config.train.steps} go on")
     for split, metrics in outcome.result["metrics"].items():

@@ -3,14 +3,8 @@
 import dataclasses
 from typing import Literal
 
-from common_jax.training.config import (
-    MeshConfig,
-    OptimizerConfig,
-    SourceConfig,
-    TrainConfig,
-    require,
-    require_choice,
-)
+from common_jax.fields import require, require_choice
+from common_jax.training.config import MeshConfig, OptimizerConfig, SourceConfig, TrainConfig
 
 
 @dataclasses.dataclass(frozen=True)

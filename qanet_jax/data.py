@@ -19,11 +19,10 @@ from common_jax.text.lexicon import Lexicon
 from common_jax.text.squad import Squad
 from qanet_jax.prepare import Builder, read_golds, read_texts
 from qanet_jax.sources import Golds, Split, splits_of
+from qanet_jax.text import TEXTS, text_arrays
 
 if TYPE_CHECKING:
     from qanet_jax.config import DataConfig, ModelConfig
-
-TEXTS = ("context", "question")
 
 
 class SpanBatches(Batches):
@@ -52,17 +51,6 @@ class SpanBatches(Batches):
         if split.answered:
             batch["start"], batch["end"] = split.questions.gather(index, "answer", 2).T
         return batch
-
-
-def text_arrays(
-    name: str,
-    words: Int[np.ndarray, "B width"],
-    characters: Int[np.ndarray, "B width W"],
-    lexicon: Lexicon,
-) -> Batch:
-    """What a batch has of the text `name`."""
-    arrays = {name: words, f"{name}_characters": characters}
-    return arrays if lexicon.table is None else arrays | {f"{name}_vectors": lexicon.vectors(words)}
 
 
 class SplitCorpus:

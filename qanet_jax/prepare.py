@@ -8,7 +8,6 @@ that evaluation scores, and `golds.json` what TriviaQA scores them by. Beside th
 lexicon, and `vectors.json`: how many of the words have vectors.
 """
 
-import bisect
 import dataclasses
 import json
 from collections import Counter
@@ -27,9 +26,9 @@ from common_jax.faults import Faults
 from common_jax.text.lexicon import Lexicon
 from common_jax.text.squad import Answer, Question, Squad
 from common_jax.text.vectors import Vectors
-from common_jax.text.words import split_words
 from qanet_jax import triviaqa
 from qanet_jax.sources import Golds, Source, Split, source_of, splits_of
+from qanet_jax.text import Text, windows
 
 if TYPE_CHECKING:
     from qanet_jax.config import DataConfig, ModelConfig
@@ -38,35 +37,6 @@ PASSAGE_COLUMNS = ("words", "characters", "starts", "ends")
 QUESTION_COLUMNS = ("words", "characters", "passage", "number", "answer")
 
 _FORMAT = 2  # of the folder; another one prepares everything anew
-
-
-@dataclasses.dataclass(frozen=True)
-class Text:
-    """A text cut into words.
-
-    Attributes:
-      words: as they stand in it.
-      spans: start and end of each, in characters.
-    """
-
-    words: list[str]
-    spans: list[tuple[int, int]]
-
-    @classmethod
-    def of(cls, text: str) -> "Text":
-        spans = split_words(text)
-        return cls([text[start:end] for start, end in spans], spans)
-
-    def part(self, start: int, stop: int) -> "Text":
-        """Some of the words; their spans are still the whole text's."""
-        return Text(self.words[start:stop], self.spans[start:stop])
-
-    def locate(self, answer: Answer) -> tuple[int, int] | None:
-        """The first and last word that an answer has a character of; None if it has no word."""
-        end = answer.start + len(answer.text)
-        first = bisect.bisect_right(self.spans, answer.start, key=lambda span: span[1])
-        last = bisect.bisect_left(self.spans, end, key=lambda span: span[0]) - 1
-        return (first, last) if first <= last else None
 
 
 class Content:
@@ -87,15 +57,6 @@ class Content:
         """All words, as often as they occur."""
         for text in (*self.contexts, *self.questions):
             yield from text.words
-
-
-def windows(length: int, window: int, stride: int) -> list[tuple[int, int]]:
-    """Start and stop of windows over `length` words, together over all of them.
-
-    Each but the first starts `stride` words behind the one before; the last ends with the text.
-    """
-    starts = range(0, max(1, length - window + stride), stride)
-    return [(start, min(start + window, length)) for start in starts]
 
 
 class Builder:

@@ -1,24 +1,22 @@
-"""A trained model that answers questions about anybody's text."""
+"""A trained reader of anybody's text: the half of it that reads and writes text."""
 
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, Literal
 
-import jax
 import numpy as np
 
 from common_jax.data.requests import padded, padded_width, rows_for
 from common_jax.errors import UserError
 from common_jax.faults import Faults
+from common_jax.fields import require, require_choice
+from common_jax.predictor import Predictor, Programs
 from common_jax.text.json_files import parse_json
+from common_jax.text.lexicon import Lexicon
 from common_jax.text.vectors import read_vectors
-from common_jax.training.task import Params, Predictor
-from qanet_jax.data import text_arrays
-from qanet_jax.prepare import Text, windows
-
-if TYPE_CHECKING:
-    from qanet_jax.task import SpanExtraction
+from qanet_jax.text import TEXTS, Text, text_arrays, windows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,26 +39,66 @@ class Found:
 class Reader(Predictor):
     """Answers questions about contexts of any length; long ones are read in overlapping windows."""
 
-    fields = ("context", "question")
+    fields = TEXTS
+    options = ("count", "vectors")
+
+    @dataclasses.dataclass(frozen=True)
+    class Settings:
+        """What it needs of a run's config, whose names these are.
+
+        Attributes:
+          word_dim: numbers of a word's vector.
+          word_length: characters of a word that are read.
+          window, stride: words of a longer context that are read at once, and from the start of
+            one such window to that of the next.
+          evaluation_positions: context words that are read together.
+          on_bad_example: what becomes of a bad row of `vectors`.
+        """
+
+        word_dim: int
+        word_length: int
+        window: int
+        stride: int
+        evaluation_positions: int
+        on_bad_example: Literal["error", "skip"]
+
+        def __post_init__(self):
+            require_choice("settings", self)
+            for name in ("word_dim", "word_length", "stride", "evaluation_positions"):
+                require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: at least 1")
+            require(self.stride <= self.window, f"stride={self.stride}: beyond {self.window} words")
 
     def __init__(
-        self, task: "SpanExtraction", params: Params, *, count: int = 3, vectors: str = ""
+        self,
+        vocabulary: Lexicon,
+        settings: Settings,
+        programs: Programs,
+        *,
+        count: int = 3,
+        vectors: str = "",
     ):
         """
         Args:
+          programs: `qanet_jax.text.text_arrays` of both texts give `SpanExtraction.decode`'s.
           count: how many answers to give to a question, best first.
           vectors: the file of the run's data.vectors, for words that its corpus lacks; without it
             they are read by their characters alone.
 
         Raises:
-          UserError: for `vectors` where the run trained its own.
+          UserError: for `vectors` where the run trained its own, or where `programs` find fewer
+            than `count`.
         """
-        self._task, self._params, self._count = task, params, count
-        self._lexicon, self._vectors = task.data.lexicon, vectors
+        self._known = self._lexicon = vocabulary
+        self._settings, self._count, self._vectors = settings, count, vectors
         self._looked_up: set[str] = set()
         if vectors and self._lexicon.table is None:
             raise UserError(f"vectors={vectors}: this run trained its own, and can take no others")
-        self._decode = jax.jit(lambda params, batch: task.decode(params, batch, count))
+        enough = (found for found in programs.choices("count") if found >= count)
+        self._decode = programs(count=next(enough, count))
+
+    @classmethod
+    def read_vocabulary(cls, folder: Path) -> Lexicon:
+        return Lexicon.load(folder)
 
     def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
         """Answers {"context": ..., "question": ...}, a JSON object a line, with one a line:
@@ -91,8 +129,7 @@ class Reader(Predictor):
             if not text.words:
                 raise UserError(f"{place}: the {name} has no word".removeprefix(": "))
         self._look_up([*c.words, *q.words])
-        config = self._task.config.data
-        cuts = windows(len(c.words), config.window, config.stride)
+        cuts = windows(len(c.words), self._settings.window, self._settings.stride)
         pointers = np.full((2, len(c.words)), -np.inf)  # each word's largest logits
         spans: dict[tuple[int, int], float] = {}
         for (offset, stop), found in zip(cuts, self._decoded(c, q, cuts), strict=True):
@@ -119,33 +156,31 @@ class Reader(Predictor):
             return
         new = set(words) - self._looked_up
         self._looked_up |= new
-        known = self._task.data.lexicon
-        if lacking := [word for word in sorted(new) if word not in known]:
-            config = self._task.config
-            faults = Faults(config.data.on_bad_example)
-            more = read_vectors(self._vectors, lacking, config.model.word_dim, faults)
+        if lacking := [word for word in sorted(new) if word not in self._known]:
+            faults = Faults(self._settings.on_bad_example)
+            more = read_vectors(self._vectors, lacking, self._settings.word_dim, faults)
             self._lexicon = self._lexicon.extended(more)
 
     def _decoded(
         self, context: Text, question: Text, cuts: Sequence[tuple[int, int]]
     ) -> Iterator[dict[str, np.ndarray]]:
         """What `SpanExtraction.decode` finds in each window, a few of them read at once."""
-        config = self._task.config.data
-        width = min(padded_width(max(stop - start for start, stop in cuts)), config.window)
-        rows = rows_for(len(cuts), width, config.evaluation_positions)
+        settings = self._settings
+        width = min(padded_width(max(stop - start for start, stop in cuts)), settings.window)
+        rows = rows_for(len(cuts), width, settings.evaluation_positions)
         for at in range(0, len(cuts), rows):
             parts = [context.part(*cut) for cut in cuts[at : at + rows]]
             questions = [question] * len(parts)
             batch = self._encoded("context", parts, rows, width)
             batch |= self._encoded("question", questions, rows, padded_width(len(question.words)))
-            found = jax.device_get(self._decode(self._params, batch))
+            found = {name: np.asarray(a) for name, a in self._decode(batch).items()}
             yield from ({name: a[row] for name, a in found.items()} for row in range(len(parts)))
 
     def _encoded(
         self, name: str, texts: Sequence[Text], rows: int, width: int
     ) -> dict[str, np.ndarray]:
         """A batch's arrays of one of its texts, padded to `rows` and to `width` words."""
-        lexicon, length = self._lexicon, self._task.config.data.word_length
+        lexicon, length = self._lexicon, self._settings.word_length
         words = padded([lexicon.words(text.words) for text in texts], rows, width)
         characters = np.zeros((rows, width, length), np.int32)
         for row, text in enumerate(texts):

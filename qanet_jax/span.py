@@ -15,18 +15,19 @@ def best_spans(
     Args:
       start, end: logits; very negative where no span may start or end.
       length: most words of a span.
-      count: how many spans; fewer if there are fewer.
+      count: how many spans; fewer if there are fewer, unless the size is symbolic: then what is
+        behind the last one has the lowest of scores.
 
     Returns:
       s, e (both inclusive) and their scores; among equal scores the first start, then the first
       end.
     """
-    size = start.shape[1]
-    length = min(length, size)
-    beyond = jnp.finfo(end.dtype).min
+    size, beyond = start.shape[1], jnp.finfo(end.dtype).min
+    if isinstance(size, int):  # a symbolic one, an export's, is not compared
+        length = min(length, size)
+        count = min(count, sum(size - n for n in range(length)))
     padded = jnp.pad(end, ((0, 0), (0, length - 1)), constant_values=beyond)
     scores = jnp.stack([start + padded[:, n : n + size] for n in range(length)], axis=2)
-    spans = sum(size - n for n in range(length))
-    found, at = jax.lax.top_k(scores.reshape(len(start), -1), min(count, spans))
+    found, at = jax.lax.top_k(scores.reshape(start.shape[0], size * length), count)
     first, more = at // length, at % length
     return first, first + more, found

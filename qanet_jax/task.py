@@ -17,12 +17,13 @@ from common_jax.text.squad import Squad
 from common_jax.training.task import Params, Scored
 from common_jax.training.worded import WordedTask
 from qanet_jax.config import Config
-from qanet_jax.data import TEXTS, ReadingData
+from qanet_jax.data import ReadingData
 from qanet_jax.layers import Words
 from qanet_jax.model import QANet
 from qanet_jax.official import by_question, score_squad
 from qanet_jax.reader import Reader
 from qanet_jax.span import best_spans
+from qanet_jax.text import TEXTS
 
 EXAMPLES = 5  # answered questions shown after an evaluation
 
@@ -33,7 +34,7 @@ class SpanExtraction(WordedTask[Config]):
     config_class = Config
     data: ReadingData
     metric_names = ("exact_match", "f1")
-    options = ("count", "vectors")
+    predictor_class = Reader
 
     def __init__(self, config: Config):
         super().__init__(config)
@@ -128,8 +129,35 @@ class SpanExtraction(WordedTask[Config]):
             answers[question.id] = text, float(np.exp(scores[example] - totals[number]))
         return answers
 
-    def predictor(self, params: Params, **options: Any) -> Reader:
-        return Reader(self, params, **options)
+    @property
+    def settings(self) -> Reader.Settings:
+        data = self.config.data
+        return Reader.Settings(
+            word_dim=self.config.model.word_dim,
+            word_length=data.word_length,
+            window=data.window,
+            stride=data.stride,
+            evaluation_positions=data.evaluation_positions,
+            on_bad_example=data.on_bad_example,
+        )
+
+    @property
+    def programs(self) -> Sequence[Mapping[str, int]]:
+        return [{"count": 3}]
+
+    @property
+    def inputs(self) -> Mapping[str, tuple[str, Any]]:
+        model, data = self.config.model, self.config.data
+        inputs: dict[str, tuple[str, Any]] = {}
+        for text, words in zip(TEXTS, ("B, N", "B, M"), strict=True):
+            inputs[text] = words, np.int32
+            inputs[f"{text}_characters"] = f"{words}, {data.word_length}", np.int32
+            if not model.word_rows:
+                inputs[f"{text}_vectors"] = f"{words}, {model.word_dim}", np.float32
+        return inputs
+
+    def answer(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
+        return self.decode(params, arrays, **static)
 
     def request(self) -> str:
         squad = self.data.texts(self.splits[-1])

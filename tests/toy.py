@@ -11,8 +11,9 @@ from common_jax.data.batches import Batches
 from common_jax.data.corpus import Corpus, Writer, prepare
 from common_jax.data.plan import BucketPlan
 from common_jax.dropout import dropout
+from common_jax.predictor import Predictor
 from common_jax.training.config import MeshConfig, OptimizerConfig, SourceConfig, TrainConfig
-from common_jax.training.task import Predictor, Scored, Task
+from common_jax.training.task import Scored, Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,10 +28,32 @@ class ToyConfig:
     mesh: MeshConfig = dataclasses.field(default_factory=MeshConfig)
 
 
+class Adder(Predictor):
+    """Adds the digits of a line."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Settings:
+        digits: int
+
+    def __init__(self, vocabulary, settings, programs):
+        self._vocabulary, self._settings, self._add = vocabulary, settings, programs()
+
+    @classmethod
+    def read_vocabulary(cls, folder):
+        return (folder / "digits.txt").read_text()
+
+    def predict(self, lines, source="lines"):
+        for line in lines:
+            numbers = np.array([[self._vocabulary.index(c) for c in line]], np.int32)
+            found = np.asarray(self._add({"numbers": numbers})["sum"])
+            yield f"{found[0]:.{self._settings.digits}f}"
+
+
 class Toy(Task[ToyConfig]):
     """Learns the sum of a row of small numbers from embeddings."""
 
     config_class = ToyConfig
+    predictor_class = Adder
     metric_names = ("loss", "rounded")
 
     def init(self, key):
@@ -76,18 +99,20 @@ class Toy(Task[ToyConfig]):
         }
         return Scored(metrics, {}, {".predictions.txt": lines}, [lines.split()[0]])
 
-    def predictor(self, params, **options):
-        return _Adder(self, params)
+    @property
+    def vocabulary(self):
+        return "0123456789"
 
+    @property
+    def settings(self):
+        return Adder.Settings(digits=1)
 
-class _Adder(Predictor):
-    def __init__(self, task, params):
-        self._task, self._params = task, params
+    @property
+    def inputs(self):
+        return {"numbers": ("B, T", np.int32)}
 
-    def predict(self, lines, source="lines"):
-        for line in lines:
-            numbers = jnp.array([[int(c) for c in line]])
-            yield f"{float(self._task._predict(self._params, {'numbers': numbers})[0]):.1f}"
+    def answer(self, params, arrays):
+        return {"sum": self._predict(params, arrays)}
 
 
 def _build(folder):

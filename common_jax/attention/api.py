@@ -44,13 +44,17 @@ def attention(
       dropout_rate: of the weights; needs `dropout_key` if above 0.
       implementation: "dense" (any mask), "banded" (self-attention in a token window), "chunked"
         (no head area, no dropout; keeps no weights for the backward pass), or "auto": the faster
-        of the first two at these shapes.
+        of the first two at these shapes. For symbolic lengths, an export's, "auto" and "banded"
+        are "dense".
       return_weights: also the float32 weights before dropout, heads of the area in the order of
         `masks.head_table`; dense only.
 
     Raises:
       ValueError: where the implementation named cannot serve the request.
     """
+    symbolic = not all(isinstance(x.shape[1], int) for x in (query, key))
+    if symbolic and implementation in ("auto", "banded"):
+        implementation = "dense"  # an export has one form, for all lengths
     obstacles = {
         "dense": None,
         "banded": _obstacle_to_banded(query, key, mask, return_weights),

@@ -90,9 +90,11 @@ def _in_chunks(function, arrays):
     query, mask = jax.lax.optimization_barrier((query, mask))
     arrays = (query, key, value, mask, *others)
     batch, length, heads, _ = query.shape
-    chunks = min(batch, -(-batch * heads * length * key.shape[1] // CHUNK))
-    if jax.default_backend() != "cpu" or chunks == 1:
+    weights = batch * heads * length * key.shape[1]
+    symbolic = not isinstance(weights, int)  # an export's, which cannot be counted
+    if symbolic or jax.default_backend() != "cpu" or weights <= CHUNK or batch == 1:
         return function(*arrays)
+    chunks = min(batch, -(-weights // CHUNK))
     rows = -(-batch // chunks)
 
     def cut(x):

@@ -25,8 +25,8 @@ import numpy as np
 import orbax.checkpoint as ocp
 from jax.experimental import multihost_utils
 
+from common_jax import checksums
 from common_jax.errors import UserError
-from common_jax.training import checksums
 from common_jax.training.restore import Position, UnreadableError, read_position, read_state
 from common_jax.training.state import TrainState
 from common_jax.training.task import Params
@@ -176,7 +176,7 @@ class Checkpoints:
           UserError: if the checkpoint is damaged, or of another model.
         """
         with self._whole(step):
-            return read_state(self._folder / str(step), {part: abstract}, f"{part}/")[part]
+            return read_state(self._state(step), {part: abstract}, f"{part}/")[part]
 
     def wait(self) -> None:
         """Returns when everything is on disk.
@@ -308,7 +308,7 @@ class Checkpoints:
 
     def _read(self, step: int, abstract: TrainState) -> Restored:
         folder = self._folder / str(step)
-        return Restored(step, read_state(folder, abstract), read_position(folder))
+        return Restored(step, read_state(self._state(step), abstract), read_position(folder))
 
     def _score(self, step: int) -> float | None:
         damage = self._find_damage(step, "metrics/")
@@ -316,6 +316,9 @@ class Checkpoints:
             raise UserError(f"{self._folder / str(step)}: {damage}")
         path = self._metrics(step)
         return self._goodness(json.loads(path.read_text())) if path.exists() else None
+
+    def _state(self, step: int) -> Path:
+        return self._folder / str(step) / "state"
 
     def _metrics(self, step: int) -> Path:
         return self._folder / str(step) / "metrics" / "metrics"

@@ -6,35 +6,18 @@ the command line. Behind the door nobody sees a ConfigDict.
 """
 
 import dataclasses
-import difflib
-import importlib
 import re
-import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
 from common_jax.errors import UserError
-
-T = TypeVar("T")
-
-
-def require(condition: bool, message: str) -> None:
-    """The check of `__post_init__`: raises UserError(message) unless `condition` holds."""
-    if not condition:
-        raise UserError(message)
-
-
-def require_choice(section: str, config: Any) -> None:
-    """Checks every field of a dataclass that is a `Literal` against its choices."""
-    for name, kind in typing.get_type_hints(type(config)).items():
-        if typing.get_origin(kind) is Literal and getattr(config, name) not in kind.__args__:
-            choices = " | ".join(map(str, kind.__args__))
-            raise UserError(f"{section}.{name}={getattr(config, name)!r}: must be {choices}")
+from common_jax.fields import from_mapping, named_class, require, require_choice, suggestion
+from common_jax.training.task import Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,26 +165,6 @@ def to_config_dict(config: Any) -> ml_collections.ConfigDict:
     )
 
 
-def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:
-    """The dataclass `kind` from nested mappings (a ConfigDict, a parsed config.json).
-
-    Raises:
-      UserError: an unknown key or a value of the wrong type, by its full name.
-    """
-    types = typing.get_type_hints(kind)
-    fields = {}
-    for name, value in values.items():
-        key = f"{at}{name}"
-        if name not in types:
-            raise UserError(f"unknown config key {key!r}{_suggest(name, list(types))}")
-        if dataclasses.is_dataclass(types[name]):
-            require(isinstance(value, Mapping), f"config key {key!r} is a group of keys")
-            fields[name] = from_mapping(types[name], value, f"{key}.")
-        else:
-            fields[name] = _checked(types[name], value, key)
-    return kind(**fields)
-
-
 def to_json(config: Any) -> dict[str, Any]:
     """A config as plain nested values, for config.json."""
     return dataclasses.asdict(config)
@@ -232,17 +195,13 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
     return from_mapping(task_class(config_dict.task).config_class, config_dict.to_dict())
 
 
-def task_class(name: str) -> Any:
+def task_class(name: str) -> type[Task]:
     """The task that a config names as "package.module:Class".
 
     Raises:
-      UserError: if there is no such module or class.
+      UserError: if there is no such module or class, or it is no task.
     """
-    module, _, attribute = name.partition(":")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ModuleNotFoundError, AttributeError, ValueError) as error:
-        raise UserError(f"task={name!r}: no such task ({error})") from error
+    return named_class(name, Task, "task")
 
 
 def default_workdir(file: str) -> Path:
@@ -273,22 +232,7 @@ def _require_known(config: ml_collections.ConfigDict, key: str) -> None:
     for part in key.split("."):
         known = list(node) if isinstance(node, ml_collections.ConfigDict) else []
         if part not in known:
-            raise UserError(f"unknown config key {key!r}{_suggest(part, known)}")
+            raise UserError(f"unknown config key {key!r}{suggestion(part, known)}")
         node = node[part]
     if isinstance(node, ml_collections.ConfigDict):
         raise UserError(f"config key {key!r} is a group of keys: {', '.join(sorted(node))}")
-
-
-def _suggest(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known here: {', '.join(sorted(known))}"
-
-
-def _checked(kind: Any, value: Any, key: str) -> Any:
-    if typing.get_origin(kind) is Literal:
-        return value  # `require_choice` names the choices
-    if kind is float and type(value) is int:
-        return float(value)
-    if type(value) is not kind:
-        raise UserError(f"{key}={value!r}: expected {kind.__name__}, got {type(value).__name__}")
-    return value

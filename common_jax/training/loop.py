@@ -8,10 +8,8 @@ undisturbed one does.
 
 import contextlib
 import dataclasses
-import platform
 import time
 from collections.abc import Iterable, Iterator
-from importlib import metadata
 from typing import Any
 
 import jax
@@ -20,6 +18,7 @@ from jax.sharding import Mesh
 
 from common_jax.data.batches import Batch, Batches, stream
 from common_jax.errors import Interrupted, UserError
+from common_jax.parameters import named_parameters, parameters_sha256
 from common_jax.training.checkpoint import Checkpoints, Position, goodness
 from common_jax.training.config import TrainConfig
 from common_jax.training.evaluate import evaluate
@@ -30,14 +29,11 @@ from common_jax.training.run import starting_parameters
 from common_jax.training.state import (
     abstract_state,
     init_state,
-    named_parameters,
-    parameters_sha256,
 )
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
 from common_jax.training.task import Scored, Task
 from common_jax.training.workdir import Workdir
-
-PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "conv-attention-jax")
+from common_jax.versions import versions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,8 +44,11 @@ class Outcome:
     scored: dict[str, Scored]
 
 
-def train(task: Task, workdir: Workdir) -> Outcome:
+def train(task: Task, workdir: Workdir, command: str = "") -> Outcome:
     """Trains, or goes on training, until `train.steps`; then scores the best on dev and test.
+
+    Args:
+      command: what a person typed, for result.json.
 
     Raises:
       UserError: data or a folder that will not do, or a loss that stays not finite.
@@ -68,7 +67,7 @@ def train(task: Task, workdir: Workdir) -> Outcome:
         task.prepare()
         workdir.write_vocabulary(task)
         with Requests() as requests, contextlib.closing(_Run(task, workdir, mesh, requests)) as run:
-            return run.finish(run.take_steps())
+            return run.finish(run.take_steps(), command)
     finally:
         workdir.release()
 
@@ -147,7 +146,7 @@ class _Run:
         self.checkpoints.wait()
         return self._stops_early()
 
-    def finish(self, stopped_early: bool) -> Outcome:
+    def finish(self, stopped_early: bool, command: str) -> Outcome:
         """Scores the best checkpoint on dev and, once, on test, and writes the result."""
         del self.state
         best = self.checkpoints.restore_best(self.abstract)
@@ -162,6 +161,7 @@ class _Run:
                 scored[split] = evaluate(self.task, params, split, self._final_step, self.mesh)
             self.workdir.write_scored(split, scored[split])
         result = {
+            "command": command,
             "steps": self.checkpoints.latest,
             "best_step": best.step,
             "stopped_early": stopped_early,
@@ -314,12 +314,3 @@ class _Window:
             f"{unit}_per_second": self._real / seconds,
             "padding_fraction": 1 - self._real / self._positions,
         }
-
-
-def versions() -> dict[str, str]:
-    """Of Python and of what the numbers depend on."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import orbax.checkpoint as ocp
 
-from common_jax.errors import UserError
+from common_jax.parameters import described, require_same
 
 Position = tuple[int, int]  # epoch, and batch within it: those that come next
 
@@ -18,11 +18,11 @@ class UnreadableError(Exception):
     """A step that is damaged; the message names what."""
 
 
-def read_state(folder: Path, abstract: Any, under: str = "") -> Any:
-    """The state saved in a step's folder, or a part of it.
+def read_state(path: Path, abstract: Any, under: str = "") -> Any:
+    """The tree that Orbax saved in a folder, or a part of it.
 
     Args:
-      folder: of the step.
+      path: the folder; errors name the one around it.
       abstract: shapes, types and shardings. Orbax alone would cast what differs from them.
       under: reads only leaves whose name begins so; `abstract` has no others.
 
@@ -30,22 +30,22 @@ def read_state(folder: Path, abstract: Any, under: str = "") -> Any:
       UserError: a leaf is missing, or one too many, or of another shape or type, by its name.
       UnreadableError: if Orbax cannot read it.
     """
-    path = folder.absolute() / "state"
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
         try:
-            saved = _leaves(reader.metadata(path).item_metadata.tree)
+            saved = _leaves(reader.metadata(path.absolute()).item_metadata.tree)
         except _UNREADABLE as error:
-            raise UnreadableError(f"state: cannot be read: {error}") from error
-        _require_same(folder, saved, _leaves(abstract), under)
+            raise UnreadableError(f"{path.name}: cannot be read: {error}") from error
+        part = {name: there for name, there in saved.items() if name.startswith(under)}
+        require_same(str(path.parent), part, _leaves(abstract))
         args = ocp.args.PyTreeRestore(
             item=abstract,  # type: ignore[call-arg]
             restore_args=ocp.checkpoint_utils.construct_restore_args(abstract),  # type: ignore[call-arg]
             partial_restore=bool(under),  # type: ignore[call-arg]
         )
         try:
-            return reader.restore(path, args=args)
+            return reader.restore(path.absolute(), args=args)
         except _UNREADABLE as error:
-            raise UnreadableError(f"state: cannot be read: {error}") from error
+            raise UnreadableError(f"{path.name}: cannot be read: {error}") from error
 
 
 def read_position(folder: Path) -> Position:
@@ -63,14 +63,6 @@ def read_position(folder: Path) -> Position:
 
 def _leaves(tree: Any) -> dict[str, str]:
     """ "params/a/b" -> "float32 [3, 4]"."""
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="/"): f"{leaf.dtype} {list(leaf.shape)}"
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-    }
-
-
-def _require_same(folder: Path, saved: dict[str, str], wanted: dict[str, str], under: str) -> None:
-    for name in sorted({*saved, *wanted}):
-        there, want = saved.get(name, "missing"), wanted.get(name, "none")
-        if there != want and name.startswith(under):
-            raise UserError(f"{folder}: {name}: {there}, the model wants {want}")
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    name = lambda path: jax.tree_util.keystr(path, simple=True, separator="/")
+    return described({name(path): leaf for path, leaf in leaves})

@@ -1,5 +1,6 @@
 """A run's parameters, loaded to be used: for predictions, or as another run's beginning."""
 
+import dataclasses
 import functools
 import tempfile
 from pathlib import Path
@@ -9,20 +10,25 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from common_jax.errors import UserError
+from common_jax.errors import UserError, naming
+from common_jax.export import ORBAX, PARAMETERS, Export
+from common_jax.parameters import described, named_parameters, read_safetensors, require_same
+from common_jax.predictor import Predictor, require_options
 from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.config import MeshConfig
 from common_jax.training.mesh import make_mesh
+from common_jax.training.restore import UnreadableError, read_state
 from common_jax.training.state import abstract_state
-from common_jax.training.task import Params, Predictor, Task
+from common_jax.training.task import Params, Task
 from common_jax.training.workdir import Workdir
 
 
-def load(workdir: str | Path, *, average: int = 1, **options: Any) -> Predictor:
-    """The best checkpoint of a run as a predictor: `load("runs/csan/quickstart").predict([...])`.
+def load(path: str | Path, *, average: int = 1, **options: Any) -> Predictor:
+    """The best checkpoint of a run, or the parameters of an export, as a predictor made with the
+    model's own code (`common_jax.predictor.load` takes either, and programs too).
 
     Args:
-      workdir: the run's folder.
+      path: the run's folder, or the export's.
       average: above 1, the mean of the newest so many checkpoints instead of the best.
       **options: the predictor's own, such as `beam_size` of a translator.
 
@@ -30,36 +36,43 @@ def load(workdir: str | Path, *, average: int = 1, **options: Any) -> Predictor:
       UserError: if the folder is not that of a run with a checkpoint, or for an option that its
         predictor does not have.
     """
-    run = Workdir(workdir)
+    run = Workdir(path)
     task = run.read_task()
-    if unknown := set(options) - set(task.options):
-        known = ", ".join(task.options) or "none"
-        raise UserError(f"{run.path}: its predictor has no option {min(unknown)}; it has {known}")
+    require_options(task.predictor_class, options, run.path)
     mesh = make_mesh(MeshConfig(data=1))
-    return task.predictor(read_parameters(run, task, mesh, average), **options)
+    return task.predictor(read_parameters(run, task, mesh, average).values, **options)
 
 
-def read_parameters(workdir: Workdir, task: Task, mesh: Mesh, average: int = 1) -> Params:
-    """The parameters (or their moving average, if the run has one) of the best checkpoint, or the
-    mean of those of the newest `average` checkpoints.
+@dataclasses.dataclass(frozen=True)
+class Parameters:
+    """Parameters, and which of a run's they are.
+
+    Attributes:
+      step: the best, or the newest of several.
+      average: of how many checkpoints they are the mean.
+      ema: whether they are the moving average.
+    """
+
+    values: Params
+    step: int
+    average: int
+    ema: bool
+
+
+def read_parameters(
+    workdir: Workdir, task: Task, mesh: Mesh, average: int = 1, ema: bool | None = None
+) -> Parameters:
+    """The parameters of the best checkpoint, or the mean of those of the newest `average`; or those
+    of an export.
+
+    Args:
+      task: the run's.
+      ema: whether to read their moving average instead; None is whether the run has one.
 
     Raises:
-      UserError: if there are not as many, or one is damaged.
+      UserError: if there are not as many, or no moving average, or one is damaged.
     """
-    checkpoints = Checkpoints(workdir.checkpoints, task.config.train.best_metric)
-    best = checkpoints.best
-    if best is None:
-        raise UserError(f"{workdir.path}: has no checkpoint yet")
-    steps = checkpoints.steps[-average:] if average > 1 else [best]
-    if len(steps) < average:
-        raise UserError(
-            f"{workdir.path}: has {len(steps)} checkpoints, too few to average {average}; "
-            "train.keep_checkpoints says how many a run keeps"
-        )
-    part = "ema" if task.config.train.ema_decay else "params"
-    abstract = getattr(abstract_state(task, mesh), part)
-    read = [checkpoints.restore_part(step, part, abstract) for step in steps]
-    return jax.tree.map(lambda *leaves: functools.reduce(jnp.add, leaves) / len(leaves), *read)
+    return _read(workdir, task, abstract_state(task, mesh).params, average, ema)
 
 
 def starting_parameters(task: Task, abstract: Params) -> Params:
@@ -69,15 +82,54 @@ def starting_parameters(task: Task, abstract: Params) -> Params:
       UserError: if that run has another model or another vocabulary.
     """
     source = Workdir(task.config.train.init_from)
-    other = source.read_task()
-    if _vocabulary(other) != _vocabulary(task):
-        raise UserError(f"train.init_from={source.path}: has another vocabulary than this run")
-    checkpoints = Checkpoints(source.checkpoints, other.config.train.best_metric)
+    with naming("train.init_from"):
+        other = source.read_task()
+        if _vocabulary(other) != _vocabulary(task):
+            raise UserError(f"{source.path}: has another vocabulary than this run")
+        return _read(source, other, abstract).values
+
+
+def _read(
+    workdir: Workdir, task: Task, abstract: Params, average: int = 1, ema: bool | None = None
+) -> Parameters:
+    if Export.is_at(workdir.path):
+        if average > 1 or ema is not None:
+            raise UserError(f"{workdir.path}: an export, whose parameters are what they are")
+        return _read_export(Export(workdir.path), abstract)
+    checkpoints = Checkpoints(workdir.checkpoints, task.config.train.best_metric)
     best = checkpoints.best
     if best is None:
-        raise UserError(f"train.init_from={source.path}: has no checkpoint yet")
-    part = "ema" if other.config.train.ema_decay else "params"
-    return checkpoints.restore_part(best, part, abstract)
+        raise UserError(f"{workdir.path}: has no checkpoint yet")
+    has_ema = bool(task.config.train.ema_decay)
+    if ema and not has_ema:
+        raise UserError(f"{workdir.path}: keeps no moving average (train.ema_decay=0)")
+    steps = checkpoints.steps[-average:] if average > 1 else [best]
+    if len(steps) < average:
+        raise UserError(
+            f"{workdir.path}: has {len(steps)} checkpoints, too few to average {average}; "
+            "train.keep_checkpoints says how many a run keeps"
+        )
+    part = "ema" if has_ema and ema is not False else "params"
+    read = [checkpoints.restore_part(step, part, abstract) for step in steps]
+    mean = jax.tree.map(lambda *leaves: functools.reduce(jnp.add, leaves) / len(leaves), *read)
+    return Parameters(mean, steps[-1], average, part == "ema")
+
+
+def _read_export(export: Export, abstract: Params) -> Parameters:
+    """In any format: where there are programs, there are their parameters."""
+    source = export.manifest.source
+    if export.manifest.format == "orbax":
+        try:
+            values = read_state(export.path / ORBAX, abstract)
+        except UnreadableError as error:
+            raise UserError(f"{export.path}: {error}") from error
+    else:
+        file = export.path / PARAMETERS
+        values = read_safetensors(file)
+        there, wanted = (described(named_parameters(p)) for p in (values, abstract))
+        require_same(str(file), there, wanted)
+        values = jax.device_put(values, jax.tree.map(lambda a: a.sharding, abstract))
+    return Parameters(values, source["step"], source["average"], source["ema"])
 
 
 def _vocabulary(task: Task) -> dict[str, bytes]:

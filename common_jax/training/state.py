@@ -1,7 +1,6 @@
 """The state of training: one tree, and what makes, counts and names it."""
 
 import dataclasses
-import hashlib
 import math
 from typing import Any
 
@@ -9,11 +8,11 @@ import flax
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jax.sharding import AbstractMesh, Mesh
 from jaxtyping import Array, Int
 
+from common_jax.parameters import named_parameters
 from common_jax.training.config import MeshConfig, OptimizerConfig
 from common_jax.training.mesh import mesh_shape, shardings
 from common_jax.training.task import Params, Task
@@ -114,21 +113,6 @@ def _fresh(task: Task, key: Array) -> TrainState:
     ema = jax.tree.map(jnp.copy, params) if task.config.train.ema_decay else None
     opt_state = make_optimizer(task.config.optimizer).init(params)
     return TrainState(jnp.int32(0), jnp.int32(0), params, ema, opt_state)
-
-
-def named_parameters(params: Params) -> dict[str, Any]:
-    """Parameters by their "a/b/c" name, sorted by it."""
-    return dict(sorted(flax.traverse_util.flatten_dict(params, sep="/").items()))
-
-
-def parameters_sha256(params: Params) -> str:
-    """A digest of names, types, shapes and every bit of the parameters."""
-    digest = hashlib.sha256()
-    for name, value in named_parameters(params).items():
-        array = np.asarray(value)
-        digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
 
 
 def describe(task: Task) -> str:

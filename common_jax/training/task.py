@@ -8,15 +8,17 @@ and the files of a run.
 import abc
 import dataclasses
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+import jax
 import numpy as np
 from jaxtyping import Array, Float
 
 from common_jax.data.batches import Batch, Batches
 from common_jax.errors import UserError
+from common_jax.predictor import Compute, Predictor, Programs
 
 Config = TypeVar("Config")
 Params = Any
@@ -40,27 +42,6 @@ class Scored:
     examples: list[str]
 
 
-class Predictor(abc.ABC):
-    """A trained model as a function on text; what `load` returns.
-
-    Attributes:
-      fields: of the JSON object that each line is; none where it is plain text.
-    """
-
-    fields: ClassVar[tuple[str, ...]] = ()
-
-    @abc.abstractmethod
-    def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
-        """One answer for each line, in order.
-
-        Args:
-          source: what an error calls the place where they come from.
-
-        Raises:
-          UserError: a line that cannot be answered, as the iterator arrives there.
-        """
-
-
 class Task(abc.ABC, Generic[Config]):
     """One family's model, loss, corpus, predictions and score.
 
@@ -73,14 +54,14 @@ class Task(abc.ABC, Generic[Config]):
       searches: whether its predictions at the end of a run are searched for harder than those of
         a validation; without, the two are one program.
       splits: scored at the end of a run.
-      options: of its predictor, by name.
+      predictor_class: what answers people with a trained model.
     """
 
     config_class: ClassVar[type]
+    predictor_class: ClassVar[type[Predictor]]
     metric_names: tuple[str, ...] = ("loss",)
     unit: ClassVar[str] = "examples"
     searches: ClassVar[bool] = False
-    options: ClassVar[tuple[str, ...]] = ()
     splits: tuple[str, ...] = ("dev", "test")
 
     def __init__(self, config: Config):
@@ -146,9 +127,37 @@ class Task(abc.ABC, Generic[Config]):
         """
         raise UserError(f"{type(self).__name__}: its runs are neither averaged nor compared")
 
+    @property
     @abc.abstractmethod
+    def vocabulary(self) -> Any:
+        """As `predictor_class.read_vocabulary` reads what `write_vocabulary` writes."""
+
+    @property
+    @abc.abstractmethod
+    def settings(self) -> Any:
+        """The `predictor_class.Settings` of this config."""
+
+    @property
+    @abc.abstractmethod
+    def inputs(self) -> Mapping[str, tuple[str, Any]]:
+        """What `answer` is given: each array's shape and type. Dims that an export shall leave open
+        have a letter: {"source": ("B, S", np.int32)}."""
+
+    @property
+    def programs(self) -> Sequence[Mapping[str, int]]:
+        """The choices of `answer` that an export has programs for, unless it is asked for others;
+        all have the same names, at most one."""
+        return [{}]
+
+    @abc.abstractmethod
+    def answer(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
+        """The model's side of the predictor (`common_jax.predictor.Compute`); pure, to be compiled
+        with `static` known."""
+
     def predictor(self, params: Params, **options: Any) -> Predictor:
         """The model as a function on text; needs the vocabulary, not the corpus."""
+        programs = _Jitted(self, params)
+        return self.predictor_class(self.vocabulary, self.settings, programs, **options)
 
     def size(self, batch: Batch) -> tuple[int, int]:
         """Real units (see `unit`) in a batch, and the positions that it spends on them."""
@@ -166,3 +175,18 @@ class Task(abc.ABC, Generic[Config]):
             said = f"printf '%s\\n' {shlex.quote(line)}"
             commands.insert(0, f"{said} | python -m launch.predict --workdir {workdir}")
         return commands
+
+
+class _Jitted(Programs):
+    """A task's own answers, compiled as they are asked for."""
+
+    def __init__(self, task: Task, params: Params):
+        self._task, self._params = task, params
+
+    def __call__(self, **static: int) -> Compute:
+        task = self._task
+        answer = jax.jit(lambda params, arrays: task.answer(params, arrays, **static))
+        return lambda arrays: answer(self._params, arrays)
+
+    def choices(self, name: str) -> tuple[int, ...]:
+        return ()

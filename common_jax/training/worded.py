@@ -5,6 +5,7 @@ from typing import Any
 
 from common_jax.data.batches import Batches
 from common_jax.data.worded import WordedData
+from common_jax.text.lexicon import Lexicon
 from common_jax.training.task import Config, Task
 
 
@@ -27,6 +28,10 @@ class WordedTask(Task[Config]):
 
     def read_vocabulary(self, folder: Path) -> None:
         self.data.read_vocabulary(folder)
+
+    @property
+    def vocabulary(self) -> Lexicon:
+        return self.data.lexicon
 
     def train_batches(self) -> Batches:
         return self.data.train_batches(self.config.train.seed)

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from common_jax.errors import UserError
-from common_jax.training.config import from_mapping, task_class, to_json
+from common_jax.errors import UserError, naming
+from common_jax.fields import from_mapping
+from common_jax.training.config import task_class, to_json
 from common_jax.training.task import Scored, Task
 
 VERSION = 1  # of config.json
@@ -22,7 +23,7 @@ _held: dict[Path, Any] = {}  # the locks of this process, by folder; they end wi
 
 
 class Workdir:
-    """A run's folder."""
+    """A run's folder; or an export's, which has its config and vocabulary in the same places."""
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
@@ -73,7 +74,7 @@ class Workdir:
                     "choose another --workdir"
                 )
         with writing(self.path):
-            _write_json(self._config, {"version": VERSION, "config": values})
+            write_json(self._config, {"version": VERSION, "config": values})
 
     def _lock(self) -> None:
         from filelock import FileLock, Timeout
@@ -127,11 +128,10 @@ class Workdir:
             if values.get("data", {}).get("source") != "files":
                 raise UserError(f"{self.path}: its data are not files, hence {test} cannot be")
             values["data"]["test"] = os.path.abspath(test)  # though data.dir is another folder
-        kind = task_class(values.get("task", ""))
-        try:
+        with naming(self._config):
+            kind = task_class(values.get("task", ""))
+        with naming(self._config):
             task = kind(from_mapping(kind.config_class, values))
-        except UserError as error:
-            raise UserError(f"{self._config}: {error}") from error
         task.read_vocabulary(self.vocabulary)
         return task
 
@@ -156,7 +156,7 @@ class Workdir:
             folder.mkdir(exist_ok=True)
             for ending, text in scored.files.items():
                 replace_text(folder / f"{split}{ending}", text)
-            _write_json(folder / f"{split}.json", {**scored.metrics, **scored.notes})
+            write_json(folder / f"{split}.json", {**scored.metrics, **scored.notes})
 
     def read_scored(self, split: str) -> dict[str, Any]:
         """What `write_scored` wrote of a split's metrics and notes.
@@ -173,7 +173,7 @@ class Workdir:
     def write_result(self, result: Mapping[str, Any]) -> None:
         """result.json: the run is over."""
         with writing(self.path):
-            _write_json(self.result, result)
+            write_json(self.result, result)
 
     def read_result(self) -> dict[str, Any] | None:
         """result.json, or None while the run is not over."""
@@ -218,5 +218,6 @@ def replace_text(path: Path, text: str) -> None:
         raise
 
 
-def _write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any) -> None:
+    """Replaces a file in one move by the value, for people to read."""
     replace_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")

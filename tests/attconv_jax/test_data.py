@@ -10,7 +10,7 @@ import pytest
 
 from attconv_jax.config import DataConfig, ModelConfig
 from attconv_jax.data import YES, LabelledData
-from attconv_jax.prepare import tokenize
+from attconv_jax.text import tokenize
 from common_jax.errors import UserError
 from common_jax.text.lexicon import UNKNOWN, Lexicon
 from tests.attconv_jax import anss

@@ -18,7 +18,8 @@ from common_jax.text.words import split_words
 from qanet_jax import triviaqa
 from qanet_jax.config import DataConfig, ModelConfig
 from qanet_jax.data import ReadingData
-from qanet_jax.prepare import Builder, Text, windows
+from qanet_jax.prepare import Builder
+from qanet_jax.text import Text, windows
 
 FACTS = "Ada was born in Paris in 1901. Her brother, Ben, lived in Rome (Italy) until 1950."
 LONG = " ".join(f"Word{n} and number {n}." for n in range(60))

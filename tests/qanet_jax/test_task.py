@@ -178,7 +178,7 @@ def test_an_answer_certain_in_overlapping_windows_is_certain(reader, monkeypatch
 
 
 def _text(text):
-    from qanet_jax.prepare import Text
+    from qanet_jax.text import Text
 
     return Text.of(text)
 

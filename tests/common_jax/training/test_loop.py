@@ -316,7 +316,7 @@ def test_the_mean_of_the_newest_checkpoints(config, tmp_path, ema_decay):
     assert steps == [16, 20, 23]
     states = [checkpoints.restore(step, abstract_state(task, mesh)).state for step in steps]
     expected = np.mean([state.inference_params["out"] for state in states], axis=0)
-    found = read_parameters(folder, task, mesh, average=3)
+    found = read_parameters(folder, task, mesh, average=3).values
     np.testing.assert_allclose(found["out"], expected, rtol=1e-6)
     assert abs(expected - np.asarray(states[-1].inference_params["out"])).max() > 1e-4
     with pytest.raises(UserError, match=r"too few to average 9; train\.keep_checkpoints"):

@@ -1,0 +1,143 @@
+"""What `launch.export` leaves: a folder with all that is needed to use a trained model.
+
+    export.json             version, format, what made it, and what a program needs to be run
+    config.json             the run's
+    vocabulary/             the run's: what turns text into numbers and back
+    parameters.safetensors  by "a/b" names; or, in the format "orbax", a folder `parameters`
+    programs/*.stablehlo    in the format "stablehlo": arrays to arrays, for any number of rows and
+                            any lengths
+    README.md               the model card
+    checksums.json          of every file
+
+Everything in it is data: a name in it is looked up among the installed predictors and tasks, and
+no pickle is read. `common_jax.training.export` writes it; this reads it, without a model.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from common_jax import checksums
+from common_jax.errors import UserError, naming
+from common_jax.fields import from_mapping, named_class, require, require_choice
+from common_jax.predictor import Predictor, require_options
+
+VERSION = 1
+MANIFEST = "export.json"
+PARAMETERS, ORBAX, PROGRAMS = "parameters.safetensors", "parameters", "programs"
+Format = Literal["stablehlo", "safetensors", "orbax"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """export.json.
+
+    Attributes:
+      version: of the folder's form.
+      format: which of the forms of a model it is.
+      predictor: "package.module:Class" of what reads and writes text.
+      settings: the predictor's.
+      programs: of "stablehlo": for each file its choices (`common_jax.predictor.Programs`).
+      source: which parameters these are: step, average, ema.
+      versions: of Python and the packages that made it.
+    """
+
+    version: int
+    format: Format
+    predictor: str
+    settings: dict
+    programs: dict
+    source: dict
+    versions: dict
+
+    def __post_init__(self):
+        require_choice("export", self)
+        for file, static in self.programs.items():
+            plain = Path(file).name == file and file.endswith(".stablehlo")
+            numbers = isinstance(static, dict) and all(type(n) is int for n in static.values())
+            require(plain and numbers, f"programs: {file!r}: not a program's file and its choices")
+        for name, kind in (("step", int), ("average", int), ("ema", bool)):
+            require(type(self.source.get(name)) is kind, f"source: {name} is missing")
+
+
+class Export:
+    """An exported model.
+
+    Attributes:
+      path: its folder.
+      manifest: export.json.
+    """
+
+    def __init__(self, path: str | Path):
+        """Compares every file with its checksum.
+
+        Raises:
+          UserError: if the folder is no export, of a newer version, or damaged.
+        """
+        self.path = Path(path)
+        self.manifest = self._read()
+        if damage := checksums.find_damage(self.path):
+            raise UserError(f"{self.path}: a damaged export: {damage}")
+
+    @staticmethod
+    def is_at(path: str | Path) -> bool:
+        """Whether the folder says that it is an export."""
+        return (Path(path) / MANIFEST).exists()
+
+    def predictor(self, **options: Any) -> Predictor:
+        """What answers people: by its programs if it has some, or else by the model's code.
+
+        Raises:
+          UserError: for an option that cannot be, or that it has no program for, or a part that
+            cannot be read.
+        """
+        if self.manifest.format != "stablehlo":
+            from common_jax.training.run import load
+
+            return load(self.path, **options)
+        from common_jax.stablehlo import ExportedPrograms
+
+        kind = named_class(self.manifest.predictor, Predictor, f"{self._file}: predictor")
+        require_options(kind, options, self.path)
+        with naming(self._file):
+            settings = from_mapping(kind.Settings, self.manifest.settings, "settings.")
+        vocabulary = kind.read_vocabulary(self.path / "vocabulary")
+        programs = ExportedPrograms(
+            self.path, self.manifest.programs, str(self.manifest.versions.get("jax", "0"))
+        )
+        return kind(vocabulary, settings, programs, **options)
+
+    @property
+    def _file(self) -> Path:
+        return self.path / MANIFEST
+
+    def _read(self) -> Manifest:
+        values = self._values()
+        version = values.get("version")
+        if type(version) is not int or version < 1:
+            raise UserError(f"{self._file}: version {version!r}: not an export's")
+        if version > VERSION:
+            raise UserError(
+                f"{self._file}: version {version}, of a newer release; this one reads {VERSION}"
+            )
+        with naming(self._file):
+            return from_mapping(Manifest, values)
+
+    def _values(self) -> Mapping[str, Any]:
+        if not self.path.is_dir():
+            raise UserError(
+                f"{self.path}: {'not a folder' if self.path.exists() else 'no such folder'}"
+            )
+        if not self._file.exists():
+            run = (self.path / "config.json").exists() and (self.path / "checkpoints").is_dir()
+            hint = "; it is a run: give it as --workdir" if run else ""
+            raise UserError(f"{self.path}: not an export (no {MANIFEST}){hint}")
+        try:
+            values = json.loads(self._file.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise UserError(f"{self._file}: cannot be read: {error}") from error
+        if not isinstance(values, dict):
+            raise UserError(f"{self._file}: not an object of JSON")
+        return values

@@ -1,0 +1,90 @@
+"""Frozen dataclasses whose values come from outside: checked by name, type and choice.
+
+What a person wrote in a config, or what stands in a file that another program may have changed.
+"""
+
+import dataclasses
+import difflib
+import importlib
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+from common_jax.errors import UserError
+
+T = TypeVar("T")
+
+
+def require(condition: bool, message: str) -> None:
+    """The check of `__post_init__`: raises UserError(message) unless `condition` holds."""
+    if not condition:
+        raise UserError(message)
+
+
+def require_choice(section: str, config: Any) -> None:
+    """Checks every field of a dataclass that is a `Literal` against its choices."""
+    for name, kind in typing.get_type_hints(type(config)).items():
+        if typing.get_origin(kind) is Literal and getattr(config, name) not in kind.__args__:
+            choices = " | ".join(map(str, kind.__args__))
+            raise UserError(f"{section}.{name}={getattr(config, name)!r}: must be {choices}")
+
+
+def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:
+    """The dataclass `kind` from nested mappings (a ConfigDict, a parsed config.json).
+
+    Raises:
+      UserError: an unknown key, one that has no default and is not there, or a value of the wrong
+        type, by its full name.
+    """
+    types = typing.get_type_hints(kind)
+    fields = {}
+    for name, value in values.items():
+        key = f"{at}{name}"
+        if name not in types:
+            raise UserError(f"unknown config key {key!r}{suggestion(name, list(types))}")
+        if dataclasses.is_dataclass(types[name]):
+            require(isinstance(value, Mapping), f"config key {key!r} is a group of keys")
+            fields[name] = from_mapping(types[name], value, f"{key}.")
+        else:
+            fields[name] = _checked(types[name], value, key)
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+        default = (field.default, field.default_factory)
+        if field.name not in fields and default == (dataclasses.MISSING,) * 2:
+            raise UserError(f"config key '{at}{field.name}' is missing")
+    return kind(**fields)
+
+
+def named_class(name: str, kind: Any, key: str) -> Any:
+    """The class that a text names as "package.module:Class".
+
+    Args:
+      kind: the class that it must be one of, so that no other code is ever called by such a name.
+      key: what an error calls the place of the name.
+
+    Raises:
+      UserError: if there is no such module or class, or it is of another kind.
+    """
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ModuleNotFoundError, AttributeError, ValueError) as error:
+        raise UserError(f"{key}={name!r}: no such {kind.__name__.lower()} ({error})") from error
+    if not (isinstance(found, type) and issubclass(found, kind)):
+        raise UserError(f"{key}={name!r}: not a {kind.__name__.lower()}")
+    return found
+
+
+def suggestion(name: str, known: list[str]) -> str:
+    """What a person may have meant instead of an unknown name, or all there are."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known here: {', '.join(sorted(known))}"
+
+
+def _checked(kind: Any, value: Any, key: str) -> Any:
+    if typing.get_origin(kind) is Literal:
+        return value  # `require_choice` names the choices
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        raise UserError(f"{key}={value!r}: expected {kind.__name__}, got {type(value).__name__}")
+    return value

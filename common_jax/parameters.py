@@ -1,0 +1,80 @@
+"""Parameters, a nested dict of arrays, by their "a/b/c" names; and as a file of safetensors."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from common_jax.errors import UserError
+
+
+def named_parameters(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters by their name, sorted by it."""
+    return dict(sorted(_named(params, "")))
+
+
+def _named(params: Mapping[str, Any], under: str) -> Iterator[tuple[str, Any]]:
+    for name, value in params.items():
+        if isinstance(value, Mapping):
+            yield from _named(value, f"{under}{name}/")
+        else:
+            yield f"{under}{name}", value
+
+
+def nested_parameters(named: Mapping[str, Any]) -> dict[str, Any]:
+    """The nested dict again."""
+    params: dict[str, Any] = {}
+    for name, value in named.items():
+        *above, last = name.split("/")
+        node = params
+        for part in above:
+            node = node.setdefault(part, {})
+        node[last] = value
+    return params
+
+
+def parameters_sha256(params: Mapping[str, Any]) -> str:
+    """A digest of names, types, shapes and every bit of the parameters."""
+    digest = hashlib.sha256()
+    for name, value in named_parameters(params).items():
+        array = np.asarray(value)
+        digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def described(named: Mapping[str, Any]) -> dict[str, str]:
+    """Each array as "float32 [3, 4]"."""
+    return {name: f"{leaf.dtype} {list(leaf.shape)}" for name, leaf in named.items()}
+
+
+def require_same(place: str, saved: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    """Raises UserError, by its name, for an array (`described`) that is missing, one too many, or
+    of another shape or type."""
+    for name in sorted({*saved, *wanted}):
+        there, want = saved.get(name, "missing"), wanted.get(name, "none")
+        if there != want:
+            raise UserError(f"{place}: {name}: {there}, the model wants {want}")
+
+
+def write_safetensors(params: Mapping[str, Any], file: Path) -> None:
+    """Writes nested parameters under their names."""
+    file.write_bytes(save({n: np.asarray(a) for n, a in named_parameters(params).items()}))
+
+
+def read_safetensors(file: Path) -> dict[str, Any]:
+    """The nested parameters of a file.
+
+    Raises:
+      UserError: if it is missing or broken.
+    """
+    try:
+        return nested_parameters(load_file(file))
+    except FileNotFoundError as error:
+        raise UserError(f"{file}: missing") from error
+    except (OSError, SafetensorError, ValueError, LookupError, AttributeError, TypeError) as error:
+        raise UserError(f"{file}: not a whole safetensors file ({error})") from error

@@ -1,0 +1,111 @@
+"""A trained model as a function on text, from a run or from what was exported of one.
+
+A predictor is two halves. This one cuts text into arrays and writes answers, and imports no model;
+the other turns arrays into arrays, and is a jitted function of a run's parameters or a program of
+an export (`Programs`).
+"""
+
+import abc
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from jaxtyping import Shaped
+from numpy import ndarray
+
+from common_jax.errors import UserError
+
+# The model's side: arrays to arrays, or trees of them; numpy's come in, what comes out can be one.
+Compute = Callable[[Mapping[str, Shaped[ndarray, "..."]]], Mapping[str, Any]]
+
+
+class Programs(abc.ABC):
+    """The model's side for each choice of what a compiled program must know beforehand."""
+
+    @abc.abstractmethod
+    def __call__(self, **static: int) -> Compute:
+        """The program with these choices, such as beam_size=4.
+
+        Raises:
+          UserError: if an export lacks it.
+        """
+
+    @abc.abstractmethod
+    def choices(self, name: str) -> tuple[int, ...]:
+        """The values of a choice that there are programs with, ascending; none if any will do."""
+
+
+class Predictor(abc.ABC):
+    """A trained model as a function on text; what `load` returns.
+
+    Attributes:
+      Settings: a dataclass of numbers, strings and booleans: what of a run's config it needs.
+      options: keyword arguments of its making, by name.
+      fields: of the JSON object that each line is; none where it is plain text.
+    """
+
+    Settings: ClassVar[type]
+    options: ClassVar[tuple[str, ...]] = ()
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    @abc.abstractmethod
+    def read_vocabulary(cls, folder: Path) -> Any:
+        """What turns text into numbers and back, as `Task.write_vocabulary` wrote it.
+
+        Raises:
+          UserError: if it is missing or broken.
+        """
+
+    @abc.abstractmethod
+    def __init__(self, vocabulary: Any, settings: Any, programs: Programs, **options: Any):
+        """
+        Args:
+          vocabulary: of `read_vocabulary`.
+          settings: a `Settings`.
+          programs: the model's side.
+
+        Raises:
+          UserError: an option that cannot be, or that `programs` cannot serve.
+        """
+
+    @abc.abstractmethod
+    def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
+        """One answer for each line, in order.
+
+        Args:
+          source: what an error calls the place where they come from.
+
+        Raises:
+          UserError: a line that cannot be answered, as the iterator arrives there.
+        """
+
+
+def load(path: str | Path, **options: Any) -> Predictor:
+    """A run's best checkpoint, or an export, as a predictor.
+
+    `load("runs/csan/quickstart").predict([...])`. Of an export in the format "stablehlo" no model
+    code is imported, nor flax, optax or Orbax.
+
+    Args:
+      path: the folder of the run or of the export.
+      **options: the predictor's own, such as `beam_size` of a translator; of a run also `average`,
+        above 1 the mean of the newest so many checkpoints instead of the best.
+
+    Raises:
+      UserError: if the folder is neither, or damaged, or for an option that cannot be.
+    """
+    from common_jax.export import Export
+
+    if Export.is_at(path):
+        return Export(path).predictor(**options)
+    from common_jax.training.run import load
+
+    return load(path, **options)
+
+
+def require_options(kind: type[Predictor], options: Mapping[str, Any], path: Path) -> None:
+    """Raises UserError for an option that a predictor does not have."""
+    if unknown := set(options) - set(kind.options):
+        known = ", ".join(kind.options) or "none"
+        raise UserError(f"{path}: its predictor has no option {min(unknown)}; it has {known}")

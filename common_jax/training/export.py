@@ -1,0 +1,116 @@
+"""Takes a model away from its run: writes the folder that `common_jax.export` reads."""
+
+import functools
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import jax
+import orbax.checkpoint as ocp
+
+from common_jax import checksums
+from common_jax.errors import UserError
+from common_jax.export import MANIFEST, ORBAX, PARAMETERS, PROGRAMS, VERSION, Format, Manifest
+from common_jax.parameters import write_safetensors
+from common_jax.training.card import model_card
+from common_jax.training.config import MeshConfig
+from common_jax.training.mesh import make_mesh
+from common_jax.training.run import Parameters, read_parameters
+from common_jax.training.task import Task
+from common_jax.training.workdir import Workdir, write_json, writing
+from common_jax.versions import versions
+
+
+def export(
+    workdir: Workdir,
+    out: Path,
+    format: Format,
+    *,
+    average: int = 1,
+    ema: bool | None = None,
+    choices: Mapping[str, Sequence[int]] | None = None,
+    command: str = "",
+) -> Manifest:
+    """Writes the export of a run into a new folder, which comes into place when it is whole.
+
+    Args:
+      average, ema: which parameters, as `read_parameters` takes them.
+      choices: of "stablehlo", what there shall be programs for, such as {"beam_size": [4, 1]};
+        nothing is `Task.programs`.
+      command: for the model card.
+
+    Raises:
+      UserError: if the folder is there, or cannot be written; for a run without a checkpoint; or
+        for choices that its predictor does not have.
+    """
+    if out.exists():
+        raise UserError(f"{out}: is there already; choose another --out")
+    task = workdir.read_task()
+    programs = _programs(workdir, task, format, choices or {})
+    found = read_parameters(workdir, task, make_mesh(MeshConfig(data=1)), average, ema)
+    manifest = Manifest(
+        version=VERSION,
+        format=format,
+        predictor=f"{task.predictor_class.__module__}:{task.predictor_class.__qualname__}",
+        settings=vars(task.settings),
+        programs={_file(static): dict(static) for static in programs},
+        source={"step": found.step, "average": found.average, "ema": found.ema},
+        versions=versions(),
+    )
+    partial = out.with_name(out.name + ".partial")
+    with writing(out):
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        try:
+            _fill(partial, workdir, task, found, manifest)
+            card = model_card(workdir, task, found, manifest, command, out)
+            (partial / "README.md").write_text(card, "utf-8")
+            checksums.seal(partial)
+            os.replace(partial, out)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return manifest
+
+
+def _programs(
+    workdir: Workdir, task: Task, format: Format, choices: Mapping[str, Sequence[int]]
+) -> Sequence[Mapping[str, int]]:
+    if format != "stablehlo":
+        if choices:
+            raise UserError(f"--{min(choices)}: goes with --format stablehlo")
+        return []
+    known = set(task.programs[0])
+    if unknown := set(choices) - known:
+        raise UserError(f"--{min(unknown)}: the predictor of {workdir.path} has no such choice")
+    if not choices:
+        return task.programs
+    ((name, values),) = choices.items()
+    return [{name: value} for value in sorted(set(values))]
+
+
+def _fill(
+    folder: Path, workdir: Workdir, task: Task, found: Parameters, manifest: Manifest
+) -> None:
+    write_json(folder / MANIFEST, vars(manifest))
+    shutil.copyfile(workdir.path / "config.json", folder / "config.json")
+    (folder / "vocabulary").mkdir()
+    task.write_vocabulary(folder / "vocabulary")
+    if manifest.format == "orbax":
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as saver:
+            saver.save((folder / ORBAX).absolute(), found.values)
+        return
+    write_safetensors(found.values, folder / PARAMETERS)
+    if manifest.format == "stablehlo":
+        from common_jax.stablehlo import serialized
+
+        (folder / PROGRAMS).mkdir()
+        shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), found.values)
+        for file, static in manifest.programs.items():
+            answer = functools.partial(task.answer, **static)
+            (folder / PROGRAMS / file).write_bytes(serialized(answer, shapes, task.inputs))
+
+
+def _file(static: Mapping[str, int]) -> str:
+    said = "-".join(f"{name}-{value}" for name, value in static.items())
+    return f"{said or 'program'}.stablehlo"

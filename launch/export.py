@@ -1,0 +1,84 @@
+"""Takes a trained model away from its run: a folder that has all that is needed to use it."""
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import get_args
+
+from launch.cli import Parser, quiet, run, typed
+
+OLDEST_JAX = "0.10.2"  # that is supported; its programs can be read by all newer ones
+
+DESCRIPTION = (
+    __doc__
+    + """
+Writes tokeniser or vocabulary, config, parameters, checksums and a model card (README.md) into a
+new folder, in one of three formats:
+
+  stablehlo    compiled programs beside the parameters: used without model code, flax or Orbax, on a
+               CPU, a CUDA GPU or a TPU, for any number of texts of any length. A translator has one
+               program for each --beam_size, a reader one that finds --count answers.
+  safetensors  parameters by their names
+  orbax        parameters in Orbax's form
+
+The best checkpoint is taken, of a run with train.ema_decay its moving average.
+
+example:
+  python -m launch.export --workdir runs/csan/quickstart --out exports/translator
+  python -m launch.export --workdir runs/csan/multi30k --out exports/mean --format safetensors \\
+    --average 5
+  python -m launch.predict --model exports/translator --beam_size 1 < sentences.txt"""
+)
+
+
+def main(argv: list[str]) -> None:
+    from common_jax.export import Format
+
+    parser = Parser(prog="python -m launch.export", description=DESCRIPTION)
+    parser.add_argument("--workdir", required=True, help="folder of the run")
+    parser.add_argument("--out", required=True, type=Path, help="folder to write, a new one")
+    parser.add_argument("--format", choices=get_args(Format), default="stablehlo")
+    parser.add_argument(
+        "--average", type=int, default=1, metavar="K", help="mean of the K newest checkpoints"
+    )
+    parser.add_argument(
+        "--ema",
+        action=argparse.BooleanOptionalAction,
+        help="the moving average of the parameters (where the run keeps one)",
+    )
+    parser.add_argument(
+        "--beam_size",
+        type=int,
+        action="append",
+        metavar="N",
+        help="a translator's program for N hypotheses; may be repeated (the run's number, and 1)",
+    )
+    parser.add_argument(
+        "--count", type=int, metavar="N", help="answers that a reader's program finds (3)"
+    )
+    args = parser.parse_args(argv)
+    choices = {"beam_size": args.beam_size, "count": args.count and [args.count]}
+    choices = {name: values for name, values in choices.items() if values is not None}
+    for name, values in {"average": [args.average], **choices}.items():
+        if (least := min(values)) < 1:
+            parser.error(f"--{name} {least}: at least 1")
+    quiet()
+    import jax
+
+    from common_jax.training.export import export
+    from common_jax.training.workdir import Workdir
+
+    command = typed("export", argv)
+    asked = {"average": args.average, "ema": args.ema, "choices": choices, "command": command}
+    export(Workdir(args.workdir), args.out, args.format, **asked)
+    print(f"wrote {args.out}; see {args.out / 'README.md'}")
+    if args.format == "stablehlo" and jax.__version__ != OLDEST_JAX:
+        print(
+            f"it needs jax {jax.__version__} or newer; for one that any supported jax can use: "
+            f"uv run --with jax=={OLDEST_JAX} {command}"
+        )
+    print(f"next:\n  python -m launch.predict --model {shlex.quote(str(args.out))}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,62 @@
+"""Texts as words with their places, and as the arrays that the model reads."""
+
+import bisect
+import dataclasses
+
+import numpy as np
+from jaxtyping import Int, Shaped
+
+from common_jax.text.lexicon import Lexicon
+from common_jax.text.squad import Answer
+from common_jax.text.words import split_words
+
+TEXTS = ("context", "question")
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """A text cut into words.
+
+    Attributes:
+      words: as they stand in it.
+      spans: start and end of each, in characters.
+    """
+
+    words: list[str]
+    spans: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, text: str) -> "Text":
+        spans = split_words(text)
+        return cls([text[start:end] for start, end in spans], spans)
+
+    def part(self, start: int, stop: int) -> "Text":
+        """Some of the words; their spans are still the whole text's."""
+        return Text(self.words[start:stop], self.spans[start:stop])
+
+    def locate(self, answer: Answer) -> tuple[int, int] | None:
+        """The first and last word that an answer has a character of; None if it has no word."""
+        end = answer.start + len(answer.text)
+        first = bisect.bisect_right(self.spans, answer.start, key=lambda span: span[1])
+        last = bisect.bisect_left(self.spans, end, key=lambda span: span[0]) - 1
+        return (first, last) if first <= last else None
+
+
+def windows(length: int, window: int, stride: int) -> list[tuple[int, int]]:
+    """Start and stop of windows over `length` words, together over all of them.
+
+    Each but the first starts `stride` words behind the one before; the last ends with the text.
+    """
+    starts = range(0, max(1, length - window + stride), stride)
+    return [(start, min(start + window, length)) for start in starts]
+
+
+def text_arrays(
+    name: str,
+    words: Int[np.ndarray, "B width"],
+    characters: Int[np.ndarray, "B width W"],
+    lexicon: Lexicon,
+) -> dict[str, Shaped[np.ndarray, "B ..."]]:
+    """What a batch has of the text `name`."""
+    arrays = {name: words, f"{name}_characters": characters}
+    return arrays if lexicon.table is None else arrays | {f"{name}_vectors": lexicon.vectors(words)}
