@@ -16,6 +16,7 @@ from common_jax.dropout import dropout
 from common_jax.masks import Mask
 
 DROPOUT = "dropout"  # the name of the stream of random keys
+NEAR = 512  # positions whose encodings an export has in a table
 
 # Keys and values as a product of few queries reads them fastest.
 LaidOut = tuple[Float[Array, "B H K S"], Float[Array, "B H S K"]]
@@ -294,10 +295,12 @@ def sinusoids(length: int, dim: int) -> Float[np.ndarray | Array, "T D"]:
 
 
 def _sinusoids_on_device(length: Any, rates: np.ndarray) -> Float[Array, "T D"]:
-    """In parts of 2^-32 of a turn, of which uint32 drops whole ones: what float32 has of a large
-    angle is too little."""
-    parts = jnp.asarray(np.round(rates / (2 * np.pi) * 2**32).astype(np.uint32))
-    turned = jnp.arange(length, dtype=jnp.uint32)[:, None] * parts[None]
-    signed = jax.lax.bitcast_convert_type(turned, jnp.int32)  # from minus to plus half a turn
+    """Near positions from a table, which is exact; far ones from angles in parts of 2^-32 of a
+    turn, of which uint32 drops the whole ones: what float32 has of a large angle is too little."""
+    positions = jnp.arange(length, dtype=jnp.uint32)[:, None]
+    parts = np.round(rates / (2 * np.pi) * 2**32).astype(np.uint32)
+    signed = jax.lax.bitcast_convert_type(positions * parts[None], jnp.int32)  # half a turn at most
     angles = signed.astype(jnp.float32) * np.float32(2 * np.pi / 2**32)
-    return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=1)
+    far = jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=1)
+    near = jnp.asarray(sinusoids(NEAR, 2 * len(rates)))
+    return jnp.where(positions < NEAR, near[jnp.minimum(positions[:, 0], NEAR - 1)], far)

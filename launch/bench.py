@@ -11,9 +11,22 @@ from launch.bench_train import add_train
 from launch.cli import Parser, run, typed
 from launch.measure import machine, table
 
+DESCRIPTION = (
+    __doc__
+    + """
+Ratios within one run mean more than seconds: a busy machine slows all alike. Each command has a
+--help of its own.
+
+example:
+  python -m launch.bench attention --lengths 64,512,2048
+  python -m launch.bench train --config configs/csan/quickstart.py --parts --json train.json
+  python -m launch.bench predict --workdir runs/csan/quickstart --model exports/translator \\
+    --input sentences.txt"""
+)
+
 
 def main(argv: list[str]) -> None:
-    parser = Parser(prog="python -m launch.bench", description=__doc__)
+    parser = Parser(prog="python -m launch.bench", description=DESCRIPTION)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add in (add_attention, add_train, add_predict):
         command = add(commands)

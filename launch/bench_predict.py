@@ -30,7 +30,7 @@ def add_predict(commands) -> argparse.ArgumentParser:
         "predict", help="a run's answers against its exports'", description=PREDICT
     )
     parser.set_defaults(measure=measure_predict)
-    parser.add_argument("--workdir", required=True, help="folder of the run")
+    parser.add_argument("--workdir", required=True, metavar="RUN", help="folder of the run")
     parser.add_argument(
         "--model", required=True, action="append", metavar="DIR", help="an export; may be repeated"
     )

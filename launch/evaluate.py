@@ -35,7 +35,10 @@ example:
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.evaluate", description=DESCRIPTION)
     parser.add_argument(
-        "--workdir", action="append", help="folder of the run; several for an ensemble"
+        "--workdir",
+        action="append",
+        metavar="RUN",
+        help="folder of the run; several for an ensemble",
     )
     parser.add_argument("--split", help="which split to score (test, or dev where there is none)")
     parser.add_argument(

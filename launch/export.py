@@ -35,9 +35,13 @@ def main(argv: list[str]) -> None:
     from common_jax.export import Format
 
     parser = Parser(prog="python -m launch.export", description=DESCRIPTION)
-    parser.add_argument("--workdir", required=True, help="folder of the run")
-    parser.add_argument("--out", required=True, type=Path, help="folder to write, a new one")
-    parser.add_argument("--format", choices=get_args(Format), default="stablehlo")
+    parser.add_argument("--workdir", required=True, metavar="RUN", help="folder of the run")
+    parser.add_argument(
+        "--out", required=True, type=Path, metavar="DIR", help="folder to write, a new one"
+    )
+    known = get_args(Format)
+    text = f"{' | '.join(known)} ({known[0]})"
+    parser.add_argument("--format", choices=known, default=known[0], metavar="FORMAT", help=text)
     parser.add_argument(
         "--average", type=int, default=1, metavar="K", help="mean of the K newest checkpoints"
     )

@@ -31,8 +31,12 @@ def main(argv: list[str]) -> None:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--workdir", metavar="RUN", help="folder of the run")
     where.add_argument("--model", metavar="DIR", help="folder of an export")
-    parser.add_argument("--beam_size", type=int, help="hypotheses kept; 1 is greedy (the run's)")
-    parser.add_argument("--count", type=int, help="answers to a question, best first (3)")
+    parser.add_argument(
+        "--beam_size", type=int, metavar="N", help="hypotheses kept; 1 is greedy (the run's)"
+    )
+    parser.add_argument(
+        "--count", type=int, metavar="N", help="answers to a question, best first (3)"
+    )
     parser.add_argument("--explain", action="store_true", default=None, help="attention's weights")
     parser.add_argument(
         "--vectors", metavar="FILE", help="the run's data.vectors, for words that its corpus lacks"

@@ -24,12 +24,17 @@ def main(argv: list[str]) -> None:
     parser.add_argument(
         "--config.KEY", metavar="VALUE", dest="_", help="set a field: --config.train.steps=100"
     )
-    parser.add_argument("--workdir", help="folder of the run (runs/<family>/<config>)")
+    parser.add_argument(
+        "--workdir", metavar="RUN", help="folder of the run (runs/<family>/<config>)"
+    )
     parser.add_argument(
         "--describe", action="store_true", help="print the table of parameters and exit"
     )
     parser.add_argument(
-        "--workers", type=int, help="threads that prepare the corpus (as many as there are cores)"
+        "--workers",
+        type=int,
+        metavar="N",
+        help="threads that prepare the corpus (as many as there are cores)",
     )
     parser.add_argument("--prepare", action="store_true", help="prepare the corpus and exit")
     args, overrides = parser.parse_known_args(argv)

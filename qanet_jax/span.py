@@ -15,19 +15,23 @@ def best_spans(
     Args:
       start, end: logits; very negative where no span may start or end.
       length: most words of a span.
-      count: how many spans; fewer if there are fewer, unless the size is symbolic: then what is
-        behind the last one has the lowest of scores.
+      count: how many spans; fewer if there are fewer. Where N is symbolic they are so many, and
+        what is behind the last one ends behind the last word.
 
     Returns:
       s, e (both inclusive) and their scores; among equal scores the first start, then the first
       end.
     """
     size, beyond = start.shape[1], jnp.finfo(end.dtype).min
-    if isinstance(size, int):  # a symbolic one, an export's, is not compared
+    symbolic = not isinstance(size, int)  # an export's, which is not compared
+    if not symbolic:
         length = min(length, size)
         count = min(count, sum(size - n for n in range(length)))
     padded = jnp.pad(end, ((0, 0), (0, length - 1)), constant_values=beyond)
     scores = jnp.stack([start + padded[:, n : n + size] for n in range(length)], axis=2)
-    found, at = jax.lax.top_k(scores.reshape(start.shape[0], size * length), count)
+    scores = scores.reshape(start.shape[0], size * length)
+    if symbolic:  # so that there are `count`, whatever the size
+        scores = jnp.pad(scores, ((0, 0), (0, count)), constant_values=beyond)
+    found, at = jax.lax.top_k(scores, count)
     first, more = at // length, at % length
     return first, first + more, found

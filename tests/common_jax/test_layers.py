@@ -2,11 +2,12 @@
 
 import flax.linen as nn
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from common_jax.layers import Convolution, Stack
+from common_jax.layers import NEAR, Convolution, Stack, sinusoids
 from tests import drawn, oracle
 from tests.slopes import assert_slopes
 
@@ -72,3 +73,16 @@ def test_each_layer_of_a_stack_gets_its_own_part_behind_what_its_span_gets(optio
     (_, out), gradients = jax.jit(jax.value_and_grad(total, has_aux=True))(inputs)
     np.testing.assert_allclose(out, by_hand(drawn.exact(inputs)), rtol=1e-5, atol=1e-6)
     assert_slopes(lambda inputs: by_hand(inputs).sum(), inputs, gradients)
+
+
+def test_encodings_of_a_symbolic_length_are_those_of_any():
+    zeros = jax.ShapeDtypeStruct(jax.export.symbolic_shape("T"), np.float32)
+    encode = jax.export.export(jax.jit(lambda x: sinusoids(x.shape[0], 6)))(zeros)
+    for length in (1, NEAR, 40_000):
+        positions = np.arange(length)[:, None]
+        angles = positions / 10_000.0 ** (np.arange(3)[None] / 2)
+        want = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+        found = np.asarray(encode.call(np.zeros(length, np.float32)))
+        np.testing.assert_allclose(found, want, atol=4e-5)
+        np.testing.assert_allclose(found[:5_000], want[:5_000], atol=5e-6)
+        np.testing.assert_array_equal(found[:NEAR], sinusoids(length, 6)[:NEAR])

@@ -1,10 +1,15 @@
 """Commands run as the shell runs them."""
 
+import io
+import os
+import subprocess
 import sys
+from typing import get_args
 
 import pytest
 
-from launch import cli, train
+from common_jax.export import Format
+from launch import cli, export, predict, train
 
 
 def arguments(config, folder, run="run", **changes):
@@ -25,3 +30,64 @@ def fails(monkeypatch, capsys, argv, main=train.main):
     (line,) = captured.err.splitlines()
     assert line.startswith("error: ")
     return line
+
+
+def answers(monkeypatch, capsys, lines, *argv):
+    """What `launch.predict` says to lines on its standard input."""
+    text = "".join(f"{line}\n" for line in lines).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    capsys.readouterr()
+    predict.main([*map(str, argv)])
+    return capsys.readouterr().out.splitlines()
+
+
+def exports(folder, *flags):
+    """Exports of a folder's run, by format; the flags are those of "stablehlo"."""
+    found = {}
+    for form in get_args(Format):
+        found[form] = folder / form
+        own = flags if form == "stablehlo" else ()
+        argv = ["--workdir", folder / "run", "--out", found[form], "--format", form, *own]
+        export.main([*map(str, argv)])
+    return found
+
+
+def answered_without_a_model(model, lines, *flags):
+    """What an export says in a process that can import neither flax, Orbax, optax nor a model."""
+    text = "".join(f"{line}\n" for line in lines)
+    command = [sys.executable, "-c", _WITHOUT_A_MODEL, "--model", str(model), *flags]
+    environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": ""}
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def alike(found, said):
+    """The same JSON, but for the last digit of a number, which rounding decides."""
+    return [json.loads(a) for a in found] == [close(json.loads(a)) for a in said]
+
+
+def close(value):
+    if isinstance(value, dict):
+        return {name: close(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [close(inner) for inner in value]
+    return pytest.approx(value, abs=2e-4) if isinstance(value, float) else value
+
+
+_WITHOUT_A_MODEL = """
+import re, sys
+
+class Refused:
+    def find_spec(self, name, *_):
+        model = r"[a-z]+_jax[.](model|layers|attention|span|decode|task|config|training)([.].*)?"
+        if name.split(".")[0] in ("flax", "orbax", "optax") or re.fullmatch(model, name):
+            raise ImportError(f"{name} is of a model")
+
+sys.meta_path.insert(0, Refused())
+from launch import predict
+predict.main(sys.argv[1:])
+"""

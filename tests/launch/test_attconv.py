@@ -1,5 +1,6 @@
 """The commands from outside, on an AttentiveConvNet too small to learn."""
 
+import functools
 import io
 import json
 import sys
@@ -142,3 +143,14 @@ def test_pairs_are_labelled_on_standard_output(folder, monkeypatch, capsys):
 )
 def test_a_config_that_cannot_be_is_one_line(folder, monkeypatch, capsys, changes, message):
     assert message in fails(monkeypatch, capsys, arguments(folder, "bad", **changes))
+
+
+def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):
+    pairs = [f"{p}\t{h}" for p, h, _ in generate(6, 5, "test")]
+    ask = functools.partial(commands.answers, monkeypatch, capsys, pairs)
+    found = commands.exports(folder)
+    said = ask("--workdir", folder / "run", "--explain")
+    for model in found.values():
+        assert commands.alike(ask("--model", model, "--explain"), said)
+    alone = commands.answered_without_a_model(found["stablehlo"], pairs, "--explain")
+    assert commands.alike(alone, said)

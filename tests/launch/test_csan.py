@@ -1,5 +1,6 @@
 """The commands from outside, on a CSAN too small to learn: train, evaluate, predict."""
 
+import functools
 import io
 import json
 import subprocess
@@ -7,7 +8,8 @@ import sys
 
 import pytest
 
-from common_jax.training.run import load
+from common_jax.errors import UserError
+from common_jax.predictor import load
 from launch import evaluate, predict, train
 from tests.launch import commands
 from tests.launch.commands import fails
@@ -82,6 +84,24 @@ def test_predict_answers_line_for_line(folder, capsys, monkeypatch):
 def test_five_lines_of_python_do_the_same(folder):
     translator = load(folder / "run", beam_size=1)
     assert len(list(translator.predict(["one two three four five", ""]))) == 2
+
+
+LINES = ["The train leaves at noon.", "", "Three cats 🐈 and a dog"]
+
+
+def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):
+    ask = functools.partial(commands.answers, monkeypatch, capsys)
+    found = commands.exports(folder, "--beam_size", "3", "--beam_size", "1")
+    said = ask(LINES, "--workdir", folder / "run", "--beam_size", "1")
+    assert said[1] == "" and said[0] and said[2]
+    for model in found.values():
+        assert ask(LINES, "--model", model, "--beam_size", "1") == said
+    long = [*LINES, "one two three " * 9]  # another shape
+    said = ask(long, "--workdir", folder / "run", "--beam_size", "3")
+    assert ask(long, "--model", found["stablehlo"], "--beam_size", "3") == said
+    assert commands.answered_without_a_model(found["stablehlo"], long, "--beam_size", "3") == said
+    with pytest.raises(UserError, match="has no program for beam_size=2, but for beam_size=1 or"):
+        ask(LINES, "--model", found["stablehlo"], "--beam_size", "2")
 
 
 @pytest.mark.parametrize(

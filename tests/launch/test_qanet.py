@@ -1,5 +1,6 @@
 """The commands from outside, on a QANet too small to learn: train, evaluate, predict."""
 
+import functools
 import gzip
 import io
 import json
@@ -9,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from common_jax.errors import UserError
+from common_jax.predictor import load
 from common_jax.training.config import parse
-from common_jax.training.run import load
 from common_jax.training.workdir import Workdir
 from launch import evaluate, predict, train
 from qanet_jax.generate import generate
@@ -150,6 +152,28 @@ def test_five_lines_of_python_do_the_same(folder):
     reader = load(folder / "run", count=1)
     (found,) = reader.answer("Ada lives in Rome.", "Where does Ada live?")
     assert found.text in "Ada lives in Rome."
+
+
+def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):
+    squad = generate(1, 5, "test")
+    asked = [(squad.contexts[0], squad.questions[0].text)]
+    lines = [json.dumps({"context": c, "question": q}) for c, q in asked]
+    ask = functools.partial(commands.answers, monkeypatch, capsys)
+    found = commands.exports(folder, "--count", "5")
+    said = ask(lines, "--workdir", folder / "run", "--count", "2")
+    assert json.loads(said[0])["answer"] and len(json.loads(said[0])["next"]) == 1
+    for model in found.values():
+        assert commands.alike(ask(lines, "--model", model, "--count", "2"), said)
+    # several windows; fewer words than spans are asked for
+    asked += [(f"{squad.contexts[0]} " * 20, "what?"), ("one", "two")]
+    lines = [json.dumps({"context": c, "question": q}) for c, q in asked]
+    said = ask(lines, "--workdir", folder / "run", "--count", "5")
+    assert [len(json.loads(line)["next"]) for line in said] == [4, 4, 0]
+    model = found["stablehlo"]
+    assert commands.alike(ask(lines, "--model", model, "--count", "5"), said)
+    assert commands.alike(commands.answered_without_a_model(model, lines, "--count", "5"), said)
+    with pytest.raises(UserError, match="has no program for count=6, but for count=5"):
+        ask(lines, "--model", model, "--count", "6")
 
 
 def test_mistakes_are_one_line(folder, tmp_path, monkeypatch, capsys):

@@ -3,6 +3,7 @@
 import functools
 
 import jax
+import jax.export
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -40,3 +41,19 @@ def test_the_best_of_all_spans(size, length, count):
             assert list(zip(score[row], first[row], last[row], strict=True)) == want
 
     check()
+
+
+@pytest.mark.parametrize("length,count", [(1, 2), (3, 4), (9, 100)])
+def test_an_exports_spans_are_the_same_behind_which_nothing_fits(length, count):
+    find = jax.jit(functools.partial(best_spans, length=length, count=count))
+    logits = jax.ShapeDtypeStruct(jax.export.symbolic_shape("B, N"), np.float32)
+    exported = jax.export.export(find)(logits, logits)
+    for size in (1, 5):
+        start, end = np.random.default_rng(size).integers(-3, 3, (2, 2, size)).astype(np.float32)
+        first, last, score = map(np.asarray, exported.call(start, end))
+        assert score.shape == (2, count)
+        for row in range(2):
+            want = every_span(start[row], end[row], length)[:count]
+            found = list(zip(score[row], first[row], last[row], strict=True))
+            assert found[: len(want)] == want
+            assert (last[row][len(want) :] >= size).all()

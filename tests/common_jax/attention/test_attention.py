@@ -4,6 +4,7 @@ import functools
 
 import hypothesis
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -337,3 +338,23 @@ def test_any_shape_and_mask(fields, length, heads, segments, seed):
     arrays = tensors(queries=length, heads=heads, size=2, value_size=2, seed=seed)
     for implementation in IMPLEMENTATIONS:
         check_against_oracle(arrays, mask, implementation)
+
+
+@pytest.mark.parametrize("implementation", ["auto", "banded", "chunked"])
+def test_symbolic_lengths_have_the_dense_forms_values(implementation):
+    wide = {} if implementation == "chunked" else {"window": 3, "heads": 3}
+
+    def attend(arrays, valid, implementation=implementation):
+        mask = masks.padding(valid, valid) & Mask(**wide)
+        return attention(*arrays, mask, implementation=implementation)
+
+    dims = jax.export.symbolic_shape("B, T, 4, 2")
+    array = jax.ShapeDtypeStruct(dims, np.float32)
+    valid = jax.ShapeDtypeStruct(dims[:2], np.bool_)
+    exported = jax.export.export(jax.jit(attend))((array,) * 3, valid)
+    for batch, length in ((1, 3), (2, 200)):
+        random = np.random.default_rng(length)
+        arrays = tuple(random.standard_normal((3, batch, length, 4, 2)).astype(np.float32))
+        valid = random.random((batch, length)) < 0.8
+        want = attend(arrays, valid, "dense")
+        np.testing.assert_allclose(exported.call(arrays, valid), want, atol=1e-6)

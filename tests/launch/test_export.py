@@ -1,0 +1,292 @@
+"""Exports from outside, of a fourth paper's run: what is in them, and what is refused."""
+
+import dataclasses
+import json
+import pickle
+import re
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from common_jax import checksums
+from common_jax.errors import UserError
+from common_jax.predictor import load
+from common_jax.training.config import MeshConfig, SourceConfig, TrainConfig
+from common_jax.training.loop import train
+from common_jax.training.workdir import Workdir
+from launch import evaluate, export, predict
+from tests.launch import commands
+from tests.toy import Toy, ToyConfig
+
+LINES = ["123", "4567"]
+
+
+def config(folder, **changes):
+    return ToyConfig(
+        data=SourceConfig("generated", cache_dir=str(folder / "cache")),
+        train=TrainConfig(steps=4, evaluate_every=2, checkpoint_every=2, **changes),
+        mesh=MeshConfig(data=1),
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A run with a moving average, `run`, and its exports."""
+    folder = tmp_path_factory.mktemp("export")
+    train(Toy(config(folder, ema_decay=0.9)), Workdir(folder / "run"), "python -m launch.train ...")
+    commands.exports(folder)
+    return folder
+
+
+@pytest.mark.parametrize("form", ["stablehlo", "safetensors", "orbax"])
+def test_an_export_answers_as_the_run_does(folder, form, tmp_path, monkeypatch, capsys):
+    moved = shutil.copytree(folder / form, tmp_path / "elsewhere")
+    said = commands.answers(monkeypatch, capsys, LINES, "--workdir", folder / "run")
+    assert commands.answers(monkeypatch, capsys, LINES, "--model", moved) == said
+    assert list(load(moved).predict(LINES)) == said
+
+
+def test_parameters_are_there_by_their_names(folder):
+    found = load_file(folder / "safetensors" / "parameters.safetensors")
+    assert {name: array.shape for name, array in found.items()} == {
+        "table/row": (10, 4),
+        "out": (4,),
+    }
+    adder = list(load(folder / "run").predict(["12"]))
+    assert f"{found['table/row'][[1, 2]].sum(axis=0) @ found['out']:.1f}" == adder[0]
+
+
+def test_the_card_says_what_it_is(folder):
+    card = (folder / "stablehlo" / "README.md").read_text()
+    score = json.loads((folder / "run" / "result.json").read_text())["metrics"]["test"]["rounded"]
+    for words in (
+        "44 parameters of step ",
+        "the best on dev, moving average",
+        f"| test | rounded | {score:.2f} |",
+        "python -m launch.train ...",
+        "python -m launch.export --workdir",
+        f"python -m launch.predict --model {folder / 'stablehlo'}",
+        "| source | `'generated'` |",
+        f"| jax | {json.loads((folder / 'run' / 'result.json').read_text())['versions']['jax']} |",
+    ):
+        assert words in card
+
+
+def test_other_parameters_than_those_that_were_scored_have_no_score(folder, tmp_path):
+    run = ["--workdir", str(folder / "run"), "--format", "safetensors", "--out"]
+    export.main([*run, str(tmp_path / "plain"), "--no-ema"])
+    export.main([*run, str(tmp_path / "mean"), "--average", "2"])
+    read = lambda path: load_file(path / "parameters.safetensors")["table/row"]
+    rows = [read(path) for path in (folder / "safetensors", tmp_path / "plain", tmp_path / "mean")]
+    assert not any(np.array_equal(rows[a], rows[b]) for a, b in ((0, 1), (0, 2), (1, 2)))
+    for name in ("plain", "mean"):
+        assert "have not been scored" in (tmp_path / name / "README.md").read_text()
+    evaluate.main(["--workdir", str(folder / "run"), "--average", "2"])
+    export.main([*run, str(tmp_path / "scored"), "--average", "2"])
+    assert "| test | rounded |" in (tmp_path / "scored" / "README.md").read_text()
+
+
+@pytest.mark.parametrize("form", ["stablehlo", "safetensors", "orbax"])
+def test_a_run_can_begin_with_an_export(folder, form, tmp_path):
+    task = Toy(config(tmp_path, init_from=str(folder / form)))
+    shrunk = dataclasses.replace(task.config.optimizer, learning_rate=1e-12)
+    task = Toy(dataclasses.replace(task.config, optimizer=shrunk))
+    train(task, Workdir(tmp_path / "run"))
+    assert list(load(tmp_path / "run").predict(LINES)) == list(load(folder / form).predict(LINES))
+
+
+def rewritten(path, change):
+    """The same JSON, changed."""
+    values = json.loads(path.read_text())
+    change(values)
+    path.write_text(json.dumps(values))
+
+
+def manifest(**values):
+    return lambda model: rewritten(model / "export.json", lambda saved: saved.update(values))
+
+
+def flipped(path):
+    """One bit of the middle."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def other_shape(model):
+    found = load_file(model / "parameters.safetensors")
+    save_file(found | {"out": np.zeros(5, np.float32)}, model / "parameters.safetensors")
+
+
+def other_names(model):
+    found = load_file(model / "parameters.safetensors")
+    save_file({f"x/{name}": a for name, a in found.items()}, model / "parameters.safetensors")
+
+
+PROGRAM, SAFETENSORS = "programs/program.stablehlo", "parameters.safetensors"
+
+# What is done to an export, and the line that refuses it.
+DAMAGED = {
+    "gone": (shutil.rmtree, "no such folder"),
+    "a file": (lambda m: (shutil.rmtree(m), m.write_text("x")), "not a folder"),
+    "empty": (lambda m: (shutil.rmtree(m), m.mkdir()), r"not an export \(no export.json\)"),
+    "half a manifest": (
+        lambda m: (m / "export.json").write_text('{"version": 1,'),
+        "export.json: cannot be read: ",
+    ),
+    "a list": (lambda m: (m / "export.json").write_text("[]"), "export.json: not an object"),
+    "not text": (lambda m: (m / "export.json").write_bytes(b"\xff"), "export.json: cannot be read"),
+    "a changed manifest": (manifest(settings={"digits": 2}), r"damaged export: export\.json"),
+    "a flipped bit of the parameters": (
+        lambda m: flipped(m / SAFETENSORS),
+        "damaged export: parameters.safetensors: not the bytes that were saved",
+    ),
+    "a flipped bit of a program": (
+        lambda m: flipped(m / PROGRAM),
+        "damaged export: programs/program.stablehlo: not the bytes that were saved",
+    ),
+    "half a program": (
+        lambda m: (m / PROGRAM).write_bytes((m / PROGRAM).read_bytes()[:99]),
+        "damaged export: programs/program.stablehlo: 99 bytes, not",
+    ),
+    "no vocabulary": (
+        lambda m: shutil.rmtree(m / "vocabulary"),
+        "damaged export: vocabulary/digits.txt: missing",
+    ),
+    "no checksums": (lambda m: (m / "checksums.json").unlink(), "checksums.json: missing"),
+    "checksums of nothing": (
+        lambda m: (m / "checksums.json").write_text("{}"),
+        "damaged export: checksums.json: damaged",
+    ),
+}
+
+# What has right checksums, and yet cannot be.
+FOREIGN = {
+    "newer": (manifest(version=2), r"version 2, of a newer release; this one reads 1"),
+    "of no version": (manifest(version="1"), r"version '1': not an export's"),
+    "another format": (manifest(format="pickle"), r"export\.format='pickle': must be stablehlo \|"),
+    "an unknown field": (manifest(more=1), "unknown config key 'more'"),
+    "without a field": (
+        lambda m: rewritten(m / "export.json", lambda saved: saved.pop("settings")),
+        "config key 'settings' is missing",
+    ),
+    "a predictor that is none": (
+        manifest(predictor="os:system"),
+        "predictor='os:system': not a predictor",
+    ),
+    "an unknown predictor": (
+        manifest(predictor="nowhere_jax.model:Oracle"),
+        "predictor='nowhere_jax.model:Oracle': no such predictor",
+    ),
+    "a setting of another type": (
+        manifest(settings={"digits": "one"}),
+        "settings.digits='one': expected int, got str",
+    ),
+    "an unknown setting": (manifest(settings={"digit": 1}), "did you mean 'digits'"),
+    "a program elsewhere": (
+        manifest(programs={"../run.stablehlo": {}}),
+        r"programs: '\.\./run\.stablehlo': not a program's file",
+    ),
+    "other choices": (
+        manifest(programs={"program.stablehlo": {"beam_size": 4}}),
+        "has no program for no choice, but for beam_size=4",
+    ),
+    "a missing program": (
+        manifest(programs={"other.stablehlo": {}}),
+        "other.stablehlo: No such file",
+    ),
+    "no program": (
+        lambda m: (m / PROGRAM).write_bytes(b"MLIR" * 99),
+        "program.stablehlo: not a program that this jax can read",
+    ),
+    "of a newer jax": (
+        manifest(versions={"jax": "99.1.0"}),
+        "made with jax 99.1.0, which this jax .* is older than",
+    ),
+    "parameters of another shape": (
+        other_shape,
+        r"parameters.safetensors: out: float32 \[5\], the model wants float32 \[4\]",
+    ),
+    "parameters of other names": (other_names, "out: missing, the model wants"),
+    "a pickle": (
+        lambda m: (m / SAFETENSORS).write_bytes(pickle.dumps({"out": [1.0]})),
+        "not a whole safetensors file",
+    ),
+    "no step": (manifest(source={}), "source: step is missing"),
+}
+
+
+@pytest.mark.parametrize("what", [*DAMAGED, *FOREIGN])
+def test_a_damaged_or_foreign_export_is_one_line(folder, what, tmp_path, monkeypatch, capsys):
+    model = shutil.copytree(folder / "stablehlo", tmp_path / "model")
+    change, words = (DAMAGED | FOREIGN)[what]
+    change(model)
+    if what in FOREIGN:
+        (model / "checksums.json").unlink()
+        checksums.seal(model)
+    line = commands.fails(monkeypatch, capsys, ["--model", str(model)], predict.main)
+    assert str(model) in line and re.search(words, line)
+
+
+@pytest.mark.parametrize(
+    "change,words",
+    [
+        (other_shape, r"out: float32 \[5\], the model wants float32 \[4\]"),
+        (lambda m: (m / "config.json").write_text("{"), "config.json: cannot be read"),
+        (
+            lambda m: rewritten(m / "config.json", lambda c: c["config"].update(task="os:system")),
+            "config.json: task='os:system': not a task",
+        ),
+    ],
+)
+def test_parameters_that_do_not_fit_are_one_line(
+    folder, change, words, tmp_path, monkeypatch, capsys
+):
+    model = shutil.copytree(folder / "safetensors", tmp_path / "model")
+    change(model)
+    (model / "checksums.json").unlink()
+    checksums.seal(model)
+    line = commands.fails(monkeypatch, capsys, ["--model", str(model)], predict.main)
+    assert re.search(words, line)
+
+
+def test_nothing_but_an_export_is_taken_for_one(folder, monkeypatch, capsys):
+    line = commands.fails(monkeypatch, capsys, ["--model", str(folder / "run")], predict.main)
+    assert "it is a run: give it as --workdir" in line
+    assert "give it as --model" not in line
+
+
+@pytest.mark.parametrize(
+    "flags,words",
+    [
+        ("--out {folder}/stablehlo", "is there already"),
+        ("--out {folder}/run/config.json/x", "cannot be written"),
+        ("--workdir {folder}/nowhere --out {folder}/x", "not the folder of a run"),
+        ("--out {folder}/x --average 9", "too few to average 9"),
+        ("--out {folder}/x --average 0", "--average 0: at least 1"),
+        ("--out {folder}/x --beam_size 4", "--beam_size: the predictor of .*/run has no such"),
+        ("--out {folder}/x --count 2 --format orbax", "--count: goes with --format stablehlo"),
+        ("--out {folder}/x --format onnx", "invalid choice: 'onnx'"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing(folder, flags, words, monkeypatch, capsys):
+    argv = f"--workdir {{folder}}/run {flags}".format(folder=folder).split()
+    before = sorted(folder.iterdir())
+    line = commands.fails(monkeypatch, capsys, argv, export.main)
+    assert re.search(words, line)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_run_without_an_average_exports_none(tmp_path, monkeypatch, capsys):
+    train(Toy(config(tmp_path)), Workdir(tmp_path / "run"))
+    argv = ["--workdir", str(tmp_path / "run"), "--out", str(tmp_path / "x"), "--ema"]
+    capsys.readouterr()
+    line = commands.fails(monkeypatch, capsys, argv, export.main)
+    assert "keeps no moving average" in line
+
+
+def test_an_option_that_no_predictor_has_is_named(folder):
+    with pytest.raises(UserError, match="has no option beam_size; it has none"):
+        load(folder / "stablehlo", beam_size=2)
