@@ -1,6 +1,7 @@
 """Commands run as the shell runs them."""
 
 import io
+import json
 import os
 import subprocess
 import sys
