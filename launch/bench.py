@@ -8,7 +8,7 @@ from common_jax.errors import UserError
 from launch.bench_attention import add_attention
 from launch.bench_predict import add_predict
 from launch.bench_train import add_train
-from launch.cli import Parser, run, typed
+from launch.cli import Parser, quiet, run, typed
 from launch.measure import machine, table
 
 DESCRIPTION = (
@@ -39,6 +39,7 @@ def main(argv: list[str]) -> None:
     args.overrides = overrides
     if args.json and not args.json.absolute().parent.is_dir():
         raise UserError(f"--json: there is no folder {args.json.absolute().parent}")
+    quiet()
     busy = os.getloadavg()[0]
     rows = args.measure(args)
     print(table(rows))

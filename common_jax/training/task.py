@@ -170,7 +170,10 @@ class Task(abc.ABC, Generic[Config]):
 
     def next_commands(self, workdir: str) -> Sequence[str]:
         """What a person may want to type after training."""
-        commands = [f"python -m launch.evaluate --workdir {workdir}"]
+        commands = [
+            f"python -m launch.evaluate --workdir {workdir}",
+            f"python -m launch.export --workdir {workdir} --out exports/{Path(workdir).name}",
+        ]
         if line := self.request():  # a shell's echo may read its backslashes
             said = f"printf '%s\\n' {shlex.quote(line)}"
             commands.insert(0, f"{said} | python -m launch.predict --workdir {workdir}")
