@@ -100,6 +100,8 @@ class Judge(Predictor):
         }
         found = self._judge(arrays)
         likely = np.asarray(found["probabilities"])
+        if likely.shape[1] != len(self._labels):
+            raise UserError(f"{likely.shape[1]} probabilities for {len(self._labels)} labels")
         layers = [
             [(int(text), int(context), np.asarray(weights)) for text, context, weights in layer]
             for layer in (found["layers"] if self._explain else [])

@@ -91,7 +91,9 @@ class Energy(nn.Module):
         def row(word: Float[Array, "B G"]) -> Float[Array, "B S"]:
             return (jnp.tanh(word[:, None] + focus) @ weight).astype(jnp.float32)
 
-        rows = jax.lax.map(row, jnp.swapaxes(source, 0, 1), batch_size=_ROWS)
+        # a symbolic length, an export's, is not cut into pieces
+        at_once = _ROWS if isinstance(source.shape[1], int) else None
+        rows = jax.lax.map(row, jnp.swapaxes(source, 0, 1), batch_size=at_once)
         return jnp.swapaxes(rows, 0, 1)
 
 

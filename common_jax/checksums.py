@@ -4,7 +4,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -30,14 +30,15 @@ def seal(folder: Path, leave: Collection[str] = ()) -> None:
     os.replace(partial, folder / NAME)
 
 
-def find_damage(folder: Path, under: str = "") -> str | None:
+def find_damage(folder: Path, under: str = "", listed: Iterable[str] = ()) -> str | None:
     """What is wrong with a sealed folder, first by name; None if nothing is.
 
-    Files that checksums.json does not list are nobody's business.
+    Other files that checksums.json does not list are nobody's business.
 
     Args:
       folder: what was sealed; anything may be there by now.
       under: looks only at files whose name begins so.
+      listed: names of files and of folders that no file may be in without being listed.
 
     Raises:
       PermissionError: what may not be read may well be whole.
@@ -50,22 +51,38 @@ def find_damage(folder: Path, under: str = "") -> str | None:
         files = _read(folder)
     except PermissionError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return f"{NAME}: {_reason(error)}"
+    wanted = (path for name in listed for path in ((folder / name), *(folder / name).rglob("*")))
+    found = {path.relative_to(folder).as_posix() for path in wanted if path.is_file()}
+    if unlisted := sorted(found - files.keys()):
+        return f"{unlisted[0]}: has no checksum"
     names = sorted(name for name in files if name.startswith(under))
     with ThreadPoolExecutor() as pool:
-        found = pool.map(lambda name: _difference(folder / name, files[name]), names)
-        return next((f"{n}: {wrong}" for n, wrong in zip(names, found, strict=True) if wrong), None)
+        wrong = pool.map(lambda name: _difference(folder / name, files[name]), names)
+        return next((f"{n}: {what}" for n, what in zip(names, wrong, strict=True) if what), None)
 
 
 _PARTIAL = f"{NAME}.partial"
 
 
 def _read(folder: Path) -> dict[str, Any]:
+    """
+    Raises:
+      OSError: if it cannot be read.
+      ValueError, RecursionError: if it is not what `seal` wrote.
+    """
     saved = json.loads((folder / NAME).read_text(encoding="utf-8"))
-    if _digest(saved["files"]) != saved["sha256"]:
+    if not (isinstance(saved, dict) and isinstance(saved.get("files"), dict)):
         raise ValueError
-    return saved["files"]
+    files = saved["files"]
+    known = {"bytes": int, "sha256": str}
+    for entry in files.values():
+        if not isinstance(entry, dict) or {k: type(v) for k, v in entry.items()} != known:
+            raise ValueError
+    if any("\0" in name for name in files) or _digest(files) != saved.get("sha256"):
+        raise ValueError
+    return files
 
 
 def _digest(files: dict[str, Any]) -> str:

@@ -9,13 +9,12 @@
     README.md               the model card
     checksums.json          of every file
 
-Everything in it is data: a name in it is looked up among the installed predictors and tasks, and
-no pickle is read. `common_jax.training.export` writes it; this reads it, without a model.
+Everything in it is data: the names of classes in it are looked up among the packages that are
+installed (`common_jax.fields.named_class`), and no pickle is read. `common_jax.training.export`
+writes it; this reads it, without a model.
 """
 
 import dataclasses
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +22,7 @@ from common_jax import checksums
 from common_jax.errors import UserError, naming
 from common_jax.fields import from_mapping, named_class, require, require_choice
 from common_jax.predictor import Predictor, require_options
+from common_jax.text.json_files import read_json
 
 VERSION = 1
 MANIFEST = "export.json"
@@ -53,6 +53,7 @@ class Manifest:
     versions: dict
 
     def __post_init__(self):
+        require(self.version >= 1, f"version={self.version}: at least 1")
         require_choice("export", self)
         for file, static in self.programs.items():
             plain = Path(file).name == file and file.endswith(".stablehlo")
@@ -78,7 +79,8 @@ class Export:
         """
         self.path = Path(path)
         self.manifest = self._read()
-        if damage := checksums.find_damage(self.path):
+        parts = (MANIFEST, "config.json", "vocabulary", PARAMETERS, ORBAX, PROGRAMS)
+        if damage := checksums.find_damage(self.path, listed=parts):
             raise UserError(f"{self.path}: a damaged export: {damage}")
 
     @staticmethod
@@ -114,30 +116,18 @@ class Export:
         return self.path / MANIFEST
 
     def _read(self) -> Manifest:
-        values = self._values()
-        version = values.get("version")
-        if type(version) is not int or version < 1:
-            raise UserError(f"{self._file}: version {version!r}: not an export's")
+        if not self.path.is_dir():
+            what = "not a folder" if self.path.exists() else "no such folder"
+            raise UserError(f"{self.path}: {what}")
+        if not self._file.exists():
+            run = (self.path / "config.json").exists() and (self.path / "checkpoints").is_dir()
+            hint = "; it is a run: give it as --workdir" if run else ""
+            raise UserError(f"{self.path}: not an export (no {MANIFEST}){hint}")
+        saved = read_json(self._file)
+        version = saved.get("version", int)
         if version > VERSION:
             raise UserError(
                 f"{self._file}: version {version}, of a newer release; this one reads {VERSION}"
             )
         with naming(self._file):
-            return from_mapping(Manifest, values)
-
-    def _values(self) -> Mapping[str, Any]:
-        if not self.path.is_dir():
-            raise UserError(
-                f"{self.path}: {'not a folder' if self.path.exists() else 'no such folder'}"
-            )
-        if not self._file.exists():
-            run = (self.path / "config.json").exists() and (self.path / "checkpoints").is_dir()
-            hint = "; it is a run: give it as --workdir" if run else ""
-            raise UserError(f"{self.path}: not an export (no {MANIFEST}){hint}")
-        try:
-            values = json.loads(self._file.read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            raise UserError(f"{self._file}: cannot be read: {error}") from error
-        if not isinstance(values, dict):
-            raise UserError(f"{self._file}: not an object of JSON")
-        return values
+            return from_mapping(Manifest, saved.value)

@@ -6,8 +6,12 @@ What a person wrote in a config, or what stands in a file that another program m
 import dataclasses
 import difflib
 import importlib
+import importlib.util
+import re
+import sys
 import typing
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from common_jax.errors import UserError
@@ -57,21 +61,39 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:
 def named_class(name: str, kind: Any, key: str) -> Any:
     """The class that a text names as "package.module:Class".
 
+    The text may be anybody's. Nothing is imported but modules of packages that somebody installed
+    or wrote: never what lies in an export or in another folder of data, nor Python's own.
+
     Args:
-      kind: the class that it must be one of, so that no other code is ever called by such a name.
+      kind: the class that it must be one of.
       key: what an error calls the place of the name.
 
     Raises:
       UserError: if there is no such module or class, or it is of another kind.
     """
     module, _, attribute = name.partition(":")
+    wanted = kind.__name__.lower()
     try:
+        if module not in sys.modules and not _is_in_a_package(module):
+            raise ImportError("of no package that is installed")
         found = getattr(importlib.import_module(module), attribute)
-    except (ModuleNotFoundError, AttributeError, ValueError) as error:
-        raise UserError(f"{key}={name!r}: no such {kind.__name__.lower()} ({error})") from error
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UserError(f"{key}={name!r}: no such {wanted} ({error})") from error
     if not (isinstance(found, type) and issubclass(found, kind)):
-        raise UserError(f"{key}={name!r}: not a {kind.__name__.lower()}")
+        raise UserError(f"{key}={name!r}: not a {wanted}")
     return found
+
+
+def _is_in_a_package(module: str) -> bool:
+    """Whether the first part of a module's name is a package, which a folder of data is not: it has
+    no __init__.py, or it has what an export has."""
+    package = module.partition(".")[0]
+    if not re.fullmatch(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*", module):
+        return False
+    spec = None if package in sys.stdlib_module_names else importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        return False
+    return not (Path(spec.origin).parent / "export.json").exists()
 
 
 def suggestion(name: str, known: list[str]) -> str:

@@ -65,7 +65,21 @@ class ExportedPrograms(Programs):
             )
         program = self._read(self._path / PROGRAMS / file)
         call = jax.jit(program.call)
-        return lambda arrays: call(self._params, arrays)
+
+        def compute(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+            try:
+                return call(self._params, arrays)
+            except (
+                TypeError,
+                ValueError,
+            ) as error:  # other names, types or dims than it was made for
+                reason = str(error).strip().splitlines()[0]
+                raise UserError(
+                    f"{self._path / PROGRAMS / file}: does not fit the export's settings or "
+                    f"vocabulary: {reason}"
+                ) from error
+
+        return compute
 
     def choices(self, name: str) -> tuple[int, ...]:
         return tuple(sorted(c[name] for c in self._choices.values() if name in c))

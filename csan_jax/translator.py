@@ -55,7 +55,9 @@ class Translator(Predictor):
         """
         self._source, self._target = vocabulary[0], vocabulary[-1]
         self._settings = settings
-        self._translate = programs(beam_size=beam_size or settings.beam_size)
+        beam_size = settings.beam_size if beam_size is None else beam_size
+        require(beam_size >= 1, f"beam_size={beam_size}: at least 1")
+        self._translate = programs(beam_size=beam_size)
 
     @classmethod
     def read_vocabulary(cls, folder: Path) -> list[Subwords]:

@@ -54,6 +54,8 @@ def measure_predict(args: argparse.Namespace) -> list[Row]:
     lines = list(read_lines(args.input))
     if not lines:
         raise UserError(f"{args.input}: has no line")
+    if len({args.workdir, *args.model}) != 1 + len(args.model):
+        raise UserError("--model: each folder once, and not the run's")
     flags = {args.workdir: "--workdir", **dict.fromkeys(args.model, "--model")}
     formats = {model: Export(model).manifest.format for model in args.model}
     predictors = {path: load(path) for path in flags}

@@ -1,6 +1,7 @@
 """What every command does alike: one line for a person's mistake, and exit status 2."""
 
 import argparse
+import contextlib
 import os
 import shlex
 import sys
@@ -30,7 +31,8 @@ class Parser(argparse.ArgumentParser):
 
 def typed(command: str, argv: Sequence[str]) -> str:
     """The command line, for those who want to do the same."""
-    return shlex.join(["python", "-m", f"launch.{command}", *argv])
+    line = shlex.join(["python", "-m", f"launch.{command}", *argv])
+    return line.encode(errors="backslashreplace").decode()  # a path may be no text
 
 
 def quiet() -> None:
@@ -54,8 +56,9 @@ def keep_compiled() -> None:
     import jax
 
     if jax.config.jax_compilation_cache_dir is None:
-        jax.config.update("jax_compilation_cache_dir", str(Path(COMPILED).expanduser()))
-        jax.config.update("jax_compilation_cache_max_size", COMPILED_BYTES)
+        with contextlib.suppress(RuntimeError):  # there is no home
+            jax.config.update("jax_compilation_cache_dir", str(Path(COMPILED).expanduser()))
+            jax.config.update("jax_compilation_cache_max_size", COMPILED_BYTES)
     # a disk that is full or not to be written is no reason not to answer
     warnings.filterwarnings("ignore", "Error (read|writ)ing persistent compilation cache")
 

@@ -95,15 +95,17 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> None:
     name = split if args.data is None else name_of(args.data, tasks[0].splits)
     theirs = [_right_answers(name, other) for other in others]
     mesh, average, found = make_mesh(MeshConfig()), args.average or 1, []
-    params = [read_parameters(*run, mesh, average).values for run in zip(runs, tasks, strict=False)]
+    params = [read_parameters(*run, mesh, average) for run in zip(runs, tasks, strict=False)]
     _prepare([*runs, *others], tasks, split)
     for own, task in zip(params, tasks, strict=False):
         step = make_predict_step(task, mesh, final=True)
-        found.append(predict(own, task.split_batches(split), step, mesh, split))
+        found.append(predict(own.values, task.split_batches(split), step, mesh, split))
     scored = tasks[0].score(split, averaged(found) if len(found) > 1 else found[0])
     compared = _compared(scored.notes, theirs[0]) if theirs else {}
     name += f"-average{average}" if average > 1 else ""
     name += f"-ensemble{len(runs)}" if len(runs) > 1 else ""
+    if average > 1:
+        scored.notes["step"] = params[0].step
     runs[0].write_scored(name, scored)
     print(json.dumps({"split": name, **scored.metrics, **scored.notes, **compared}, indent=2))
 

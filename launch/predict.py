@@ -48,8 +48,6 @@ def main(argv: list[str]) -> None:
     for name in ("beam_size", "count", "explain", "vectors"):
         if (value := getattr(args, name)) is not None:
             options[name] = value
-            if type(value) is int and value < 1:
-                parser.error(f"--{name} {value}: at least 1")
     if (args.context is None) != (args.question is None):
         parser.error("--context and --question belong together")
     if args.question is not None and not args.question.strip():

@@ -88,6 +88,7 @@ class Reader(Predictor):
           UserError: for `vectors` where the run trained its own, or where `programs` find fewer
             than `count`.
         """
+        require(count >= 1, f"count={count}: at least 1")
         self._known = self._lexicon = vocabulary
         self._settings, self._count, self._vectors = settings, count, vectors
         self._looked_up: set[str] = set()

@@ -1,7 +1,7 @@
 """The model card of an export: what it was trained on, how good it is, how to use it."""
 
 import inspect
-import json
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from common_jax.export import Manifest
+from common_jax.training.config import to_json
 from common_jax.training.run import Parameters
 from common_jax.training.task import Task
 from common_jax.training.workdir import Workdir
@@ -31,7 +32,8 @@ def model_card(
       command: what made it; "" if nobody knows.
       out: where it will lie.
     """
-    values, result = workdir.read_config(), workdir.read_result() or {}
+    values, result = to_json(task.config), workdir.read_result() or {}
+    place = shlex.quote(str(out))
     about = inspect.getdoc(type(task)) or ""
     count = sum(leaf.size for leaf in jax.tree.leaves(found.values))
     which = f"the mean of {found.average} checkpoints" if found.average > 1 else "the best on dev"
@@ -44,7 +46,7 @@ def model_card(
     if manifest.format == "stablehlo":
         facts.append(f"needs jax {manifest.versions['jax']} or newer")
     sections = {
-        "Use": f"```sh\npython -m launch.predict --model {out}\n```\n\n```python\n"
+        "Use": f"```sh\npython -m launch.predict --model {place}\n```\n\n```python\n"
         f"from common_jax.predictor import load\n\npredictor = load({str(out)!r})\n```",
         "Data": _table(("field", "value"), _filled(values["data"])),
         "Metrics": _metrics(workdir, task, found, result),
@@ -75,25 +77,22 @@ def model_card(
 def _metrics(workdir: Workdir, task: Task, found: Parameters, result: Mapping[str, Any]) -> str:
     """The scores of these very parameters, if there are some."""
     suffix = f"-average{found.average}" if found.average > 1 else ""
-    own = bool(suffix) or result.get("best_step") == found.step
-    scored = {
-        split: workdir.path / "eval" / f"{split}{suffix}.json"
-        for split in task.splits
-        if own and found.ema == bool(task.config.train.ema_decay)
-    }
+    scored = {split: workdir.scored(f"{split}{suffix}") for split in task.splits}
+    if found.ema != bool(task.config.train.ema_decay):
+        scored = {}
     rows = [
         (split, name, f"{value:.2f}" if isinstance(value, float) else value)
-        for split, file in scored.items()
-        if file.exists()
-        for name, value in json.loads(file.read_text("utf-8")).items()
-        if isinstance(value, int | float | str)
+        for split, values in scored.items()
+        if values and values.get("step", result.get("best_step")) == found.step
+        for name, value in values.items()
+        if name != "step" and isinstance(value, int | float | str)
     ]
     if rows:
         return _table(("split", "metric", "value"), rows)
     option = f" --average {found.average}" if suffix else ""
     return (
         "These parameters have not been scored "
-        f"(`python -m launch.evaluate --workdir {workdir.path}{option}`)."
+        f"(`python -m launch.evaluate --workdir {shlex.quote(str(workdir.path))}{option}`)."
     )
 
 

@@ -12,7 +12,6 @@ import functools
 import json
 import logging
 import math
-import os
 import re
 import shutil
 import threading
@@ -30,7 +29,7 @@ from common_jax.errors import UserError
 from common_jax.training.restore import Position, UnreadableError, read_position, read_state
 from common_jax.training.state import TrainState
 from common_jax.training.task import Params
-from common_jax.training.workdir import replace_text
+from common_jax.training.workdir import replace_text, system_reason
 
 # Metrics of which less is better.
 FALLING = ("loss", "nll")
@@ -331,7 +330,7 @@ class Checkpoints:
         except UserError:
             raise
         except Exception as error:
-            reason = _system_reason(error)
+            reason = system_reason(error)
             if reason is None:
                 raise
             if jax.process_index() == 0:
@@ -350,17 +349,6 @@ def goodness(metrics: Mapping[str, float], name: str) -> float:
 def abstract_of(tree: Any) -> Any:
     """Shapes, types and shardings of a tree, to restore onto."""
     return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding), tree)
-
-
-def _system_reason(error: BaseException | None) -> str | None:
-    """What the operating system said, if it is at the bottom of an exception."""
-    while error is not None:
-        if isinstance(error, OSError) and error.strerror:
-            return error.strerror
-        if number := re.search(r"os_error_code='(\d+)'", str(error)):  # TensorStore's
-            return os.strerror(int(number[1]))
-        error = error.__cause__ or error.__context__
-    return None
 
 
 def _from_first_process(value: int | None) -> int | None:

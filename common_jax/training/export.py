@@ -3,6 +3,7 @@
 import functools
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def export(
       UserError: if the folder is there, or cannot be written; for a run without a checkpoint; or
         for choices that its predictor does not have.
     """
-    if out.exists():
+    if os.path.lexists(out):
         raise UserError(f"{out}: is there already; choose another --out")
     task = workdir.read_task()
     programs = _programs(workdir, task, format, choices or {})
@@ -58,18 +59,17 @@ def export(
         source={"step": found.step, "average": found.average, "ema": found.ema},
         versions=versions(),
     )
-    partial = out.with_name(out.name + ".partial")
+    place = Path(os.path.abspath(out))
     with writing(out):
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        try:
-            _fill(partial, workdir, task, found, manifest)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as beside:
+            folder = Path(beside) / place.name
+            folder.mkdir()
+            _fill(folder, workdir, task, found, manifest)
             card = model_card(workdir, task, found, manifest, command, out)
-            (partial / "README.md").write_text(card, "utf-8")
-            checksums.seal(partial)
-            os.replace(partial, out)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            (folder / "README.md").write_text(card, "utf-8", errors="backslashreplace")
+            checksums.seal(folder)
+            os.rename(folder, place)
     return manifest
 
 

@@ -92,10 +92,10 @@ def starting_parameters(task: Task, abstract: Params) -> Params:
 def _read(
     workdir: Workdir, task: Task, abstract: Params, average: int = 1, ema: bool | None = None
 ) -> Parameters:
-    if Export.is_at(workdir.path):
+    if workdir.export is not None:
         if average > 1 or ema is not None:
             raise UserError(f"{workdir.path}: an export, whose parameters are what they are")
-        return _read_export(Export(workdir.path), abstract)
+        return _read_export(workdir.export, abstract)
     checkpoints = Checkpoints(workdir.checkpoints, task.config.train.best_metric)
     best = checkpoints.best
     if best is None:

@@ -4,8 +4,10 @@ The contract is in the README ("What a run leaves behind").
 """
 
 import contextlib
+import functools
 import json
 import os
+import re
 import shutil
 import socket
 from collections.abc import Iterator, Mapping
@@ -13,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from common_jax.errors import UserError, naming
+from common_jax.export import Export
 from common_jax.fields import from_mapping
+from common_jax.text.json_files import read_json
 from common_jax.training.config import task_class, to_json
 from common_jax.training.task import Scored, Task
 
@@ -59,7 +63,18 @@ class Workdir:
         if lock is not None:
             lock.release()
 
+    @functools.cached_property
+    def export(self) -> Export | None:
+        """What the folder is if it is no run's.
+
+        Raises:
+          UserError: if it is damaged, or of a newer version.
+        """
+        return Export(self.path) if Export.is_at(self.path) else None
+
     def _require_run(self) -> None:
+        if Export.is_at(self.path):
+            raise UserError(f"{self.path} holds an export: choose another --workdir")
         if self._config.exists() or not self.path.exists():
             return
         if not self.path.is_dir() or any(p.name != "lock" for p in self.path.iterdir()):
@@ -102,13 +117,10 @@ class Workdir:
         Raises:
           UserError: if the folder is not a run's, or of a version that this code does not know.
         """
-        try:
-            saved = json.loads(self._config.read_text())
-            version, config = saved["version"], saved["config"]
-        except FileNotFoundError as error:
-            raise UserError(f"{self.path}: not the folder of a run (no config.json)") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{self._config}: cannot be read: {error}") from error
+        if self.export is None and not self._config.exists():
+            raise UserError(f"{self.path}: not the folder of a run (no config.json)")
+        saved = read_json(self._config)
+        version, config = saved.get("version", int), saved.get("config", dict)
         if version != VERSION:
             raise UserError(f"{self._config}: version {version}; this code reads {VERSION}")
         return config
@@ -129,8 +141,7 @@ class Workdir:
                 raise UserError(f"{self.path}: its data are not files, hence {test} cannot be")
             values["data"]["test"] = os.path.abspath(test)  # though data.dir is another folder
         with naming(self._config):
-            kind = task_class(values.get("task", ""))
-        with naming(self._config):
+            kind = task_class(str(values.get("task", "")))
             task = kind(from_mapping(kind.config_class, values))
         task.read_vocabulary(self.vocabulary)
         return task
@@ -164,11 +175,16 @@ class Workdir:
         Raises:
           UserError: if the split has not been scored.
         """
+        found = self.scored(split)
+        if found is None:
+            file = self.path / "eval" / f"{split}.json"
+            raise UserError(f"{file}: not there; score {split} of that run first")
+        return found
+
+    def scored(self, split: str) -> dict[str, Any] | None:
+        """The same, or None."""
         file = self.path / "eval" / f"{split}.json"
-        try:
-            return json.loads(file.read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            raise UserError(f"{file}: not there; score {split} of that run first") from error
+        return read_json(file).value if file.exists() else None
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """result.json: the run is over."""
@@ -177,7 +193,7 @@ class Workdir:
 
     def read_result(self) -> dict[str, Any] | None:
         """result.json, or None while the run is not over."""
-        return json.loads(self.result.read_text()) if self.result.exists() else None
+        return read_json(self.result).value if self.result.exists() else None
 
 
 def _identity(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
@@ -199,11 +215,27 @@ def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """What the operating system has against writing there, as one line."""
+    """What the system has against writing there, however deep in a library, as one line."""
     try:
         yield
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+    except UserError:
+        raise
+    except Exception as error:
+        reason = system_reason(error)
+        if reason is None:
+            raise
+        raise UserError(f"{path}: cannot be written: {reason}") from error
+
+
+def system_reason(error: BaseException | None) -> str | None:
+    """What the operating system said, if it is at the bottom of an exception."""
+    while error is not None:
+        if isinstance(error, OSError):
+            return error.strerror or str(error)
+        if number := re.search(r"os_error_code='(\d+)'", str(error)):  # TensorStore's
+            return os.strerror(int(number[1]))
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def replace_text(path: Path, text: str) -> None:

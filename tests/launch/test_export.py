@@ -2,9 +2,13 @@
 
 import dataclasses
 import json
+import os
 import pickle
 import re
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -134,10 +138,17 @@ DAMAGED = {
     "empty": (lambda m: (shutil.rmtree(m), m.mkdir()), r"not an export \(no export.json\)"),
     "half a manifest": (
         lambda m: (m / "export.json").write_text('{"version": 1,'),
-        "export.json: cannot be read: ",
+        "export.json:1:15: not JSON",
     ),
-    "a list": (lambda m: (m / "export.json").write_text("[]"), "export.json: not an object"),
-    "not text": (lambda m: (m / "export.json").write_bytes(b"\xff"), "export.json: cannot be read"),
+    "a list": (
+        lambda m: (m / "export.json").write_text("[]"),
+        "export.json: a list where an object is needed",
+    ),
+    "not text": (lambda m: (m / "export.json").write_bytes(b"\xff"), "export.json:1: not UTF-8"),
+    "ten thousand brackets": (
+        lambda m: (m / "export.json").write_text("[" * 200_000),
+        "export.json: not JSON that can be read",
+    ),
     "a changed manifest": (manifest(settings={"digits": 2}), r"damaged export: export\.json"),
     "a flipped bit of the parameters": (
         lambda m: flipped(m / SAFETENSORS),
@@ -160,12 +171,21 @@ DAMAGED = {
         lambda m: (m / "checksums.json").write_text("{}"),
         "damaged export: checksums.json: damaged",
     ),
+    "checksums of a list": (
+        lambda m: (m / "checksums.json").write_text('{"files": ["a"], "sha256": "x"}'),
+        "damaged export: checksums.json: damaged",
+    ),
+    "a program more": (
+        lambda m: (m / "programs" / "more.stablehlo").write_text("x"),
+        "damaged export: programs/more.stablehlo: has no checksum",
+    ),
 }
 
 # What has right checksums, and yet cannot be.
 FOREIGN = {
     "newer": (manifest(version=2), r"version 2, of a newer release; this one reads 1"),
-    "of no version": (manifest(version="1"), r"version '1': not an export's"),
+    "of no version": (manifest(version="1"), "version: a string where a whole number is needed"),
+    "of version 0": (manifest(version=0), "version=0: at least 1"),
     "another format": (manifest(format="pickle"), r"export\.format='pickle': must be stablehlo \|"),
     "an unknown field": (manifest(more=1), "unknown config key 'more'"),
     "without a field": (
@@ -234,7 +254,11 @@ def test_a_damaged_or_foreign_export_is_one_line(folder, what, tmp_path, monkeyp
     "change,words",
     [
         (other_shape, r"out: float32 \[5\], the model wants float32 \[4\]"),
-        (lambda m: (m / "config.json").write_text("{"), "config.json: cannot be read"),
+        (lambda m: (m / "config.json").write_text("{"), "config.json:1:2: not JSON"),
+        (
+            lambda m: rewritten(m / "config.json", lambda c: c.update(config=[])),
+            "config.json: config: a list where an object is needed",
+        ),
         (
             lambda m: rewritten(m / "config.json", lambda c: c["config"].update(task="os:system")),
             "config.json: task='os:system': not a task",
@@ -250,6 +274,54 @@ def test_parameters_that_do_not_fit_are_one_line(
     checksums.seal(model)
     line = commands.fails(monkeypatch, capsys, ["--model", str(model)], predict.main)
     assert re.search(words, line)
+
+
+def test_no_code_of_an_export_is_run(folder, tmp_path):
+    """Not even where the folder around it is the working directory, from which Python imports."""
+    for name in ("bare", "package"):
+        model = shutil.copytree(folder / "stablehlo", tmp_path / name)
+        (model / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+        manifest(predictor=f"{name}.evil:X")(model)
+        if name == "package":
+            (model / "__init__.py").write_text("from . import evil")
+        (model / "checksums.json").unlink()
+        checksums.seal(model)
+        python = [sys.executable, "-c", f"import common_jax.predictor as p; p.load({name!r})"]
+        path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run(python, cwd=tmp_path, env=path, capture_output=True, text=True)
+        assert f"predictor='{name}.evil:X': no such predictor (of no package" in done.stderr
+        assert not (tmp_path / "ran").exists()
+
+
+def test_a_program_that_does_not_fit_its_settings_is_named(folder, tmp_path, monkeypatch):
+    model = load(folder / "stablehlo")
+    monkeypatch.setattr(model, "_add", lambda arrays, add=model._add: add({"digits": arrays}))
+    with pytest.raises(UserError, match=r"program\.stablehlo: does not fit the export's settings"):
+        list(model.predict(LINES))
+
+
+def test_an_export_is_not_trained_in(folder, tmp_path):
+    model = shutil.copytree(folder / "orbax", tmp_path / "model")
+    with pytest.raises(UserError, match="holds an export: choose another --workdir"):
+        train(Toy(config(folder, ema_decay=0.9)), Workdir(model))
+
+
+def test_an_export_that_fails_leaves_nothing(folder, monkeypatch):
+    before = sorted(folder.iterdir())
+    monkeypatch.setattr(Toy, "answer", lambda *_: pytest.fail("no program"))
+    with pytest.raises(pytest.fail.Exception):
+        export.main(["--workdir", str(folder / "run"), "--out", str(folder / "x")])
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_disk_that_is_full_is_one_line(folder, monkeypatch):
+    def full(*_):
+        raise ValueError("OUT_OF_RANGE: Error writing [os_error_code='28']")
+
+    monkeypatch.setattr("orbax.checkpoint.Checkpointer.save", full)
+    out = str(folder / "x")
+    with pytest.raises(UserError, match=f"{out}: cannot be written: No space left on device"):
+        export.main(["--workdir", str(folder / "run"), "--out", out, "--format", "orbax"])
 
 
 def test_nothing_but_an_export_is_taken_for_one(folder, monkeypatch, capsys):
