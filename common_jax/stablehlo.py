@@ -69,10 +69,7 @@ class ExportedPrograms(Programs):
         def compute(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
             try:
                 return call(self._params, arrays)
-            except (
-                TypeError,
-                ValueError,
-            ) as error:  # other names, types or dims than it was made for
+            except (TypeError, ValueError) as error:  # of names, types or dims
                 reason = str(error).strip().splitlines()[0]
                 raise UserError(
                     f"{self._path / PROGRAMS / file}: does not fit the export's settings or "

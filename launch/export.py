@@ -17,7 +17,7 @@ new folder, in one of three formats:
 
   stablehlo    compiled programs beside the parameters: used without model code, flax or Orbax, on a
                CPU, a CUDA GPU or a TPU, for any number of texts of any length. A translator has one
-               program for each --beam_size, a reader one that finds --count answers.
+               program for each --beam_size, a reader for each --count of answers.
   safetensors  parameters by their names
   orbax        parameters in Orbax's form
 
@@ -58,11 +58,15 @@ def main(argv: list[str]) -> None:
         help="a translator's program for N hypotheses; may be repeated (the run's number, and 1)",
     )
     parser.add_argument(
-        "--count", type=int, metavar="N", help="answers that a reader's program finds (3)"
+        "--count",
+        type=int,
+        action="append",
+        metavar="N",
+        help="a reader's program that finds N answers; may be repeated (3)",
     )
     args = parser.parse_args(argv)
-    choices = {"beam_size": args.beam_size, "count": args.count and [args.count]}
-    choices = {name: values for name, values in choices.items() if values is not None}
+    choices = {"beam_size": args.beam_size or [], "count": args.count or []}
+    choices = {name: values for name, values in choices.items() if values}
     for name, values in {"average": [args.average], **choices}.items():
         if (least := min(values)) < 1:
             parser.error(f"--{name} {least}: at least 1")

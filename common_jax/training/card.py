@@ -48,6 +48,7 @@ def model_card(
     sections = {
         "Use": f"```sh\npython -m launch.predict --model {place}\n```\n\n```python\n"
         f"from common_jax.predictor import load\n\npredictor = load({str(out)!r})\n```",
+        "Limits and settings": _table(("setting", "value"), _filled(manifest.settings)),
         "Data": _table(("field", "value"), _filled(values["data"])),
         "Metrics": _metrics(workdir, task, found, result),
         "Training": "\n".join(

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,7 @@ def test_the_card_says_what_it_is(folder):
         "python -m launch.export --workdir",
         f"python -m launch.predict --model {folder / 'stablehlo'}",
         "| source | `'generated'` |",
+        "| digits | `1` |",
         f"| jax | {json.loads((folder / 'run' / 'result.json').read_text())['versions']['jax']} |",
     ):
         assert words in card
@@ -338,6 +340,7 @@ def test_nothing_but_an_export_is_taken_for_one(folder, monkeypatch, capsys):
         ("--workdir {folder}/nowhere --out {folder}/x", "not the folder of a run"),
         ("--out {folder}/x --average 9", "too few to average 9"),
         ("--out {folder}/x --average 0", "--average 0: at least 1"),
+        ("--out {folder}/x --count 3 --count 0", "--count 0: at least 1"),
         ("--out {folder}/x --beam_size 4", "--beam_size: the predictor of .*/run has no such"),
         ("--out {folder}/x --count 2 --format orbax", "--count: goes with --format stablehlo"),
         ("--out {folder}/x --format onnx", "invalid choice: 'onnx'"),
@@ -357,6 +360,11 @@ def test_a_run_without_an_average_exports_none(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     line = commands.fails(monkeypatch, capsys, argv, export.main)
     assert "keeps no moving average" in line
+
+
+def test_the_oldest_jax_is_the_one_that_is_asked_for():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert f"jax>={export.OLDEST_JAX}" in project["project"]["dependencies"]
 
 
 def test_an_option_that_no_predictor_has_is_named(folder):
