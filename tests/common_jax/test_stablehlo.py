@@ -25,7 +25,9 @@ SHRUNK = {
         "model.word_dim": 6,
         "model.char_dim": 4,
         "model.char_rows": 9,
-        "model.model_blocks": 2,
+        "model.model_blocks": 1,
+        "model.embedding_convs": 1,
+        "model.model_convs": 1,
         "data.word_length": 3,
     },
     "attconv": {
@@ -41,10 +43,7 @@ CASES = {
         "csan/tatoeba_deen.py",
         {"model.norm": "post", "model.tie": "target", "data.joint_vocabulary": False},
     ),
-    "CSAN in bfloat16": ("csan/wmt14_ende.py:base", {"train.compute_dtype": "bfloat16"}),
-    "fixed vectors": ("qanet/squad.py", {"data.vectors": "glove.txt"}),
-    "dense attention": ("qanet/squad.py", {"data.vectors": "x", "model.attention": "dense"}),
-    "position encodings in each block": (
+    "fixed vectors, position encodings in each block": (
         "qanet/squad.py",
         {"data.vectors": "x", "model.positions": "block", "model.characters": "max"},
     ),
@@ -56,7 +55,10 @@ CASES = {
         "attconv/snli.py:light",
         {"data.vectors": "x", "model.author_compat": True},
     ),
-    "one text": ("attconv/yelp.py:advanced", {"data.vectors": "x"}),
+    "one text, in bfloat16": (
+        "attconv/yelp.py:advanced",
+        {"data.vectors": "x", "train.compute_dtype": "bfloat16"},
+    ),
 }
 
 
@@ -70,21 +72,19 @@ def test_a_program_computes_what_the_model_does(case):
     params = init_state(task, make_mesh(config.mesh)).params
     shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), params)
     (static, *_) = task.programs
-    answer = lambda params, arrays: task.answer(params, arrays, **static)
+    answer = jax.jit(lambda params, arrays: task.answer(params, arrays, **static))
     program = jax.export.deserialize(bytearray(serialized(answer, shapes, task.inputs)))
     assert set(program.platforms) == {"cpu", "cuda", "tpu"}
+    arrays = drawn(task.inputs, 12)
+    found, want = jax.jit(program.call)(params, arrays), answer(params, arrays)
     atol = 2e-2 if "bfloat16" in case else 2e-5
-    for size in (3, 24):
-        arrays = drawn(task.inputs, size)
-        found, want = program.call(params, arrays), answer(params, arrays)
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=atol), found, want)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=atol), found, want)
 
 
 def drawn(inputs, size):
-    """Texts of up to `size` words, zeros behind them, `size` of them."""
+    """As many texts as the longest has words, zeros behind the shorter ones."""
     random = np.random.default_rng(size)
-    words = {}
-    arrays = {}
+    words, arrays = {}, {}
     for name, (dims, dtype) in inputs.items():
         shape = [int(dim) if dim.strip().isdecimal() else size for dim in dims.split(",")]
         base = name.partition("_")[0]

@@ -162,15 +162,13 @@ def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):
     found = commands.exports(folder, "--count", "5")
     said = ask(lines, "--workdir", folder / "run", "--count", "2")
     assert json.loads(said[0])["answer"] and len(json.loads(said[0])["next"]) == 1
-    for model in found.values():
-        assert commands.alike(ask(lines, "--model", model, "--count", "2"), said)
+    model = found["stablehlo"]
+    assert commands.alike(ask(lines, "--model", model, "--count", "2"), said)
     # several windows; fewer words than spans are asked for
     asked += [(f"{squad.contexts[0]} " * 20, "what?"), ("one", "two")]
     lines = [json.dumps({"context": c, "question": q}) for c, q in asked]
     said = ask(lines, "--workdir", folder / "run", "--count", "5")
     assert [len(json.loads(line)["next"]) for line in said] == [4, 4, 0]
-    model = found["stablehlo"]
-    assert commands.alike(ask(lines, "--model", model, "--count", "5"), said)
     assert commands.alike(commands.answered_without_a_model(model, lines, "--count", "5"), said)
     with pytest.raises(UserError, match="has no program for count=6, but for count=5"):
         ask(lines, "--model", model, "--count", "6")

@@ -199,7 +199,7 @@ def test_load_of_what_is_no_run(tmp_path, config):
     with pytest.raises(UserError, match="version 7"):
         load(tmp_path / "run")
     (tmp_path / "run" / "config.json").write_text("{")
-    with pytest.raises(UserError, match=r"config\.json: cannot be read"):
+    with pytest.raises(UserError, match=r"config\.json:1:2: not JSON"):
         load(tmp_path / "run")
 
 
