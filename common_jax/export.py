@@ -97,8 +97,9 @@ class Export:
         """
         if self.manifest.format != "stablehlo":
             from common_jax.training.run import load
+            from common_jax.training.workdir import Workdir
 
-            return load(self.path, **options)
+            return load(Workdir(self.path, self), **options)
         from common_jax.stablehlo import ExportedPrograms
 
         kind = named_class(self.manifest.predictor, Predictor, f"{self._file}: predictor")

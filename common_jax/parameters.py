@@ -47,18 +47,20 @@ def parameters_sha256(params: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def described(named: Mapping[str, Any]) -> dict[str, str]:
-    """Each array as "float32 [3, 4]"."""
+def require_same(place: str, saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Raises UserError, by its name, for an array that is missing, one too many, or of another
+    shape or type; both are parameters, or what has shapes and types, nested or by name."""
+    there, want = _described(saved), _described(wanted)
+    for name in sorted({*there, *want}):
+        found, asked = there.get(name, "missing"), want.get(name, "none")
+        if found != asked:
+            raise UserError(f"{place}: {name}: {found}, the model wants {asked}")
+
+
+def _described(params: Mapping[str, Any]) -> dict[str, str]:
+    """ "a/b/c" -> "float32 [3, 4]"."""
+    named = named_parameters(params)
     return {name: f"{leaf.dtype} {list(leaf.shape)}" for name, leaf in named.items()}
-
-
-def require_same(place: str, saved: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    """Raises UserError, by its name, for an array (`described`) that is missing, one too many, or
-    of another shape or type."""
-    for name in sorted({*saved, *wanted}):
-        there, want = saved.get(name, "missing"), wanted.get(name, "none")
-        if there != want:
-            raise UserError(f"{place}: {name}: {there}, the model wants {want}")
 
 
 def write_safetensors(params: Mapping[str, Any], file: Path) -> None:

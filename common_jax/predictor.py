@@ -104,6 +104,11 @@ def load(path: str | Path, **options: Any) -> Predictor:
     return load(path, **options)
 
 
+def said(static: Mapping[str, int]) -> str:
+    """Choices as people write them: "beam_size=4"."""
+    return ", ".join(f"{name}={value}" for name, value in static.items())
+
+
 def require_options(kind: type[Predictor], options: Mapping[str, Any], path: Path) -> None:
     """Raises UserError for an option that a predictor does not have."""
     if unknown := set(options) - set(kind.options):

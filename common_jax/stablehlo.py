@@ -14,8 +14,8 @@ from jax import export
 
 from common_jax.errors import UserError
 from common_jax.export import PARAMETERS, PROGRAMS
-from common_jax.parameters import described, named_parameters, read_safetensors, require_same
-from common_jax.predictor import Compute, Programs
+from common_jax.parameters import named_parameters, read_safetensors, require_same
+from common_jax.predictor import Compute, Programs, said
 
 PLATFORMS = ("cpu", "cuda", "tpu")
 
@@ -58,7 +58,8 @@ class ExportedPrograms(Programs):
     def __call__(self, **static: int) -> Compute:
         file = next((file for file, choices in self._choices.items() if choices == static), None)
         if file is None:
-            wanted, there = _said(static), " or ".join(map(_said, self._choices.values()))
+            wanted = said(static) or "no choice"
+            there = " or ".join(said(choices) or "no choice" for choices in self._choices.values())
             raise UserError(
                 f"{self._path}: has no program for {wanted}, but for {there}; "
                 "launch.export makes others"
@@ -85,23 +86,17 @@ class ExportedPrograms(Programs):
         try:
             program = export.deserialize(bytearray(file.read_bytes()))
             (params, _), _ = jax.tree.unflatten(program.in_tree, program.in_avals)
-            wanted = described(named_parameters(params))
+            wanted = named_parameters(params)
         except OSError as error:
             raise UserError(f"{file}: {error.strerror}") from error
         except Exception as error:  # whatever its readers stumble over
             raise UserError(f"{file}: not a program that this jax can read") from error
-        require_same(
-            str(self._path / PARAMETERS), described(named_parameters(self._params)), wanted
-        )
+        require_same(str(self._path / PARAMETERS), self._params, wanted)
         return program
 
     @functools.cached_property
     def _params(self) -> dict[str, Any]:
         return jax.device_put(read_safetensors(self._path / PARAMETERS))
-
-
-def _said(static: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in static.items()) or "no choice"
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from common_jax.export import Manifest
+from common_jax.predictor import said
 from common_jax.training.config import to_json
 from common_jax.training.run import Parameters
 from common_jax.training.task import Task
@@ -41,7 +42,7 @@ def model_card(
     facts = [
         f"{count:,} parameters of step {found.step} ({which}{average}), computed in "
         f"{task.config.train.compute_dtype}",
-        *(f"a program for {_said(static)}" for static in manifest.programs.values() if static),
+        *(f"a program for {said(static)}" for static in manifest.programs.values() if static),
     ]
     if manifest.format == "stablehlo":
         facts.append(f"needs jax {manifest.versions['jax']} or newer")
@@ -104,10 +105,6 @@ def _devices(result: Mapping[str, Any]) -> str:
 
 def _filled(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(name, f"`{value!r}`") for name, value in values.items() if value != ""]
-
-
-def _said(static: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in static.items())
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:

@@ -29,7 +29,7 @@ from common_jax.errors import UserError
 from common_jax.training.restore import Position, UnreadableError, read_position, read_state
 from common_jax.training.state import TrainState
 from common_jax.training.task import Params
-from common_jax.training.workdir import replace_text, system_reason
+from common_jax.training.workdir import replace_text, writing
 
 # Metrics of which less is better.
 FALLING = ("loss", "nll")
@@ -322,22 +322,15 @@ class Checkpoints:
     def _metrics(self, step: int) -> Path:
         return self._folder / str(step) / "metrics" / "metrics"
 
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self) -> contextlib.AbstractContextManager[None]:
         """A full disk, however deep in Orbax, as one line that says what is safe."""
-        try:
-            yield
-        except UserError:
-            raise
-        except Exception as error:
-            reason = system_reason(error)
-            if reason is None:
-                raise
-            if jax.process_index() == 0:
-                self._remove_unfinished()  # its room may be wanted
-            safe = next((s for s in reversed(self.steps) if not self._find_damage(s)), None)
-            saved = "nothing is saved yet" if safe is None else f"step {safe} is safely saved"
-            raise UserError(f"{self._folder}: cannot be written: {reason}; {saved}") from error
+        return writing(self._folder, self._what_is_safe)
+
+    def _what_is_safe(self) -> str:
+        if jax.process_index() == 0:
+            self._remove_unfinished()  # its room may be wanted
+        safe = next((s for s in reversed(self.steps) if not self._find_damage(s)), None)
+        return "; nothing is saved yet" if safe is None else f"; step {safe} is safely saved"
 
 
 def goodness(metrics: Mapping[str, float], name: str) -> float:

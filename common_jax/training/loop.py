@@ -26,10 +26,7 @@ from common_jax.training.interrupt import Requests
 from common_jax.training.log import MetricsLog, Progress
 from common_jax.training.mesh import make_mesh, put_batch
 from common_jax.training.run import starting_parameters
-from common_jax.training.state import (
-    abstract_state,
-    init_state,
-)
+from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
 from common_jax.training.task import Scored, Task
 from common_jax.training.workdir import Workdir

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import orbax.checkpoint as ocp
 
-from common_jax.parameters import described, require_same
+from common_jax.parameters import require_same
 
 Position = tuple[int, int]  # epoch, and batch within it: those that come next
 
@@ -33,10 +33,10 @@ def read_state(path: Path, abstract: Any, under: str = "") -> Any:
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
         try:
             saved = _leaves(reader.metadata(path.absolute()).item_metadata.tree)
+            part = {name: leaf for name, leaf in saved.items() if name.startswith(under)}
+            require_same(str(path.parent), part, _leaves(abstract))
         except _UNREADABLE as error:
             raise UnreadableError(f"{path.name}: cannot be read: {error}") from error
-        part = {name: there for name, there in saved.items() if name.startswith(under)}
-        require_same(str(path.parent), part, _leaves(abstract))
         args = ocp.args.PyTreeRestore(
             item=abstract,  # type: ignore[call-arg]
             restore_args=ocp.checkpoint_utils.construct_restore_args(abstract),  # type: ignore[call-arg]
@@ -61,8 +61,8 @@ def read_position(folder: Path) -> Position:
         raise UnreadableError(f"position: cannot be read: {error}") from error
 
 
-def _leaves(tree: Any) -> dict[str, str]:
-    """ "params/a/b" -> "float32 [3, 4]"."""
+def _leaves(tree: Any) -> dict[str, Any]:
+    """By their "params/a/b" names."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     name = lambda path: jax.tree_util.keystr(path, simple=True, separator="/")
-    return described({name(path): leaf for path, leaf in leaves})
+    return {name(path): leaf for path, leaf in leaves}

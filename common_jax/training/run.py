@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 
 from common_jax.errors import UserError, naming
 from common_jax.export import ORBAX, PARAMETERS, Export
-from common_jax.parameters import described, named_parameters, read_safetensors, require_same
+from common_jax.parameters import read_safetensors, require_same
 from common_jax.predictor import Predictor, require_options
 from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.config import MeshConfig
@@ -23,7 +23,7 @@ from common_jax.training.task import Params, Task
 from common_jax.training.workdir import Workdir
 
 
-def load(path: str | Path, *, average: int = 1, **options: Any) -> Predictor:
+def load(path: str | Path | Workdir, *, average: int = 1, **options: Any) -> Predictor:
     """The best checkpoint of a run, or the parameters of an export, as a predictor made with the
     model's own code (`common_jax.predictor.load` takes either, and programs too).
 
@@ -36,7 +36,7 @@ def load(path: str | Path, *, average: int = 1, **options: Any) -> Predictor:
       UserError: if the folder is not that of a run with a checkpoint, or for an option that its
         predictor does not have.
     """
-    run = Workdir(path)
+    run = path if isinstance(path, Workdir) else Workdir(path)
     task = run.read_task()
     require_options(task.predictor_class, options, run.path)
     mesh = make_mesh(MeshConfig(data=1))
@@ -126,8 +126,7 @@ def _read_export(export: Export, abstract: Params) -> Parameters:
     else:
         file = export.path / PARAMETERS
         values = read_safetensors(file)
-        there, wanted = (described(named_parameters(p)) for p in (values, abstract))
-        require_same(str(file), there, wanted)
+        require_same(str(file), values, abstract)
         values = jax.device_put(values, jax.tree.map(lambda a: a.sharding, abstract))
     return Parameters(values, source["step"], source["average"], source["ema"])
 

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,14 @@ _held: dict[Path, Any] = {}  # the locks of this process, by folder; they end wi
 class Workdir:
     """A run's folder; or an export's, which has its config and vocabulary in the same places."""
 
-    def __init__(self, path: str | Path):
+    def __init__(self, path: str | Path, export: Export | None = None):
+        """
+        Args:
+          export: what is known to be there, so that it is not looked at again.
+        """
         self.path = Path(path)
+        if export is not None:
+            self.export = export
         self.checkpoints = self.path / "checkpoints"
         self.metrics = self.path / "metrics.jsonl"
         self.vocabulary = self.path / "vocabulary"
@@ -214,20 +220,25 @@ def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """What the system has against writing there, however deep in a library, as one line."""
+def writing(path: Path, what_is_safe: Callable[[], str] = str) -> Iterator[None]:
+    """What the system has against writing there, however deep in a library, as one line.
+
+    Args:
+      what_is_safe: called when it failed; gives the end of that line.
+    """
     try:
         yield
     except UserError:
         raise
     except Exception as error:
-        reason = system_reason(error)
+        reason = _system_reason(error)
         if reason is None:
             raise
-        raise UserError(f"{path}: cannot be written: {reason}") from error
+        said = f"{path}: cannot be written: {reason}{what_is_safe()}"
+        raise UserError(said) from error
 
 
-def system_reason(error: BaseException | None) -> str | None:
+def _system_reason(error: BaseException | None) -> str | None:
     """What the operating system said, if it is at the bottom of an exception."""
     while error is not None:
         if isinstance(error, OSError):
