@@ -3,7 +3,7 @@
 import os
 
 from common_jax.training.config import default_workdir, parse, task_class
-from launch.cli import Parser, quiet, run, typed
+from launch.cli import Parser, keep_compiled, quiet, run, typed
 
 DESCRIPTION = (
     __doc__
@@ -57,6 +57,7 @@ def main(argv: list[str]) -> None:
     from common_jax.training.workdir import Workdir
 
     keep_freed_memory()
+    keep_compiled()
     workdir = Workdir(args.workdir or default_workdir(args.config))
     outcome = train(task, workdir, typed("train", argv))
     if not outcome.scored:

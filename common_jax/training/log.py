@@ -27,7 +27,7 @@ class MetricsLog:
     def __init__(self, path: Path, start: int):
         self._path = path
         with writing(path):
-            kept = _lines_until(path, start)
+            kept = [line for line in read_metrics(path) if line["step"] <= start]
             replace_text(path, "".join(json.dumps(line) + "\n" for line in kept))
             self._file = path.open("ab", buffering=0)  # nothing waits for a disk to have room
             self._board = _Board(path.parent / "tensorboard", start)
@@ -93,13 +93,14 @@ class _Board:
         self._writer.write_event(self._event(wall_time=time.time(), step=step, **content))
 
 
-def _lines_until(path: Path, step: int) -> list[dict[str, Any]]:
-    """The lines up to a step, without those that a kill or a bad disk has damaged."""
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The lines of a metrics.jsonl, without those that a kill or a bad disk has damaged; none where
+    there is no such file."""
     lines = []
     for text in path.read_bytes().splitlines() if path.exists() else []:
         try:
             line = json.loads(text)
-            if line["step"] <= step:
+            if line["step"] >= 0:
                 lines.append(line)
         except (ValueError, KeyError, TypeError):
             continue

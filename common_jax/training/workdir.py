@@ -52,22 +52,53 @@ class Workdir:
           UserError: if it holds another run, or something else, or cannot be written, or another
             process trains it now.
         """
-        self._require_run()
+        self.require(config)
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock()
         try:
-            self._require_run()  # nobody changes it now
-            self._claim_config(to_json(config))
+            self.require(config)  # nobody changes it now
+            with writing(self.path):
+                write_json(self._config, {"version": VERSION, "config": to_json(config)})
         except BaseException:
             self.release()
             raise
+
+    def require(self, config: Any) -> None:
+        """Checks that the folder is this run's, or nobody's.
+
+        Raises:
+          UserError: if it holds another run, or something else.
+        """
+        if Export.is_at(self.path):
+            raise UserError(f"{self.path} holds an export: choose another --workdir")
+        if self._config.exists():
+            differing = _differing(_identity(self.read_config()), _identity(to_json(config)))
+            if differing:
+                raise UserError(
+                    f"{self.path} holds another run; it differs in {', '.join(differing)}: "
+                    "choose another --workdir"
+                )
+        elif self.path.exists() and (
+            not self.path.is_dir() or any(p.name != "lock" for p in self.path.iterdir())
+        ):
+            raise UserError(f"{self.path} is not the folder of a run: choose another --workdir")
 
     def release(self) -> None:
         """Lets other processes train here."""
         lock = _held.pop(self.path.resolve(), None)
         if lock is not None:
             lock.release()
+
+    @property
+    def trained_by(self) -> str:
+        """Which process trains here now; "" if none does, or this one."""
+        if self.path.resolve() in _held or not (self.path / "lock").exists():
+            return ""
+        lock, holder = self._try_lock()
+        if lock is not None:
+            lock.release()
+        return holder
 
     @functools.cached_property
     def export(self) -> Export | None:
@@ -78,44 +109,32 @@ class Workdir:
         """
         return Export(self.path) if Export.is_at(self.path) else None
 
-    def _require_run(self) -> None:
-        if Export.is_at(self.path):
-            raise UserError(f"{self.path} holds an export: choose another --workdir")
-        if self._config.exists() or not self.path.exists():
-            return
-        if not self.path.is_dir() or any(p.name != "lock" for p in self.path.iterdir()):
-            raise UserError(f"{self.path} is not the folder of a run: choose another --workdir")
-
-    def _claim_config(self, values: dict[str, Any]) -> None:
-        if self._config.exists():
-            differing = _differing(_identity(self.read_config()), _identity(values))
-            if differing:
-                raise UserError(
-                    f"{self.path} holds another run; it differs in {', '.join(differing)}: "
-                    "choose another --workdir"
-                )
-        with writing(self.path):
-            write_json(self._config, {"version": VERSION, "config": values})
 
     def _lock(self) -> None:
-        from filelock import FileLock, Timeout
-
         key = self.path.resolve()
         if key in _held:  # a run broken off in this process, in a notebook say, is taken up again
             return
+        lock, holder = self._try_lock()
+        if lock is None:
+            raise UserError(
+                f"{self.path} is being trained by {holder}; wait for it, or choose another --workdir"
+            )
+        _held[key] = lock
+        (self.path / "lock").write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
+
+    def _try_lock(self) -> tuple[Any, str]:
+        """The lock, taken, or None and who has it."""
+        from filelock import FileLock, Timeout
+
         path = self.path / "lock"
         holder = path.read_text() if path.exists() else ""
         lock = FileLock(path)
         try:
             lock.acquire(blocking=False)
-        except Timeout as error:
+        except Timeout:
             path.write_text(holder)  # the attempt may have emptied it
-            by = holder.strip() or "another process"
-            raise UserError(
-                f"{self.path} is being trained by {by}; wait for it, or choose another --workdir"
-            ) from error
-        _held[key] = lock
-        path.write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
+            return None, holder.strip() or "another process"
+        return lock, ""
 
     def read_config(self) -> dict[str, Any]:
         """config.json as nested values.

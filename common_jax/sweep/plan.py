@@ -1,0 +1,168 @@
+"""Which trials a sweep has: an ordinary run for each combination of fields, and for each seed."""
+
+import dataclasses
+import functools
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from common_jax.errors import UserError, naming
+from common_jax.training.config import parse
+from common_jax.training.workdir import Workdir
+
+SEED = "train.seed"
+_LONGEST = 120  # characters of a trial's name; file systems take 255 bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """Fields that move together.
+
+    Attributes:
+      fields: their keys in the config.
+      points: their values as a person wrote them, one for each field.
+    """
+
+    fields: tuple[str, ...]
+    points: tuple[tuple[str, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """One run of a sweep.
+
+    Attributes:
+      values: the swept fields, the seed the last of them.
+      file: of its config.
+      overrides: "--config.KEY=VALUE", those of the whole sweep first.
+      config: what they come to.
+      folder: that all trials of the sweep share.
+    """
+
+    values: dict[str, Any]
+    file: str
+    overrides: tuple[str, ...]
+    config: Any
+    folder: Path
+
+    @functools.cached_property
+    def name(self) -> str:
+        """The values, as a file can be called: model.token_window=11,train.seed=0."""
+        said = ",".join(f"{field}={value}" for field, value in self.values.items())
+        plain = re.sub(r"[^\w.,=+-]", "_", said, flags=re.ASCII)
+        if plain == said and len(said) <= _LONGEST:
+            return said
+        digest = hashlib.sha256(said.encode(errors="surrogateescape")).hexdigest()[:8]
+        return f"{plain[:_LONGEST]}-{digest}"
+
+    @functools.cached_property
+    def workdir(self) -> Workdir:
+        """Where it is trained."""
+        return Workdir(self.folder / self.name)
+
+    @property
+    def log(self) -> Path:
+        """What its process said."""
+        return self.folder / f"{self.name}.log"
+
+    @property
+    def record(self) -> Path:
+        """Why it is not to be finished, where that is so."""
+        return self.folder / f"{self.name}.json"
+
+
+def grid_axis(text: str) -> Axis:
+    """An axis of one field: "KEY=VALUE,VALUE,...", or 'KEY=["VALUE", ...]' for values with commas.
+
+    Raises:
+      UserError: for another form.
+    """
+    key, equals, values = text.partition("=")
+    points = _listed(values) if values.startswith("[") else values.split(",")
+    if not (key and equals) or not all(point.strip() for point in points):
+        raise UserError(f"{text!r}: write KEY=VALUE,VALUE,...")
+    return Axis((key.strip(),), tuple((point.strip(),) for point in points))
+
+
+def zipped_axis(texts: Sequence[str]) -> Axis:
+    """An axis of several fields, each written as for `grid_axis`, with equally many values.
+
+    Raises:
+      UserError: if they are not.
+    """
+    axes = [grid_axis(text) for text in texts]
+    counts = [len(axis.points) for axis in axes]
+    if len(axes) < 2 or len(set(counts)) > 1:
+        raise UserError(
+            f"{' '.join(texts)}: two fields or more, with equally many values, not "
+            f"{' and '.join(map(str, counts))}"
+        )
+    fields = tuple(axis.fields[0] for axis in axes)
+    columns = [[value for (value,) in axis.points] for axis in axes]
+    return Axis(fields, tuple(zip(*columns, strict=True)))
+
+
+def plan(
+    file: str, overrides: Sequence[str], axes: Sequence[Axis], seeds: int, folder: Path
+) -> list[Trial]:
+    """All trials, each one's config checked; those of one setting with its seeds follow each other.
+
+    Args:
+      file: `--config`, with its argument.
+      overrides: of all trials.
+      seeds: how many, counted up from the config's `train.seed`.
+      folder: of the sweep.
+
+    Raises:
+      UserError: a field that there is not, or twice, or a value that cannot be.
+    """
+    swept = [field for axis in axes for field in axis.fields]
+    for field in swept:
+        if swept.count(field) > 1:
+            raise UserError(f"{field}: swept twice")
+        if any(override.startswith(f"--config.{field}=") for override in overrides):
+            raise UserError(f"{field}: swept, and set with --config.{field} too")
+    if SEED not in swept:
+        base = _value(parse(file, overrides), SEED)
+        axes = [*axes, Axis((SEED,), tuple((str(base + n),) for n in range(seeds)))]
+        swept.append(SEED)
+    elif seeds > 1:
+        raise UserError(f"{SEED}: swept, hence --seeds cannot be")
+    trials: dict[str, Trial] = {}
+    for points in itertools.product(*(axis.points for axis in axes)):
+        written = dict(zip(swept, itertools.chain(*points), strict=True))
+        own = [f"--config.{field}={value}" for field, value in written.items()]
+        with naming(",".join(f"{field}={value}" for field, value in written.items())):
+            config = parse(file, [*overrides, *own])
+            values = {field: _value(config, field) for field in swept}
+            values[SEED] = values.pop(SEED)
+            trial = Trial(values, file, (*overrides, *own), config, folder / "trials")
+            if trial.name in trials:
+                raise UserError("the same as another trial")
+        trials[trial.name] = trial
+    return list(trials.values())
+
+
+def require_own_folders(trials: Sequence[Trial]) -> None:
+    """Checks that what is in the trials' folders is theirs.
+
+    Raises:
+      UserError: if one holds another run.
+    """
+    for trial in trials:
+        trial.workdir.require(trial.config)
+
+
+def _listed(text: str) -> list[str]:
+    try:
+        return [str(value) for value in json.loads(text)]
+    except ValueError as error:
+        raise UserError(f'{text}: not a JSON list such as ["1,2", "2,1"]') from error
+
+
+def _value(config: Any, field: str) -> Any:
+    return functools.reduce(getattr, field.split("."), config)

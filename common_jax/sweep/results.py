@@ -1,0 +1,96 @@
+"""What the trials of a sweep came to, read from their folders."""
+
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from common_jax.sweep.plan import SEED, Trial
+from common_jax.text.json_files import read_json
+from common_jax.training.log import read_metrics
+from common_jax.training.workdir import replace_text, write_json
+
+State = Literal["new", "begun", "finished", "stopped", "failed"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """Where a trial stands.
+
+    Attributes:
+      state: "stopped" is by the sweep, because others did better.
+      step: trained so far.
+      metrics: "split.name" and value; of a trial that is not finished its last validation's.
+      seconds: of training, scoring included once it is finished.
+      parameters: how many; None before it is finished.
+      error: why it failed, in a line.
+    """
+
+    state: State
+    step: int = 0
+    metrics: dict[str, float] = dataclasses.field(default_factory=dict)
+    seconds: float | None = None
+    parameters: int | None = None
+    error: str = ""
+
+
+def find(trial: Trial) -> Found:
+    """Where a trial stands, by what it and the sweep have left behind.
+
+    Raises:
+      UserError: for a file that cannot be read.
+    """
+    result = trial.workdir.read_result()
+    if result and (result["steps"] >= trial.config.train.steps or result.get("stopped_early")):
+        metrics = {
+            f"{split}.{name}": value
+            for split, values in result["metrics"].items()
+            for name, value in values.items()
+        }
+        seconds, parameters = result["wall_seconds"], result["parameters"]
+        return Found("finished", result["steps"], metrics, seconds, parameters)
+    lines = read_metrics(trial.workdir.metrics)
+    dev = [line for line in lines if line.get("split") == "dev"]
+    names = ("step", "split", "wall_seconds")
+    metrics = {f"dev.{k}": v for k, v in (dev[-1] if dev else {}).items() if k not in names}
+    record = read_json(trial.record).value if trial.record.exists() else {}
+    return Found(
+        state=record.get("state", "begun" if lines else "new"),
+        step=lines[-1]["step"] if lines else 0,
+        metrics=metrics,
+        seconds=max((line.get("wall_seconds", 0.0) for line in lines), default=None),
+        error=record.get("error", ""),
+    )
+
+
+def record(trial: Trial, state: State, error: str = "") -> None:
+    """Keeps why a trial is not finished."""
+    write_json(trial.record, {"state": state, "error": error})
+
+
+def write_results(path: Any, trials: Sequence[Trial], found: Sequence[Found]) -> None:
+    """results.csv: one row a trial."""
+    rows = [_row(*pair) for pair in zip(trials, found, strict=True)]
+    head = list(dict.fromkeys(name for row in rows for name in row))
+    head.append(head.pop(head.index("error")))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, head, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    replace_text(path, text.getvalue())
+
+
+def _row(trial: Trial, found: Found) -> dict[str, Any]:
+    fields = {field: value for field, value in trial.values.items() if field != SEED}
+    return {
+        **{field: json.dumps(v) if isinstance(v, bool) else v for field, v in fields.items()},
+        "seed": trial.values[SEED],
+        "state": found.state,
+        "steps": found.step,
+        "seconds": found.seconds,
+        "parameters": found.parameters,
+        **found.metrics,
+        "error": found.error,
+    }

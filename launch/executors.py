@@ -1,0 +1,139 @@
+"""Where the trials of a sweep run: each is `launch.train` in a process of its own.
+
+A process for each keeps a crash, or a device out of memory, from the other trials, and what it does
+is what the same command typed by hand does.
+"""
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+from common_jax.errors import UserError
+from common_jax.sweep.plan import Trial
+from common_jax.sweep.results import record
+
+POLL_SECONDS = 1.0
+
+
+def command(trial: Trial) -> list[str]:
+    """What trains a trial, or goes on training it."""
+    program = [sys.executable, "-m", "launch.train", "--config", trial.file, *trial.overrides]
+    return [*program, "--workdir", str(trial.workdir.path)]
+
+
+class Process:
+    """A trial under way."""
+
+    def __init__(self, trial: Trial, environment: Mapping[str, str] | None = None):
+        """Starts it.
+
+        Args:
+          environment: variables beside those of this process.
+        """
+        self._trial = trial
+        trial.folder.mkdir(parents=True, exist_ok=True)
+        trial.record.unlink(missing_ok=True)
+        self._said_before = trial.log.stat().st_size if trial.log.exists() else 0
+        with trial.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command(trial),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,  # Ctrl-C reaches this process, which tells the trials
+            )
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Whether it has ended, after so many seconds at most; a failure is recorded then."""
+        try:
+            status = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        if status not in (0, 128 + signal.SIGTERM):
+            record(self._trial, "failed", self._reason(status))
+        return True
+
+    def stop(self) -> None:
+        """Lets it save where it stands and end."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def _reason(self, status: int) -> str:
+        if status < 0:
+            name = signal.Signals(-status).name
+            return f"ended by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+        with self._trial.log.open("rb") as log:
+            log.seek(self._said_before)
+            said = log.read().decode(errors="replace").splitlines()
+        lines = [line.strip() for line in said if line.strip()]
+        mistakes = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+        return [f"exit status {status}", *lines[-1:], *mistakes[-1:]][-1]
+
+
+def run_here(trials: Sequence[Trial], jobs: int) -> Iterator[Trial]:
+    """Runs trials on this machine, `jobs` at a time; gives each as it ends. Left early, it stops
+    those under way, which save where they stand.
+
+    Where there are GPUs, they are dealt out to the jobs.
+
+    Raises:
+      UserError: for more jobs than GPUs.
+    """
+    seats: queue.SimpleQueue[dict[str, str]] = queue.SimpleQueue()
+    for environment in _seats(jobs):
+        seats.put(environment)
+    running: set[Process] = set()
+    leaving = threading.Event()
+
+    def run(trial: Trial) -> Trial:
+        seat = seats.get()
+        try:
+            while trial.workdir.trained_by and not leaving.wait(POLL_SECONDS):
+                pass  # a process that outlived its sweep, or another sweep's
+            if not leaving.is_set():
+                running.add(process := Process(trial, seat))
+                if leaving.is_set():
+                    process.stop()
+                process.wait()
+                running.discard(process)
+        finally:
+            seats.put(seat)
+        return trial
+
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(run, trial) for trial in trials]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            leaving.set()
+            for future in futures:
+                future.cancel()
+            for process in [*running]:
+                process.stop()
+
+
+def _seats(jobs: int) -> list[dict[str, str]]:
+    """The environment of each job: its share of the GPUs, where there are some and several jobs."""
+    gpus = _gpus() if jobs > 1 else []
+    if gpus and jobs > len(gpus):
+        raise UserError(f"--jobs {jobs}: this machine has {len(gpus)} GPUs, one a job at least")
+    return [{"CUDA_VISIBLE_DEVICES": ",".join(gpus[n::jobs])} if gpus else {} for n in range(jobs)]
+
+
+def _gpus() -> list[str]:
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        return [name for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if name.strip()]
+    query = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        done = subprocess.run(query, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+    return []
