@@ -89,6 +89,7 @@ class _Measured:
 
         self.task, self.mesh, self.per_call = task, make_mesh(task.config.mesh), per_call
         self.state = init_state(task, self.mesh)
+        self.key = jax.random.key(task.config.train.seed)
         self.step = make_train_step(task, self.mesh)
         self.programs: dict[Any, Any] = {}
         self.flops: dict[Any, float] = {}
@@ -132,12 +133,12 @@ class _Measured:
             shapes = _shapes(placed)
             if shapes not in self.programs:
                 start = time.perf_counter()
-                lowered = self.step.lower(self.state, placed)
+                lowered = self.step.lower(self.state, placed, self.key)
                 self.programs[shapes] = lowered.compile()
                 seconds += time.perf_counter() - start
                 one = (lowered.cost_analysis() or {}).get("flops", 0.0)
                 self.flops[shapes] = one * len(group)  # XLA counts the body of a loop once
-                self.state, metrics = self.programs[shapes](self.state, placed)
+                self.state, metrics = self.programs[shapes](self.state, placed, self.key)
                 jax.block_until_ready(metrics)
             taken += len(group)
             if taken >= steps:
@@ -156,7 +157,7 @@ class _Measured:
             placed = self._place(group)
             waited += time.perf_counter() - asked
             shapes = _shapes(placed)
-            self.state, metrics = self.programs[shapes](self.state, placed)
+            self.state, metrics = self.programs[shapes](self.state, placed, self.key)
             jax.block_until_ready(before)  # as training does: one call ahead
             before, taken, flops = metrics, taken + len(group), flops + self.flops[shapes]
             sizes += [self.task.size(batch) for batch in group]

@@ -32,9 +32,7 @@ example:
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.sweep", description=DESCRIPTION)
     parser.add_argument("--config", required=True, metavar="FILE[:ARG]", help="config file")
-    parser.add_argument(
-        "--config.KEY", metavar="VALUE", dest="_", help="set a field of all trials"
-    )
+    parser.add_argument("--config.KEY", metavar="VALUE", dest="_", help="set a field of all trials")
     parser.add_argument(
         "--grid",
         action="append",
@@ -49,10 +47,10 @@ def main(argv: list[str]) -> None:
         metavar="KEY=V,V,...",
         help="fields that move together, the first values of all, then the second",
     )
+    parser.add_argument("--seeds", type=positive, default=1, metavar="N", help="seeds of each (1)")
     parser.add_argument(
-        "--seeds", type=positive, default=1, metavar="N", help="seeds of each (1)"
+        "--out", required=True, type=Path, metavar="DIR", help="folder of the sweep"
     )
-    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder of the sweep")
     parser.add_argument(
         "--jobs", type=positive, default=1, metavar="N", help="trials side by side (1)"
     )

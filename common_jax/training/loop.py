@@ -115,11 +115,11 @@ class _Run:
             return self._stops_early()
         train_step = make_train_step(self.task, self.mesh)
         batches = self.task.train_batches()
-        window = _Window()
+        window, key = _Window(), jax.random.key(config.seed)
         batch_stream = stream(batches, self.position)
         for following, group in together(batch_stream, self.step, config):
             placed = tuple(put_batch(batch, self.mesh, config.accumulate) for batch in group)
-            self.state, metrics = train_step(self.state, placed)
+            self.state, metrics = train_step(self.state, placed, key)
             self._require_finite(window.latest, batches)  # the call before, while this one runs
             window.add(metrics, [self.task.size(batch) for batch in group])
             self.step, self.position = self.step + len(group), following

@@ -20,7 +20,10 @@ Metrics = dict[str, Float[Array, "k"]]
 
 
 def make_train_step(task: Task, mesh: Mesh) -> Any:
-    """Optimizer steps, jitted: (state, k batches of one shape) -> (state, their metrics, [k] each).
+    """Optimizer steps, jitted: (state, k batches of one shape, key) -> (state, metrics, [k] each).
+
+    The key is the run's, folded with the number of each step; being an argument, it leaves all seeds
+    one program.
 
     The loss of a step is the batch's sum over the batch's weight, divided once over all devices and
     parts of the batch (`train.accumulate`). A step whose loss or gradient norm is not finite is
@@ -34,8 +37,8 @@ def make_train_step(task: Task, mesh: Mesh) -> Any:
     )
     where = jax.tree.map(lambda a: a.sharding, abstract_state(task, mesh))
 
-    def one(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
-        key = jax.random.fold_in(jax.random.key(config.seed), state.step)
+    def one(key: Array, state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
+        key = jax.random.fold_in(key, state.step)
         sums, gradient = _summed(task, state.params, batch, key, config.accumulate)
         with part("optimizer"):
             return applied(state, sums, gradient)
@@ -68,16 +71,19 @@ def make_train_step(task: Task, mesh: Mesh) -> Any:
         }
         return TrainState(state.step + 1, bad_steps, params, ema, opt_state), metrics
 
-    def train_step(state: TrainState, batches: tuple[Batch, ...]) -> tuple[TrainState, Metrics]:
+    def train_step(
+        state: TrainState, batches: tuple[Batch, ...], key: Array
+    ) -> tuple[TrainState, Metrics]:
         if len(batches) == 1:
-            state, metrics = one(state, batches[0])
+            state, metrics = one(key, state, batches[0])
             return state, jax.tree.map(lambda a: a[None], metrics)
-        return jax.lax.scan(one, state, jax.tree.map(lambda *a: jnp.stack(a), *batches))
+        stacked = jax.tree.map(lambda *a: jnp.stack(a), *batches)
+        return jax.lax.scan(functools.partial(one, key), state, stacked)
 
     return jax.jit(
         train_step,
         donate_argnums=0,
-        in_shardings=(where, by_rows(mesh)),
+        in_shardings=(where, by_rows(mesh), replicated(mesh)),
         out_shardings=(where, replicated(mesh)),
     )
 

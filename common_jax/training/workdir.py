@@ -109,7 +109,6 @@ class Workdir:
         """
         return Export(self.path) if Export.is_at(self.path) else None
 
-
     def _lock(self) -> None:
         key = self.path.resolve()
         if key in _held:  # a run broken off in this process, in a notebook say, is taken up again

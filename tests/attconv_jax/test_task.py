@@ -98,7 +98,7 @@ def trained(task, per_call=1):
     for at in range(0, STEPS, per_call):
         group = batches[at : at + per_call]
         group = tuple(put_batch(batch, mesh, task.config.train.accumulate) for batch in group)
-        state, metrics = step(state, group)
+        state, metrics = step(state, group, jax.random.key(task.config.train.seed))
         numbers += zip(*jax.device_get((metrics["loss"], metrics["grad_norm"])), strict=True)
     return np.array(numbers)
 

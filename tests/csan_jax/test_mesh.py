@@ -61,7 +61,11 @@ def trained(task):
     mesh = make_mesh(task.config.mesh)
     state, step, numbers = init_state(task, mesh), make_train_step(task, mesh), []
     for batch in batches():
-        state, metrics = step(state, (put_batch(batch, mesh, task.config.train.accumulate),))
+        state, metrics = step(
+            state,
+            (put_batch(batch, mesh, task.config.train.accumulate),),
+            jax.random.key(task.config.train.seed),
+        )
         numbers.append([metrics["loss"][0], metrics["grad_norm"][0]])
     return state, np.array(jax.device_get(numbers))
 

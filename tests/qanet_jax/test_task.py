@@ -95,7 +95,11 @@ def trained(task, steps=6):
     batches = task.train_batches()
     read = [batch for epoch in range(steps) for batch in batches.epoch(epoch)][:steps]
     for batch in read:
-        state, metrics = step(state, (put_batch(batch, mesh, task.config.train.accumulate),))
+        state, metrics = step(
+            state,
+            (put_batch(batch, mesh, task.config.train.accumulate),),
+            jax.random.key(task.config.train.seed),
+        )
         numbers.append([metrics["loss"][0], metrics["grad_norm"][0]])
     return np.array(jax.device_get(numbers))
 

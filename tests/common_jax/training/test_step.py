@@ -32,7 +32,11 @@ def take(task, mesh, groups, state=None):
     state = init_state(task, mesh) if state is None else state
     parts, metrics = task.config.train.accumulate, []
     for group in groups:
-        state, m = step(state, tuple(put_batch(b, mesh, parts) for b in group))
+        state, m = step(
+            state,
+            tuple(put_batch(b, mesh, parts) for b in group),
+            jax.random.key(task.config.train.seed),
+        )
         m = jax.device_get(m)
         metrics += [{k: v[i] for k, v in m.items()} for i in range(len(group))]
     return jax.device_get(state), metrics
@@ -144,7 +148,7 @@ def test_the_moving_average_by_hand():
     expected = np.array(state.ema["out"])
     np.testing.assert_array_equal(expected, state.params["out"])
     for count, batch in enumerate(data):
-        state, _ = step(state, (put_batch(batch, mesh),))
+        state, _ = step(state, (put_batch(batch, mesh),), jax.random.key(task.config.train.seed))
         decay = min(0.5, (1 + count) / (10 + count))
         expected = decay * expected + (1 - decay) * np.array(state.params["out"])
     np.testing.assert_allclose(state.ema["out"], expected, rtol=1e-6)
