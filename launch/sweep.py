@@ -1,11 +1,10 @@
 """Trains a config with every combination of some of its fields, and with several seeds."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from common_jax.errors import Interrupted
-from common_jax.sweep.plan import SEED, Trial, grid_axis, plan, require_own_folders, zipped_axis
+from common_jax.sweep.plan import grid_axis, plan, require_own_folders, zipped_axis
 from common_jax.sweep.results import Found, find, write_results
 from launch.cli import Parser, quiet, run
 from launch.measure import positive

@@ -1,0 +1,31 @@
+"""Multi30k (multi30k.py) with a quarter of the parameters and eight heads: sized to be swept.
+
+  python -m launch.sweep --config configs/csan/multi30k_small.py --config.data.dir=FOLDER \\
+    --zip model.token_window=3,7,11,21,11,11 --zip model.head_window=1,1,1,1,3,5 --seeds 2 \\
+    --out sweeps/figure2
+
+is the paper's Figure 2: 1D-CSAN's windows, then 2D-CSAN's heads at a window of 11 tokens. Each
+trial takes some six minutes on two CPU cores.
+"""
+
+from configs.csan import multi30k
+
+
+def get_config():
+    config = multi30k.get_config()
+    config.model.dim = 128
+    config.model.mlp_dim = 512
+    config.model.num_heads = 8
+    config.data.batch_tokens = 1024
+    config.data.max_shapes = 4
+
+    # two epochs, the rate higher and down to zero at their end
+    config.optimizer.learning_rate = 2e-3
+    config.optimizer.warmup_steps = 200
+    config.train.steps = 1000
+    config.optimizer.cooldown_start = 300
+    config.optimizer.cooldown_steps = 700
+    config.train.evaluate_every = 1000
+    config.train.checkpoint_every = 500
+    config.decode.beam_size = 1
+    return config
