@@ -28,6 +28,12 @@ from csan_jax.translator import Translator, to_text
 
 EVALUATION_SHAPES = 3  # each is one more search to compile
 EXAMPLES = 5  # translations shown after an evaluation
+FINDINGS = {
+    "model.token_window": "The paper (section 5.1, Figure 2a, validation of WMT14 En-De): of "
+    "1D-CSAN's windows 11 is the best.",
+    "model.head_window": "The paper (Figure 2b): at a window of 11, attending to more than one "
+    "head is better than to one, and to many is worse again.",
+}
 
 
 class Translation(Task[Config]):
@@ -38,6 +44,7 @@ class Translation(Task[Config]):
     unit = "tokens"
     searches = True
     predictor_class = Translator
+    findings = FINDINGS
 
     def __init__(self, config: Config):
         super().__init__(config)

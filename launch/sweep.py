@@ -6,6 +6,7 @@ from pathlib import Path
 from common_jax.errors import Interrupted
 from common_jax.sweep.plan import grid_axis, plan, require_own_folders, zipped_axis
 from common_jax.sweep.results import Found, find, write_results
+from common_jax.training.config import task_class
 from launch.cli import Parser, quiet, run
 from launch.measure import positive
 
@@ -14,8 +15,8 @@ DESCRIPTION = (
     + """
 Each trial is an ordinary run in DIR/trials, with what it said beside it. The same command again
 goes on where the sweep stopped: finished trials are left alone, begun ones resume, failed ones are
-tried again; with more values or seeds, only the new ones are trained. A trial that fails is recorded
-with its error while the rest go on (the exit status is 1 then).
+tried again; with more values or seeds, only the new ones are trained. A trial that fails is
+recorded with its error while the rest go on (the exit status is 1 then).
 
 DIR/results.csv has a row for each trial, and DIR/figure.png and .svg show the metric against each
 field, mean and interval over seeds.
@@ -53,6 +54,11 @@ def main(argv: list[str]) -> None:
     parser.add_argument(
         "--jobs", type=positive, default=1, metavar="N", help="trials side by side (1)"
     )
+    parser.add_argument(
+        "--metric",
+        metavar="SPLIT.NAME",
+        help="what the figure shows, a column of results.csv (dev's train.best_metric)",
+    )
     parser.add_argument("--dry_run", action="store_true", help="list the trials and exit")
     args, overrides = parser.parse_known_args(argv)
     axes = [grid_axis(text) for text in args.grid]
@@ -83,9 +89,25 @@ def main(argv: list[str]) -> None:
     found = [find(trial) for trial in trials]
     write_results(results, trials, found)
     print(f"wrote {results}")
+    _draw(trials, found, args.metric or f"dev.{trials[0].config.train.best_metric}", args.out)
     if failed := sum(was.state == "failed" for was in found):
         print(f"{failed} of {len(trials)} trials failed; the same command tries them again")
         sys.exit(1)
+
+
+def _draw(trials: Sequence[Trial], found: Sequence[Found], metric: str, out: Path) -> None:
+    from common_jax.report import charts
+    from common_jax.sweep.figure import caption, sweep_charts
+
+    shown = sweep_charts(trials, found, metric)
+    if not shown:
+        known = dict.fromkeys(name for was in found for name in was.metrics)
+        _say(f"no figure: no trial has finished with {metric}; there are {', '.join(known)}")
+        return
+    said = caption(shown, task_class(trials[0].config.task).findings)
+    charts.draw(shown, said).savefig(out / "figure.png")
+    (out / "figure.svg").write_text(charts.svg(shown, "figure", said), encoding="utf-8")
+    print(f"wrote {out / 'figure.png'} and .svg")
 
 
 _OVER = ("finished", "stopped")

@@ -22,8 +22,8 @@ Metrics = dict[str, Float[Array, "k"]]
 def make_train_step(task: Task, mesh: Mesh) -> Any:
     """Optimizer steps, jitted: (state, k batches of one shape, key) -> (state, metrics, [k] each).
 
-    The key is the run's, folded with the number of each step; being an argument, it leaves all seeds
-    one program.
+    The key is the run's, folded with the number of each step; being an argument, it leaves one
+    program for all seeds.
 
     The loss of a step is the batch's sum over the batch's weight, divided once over all devices and
     parts of the batch (`train.accumulate`). A step whose loss or gradient norm is not finite is

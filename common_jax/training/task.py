@@ -55,6 +55,7 @@ class Task(abc.ABC, Generic[Config]):
         a validation; without, the two are one program.
       splits: scored at the end of a run.
       predictor_class: what answers people with a trained model.
+      findings: what the paper found of a field, a sentence by its key, to be read beside a sweep.
     """
 
     config_class: ClassVar[type]
@@ -63,6 +64,7 @@ class Task(abc.ABC, Generic[Config]):
     unit: ClassVar[str] = "examples"
     searches: ClassVar[bool] = False
     splits: tuple[str, ...] = ("dev", "test")
+    findings: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, config: Config):
         self.config = config

@@ -116,7 +116,8 @@ class Workdir:
         lock, holder = self._try_lock()
         if lock is None:
             raise UserError(
-                f"{self.path} is being trained by {holder}; wait for it, or choose another --workdir"
+                f"{self.path} is being trained by {holder}; wait for it, "
+                "or choose another --workdir"
             )
         _held[key] = lock
         (self.path / "lock").write_text(f"process {os.getpid()} on {socket.gethostname()}\n")

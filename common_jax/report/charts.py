@@ -1,0 +1,126 @@
+"""Charts as pictures, by matplotlib; nothing is shown on a screen."""
+
+import io
+import itertools
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from common_jax.report.document import Chart, Series
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's, which the colour-blind can tell apart; markers and dashes say it again
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKERS = "osD^vP*X"
+_DASHES = ("-", "--", "-.", ":")
+_SIZE = (4.6, 3.2)  # inches: on a phone the text is still 10 pixels high
+_ROW = 0.17  # of a legend or a caption, inches
+_LETTERS = 80  # of a caption, in the width of a chart
+_STYLE = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "legend.fontsize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e4e4e4",
+    "svg.fonttype": "none",  # text stays text: small, sharp, found by a search
+    "font.family": "sans-serif",
+    "figure.dpi": 160,
+}
+
+
+def draw(charts: Sequence[Chart], caption: str = "") -> "Figure":
+    """The charts side by side over a caption; their notes are for the page that they stand on.
+
+    Raises:
+      ValueError: for no charts, or one without a point.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    if not charts or not all(chart.series and all(s.x for s in chart.series) for chart in charts):
+        raise ValueError("nothing to draw")
+    lines = textwrap.wrap(caption, round(_LETTERS * len(charts)))
+    rows = max(sum(bool(s.name) for s in chart.series) for chart in charts) + len(lines)
+    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]
+        size = (_SIZE[0] * len(charts), _SIZE[1] + _ROW * rows)
+        figure = Figure(size, layout="constrained")
+        alike = len({chart.y_label for chart in charts}) == 1
+        panels = figure.subplots(1, len(charts), squeeze=False, sharey=alike)[0]
+        for axes, chart in zip(panels, charts, strict=True):
+            _draw(axes, chart)
+        if lines:
+            figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=8)
+        return figure
+
+
+def svg(charts: Sequence[Chart], name: str, caption: str = "") -> str:
+    """As the text of an `<svg>` element that is as wide as its place and needs no other file; the
+    same for the same charts.
+
+    Args:
+      name: parts that the element refers to are called by it: another name for each in a page.
+    """
+    import matplotlib
+
+    text = io.StringIO()
+    figure = draw(charts, caption)
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):  # type: ignore[arg-type]
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    element = text.getvalue()[text.getvalue().index("<svg") :]
+    element = re.sub(r"<metadata>.*?</metadata>\s*", "", element, flags=re.DOTALL)
+    # what remains named alike in all pictures, such as "axes_1", nothing refers to
+    return re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', _OPENING, element, count=1)
+
+
+_OPENING = (
+    r'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+    r'viewBox="\1">'
+)
+
+
+def _draw(axes: "Axes", chart: Chart) -> None:
+    places = _places(chart.series)
+    for number, series in enumerate(chart.series):
+        x: Any = [places[at] for at in series.x] if places else series.x
+        look = {"color": _COLOURS[number % len(_COLOURS)], "label": series.name}
+        halves = [float("nan") if h is None else h for h in series.half or ()] or None
+        if chart.form == "bars":
+            width = 0.8 / len(chart.series)
+            at = [place + (number - (len(chart.series) - 1) / 2) * width for place in x]
+            axes.bar(at, series.y, width, yerr=halves, error_kw={"linewidth": 1}, **look)
+            continue
+        dash = _DASHES[number // len(_COLOURS) % len(_DASHES)]
+        marker = _MARKERS[number % len(_MARKERS)] if chart.form == "points" else ""
+        if halves:
+            axes.errorbar(x, series.y, halves, fmt=dash + marker, capsize=3, markersize=5, **look)
+        else:
+            axes.plot(x, series.y, dash, marker=marker, markersize=4, linewidth=1.4, **look)
+        for place, dots in zip(x, series.dots or (), strict=False):
+            axes.plot([place] * len(dots), dots, "o", color=look["color"], markersize=3, alpha=0.45)
+    if places:
+        turned = {"rotation": 30, "ha": "right"} if max(map(len, places)) > 7 else {}
+        axes.set_xticks([*places.values()], [*places], **turned)
+    elif chart.form == "points":
+        values = sorted({value for series in chart.series for value in series.x})
+        if len(values) <= 8:
+            axes.set_xticks(values)
+    if chart.zero:
+        axes.axhline(0, color="#555555", linewidth=1, zorder=1)
+    axes.set_axisbelow(True)
+    axes.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
+    if any(series.name for series in chart.series):
+        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.2), frameon=False)
+
+
+def _places(series: Sequence[Series]) -> dict[str, int]:
+    """The place of each name on an axis without an order; none if it has numbers."""
+    names = dict.fromkeys(itertools.chain(*(one.x for one in series)))
+    if all(isinstance(name, int | float) for name in names):
+        return {}
+    return {str(name): place for place, name in enumerate(names)}

@@ -1,0 +1,97 @@
+"""A report as one HTML file that needs no other, and no script."""
+
+import html
+from collections.abc import Iterator
+
+from common_jax.report import charts
+from common_jax.report.document import Cell, Chart, Report, Section, Table, shown
+
+_STYLE = """
+:root { color-scheme: light; }
+body { margin: 0 auto; max-width: 68rem; padding: 1rem; color: #1a1a1a; background: #fff;
+  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 1.6rem; line-height: 1.2; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; border-bottom: 1px solid #ccc; }
+.wide { overflow-x: auto; margin: .8rem 0; }
+table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums;
+  overflow-wrap: normal; }
+th, td { padding: .3rem .6rem; border-bottom: 1px solid #e4e4e4; text-align: right;
+  vertical-align: top; }
+th { background: #f6f6f6; }
+th:first-child, td:first-child { text-align: left; min-width: 8rem; overflow-wrap: anywhere; }
+.note, figcaption { color: #555; font-size: .85rem; max-width: 44rem; }
+.charts { display: grid; gap: 1rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }
+figure { margin: 0; max-width: 34rem; break-inside: avoid; }
+svg { display: block; width: 100%; height: auto; }
+@media print {
+  body { max-width: none; padding: 0; font-size: 10pt; }
+  .wide { overflow: visible; }
+  table { font-size: 7.5pt; }
+  tr, h2 { break-inside: avoid; break-after: auto; }
+  h2 { break-after: avoid; }
+}
+"""
+
+
+def to_html(report: Report) -> str:
+    """The page."""
+    title = html.escape(report.title)
+    names = (f"chart{number}" for number in range(10**9))
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            '<head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<link rel="icon" href="data:,">',  # else browsers ask for one
+            f"<title>{title}</title>",
+            f"<style>{_STYLE}</style></head>",
+            f"<body><main><h1>{title}</h1>",
+            *(_section(section, names) for section in report.sections),
+            "</main></body></html>",
+            "",
+        ]
+    )
+
+
+def _section(section: Section, names: Iterator[str]) -> str:
+    lines, together = [f"<section><h2>{html.escape(section.title)}</h2>"], False
+    for part in section.parts:
+        if isinstance(part, Chart) != together:
+            together = not together
+            lines.append('<div class="charts">' if together else "</div>")
+        if isinstance(part, Chart):
+            lines.append(_chart(part, next(names)))
+        elif isinstance(part, Table):
+            lines.append(_table(part))
+        else:
+            lines.append(f"<p>{html.escape(part)}</p>")
+    return "\n".join([*lines, *(["</div>"] if together else []), "</section>"])
+
+
+def _chart(chart: Chart, name: str) -> str:
+    said = html.escape(f"{chart.title}: {chart.y_label} against {chart.x_label}", quote=True)
+    caption = f"<figcaption>{html.escape(chart.note)}</figcaption>" if chart.note else ""
+    picture = charts.svg([chart], name)
+    return f'<figure role="img" aria-label="{said}">{picture}{caption}</figure>'
+
+
+def _table(table: Table) -> str:
+    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in table.head)
+    rows = [f"<tr>{''.join(_cells(row, table.shaded))}</tr>" for row in table.rows]
+    note = f'<p class="note">{html.escape(table.note)}</p>' if table.note else ""
+    body = "\n".join(rows)
+    return (
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>'
+        f"</div>{note}"
+    )
+
+
+def _cells(row: "tuple[Cell, ...] | list[Cell]", shaded: bool) -> Iterator[str]:
+    total = sum(cell for cell in row[1:] if isinstance(cell, int | float)) if shaded else 0
+    for cell in row:
+        style = ""
+        if total and isinstance(cell, int | float):
+            style = f' style="background:rgba(0,114,178,{0.6 * cell / total:.3f})"'
+        yield f"<td{style}>{html.escape(shown(cell))}</td>"

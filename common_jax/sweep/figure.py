@@ -1,0 +1,85 @@
+"""The figure of a sweep: the metric against each field, over the seeds."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from common_jax.metrics.seeds import interval_of_means
+from common_jax.report.document import Chart, Series
+from common_jax.sweep.plan import SEED, Trial
+from common_jax.sweep.results import Found
+
+Point = tuple[tuple[str, Any], ...]  # a setting: each field's value, without the seed
+
+
+def sweep_charts(trials: Sequence[Trial], found: Sequence[Found], metric: str) -> list[Chart]:
+    """A chart for each field that has several values, with a line for each setting of the others;
+    of finished trials alone.
+
+    Where a field changes along some lines, settings that are lone points on it are left out: with
+    fields that move together these belong to another field's chart.
+
+    Args:
+      metric: as in "dev.sacrebleu".
+    """
+    values: dict[Point, list[float]] = {}
+    for trial, was in zip(trials, found, strict=True):
+        if was.state == "finished" and metric in was.metrics:
+            setting = tuple((k, v) for k, v in trial.values.items() if k != SEED)
+            values.setdefault(setting, []).append(was.metrics[metric])
+    halves = dict(zip(values, interval_of_means(list(values.values())), strict=True))
+    fields = list(dict.fromkeys(name for setting in values for name, _ in setting))
+    varied = [name for name in fields if len({dict(setting)[name] for setting in values}) > 1]
+    return [_chart(field, metric, values, halves) for field in varied or fields[:1]]
+
+
+def caption(charts: Sequence[Chart], findings: Mapping[str, str]) -> str:
+    """What the marks mean, and what the paper found of the charts' fields."""
+    series = [one for chart in charts for one in chart.series]
+    said = []
+    if any(len(dots) > 1 for one in series for dots in one.dots or ()):
+        said.append("Lines: means over seeds, which are the small dots.")
+    if any(half is not None for one in series for half in one.half or ()):
+        said.append(
+            "Bars: 95 % interval of the mean (Student's t, one deviation for all settings)."
+        )
+    return " ".join([*said, *(findings[c.x_label] for c in charts if c.x_label in findings)])
+
+
+def _chart(
+    field: str,
+    metric: str,
+    values: Mapping[Point, list[float]],
+    halves: Mapping[Point, float | None],
+) -> Chart:
+    lines: dict[Point, list[Point]] = {}
+    for setting in values:
+        others = tuple(pair for pair in setting if pair[0] != field)
+        lines.setdefault(others, []).append(setting)
+    longest = max(map(len, lines.values()))
+    lines = {others: at for others, at in lines.items() if len(at) > 1 or longest == 1}
+    constant = set.intersection(*(set(others) for others in lines)) if len(lines) > 1 else set()
+    series = []
+    for others, settings in lines.items():
+        said = [f"{_short(k)}={v}" for k, v in others if (k, v) not in constant]
+        at = sorted(settings, key=lambda setting: _order(dict(setting)[field]))
+        places = [dict(setting)[field] for setting in at]
+        numbers = all(type(place) in (int, float) for place in places)
+        series.append(
+            Series(
+                ", ".join(said),
+                places if numbers else [str(place) for place in places],
+                [statistics.fmean(values[setting]) for setting in at],
+                [halves[setting] for setting in at],
+                [values[setting] for setting in at],
+            )
+        )
+    return Chart(metric.replace(".", " ") + f" by {_short(field)}", field, metric, series)
+
+
+def _order(value: Any) -> tuple[bool, Any]:
+    return (True, value) if type(value) in (int, float) else (False, str(value))
+
+
+def _short(field: str) -> str:
+    return field.rpartition(".")[2]
