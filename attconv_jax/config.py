@@ -4,7 +4,13 @@ import dataclasses
 from typing import Any, Literal
 
 from common_jax.fields import require, require_choice
-from common_jax.training.config import MeshConfig, OptimizerConfig, SourceConfig, TrainConfig
+from common_jax.training.config import (
+    MeshConfig,
+    OptimizerConfig,
+    PaperConfig,
+    SourceConfig,
+    TrainConfig,
+)
 
 Features = Literal["states", "unigram", "phrase", "multigranular"]
 
@@ -219,6 +225,7 @@ class Config:
         default_factory=lambda: TrainConfig(best_metric="accuracy", steps_per_call=8)
     )
     mesh: MeshConfig = dataclasses.field(default_factory=MeshConfig)
+    paper: PaperConfig = dataclasses.field(default_factory=PaperConfig)
 
     def __post_init__(self):
         require(

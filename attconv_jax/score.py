@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from attconv_jax.data import YES
 from attconv_jax.text import TEXTS
@@ -23,7 +23,7 @@ def score_labels(
     counts = classification.confusion(gold, predicted, len(names))
     parts = classification.by_length(right, lengths)
     notes: Notes = {
-        **_counted(int(right.sum()), len(right)),
+        **_counted("accuracy", right),
         "confusion": {
             name: dict(zip(names, row, strict=True))
             for name, row in zip(names, counts.tolist(), strict=True)
@@ -47,7 +47,7 @@ def score_ranking(
     common, asked, said = corpus.gather(np.arange(len(corpus)), "overlap", 3).T
     _, counts = np.unique(questions, return_counts=True)
     notes: Notes = {
-        **_counted(int(chosen.sum()), len(chosen)),
+        **_counted("precision_at_1", chosen),
         "WordC1": round(precision(common / said), 2),
         "WordC2": round(precision(common / asked), 2),
         "pairs": len(corpus),
@@ -56,9 +56,10 @@ def score_ranking(
     return {"precision_at_1": 100 * float(chosen.mean())}, notes
 
 
-def _counted(correct: int, total: int) -> Notes:
-    low, high = classification.wilson_interval(correct, total)
-    return {"correct": correct, "examples": total, "interval": [_percent(low), _percent(high)]}
+def _counted(metric: str, right: Bool[np.ndarray, "n"]) -> Notes:
+    correct, total = int(right.sum()), len(right)
+    interval = [_percent(end) for end in classification.wilson_interval(correct, total)]
+    return {"correct": correct, "examples": total, "intervals": {metric: interval}}
 
 
 def _percent(rate: float) -> float:

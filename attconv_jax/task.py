@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from attconv_jax.compare import compare
 from attconv_jax.config import Config
 from attconv_jax.data import YES, LabelledData
 from attconv_jax.judge import Judge
@@ -17,6 +18,8 @@ from attconv_jax.text import TEXTS
 from common_jax.data.batches import Batch
 from common_jax.layers import DROPOUT
 from common_jax.parts import part
+from common_jax.report.document import Section
+from common_jax.report.runs import Run
 from common_jax.training.task import Params, Scored
 from common_jax.training.worded import WordedTask
 
@@ -93,6 +96,10 @@ class Judgement(WordedTask[Config]):
     def evaluated(self, split: str) -> Any:
         gold = self.data.corpus(split).column("label").tolist()
         return [self.config.data.names, gold, self.data.texts(split)]
+
+    @classmethod
+    def compare(cls, runs: Sequence[Run], split: str) -> Sequence[Section]:
+        return compare(runs, split)
 
     @property
     def settings(self) -> Judge.Settings:

@@ -107,6 +107,9 @@ def _checked(kind: Any, value: Any, key: str) -> Any:
         return value  # `require_choice` names the choices
     if kind is float and type(value) is int:
         return float(value)
+    if typing.get_origin(kind) is tuple and type(value) in (tuple, list):  # JSON has lists
+        return tuple(_checked(typing.get_args(kind)[0], one, key) for one in value)
     if type(value) is not kind:
-        raise UserError(f"{key}={value!r}: expected {kind.__name__}, got {type(value).__name__}")
+        expected = "a list" if typing.get_origin(kind) is tuple else kind.__name__
+        raise UserError(f"{key}={value!r}: expected {expected}, got {type(value).__name__}")
     return value

@@ -6,7 +6,13 @@ from typing import Literal
 
 from common_jax.fields import require, require_choice
 from common_jax.masks import HeadEdge, head_table
-from common_jax.training.config import MeshConfig, OptimizerConfig, SourceConfig, TrainConfig
+from common_jax.training.config import (
+    MeshConfig,
+    OptimizerConfig,
+    PaperConfig,
+    SourceConfig,
+    TrainConfig,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,6 +202,7 @@ class Config:
     )
     decode: DecodeConfig = dataclasses.field(default_factory=DecodeConfig)
     mesh: MeshConfig = dataclasses.field(default_factory=MeshConfig)
+    paper: PaperConfig = dataclasses.field(default_factory=PaperConfig)
 
     def __post_init__(self):
         require(0 <= self.label_smoothing < 1, "label_smoothing: a rate in [0, 1)")

@@ -17,8 +17,11 @@ from common_jax.errors import UserError
 from common_jax.layers import DROPOUT
 from common_jax.metrics import translation
 from common_jax.parts import part
+from common_jax.report.document import Section
+from common_jax.report.runs import Run
 from common_jax.text.subwords import Subwords
 from common_jax.training.task import Params, Scored, Task
+from csan_jax import compare
 from csan_jax.config import Config, ModelConfig
 from csan_jax.data import TranslationData
 from csan_jax.decode import beam_search
@@ -139,6 +142,14 @@ class Translation(Task[Config]):
                 )
             ],
         )
+
+    @classmethod
+    def intervals(cls, run: Run, split: str) -> Mapping[str, Sequence[float]]:
+        return compare.intervals(run, split)
+
+    @classmethod
+    def compare(cls, runs: Sequence[Run], split: str) -> Sequence[Section]:
+        return compare.compare(runs, split)
 
     @property
     def vocabulary(self) -> list[Subwords]:

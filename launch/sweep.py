@@ -1,10 +1,12 @@
 """Trains a config with every combination of some of its fields, and with several seeds."""
 
+import itertools
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from common_jax.errors import Interrupted
-from common_jax.sweep.plan import grid_axis, plan, require_own_folders, zipped_axis
+from common_jax.sweep.plan import Trial, grid_axis, plan, require_own_folders, zipped_axis
 from common_jax.sweep.results import Found, find, write_results
 from common_jax.training.config import task_class
 from launch.cli import Parser, quiet, run
@@ -52,7 +54,29 @@ def main(argv: list[str]) -> None:
         "--out", required=True, type=Path, metavar="DIR", help="folder of the sweep"
     )
     parser.add_argument(
-        "--jobs", type=positive, default=1, metavar="N", help="trials side by side (1)"
+        "--jobs",
+        type=positive,
+        metavar="N",
+        help="trials side by side (1; on Ray as many as there is room for)",
+    )
+    parser.add_argument(
+        "--executor",
+        choices=("local", "ray"),
+        default="local",
+        help="this machine, or a Ray cluster (local)",
+    )
+    parser.add_argument(
+        "--cpus", type=positive, default=1, metavar="N", help="CPUs that Ray gives a trial (1)"
+    )
+    parser.add_argument(
+        "--gpus", type=int, default=0, metavar="N", help="GPUs that Ray gives a trial (0)"
+    )
+    parser.add_argument(
+        "--asha",
+        type=positive,
+        metavar="STEP",
+        help="on Ray: stop a trial that is not among the best quarter of those at STEP, at four "
+        "times STEP, and so on",
     )
     parser.add_argument(
         "--metric",
@@ -61,6 +85,10 @@ def main(argv: list[str]) -> None:
     )
     parser.add_argument("--dry_run", action="store_true", help="list the trials and exit")
     args, overrides = parser.parse_known_args(argv)
+    if args.asha and args.executor != "ray":
+        parser.error("--asha: goes with --executor ray")
+    if args.gpus < 0:
+        parser.error(f"--gpus {args.gpus}: not negative")
     axes = [grid_axis(text) for text in args.grid]
     if args.zip:
         axes.append(zipped_axis(args.zip))
@@ -75,15 +103,28 @@ def main(argv: list[str]) -> None:
     from common_jax.training.interrupt import Requests
     from launch.executors import run_here
 
-    left = [t for t, was in zip(trials, found, strict=True) if was.state not in _OVER]
+    over = ("finished", "stopped") if args.asha else ("finished",)
+    left = [t for t, was in zip(trials, found, strict=True) if was.state not in over]
     _say(f"{len(trials)} trials, {len(trials) - len(left)} of them finished")
-    results = args.out / "results.csv"
+    results, numbers = args.out / "results.csv", itertools.count(1)
+
+    def done(trial: Trial) -> None:
+        _say(f"[{next(numbers)}/{len(left)}] {trial.name}: {_said(find(trial))}")
+        write_results(results, trials, [find(each) for each in trials])
+
     with Requests() as requests:
         try:
             with requests.at_once():
-                for number, trial in enumerate(run_here(left, args.jobs), start=1):
-                    _say(f"[{number}/{len(left)}] {trial.name}: {_said(find(trial))}")
-                    write_results(results, trials, [find(each) for each in trials])
+                if args.executor == "ray" and left:
+                    from launch.cluster import run_on_ray
+
+                    given = {"cpu": args.cpus, "gpu": args.gpus}
+                    given = {name: count for name, count in given.items() if count}
+                    options = {"jobs": args.jobs, "resources": given, "asha": args.asha}
+                    run_on_ray(left, args.out, done, **options)
+                else:
+                    for trial in run_here(left, args.jobs or 1):
+                        done(trial)
         except Interrupted as request:
             raise Interrupted(request.signal, "the same command goes on from there") from request
     found = [find(trial) for trial in trials]
@@ -108,9 +149,6 @@ def _draw(trials: Sequence[Trial], found: Sequence[Found], metric: str, out: Pat
     charts.draw(shown, said).savefig(out / "figure.png")
     (out / "figure.svg").write_text(charts.svg(shown, "figure", said), encoding="utf-8")
     print(f"wrote {out / 'figure.png'} and .svg")
-
-
-_OVER = ("finished", "stopped")
 
 
 def _said(found: Found) -> str:

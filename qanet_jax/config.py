@@ -4,7 +4,13 @@ import dataclasses
 from typing import Literal
 
 from common_jax.fields import require, require_choice
-from common_jax.training.config import MeshConfig, OptimizerConfig, SourceConfig, TrainConfig
+from common_jax.training.config import (
+    MeshConfig,
+    OptimizerConfig,
+    PaperConfig,
+    SourceConfig,
+    TrainConfig,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,6 +202,7 @@ class Config:
         )
     )
     mesh: MeshConfig = dataclasses.field(default_factory=MeshConfig)
+    paper: PaperConfig = dataclasses.field(default_factory=PaperConfig)
 
     def __post_init__(self):
         require(

@@ -11,11 +11,14 @@ from jaxtyping import Array, Float, Int
 
 from common_jax.data.batches import Batch
 from common_jax.layers import DROPOUT
-from common_jax.metrics import triviaqa
+from common_jax.metrics import spans, triviaqa
 from common_jax.parts import part
+from common_jax.report.document import Section
+from common_jax.report.runs import Run
 from common_jax.text.squad import Squad
 from common_jax.training.task import Params, Scored
 from common_jax.training.worded import WordedTask
+from qanet_jax.compare import compare
 from qanet_jax.config import Config
 from qanet_jax.data import ReadingData
 from qanet_jax.layers import Words
@@ -89,15 +92,21 @@ class SpanExtraction(WordedTask[Config]):
         if trivia is None:
             answers = {name: text for name, (text, _) in found.items()}
             golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
-            metrics, questions = score_squad(answers, golds), len(golds)
+            metrics, texts = score_squad(answers, golds), {q.id: q.text for q in squad.questions}
+            each = spans.scores(answers, golds)
         else:
             answers = by_question(found)
-            metrics, questions = triviaqa.score(answers, trivia), len(trivia)
+            golds = {q["QuestionId"]: triviaqa.golds(q["Answer"]) for q in trivia}
+            metrics, texts = (
+                triviaqa.score(answers, trivia),
+                {q["QuestionId"]: q["Question"] for q in trivia},
+            )
+            each = spans.scores(answers, golds, triviaqa.normalize_answer)
         shown = squad.questions[:: max(1, len(squad.questions) // EXAMPLES)][:EXAMPLES]
         right = [" | ".join(dict.fromkeys(a.text for a in q.answers)) for q in shown]
         return Scored(
             metrics=metrics,
-            notes={"questions": questions},
+            notes={"questions": len(golds), **_by_kind(each, texts, golds, metrics)},
             files={".predictions.json": json.dumps(answers, ensure_ascii=False) + "\n"},
             examples=[
                 f"{q.text}\n  -> {found[q.id][0]}\n   = {text}"
@@ -128,6 +137,10 @@ class SpanExtraction(WordedTask[Config]):
             text = squad.contexts[question.context][start:end]
             answers[question.id] = text, float(np.exp(scores[example] - totals[number]))
         return answers
+
+    @classmethod
+    def compare(cls, runs: Sequence[Run], split: str) -> Sequence[Section]:
+        return compare(runs, split)
 
     @property
     def settings(self) -> Reader.Settings:
@@ -168,6 +181,25 @@ class SpanExtraction(WordedTask[Config]):
         first, *others = super().next_commands(workdir)
         ask = f"python -m launch.predict --workdir {workdir} --context FILE --question TEXT"
         return [first, ask, *others]
+
+
+def _by_kind(
+    scores: Mapping[str, tuple[bool, float]],
+    texts: Mapping[str, str],
+    golds: Mapping[str, Sequence[str]],
+    metrics: Mapping[str, float],
+) -> dict[str, Any]:
+    """Scores by type of question and length of answer, and their intervals; nothing under
+    adversaries, whose variants of a question are not questions of their own."""
+    if "f1_worst" in metrics:
+        return {}
+    types = {key: spans.question_type(text) for key, text in texts.items()}
+    lengths = {key: spans.answer_length(answers) for key, answers in golds.items()}
+    return {
+        "intervals": spans.intervals([*scores.values()]),
+        "by_question_type": spans.by_kind(scores, types),
+        "by_answer_length": spans.by_kind(scores, lengths),
+    }
 
 
 def _log_probability(logits: Float[Array, "B N"], at: Int[Array, "B"]) -> Float[Array, "B"]:

@@ -5,12 +5,18 @@ Comprehension Systems), where a question has variants named "original-variant".
 """
 
 import collections
+import math
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
+_QUESTION_WORD = re.compile(
+    r"\b(?:(how (?:many|much))|what|who|whom|whose|when|where|which|why|how)\b"
+)
+_ALIKE = {"whom": "who", "whose": "who"}
+_LENGTHS = ((1, "1"), (2, "2"), (3, "3"), (5, "4-5"), (9, "6-9"))
 
 Normalize = Callable[[str], str]
 
@@ -62,7 +68,62 @@ def score(
     Raises:
       ValueError: for no questions, or one without gold answers.
     """
-    return _mean([_scores(predictions.get(key), golds[key], normalize) for key in golds])
+    return _mean([*scores(predictions, golds, normalize).values()])
+
+
+def scores(
+    predictions: Mapping[str, str],
+    golds: Mapping[str, Sequence[str]],
+    normalize: Normalize = normalize_answer,
+) -> dict[str, tuple[bool, float]]:
+    """Exact match and F1, 0 to 1, of each question in `golds`, as `score` counts them."""
+    return {key: _scores(predictions.get(key), golds[key], normalize) for key in golds}
+
+
+def intervals(scores: Sequence[tuple[bool, float]]) -> dict[str, list[float]]:
+    """The 95 % interval of the means of `exact_match` and `f1` over questions, in percent, from
+    their standard errors.
+
+    Raises:
+      ValueError: for no questions.
+    """
+    means, count = _mean(scores), len(scores)
+    found = {}
+    for (name, mean), values in zip(means.items(), zip(*scores, strict=True), strict=True):
+        squares = math.fsum((100 * value - mean) ** 2 for value in values)
+        half = 1.96 * math.sqrt(squares / max(count - 1, 1) / count)
+        found[name] = [round(max(0.0, mean - half), 2), round(min(100.0, mean + half), 2)]
+    return found
+
+
+def by_kind(
+    scores: Mapping[str, tuple[bool, float]], kinds: Mapping[str, str]
+) -> dict[str, list[float]]:
+    """How many questions there are of each kind, and their exact match and F1 in percent; the
+    most frequent kind first."""
+    members: dict[str, list[tuple[bool, float]]] = {}
+    for key, found in scores.items():
+        members.setdefault(kinds[key], []).append(found)
+    order = sorted(members, key=lambda kind: -len(members[kind]))
+    return {
+        kind: [len(members[kind]), *(round(m, 2) for m in _mean(members[kind]).values())]
+        for kind in order
+    }
+
+
+def question_type(question: str) -> str:
+    """The first question word in a question, "how many" and "how much" as one: what, who, when,
+    where, which, why, how, "how many"; "other" without one."""
+    match = _QUESTION_WORD.search(question.lower())
+    if match is None:
+        return "other"
+    return "how many" if match[1] else _ALIKE.get(match[0], match[0])
+
+
+def answer_length(golds: Sequence[str]) -> str:
+    """How many words the shortest gold answer has: "1", "2", "3", "4-5", "6-9", "10+"."""
+    words = min(len(gold.split()) for gold in golds)
+    return next((name for most, name in _LENGTHS if words <= most), "10+")
 
 
 def score_adversarial(
@@ -84,10 +145,9 @@ def score_adversarial(
     Raises:
       ValueError: as `score`.
     """
-    scores = {key: _scores(predictions.get(key), golds[key], normalize_answer) for key in golds}
     originals: dict[str, list[tuple[bool, float]]] = {original(key): [] for key in golds}
     variants: dict[str, list[tuple[bool, float]]] = {key: [] for key in originals}
-    for key, found in scores.items():
+    for key, found in scores(predictions, golds).items():
         question = original(key)
         (originals if key == question else variants)[question].append(found)
     attacked = [_worst(variants[key] or originals[key]) for key in originals]

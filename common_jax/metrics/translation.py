@@ -3,10 +3,13 @@
 import dataclasses
 import importlib.metadata
 import importlib.util
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.significance import PairedTest, Result
 
 # Where words are not parted by spaces sacreBLEU segments them itself; the analysers that it needs
 # for Japanese and Korean (its extras "ja" and "ko") are often not installed, and characters stand
@@ -60,13 +63,9 @@ def score(
     References:
       Post (2018), A Call for Clarity in Reporting BLEU Scores; Popović (2015), chrF.
     """
-    if not references or len(hypotheses) != len(references):
-        raise ValueError(
-            f"{len(hypotheses)} hypotheses for {len(references)} references: there must be as many"
-            " of either, and at least one"
-        )
+    _check(hypotheses, references)
     language = _two_letters(language)
-    bleu = BLEU(lowercase=lowercase, tokenize=sacrebleu_tokenizer(language))
+    bleu = _bleu(language, lowercase=lowercase)
     chrf = CHRF(lowercase=lowercase)
     # Forced: that the text is tokenised, which sacreBLEU warns of, is the point here.
     tokenized = BLEU(lowercase=lowercase, tokenize="none", force=True)
@@ -84,6 +83,86 @@ def score(
         "tokenized_bleu": f"{tokenized.get_signature()}|pretok:{moses}",
     }
     return Scores(metrics, signatures)
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """A system beside a baseline, by one metric.
+
+    Attributes:
+      score: in percent.
+      low, high: its 95 % interval over resampled sentences.
+      p: how often chance alone would make as large a difference from the baseline; None for the
+        baseline itself.
+    """
+
+    score: float
+    low: float
+    high: float
+    p: float | None
+
+
+def paired_bootstrap(
+    systems: Mapping[str, Sequence[str]], references: Sequence[str], *, language: str
+) -> tuple[dict[str, dict[str, Compared]], dict[str, str]]:
+    """Each system's `sacrebleu` and `chrf` beside those of the first, by sacreBLEU's own paired
+    bootstrap (1,000 resamples, seed 12345), as the command `sacrebleu --paired-bs` prints it.
+
+    Returns: by system and metric, and each metric's signature.
+
+    Raises:
+      ValueError: for a system of another length than the references, or no references.
+
+    References:
+      Koehn (2004), Statistical Significance Tests for Machine Translation Evaluation.
+    """
+    for hypotheses in systems.values():
+        _check(hypotheses, references)
+    metrics = {"sacrebleu": _bleu(language), "chrf": CHRF()}
+    logging.getLogger("sacrebleu").setLevel(logging.ERROR)
+    test = PairedTest([*systems.items()], metrics, [references], test_type="bs")
+    signatures, results = test()
+    found: dict[str, dict[str, Compared]] = {name: {} for name in systems}
+    for metric, theirs in zip(metrics, signatures, strict=True):
+        for name, result in zip(systems, results[theirs], strict=True):
+            assert isinstance(result, Result) and result.mean is not None and result.ci is not None
+            low, high = float(result.mean - result.ci), float(result.mean + result.ci)
+            found[name][metric] = Compared(float(result.score), low, high, result.p_value)
+    return found, dict(zip(metrics, map(str, signatures.values()), strict=True))
+
+
+def ngrams(
+    hypotheses: Sequence[str], references: Sequence[str], *, language: str, most: int = 8
+) -> list[tuple[float, float]]:
+    """For n of 1 to `most`: BLEU of n-grams up to n (BLEU-n, with the brevity penalty), and the
+    precision of n-grams of n words alone; both in percent, unsmoothed.
+
+    The paper's analysis by granularity (Yang et al. 2019, Figure 3) does not say which of the two
+    it is.
+
+    Raises:
+      ValueError: as `score`.
+    """
+    _check(hypotheses, references)
+    scores = [
+        _bleu(language, max_ngram_order=n, smooth_method="none").corpus_score(
+            hypotheses, [references]
+        )
+        for n in range(1, most + 1)
+    ]
+    return [(score.score, score.precisions[-1]) for score in scores]
+
+
+def _bleu(language: str, **options: Any) -> BLEU:
+    return BLEU(tokenize=sacrebleu_tokenizer(language), **options)
+
+
+def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    if not references or len(hypotheses) != len(references):
+        raise ValueError(
+            f"{len(hypotheses)} hypotheses for {len(references)} references: there must be as many"
+            " of either, and at least one"
+        )
 
 
 def sacrebleu_tokenizer(language: str) -> str:

@@ -20,7 +20,7 @@ _DASHES = ("-", "--", "-.", ":")
 _SIZE = (4.6, 3.2)  # inches: on a phone the text is still 10 pixels high
 _ROW = 0.17  # of a legend or a caption, inches
 _LETTERS = 80  # of a caption, in the width of a chart
-_STYLE = {
+_STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
     "legend.fontsize": 8,
@@ -47,7 +47,7 @@ def draw(charts: Sequence[Chart], caption: str = "") -> "Figure":
         raise ValueError("nothing to draw")
     lines = textwrap.wrap(caption, round(_LETTERS * len(charts)))
     rows = max(sum(bool(s.name) for s in chart.series) for chart in charts) + len(lines)
-    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]
+    with matplotlib.rc_context(_STYLE):
         size = (_SIZE[0] * len(charts), _SIZE[1] + _ROW * rows)
         figure = Figure(size, layout="constrained")
         alike = len({chart.y_label for chart in charts}) == 1
@@ -70,7 +70,7 @@ def svg(charts: Sequence[Chart], name: str, caption: str = "") -> str:
 
     text = io.StringIO()
     figure = draw(charts, caption)
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):  # type: ignore[arg-type]
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     element = text.getvalue()[text.getvalue().index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>\s*", "", element, flags=re.DOTALL)
@@ -87,8 +87,8 @@ _OPENING = (
 def _draw(axes: "Axes", chart: Chart) -> None:
     places = _places(chart.series)
     for number, series in enumerate(chart.series):
-        x: Any = [places[at] for at in series.x] if places else series.x
-        look = {"color": _COLOURS[number % len(_COLOURS)], "label": series.name}
+        x: Any = [places[str(at)] for at in series.x] if places else series.x
+        look: Any = {"color": _COLOURS[number % len(_COLOURS)], "label": series.name}
         halves = [float("nan") if h is None else h for h in series.half or ()] or None
         if chart.form == "bars":
             width = 0.8 / len(chart.series)
@@ -104,11 +104,11 @@ def _draw(axes: "Axes", chart: Chart) -> None:
         for place, dots in zip(x, series.dots or (), strict=False):
             axes.plot([place] * len(dots), dots, "o", color=look["color"], markersize=3, alpha=0.45)
     if places:
-        turned = {"rotation": 30, "ha": "right"} if max(map(len, places)) > 7 else {}
+        turned: Any = {"rotation": 30, "ha": "right"} if max(map(len, places)) > 7 else {}
         axes.set_xticks([*places.values()], [*places], **turned)
     elif chart.form == "points":
         values = sorted({value for series in chart.series for value in series.x})
-        if len(values) <= 8:
+        if len(values) <= 8 and all(type(value) is int for value in values):
             axes.set_xticks(values)
     if chart.zero:
         axes.axhline(0, color="#555555", linewidth=1, zorder=1)

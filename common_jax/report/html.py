@@ -1,7 +1,8 @@
 """A report as one HTML file that needs no other, and no script."""
 
 import html
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from common_jax.report import charts
 from common_jax.report.document import Cell, Chart, Report, Section, Table, shown
@@ -15,10 +16,12 @@ h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; border-bottom: 1px solid #ccc; }
 .wide { overflow-x: auto; margin: .8rem 0; }
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums;
   overflow-wrap: normal; }
+.number { white-space: nowrap; }
+td.text { text-align: left; min-width: 8rem; overflow-wrap: anywhere; }
 th, td { padding: .3rem .6rem; border-bottom: 1px solid #e4e4e4; text-align: right;
   vertical-align: top; }
 th { background: #f6f6f6; }
-th:first-child, td:first-child { text-align: left; min-width: 8rem; overflow-wrap: anywhere; }
+th:first-child { text-align: left; }
 .note, figcaption { color: #555; font-size: .85rem; max-width: 44rem; }
 .charts { display: grid; gap: 1rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }
@@ -88,10 +91,11 @@ def _table(table: Table) -> str:
     )
 
 
-def _cells(row: "tuple[Cell, ...] | list[Cell]", shaded: bool) -> Iterator[str]:
+def _cells(row: Sequence[Cell], shaded: bool) -> Iterator[str]:
     total = sum(cell for cell in row[1:] if isinstance(cell, int | float)) if shaded else 0
-    for cell in row:
+    for place, cell in enumerate(row):
         style = ""
         if total and isinstance(cell, int | float):
             style = f' style="background:rgba(0,114,178,{0.6 * cell / total:.3f})"'
-        yield f"<td{style}>{html.escape(shown(cell))}</td>"
+        number = place and re.match(r"[-+]?\d|-$", shown(cell))
+        yield f'<td class="{"number" if number else "text"}"{style}>{html.escape(shown(cell))}</td>'

@@ -14,7 +14,7 @@ def to_markdown(report: Report, folder: str) -> tuple[str, dict[str, str]]:
     Args:
       folder: where the pictures will lie, seen from the text.
     """
-    lines, pictures = [f"# {_escaped(report.title)}"], {}
+    lines, pictures = [f"# {_escaped(report.title)}"], dict[str, str]()
     for section in report.sections:
         lines.append(f"## {_escaped(section.title)}")
         for part in section.parts:

@@ -157,6 +157,39 @@ class SourceConfig:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class PaperConfig:
+    """What the paper reports, to be laid beside a run's own numbers.
+
+    Attributes:
+      results: each "SYSTEM: SPLIT METRIC VALUE ..." with split and metrics called as the run's, as
+        in "2D-CSAN: test tokenized_bleu 28.18".
+      source: where the paper says so, and on what data if not on these.
+    """
+
+    results: tuple[str, ...] = ()
+    source: str = ""
+
+    def __post_init__(self):
+        _ = self.parsed
+
+    @property
+    def parsed(self) -> list[tuple[str, str, str, float]]:
+        """System, split, metric and value of each number."""
+        found = []
+        for line in self.results:
+            system, _, said = line.rpartition(": ")
+            split, *rest = said.split() or [""]
+            pairs = list(zip(rest[::2], rest[1::2], strict=False))
+            good = system and rest and len(rest) % 2 == 0
+            require(
+                bool(good) and all(re.fullmatch(r"-?\d+(\.\d+)?", value) for _, value in pairs),
+                f"paper.results={line!r}: write SYSTEM: SPLIT METRIC VALUE",
+            )
+            found += [(system, split, metric, float(value)) for metric, value in pairs]
+        return found
+
+
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:
     """A dataclass as the ConfigDict that a config file edits and the command line overrides."""
     values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}

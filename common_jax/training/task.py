@@ -10,7 +10,7 @@ import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import jax
 import numpy as np
@@ -19,6 +19,10 @@ from jaxtyping import Array, Float
 from common_jax.data.batches import Batch, Batches
 from common_jax.errors import UserError
 from common_jax.predictor import Compute, Predictor, Programs
+from common_jax.report.document import Section
+
+if TYPE_CHECKING:
+    from common_jax.report.runs import Run
 
 Config = TypeVar("Config")
 Params = Any
@@ -128,6 +132,21 @@ class Task(abc.ABC, Generic[Config]):
           UserError: where runs are neither averaged nor compared.
         """
         raise UserError(f"{type(self).__name__}: its runs are neither averaged nor compared")
+
+    @classmethod
+    def intervals(cls, run: "Run", split: str) -> Mapping[str, Sequence[float]]:
+        """The lowest and highest of the 95 % interval of a run's metrics on a split, over its
+        examples; of those that are known. What `score` has put into its notes as "intervals"."""
+        return (run.workdir.scored(split) or {}).get("intervals", {})
+
+    @classmethod
+    def compare(cls, runs: "Sequence[Run]", split: str) -> Sequence[Section]:
+        """What a report says of runs beyond their metrics, from what `score` has left.
+
+        Args:
+          runs: of this task, all scored on the split; the first is the baseline of the others.
+        """
+        return []
 
     @property
     @abc.abstractmethod

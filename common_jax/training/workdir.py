@@ -73,7 +73,7 @@ class Workdir:
         if Export.is_at(self.path):
             raise UserError(f"{self.path} holds an export: choose another --workdir")
         if self._config.exists():
-            differing = _differing(_identity(self.read_config()), _identity(to_json(config)))
+            differing = _differing(identity(self.read_config()), identity(to_json(config)))
             if differing:
                 raise UserError(
                     f"{self.path} holds another run; it differs in {', '.join(differing)}: "
@@ -221,15 +221,15 @@ class Workdir:
         return read_json(self.result).value if self.result.exists() else None
 
 
-def _identity(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
+def identity(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
     """What makes a run this run: its config without how far, how often and on what it runs."""
-    identity = {}
+    fields: dict[str, Any] = {}
     for name, value in config.items():
         key = f"{at}{name}"
-        if key == "mesh" or key == "train.steps" or name.endswith("_every"):
+        if key in ("mesh", "paper", "train.steps") or name.endswith("_every"):
             continue
-        identity.update(_identity(value, f"{key}.") if isinstance(value, dict) else {key: value})
-    return identity
+        fields.update(identity(value, f"{key}.") if isinstance(value, dict) else {key: value})
+    return fields
 
 
 def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

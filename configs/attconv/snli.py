@@ -27,4 +27,11 @@ def get_config(variant="advanced_intra"):
     config.train.steps = 110_000  # ten epochs of 549,367 pairs
     config.train.evaluate_every = 2750
     config.train.checkpoint_every = 2750
+    config.paper.results = (
+        "bi-CNN: test accuracy 80.3",
+        "light: test accuracy 86.3",
+        "advanced: test accuracy 87.8",
+        "advanced & intra: test accuracy 88.4",
+    )
+    config.paper.source = "Table 3, SNLI's test"
     return config

@@ -37,4 +37,11 @@ def get_config(variant="advanced_intra"):
     config.train.ema_decay = 0.998
     config.train.evaluate_every = 440
     config.train.checkpoint_every = 440
+    config.paper.results = (
+        "bi-CNN: test accuracy 80.3",
+        "light: test accuracy 86.3",
+        "advanced: test accuracy 87.8",
+        "advanced & intra: test accuracy 88.4",
+    )
+    config.paper.source = "Table 3, all of SNLI, on its test and not its dev"
     return config

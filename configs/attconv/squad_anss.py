@@ -32,4 +32,10 @@ def get_config(variant="advanced"):
     config.train.steps = 26_000  # ten epochs of 78,000 questions
     config.train.evaluate_every = 1300
     config.train.checkpoint_every = 1300
+    config.paper.results = (
+        "light: test precision_at_1 87.42",
+        "advanced: test precision_at_1 88.27",
+        "advanced & intra: test precision_at_1 88.54",
+    )
+    config.paper.source = "Table 5, on a test of twice as many pairs"
     return config

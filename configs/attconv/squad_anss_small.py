@@ -36,4 +36,10 @@ def get_config(variant="advanced"):
     config.train.ema_decay = 0.999
     config.train.evaluate_every = 1000
     config.train.checkpoint_every = 1000
+    config.paper.results = (
+        "light: test precision_at_1 87.42",
+        "advanced: test precision_at_1 88.27",
+        "advanced & intra: test precision_at_1 88.54",
+    )
+    config.paper.source = "Table 5, on a test of twice as many pairs"
     return config

@@ -36,4 +36,9 @@ def get_config(variant="advanced"):
     config.train.steps = 150_000  # three epochs
     config.train.evaluate_every = 5000
     config.train.checkpoint_every = 5000
+    config.paper.results = (
+        "light: test accuracy 66.75",
+        "advanced: test accuracy 67.36",
+    )
+    config.paper.source = "Table 6, on another choice of reviews"
     return config

@@ -12,6 +12,17 @@ big (Table 2), on tokenised text; here SentencePiece reads the text as it is. No
 
 from configs.csan import wmt14_ende
 
+_PAPER = {
+    "base": (
+        "Transformer-base: test tokenized_bleu 28.10",
+        "2D-CSAN: test tokenized_bleu 28.50",
+    ),
+    "big": (
+        "Transformer-big: test tokenized_bleu 28.41",
+        "2D-CSAN, big: test tokenized_bleu 28.73",
+    ),
+}
+
 
 def get_config(size: str = "base"):
     config = wmt14_ende.get_config(size)
@@ -24,4 +35,6 @@ def get_config(size: str = "base"):
     config.data.tsv_columns = "-2,-1"
     config.data.source_language = "ja"
     config.data.target_language = "en"
+    config.paper.results = _PAPER[size]
+    config.paper.source = "Table 2, BLEU on tokens"
     return config

@@ -16,6 +16,18 @@ Not run here.
 from common_jax.training.config import to_config_dict
 from csan_jax.config import Config
 
+_PAPER = {
+    "base": (
+        "Transformer-base: test tokenized_bleu 27.31",
+        "1D-CSAN: test tokenized_bleu 27.86",
+        "2D-CSAN: test tokenized_bleu 28.18",
+    ),
+    "big": (
+        "Transformer-big: test tokenized_bleu 28.58",
+        "2D-CSAN, big: test tokenized_bleu 28.74",
+    ),
+}
+
 
 def get_config(size: str = "base"):
     config = to_config_dict(Config())
@@ -37,6 +49,9 @@ def get_config(size: str = "base"):
         config.model.dropout = 0.3
     elif size != "base":
         raise ValueError(f"{size!r}: must be base or big")
+
+    config.paper.results = _PAPER[size]
+    config.paper.source = "Tables 1 and 2, BLEU on tokens"
 
     config.optimizer.learning_rate = (config.model.dim * 4000) ** -0.5
     config.optimizer.clip_norm = 0.0

@@ -13,6 +13,17 @@ BLEU for the Transformer-base, 24.80 for 2D-CSAN, 24.56 and 25.01 for big (Table
 
 from configs.csan import wmt14_ende
 
+_PAPER = {
+    "base": (
+        "Transformer-base: test tokenized_bleu 24.13",
+        "2D-CSAN: test tokenized_bleu 24.80",
+    ),
+    "big": (
+        "Transformer-big: test tokenized_bleu 24.56",
+        "2D-CSAN, big: test tokenized_bleu 25.01",
+    ),
+}
+
 
 def get_config(size: str = "base"):
     config = wmt14_ende.get_config(size)
@@ -23,4 +34,6 @@ def get_config(size: str = "base"):
     config.data.test = "test"
     config.data.source_language = "zh"
     config.data.target_language = "en"
+    config.paper.results = _PAPER[size]
+    config.paper.source = "Table 2, BLEU on tokens"
     return config

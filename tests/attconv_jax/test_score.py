@@ -39,7 +39,9 @@ def test_accuracy_its_interval_the_confusion_and_the_lengths(tmp_path, form):
     right = [a == b for a, b in zip(gold, predicted, strict=True)]
     assert metrics == {"accuracy": pytest.approx(100 * sum(right) / 57)}
     assert (notes["correct"], notes["examples"]) == (sum(right), 57)
-    assert notes["interval"] == [round(100 * end, 2) for end in wilson_interval(sum(right), 57)]
+    assert notes["intervals"]["accuracy"] == [
+        round(100 * end, 2) for end in wilson_interval(sum(right), 57)
+    ]
     for row, name in enumerate(NAMES):
         for column, other in enumerate(NAMES):
             count = sum(a == row and b == column for a, b in zip(gold, predicted, strict=True))

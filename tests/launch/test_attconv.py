@@ -79,7 +79,7 @@ def test_evaluate_repeats_the_final_score_and_compares_runs(folder, capsys):
     said = printed(capsys, "--workdir", runs[0], "--against", runs[1])
     assert said["accuracy"] == pytest.approx(result(folder / "run")["metrics"]["test"]["accuracy"])
     assert said["examples"] == 12 and 0 < said["p_equal_proportions"] <= 1
-    low, high = said["interval"]
+    low, high = said["intervals"]["accuracy"]
     assert 0 <= low <= said["accuracy"] <= high <= 100
 
 

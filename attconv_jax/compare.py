@@ -1,0 +1,66 @@
+"""Labels of several runs beside each other: confusion, length, the test of equal proportions."""
+
+from collections.abc import Sequence
+
+from common_jax.metrics.classification import equal_proportions
+from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
+from common_jax.report.runs import Run
+
+
+def compare(runs: Sequence[Run], split: str) -> list[Section]:
+    """Against the first run; of rankings only what they have of it."""
+    sections = [Section(f"differences on {split}", _differences(runs, split))]
+    found = {run.label: run.workdir.read_scored(split) for run in runs}
+    lengths = {
+        label: scored["by_length"] for label, scored in found.items() if scored.get("by_length")
+    }
+    if lengths:
+        series = [
+            Series(
+                label, [(low + high) / 2 for low, high, _ in parts], [rate for *_, rate in parts]
+            )
+            for label, parts in lengths.items()
+        ]
+        note = "Tenths of the examples by length, each at the middle of its lengths (Figure 2)."
+        chart = Chart("Accuracy by length", "words", "accuracy", series, note=note)
+        sections.append(Section(f"length on {split}", [chart]))
+    confusions = {
+        label: scored["confusion"] for label, scored in found.items() if "confusion" in scored
+    }
+    if confusions:
+        tables: list[Part] = [
+            Table(
+                (label, *rows), [[gold, *row.values()] for gold, row in rows.items()], shaded=True
+            )
+            for label, rows in confusions.items()
+        ]
+        said = "A row for each label that an example has, a column for each that it was given."
+        sections.append(Section(f"confusion on {split}", [said, *tables]))
+    return sections
+
+
+def _differences(runs: Sequence[Run], split: str) -> list[Part]:
+    first, wanted = runs[0], _gold(runs[0], split)
+    theirs = first.workdir.read_scored(split)
+    rows: list[list[Cell]] = []
+    for run in runs:
+        scored = run.workdir.read_scored(split)
+        ours, total = scored["correct"], scored["examples"]
+        rate, gap, p = 100 * ours / total, None, None
+        alike = _gold(run, split) == wanted
+        if run is not first and alike:
+            gap = f"{rate - 100 * theirs['correct'] / theirs['examples']:+.2f}"
+            p = f"{equal_proportions(ours, total, theirs['correct'], theirs['examples']):.4f}"
+        elif not alike:
+            gap = "other examples"
+        rows.append([run.label, ours, total, rate, gap, p])
+    note = (
+        "p of the test of equal proportions against the first run, as the paper's stars; it knows "
+        "the noise of the examples, not that between seeds."
+    )
+    return [Table(("run", "right", "of", "%", "gap", "p"), rows, note)]
+
+
+def _gold(run: Run, split: str) -> list[str]:
+    """The first column of the predictions."""
+    return [line.partition("\t")[0] for line in run.file(split, ".predictions.tsv")]

@@ -1,0 +1,264 @@
+"""The report of some runs: what all families share; a task adds what its own numbers say."""
+
+import dataclasses
+import functools
+import itertools
+import json
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from common_jax.errors import UserError
+from common_jax.metrics.seeds import interval_of_means
+from common_jax.report.document import Cell, Chart, Part, Report, Section, Series, Table
+from common_jax.training.config import PaperConfig
+from common_jax.training.log import read_metrics
+from common_jax.training.task import Task
+from common_jax.training.workdir import Workdir, identity
+
+_NO_SETTING = ("train.seed", "data.cache_dir", "data.dir")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Run:
+    """A run in a report.
+
+    Attributes:
+      label: what it is called there.
+      workdir: its folder.
+    """
+
+    label: str
+    workdir: Workdir
+
+    @functools.cached_property
+    def task(self) -> Task:
+        """With its vocabulary, without its data."""
+        return self.workdir.read_task()
+
+    @functools.cached_property
+    def lines(self) -> list[dict[str, Any]]:
+        """Of metrics.jsonl."""
+        return read_metrics(self.workdir.metrics)
+
+    @functools.cached_property
+    def result(self) -> Mapping[str, Any]:
+        """result.json; empty while the run is not over."""
+        return self.workdir.read_result() or {}
+
+    @functools.cached_property
+    def identity(self) -> dict[str, Any]:
+        """The fields that make it this run."""
+        return identity(self.workdir.read_config())
+
+    @property
+    def setting(self) -> str:
+        """Equal for runs that differ in their seed alone."""
+        fields = {k: v for k, v in self.identity.items() if k not in _NO_SETTING}
+        return json.dumps(fields, sort_keys=True)
+
+    def file(self, split: str, ending: str) -> list[str]:
+        """The lines of eval/<split><ending>.
+
+        Raises:
+          UserError: if it is not there.
+        """
+        path = self.workdir.path / "eval" / f"{split}{ending}"
+        try:
+            return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{path}: cannot be read; score {split} of that run first") from error
+
+
+def read_runs(folders: Sequence[Path]) -> list[Run]:
+    """The runs of some folders, labelled by as much of their paths as tells them apart.
+
+    Raises:
+      UserError: for a folder that is not a run's, or is given twice.
+    """
+    resolved = [folder.resolve() for folder in folders]
+    for folder, path in zip(folders, resolved, strict=True):
+        if resolved.count(path) > 1:
+            raise UserError(f"{folder}: given twice")
+    deepest = max(len(path.parts) for path in resolved)
+    for parts in range(1, deepest + 1):
+        labels = ["/".join(path.parts[-parts:]) for path in resolved]
+        if len({*labels}) == len(labels):
+            break
+    runs = [Run(*pair) for pair in zip(labels, map(Workdir, folders), strict=True)]
+    for run in runs:
+        if run.workdir.export is not None:
+            raise UserError(f"{run.workdir.path}: an export; a report is of runs")
+        _ = run.task  # whatever is wrong with it is said now
+    return runs
+
+
+def report(runs: Sequence[Run], split: str | None = None) -> Report:
+    """All that is known of the runs: how they were trained, their scores with intervals and beside
+    the paper's, their learning curves, and what their tasks say of them. The first run of each
+    family is what the others are compared with.
+
+    Args:
+      split: what is looked at closely; None is the last that each family scores.
+
+    Raises:
+      UserError: for a split that no run has.
+    """
+    families: dict[type[Task], list[Run]] = {}
+    for run in runs:
+        families.setdefault(type(run.task), []).append(run)
+    if split is not None and not any(split in run.task.splits for run in runs):
+        known = dict.fromkeys(name for run in runs for name in run.task.splits)
+        raise UserError(f"--split {split}: must be {' | '.join(known)}")
+    sections = [Section("Runs", [_trained(runs)])]
+    for family, theirs in families.items():
+        name = _title(family)
+        sections.append(Section(f"{name}: settings", _settings(theirs)))
+        sections.append(Section(f"{name}: scores", _scores(theirs)))
+        if charts := _curves(theirs):
+            sections.append(Section(f"{name}: learning", charts))
+        shown = split or theirs[0].task.splits[-1]
+        scored = [run for run in theirs if run.workdir.scored(shown) is not None]
+        if scored:
+            compared = family.compare(scored, shown)
+            sections += [dataclasses.replace(s, title=f"{name}: {s.title}") for s in compared]
+    return Report(", ".join(map(_title, families)), sections)
+
+
+def _title(family: type[Task]) -> str:
+    return re.sub("(?<=[a-z])(?=[A-Z])", " ", family.__name__).capitalize()
+
+
+def _trained(runs: Iterable[Run]) -> Table:
+    head = (
+        *("run", "steps", "best step", "parameters", "minutes", "steps/s", "tokens or examples/s"),
+        *("padding, %", "device"),
+    )
+    rows: list[list[Cell]] = []
+    for run in runs:
+        median = functools.partial(_median, run.lines)
+        padding = median("padding_fraction")
+        devices = run.result.get("devices", [])
+        rows.append(
+            [
+                run.label,
+                run.result.get("steps", max((line["step"] for line in run.lines), default=0)),
+                run.result.get("best_step", "not finished"),
+                run.result.get("parameters"),
+                run.result["wall_seconds"] / 60 if run.result else None,
+                median("steps_per_second"),
+                median(f"{run.task.unit}_per_second"),
+                None if padding is None else 100 * padding,
+                ", ".join(f"{devices.count(name)} {name}" for name in dict.fromkeys(devices)),
+            ]
+        )
+    return Table(
+        head,
+        rows,
+        "Rates are medians over the log; minutes have compilation, validation and scoring in them.",
+    )
+
+
+def _median(lines: Iterable[Mapping[str, Any]], name: str) -> float | None:
+    values = [line[name] for line in lines if name in line]
+    return statistics.median(values) if values else None
+
+
+def _settings(runs: Sequence[Run]) -> list[Part]:
+    """The fields in which runs of one family differ, and what was typed for each run."""
+    fields = list(dict.fromkeys(name for run in runs for name in run.identity))
+    said = lambda run, name: str(run.identity.get(name, "-"))
+    differing = [name for name in fields if len({said(run, name) for run in runs}) > 1]
+    parts: list[Part] = []
+    if differing:
+        table = [["run", *differing], *([r.label, *(said(r, n) for n in differing)] for r in runs)]
+        if len(differing) > len(runs):  # rather long than wide
+            table = [list(column) for column in zip(*table, strict=True)]
+            table[0][0] = "field"
+        parts.append(Table(table[0], table[1:]))
+    commands = [(run.label, run.result["command"]) for run in runs if run.result.get("command")]
+    return [*parts, *([Table(("run", "command"), commands)] if commands else [])]
+
+
+def _scores(runs: Sequence[Run]) -> list[Table]:
+    """A table for each split: the runs, their settings' means over seeds, the paper."""
+    splits = dict.fromkeys(split for run in runs for split in run.task.splits)
+    return [table for split in splits if (table := _scores_of(runs, split)) is not None]
+
+
+def _scores_of(runs: Sequence[Run], split: str) -> Table | None:
+    scored = {run: run.result.get("metrics", {}).get(split) for run in runs}
+    names = list(dict.fromkeys(name for values in scored.values() for name in values or ()))
+    if not names:
+        return None
+    rows: list[list[Cell]] = []
+    for run, values in scored.items():
+        known = run.task.intervals(run, split) if values else {}
+        rows.append([run.label, *(_scored((values or {}).get(n), known.get(n)) for n in names)])
+    rows += _means(scored, names)
+    papers = [getattr(run.task.config, "paper", PaperConfig()) for run in runs]
+    paper: dict[str, dict[str, float]] = {}
+    for system, theirs, metric, value in itertools.chain(*(p.parsed for p in papers)):
+        if theirs == split:
+            paper.setdefault(f"the paper: {system}", {})[metric] = value
+    names += dict.fromkeys(n for values in paper.values() for n in values if n not in names)
+    rows = [[*row, *[None] * (1 + len(names) - len(row))] for row in rows]
+    rows += [[system, *(values.get(name) for name in names)] for system, values in paper.items()]
+    notes = ["In brackets 95 % intervals over the examples; ± over seeds (Student's t)."]
+    if paper:
+        notes += dict.fromkeys(f"The paper: {p.source}." for p in papers if p.source)
+    return Table((split, *names), rows, " ".join(notes))
+
+
+def _scored(value: float | None, interval: Sequence[float] | None) -> Cell:
+    if value is None or interval is None:
+        return value
+    return f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
+
+
+def _means(
+    scored: Mapping[Run, Mapping[str, float] | None], names: Sequence[str]
+) -> list[list[Cell]]:
+    """A row for each setting that has several seeds."""
+    groups: dict[str, list[Run]] = {}
+    for run, values in scored.items():
+        if values:
+            groups.setdefault(run.setting, []).append(run)
+    several = [group for group in groups.values() if len(group) > 1]
+    rows: list[list[Cell]] = [
+        [f"mean of {len(group)}: {', '.join(run.label for run in group)}"] for group in several
+    ]
+    for name in names:
+        seeds = [[(scored[run] or {})[name] for run in group] for group in several]
+        for row, of_seeds, half in zip(rows, seeds, interval_of_means(seeds), strict=True):
+            row.append(f"{statistics.fmean(of_seeds):.2f} ± {half:.2f}")
+    return rows
+
+
+def _curves(runs: Sequence[Run]) -> list[Chart]:
+    """Loss on train; the metric that chooses the checkpoint against steps and against minutes."""
+    metric = runs[0].task.config.train.best_metric
+    of_dev = lambda line: line.get("split") == "dev"
+    minutes = lambda line: line["wall_seconds"] / 60
+    charts = [
+        _curve("Training", "step", "loss (nats)", runs, "loss", lambda line: "split" not in line),
+        _curve("Validation", "step", f"dev {metric}", runs, metric, of_dev),
+        _curve("Validation by time", "minutes", f"dev {metric}", runs, metric, of_dev, minutes),
+    ]
+    return [chart for chart in charts if chart.series]
+
+
+def _curve(
+    title: str, x: str, y: str, runs: Sequence[Run], name: str, chosen: Any, at: Any = None
+) -> Chart:
+    at = at or (lambda line: line["step"])
+    series = []
+    for run in runs:
+        lines = [line for line in run.lines if chosen(line) and line.get(name) is not None]
+        if lines:
+            where = [at(line) for line in lines]
+            series.append(Series(run.label, where, [line[name] for line in lines]))
+    few = all(len(one.x) < 30 for one in series)
+    return Chart(title, x, y, series, "points" if few else "lines")

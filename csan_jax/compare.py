@@ -1,0 +1,94 @@
+"""Translations of several runs beside each other: the paired bootstrap, and n-grams (Figure 3)."""
+
+from collections.abc import Mapping, Sequence
+
+from common_jax.metrics import translation
+from common_jax.report.document import Cell, Chart, Section, Series, Table
+from common_jax.report.runs import Run
+
+METRICS = ("sacrebleu", "chrf")
+_PICTURED = {
+    "BLEU-n": "BLEU of n-grams up to n, with the brevity penalty.",
+    "precision of n-grams": "Of n-grams of n words alone.",
+}
+
+
+def intervals(run: Run, split: str) -> Mapping[str, Sequence[float]]:
+    """The bootstrap's 95 % intervals of a run's scores."""
+    references, hypotheses = run.file(split, ".references"), run.file(split, ".predictions.txt")
+    found, _ = translation.paired_bootstrap(
+        {run.label: hypotheses}, references, language=_language(run)
+    )
+    return {metric: (one.low, one.high) for metric, one in found[run.label].items()}
+
+
+def compare(runs: Sequence[Run], split: str) -> list[Section]:
+    """Runs whose references are the first one's: significance, and the gap to it by n-grams."""
+    references = runs[0].file(split, ".references")
+    alike = [run for run in runs if run.file(split, ".references") == references]
+    others = [run.label for run in runs if run not in alike]
+    said = [f"Not compared, having other references: {', '.join(others)}."]
+    systems = {run.label: run.file(split, ".predictions.txt") for run in alike}
+    language = _language(runs[0])
+    return [
+        Section(
+            f"differences on {split}",
+            [_significance(systems, references, language), *(said if others else [])],
+        ),
+        Section(f"n-grams on {split}", _ngrams(systems, references, language)),
+    ]
+
+
+def _significance(
+    systems: Mapping[str, Sequence[str]], references: Sequence[str], language: str
+) -> Table:
+    found, signatures = translation.paired_bootstrap(systems, references, language=language)
+    first = found[next(iter(systems))]
+    head = ["run", *(f"{metric}{what}" for metric in METRICS for what in ("", " gap", " p"))]
+    rows: list[list[Cell]] = []
+    for name, by_metric in found.items():
+        rows.append([name])
+        for metric in METRICS:
+            one = by_metric[metric]
+            said = f"{one.score:.2f} ({one.low:.2f} to {one.high:.2f})"
+            alone = one.p is None
+            rows[-1] += [said, None if alone else f"{one.score - first[metric].score:+.2f}"]
+            rows[-1].append(None if one.p is None else f"{one.p:.3f}")
+    note = (
+        "sacreBLEU's paired bootstrap against the first run; in brackets 95 % intervals. It knows "
+        "the noise of the test's sentences, not that between seeds. Signatures: "
+    )
+    return Table(head, rows, note + ", ".join(signatures.values()))
+
+
+def _ngrams(
+    systems: Mapping[str, Sequence[str]], references: Sequence[str], language: str
+) -> list[Chart | Table]:
+    scores = {
+        name: translation.ngrams(hypotheses, references, language=language)
+        for name, hypotheses in systems.items()
+    }
+    baseline, *others = scores
+    orders = list(range(1, len(scores[baseline]) + 1))
+    charts: list[Chart | Table] = []
+    for at, (what, note) in enumerate(_PICTURED.items()):
+        gaps = {
+            name: [
+                ours[at] - theirs[at]
+                for ours, theirs in zip(scores[name], scores[baseline], strict=True)
+            ]
+            for name in others
+        }
+        series = [Series(name, orders, gap) for name, gap in gaps.items()]
+        if series:
+            title = f"Gap to {baseline}"
+            charts.append(Chart(title, "n", f"{what}, gap", series, note=note, zero=True))
+    rows = [
+        [name, *(f"{bleu:.2f} / {alone:.2f}" for bleu, alone in s)] for name, s in scores.items()
+    ]
+    note = "BLEU-n / precision of n-grams of n words alone, in percent, unsmoothed."
+    return [*charts, Table(("run", *(f"n={n}" for n in orders)), rows, note)]
+
+
+def _language(run: Run) -> str:
+    return run.task.config.data.target_language

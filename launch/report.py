@@ -1,0 +1,51 @@
+"""Lays runs beside each other on one page: curves, scores with intervals, differences, speed."""
+
+from pathlib import Path
+
+from common_jax.errors import UserError
+from launch.cli import Parser, quiet, run
+
+DESCRIPTION = (
+    __doc__
+    + """
+The page needs no other file and no network (with --format md the charts are files in a folder
+beside it). Runs of one family are compared with the first of them: translations by sacreBLEU's
+paired bootstrap and by n-grams, answers by type of question and length of answer, labels by
+confusion, length of text and the test of equal proportions. What the paper reports stands beside,
+where the config names it (paper.results).
+
+example:
+  python -m launch.report runs/csan/quickstart runs/csan/narrow --out report.html
+  python -m launch.report sweeps/quickstart/trials/*/ --out report.md --format md"""
+)
+
+
+def main(argv: list[str]) -> None:
+    parser = Parser(prog="python -m launch.report", description=DESCRIPTION)
+    parser.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="folders of runs, a baseline first"
+    )
+    parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="file to write")
+    parser.add_argument("--format", choices=("html", "md"), default="html", help="html | md (html)")
+    parser.add_argument(
+        "--split", metavar="NAME", help="what is looked at closely (the last that is scored)"
+    )
+    args = parser.parse_args(argv)
+    if not args.out.absolute().parent.is_dir():
+        raise UserError(f"--out: there is no folder {args.out.absolute().parent}")
+    quiet()
+    from common_jax.report import html, markdown
+    from common_jax.report.runs import read_runs, report
+    from common_jax.training.workdir import replace_text, writing
+
+    page = report(read_runs(args.runs), args.split)
+    with writing(args.out):
+        if args.format == "html":
+            replace_text(args.out, html.to_html(page))
+        else:
+            markdown.write(args.out, page)
+    print(f"wrote {args.out}")
+
+
+if __name__ == "__main__":
+    run(main)
