@@ -82,7 +82,7 @@ def run_on_ray(
         )
         results = tuner.fit()
         for result in (results[number] for number in range(len(results))):
-            trial = ours[result.config["number"]]
+            trial = ours[(result.config or {})["number"]]
             if result.error is not None and find(trial).state != "failed":
                 record(trial, "failed", str(result.error).strip().splitlines()[-1])
     finally:
