@@ -83,7 +83,10 @@ def run_on_ray(
         results = tuner.fit()
         for result in (results[number] for number in range(len(results))):
             trial = ours[(result.config or {})["number"]]
-            if result.error is not None and find(trial).state != "failed":
+            state = find(trial).state
+            if result.error is None and state != "finished":
+                record(trial, "stopped")  # by the scheduler, which ended its process
+            elif result.error is not None and state != "failed":
                 record(trial, "failed", str(result.error).strip().splitlines()[-1])
     finally:
         ray.shutdown()
@@ -112,20 +115,15 @@ def _train(config: Mapping[str, int], trials: Sequence[Trial], home: str) -> Non
     from ray import tune
 
     os.chdir(home)
-    trial, told = trials[config["number"]], 0
-    process, ended = Process(trial), False
-    try:
-        while not ended:
-            ended = process.wait(POLL_SECONDS)
-            lines = read_metrics(trial.workdir.metrics)
-            values = [line for line in lines if line.get("split") == "dev"]
-            for line in values[told:]:
-                good = goodness(line, trial.config.train.best_metric)
-                tune.report({"step": line["step"], "goodness": good})
-            told = len(values)
-    finally:
-        if not ended:  # Tune wants no more of it
-            process.stop()
-            process.wait()
-            if find(trial).state == "begun":
-                record(trial, "stopped")
+    trial, told, ended = trials[config["number"]], 0, False
+    process = Process(trial)
+    while not ended:
+        ended = process.wait(POLL_SECONDS)
+        lines = read_metrics(trial.workdir.metrics)
+        values = [line for line in lines if line.get("split") == "dev"]
+        for line in values[told:]:
+            good = goodness(line, trial.config.train.best_metric)
+            tune.report({"step": line["step"], "goodness": good})
+        told = len(values)
+    if find(trial).state != "finished":
+        raise RuntimeError(f"{trial.name}: see {trial.log}")

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from common_jax.errors import Interrupted
+from common_jax.errors import Interrupted, UserError
 from common_jax.sweep.plan import Trial, grid_axis, plan, require_own_folders, zipped_axis
 from common_jax.sweep.results import Found, find, write_results
 from common_jax.training.config import task_class
@@ -89,11 +89,14 @@ def main(argv: list[str]) -> None:
         parser.error("--asha: goes with --executor ray")
     if args.gpus < 0:
         parser.error(f"--gpus {args.gpus}: not negative")
+    if args.out.exists() and not args.out.is_dir():
+        raise UserError(f"--out: {args.out}: not a folder")
     axes = [grid_axis(text) for text in args.grid]
     if args.zip:
         axes.append(zipped_axis(args.zip))
     trials = plan(args.config, overrides, axes, args.seeds, args.out)
     require_own_folders(trials)
+    _require_metric(args.metric, trials[0])
     found = [find(trial) for trial in trials]
     if args.dry_run:
         for trial, was in zip(trials, found, strict=True):
@@ -134,6 +137,13 @@ def main(argv: list[str]) -> None:
     if failed := sum(was.state == "failed" for was in found):
         print(f"{failed} of {len(trials)} trials failed; the same command tries them again")
         sys.exit(1)
+
+
+def _require_metric(metric: str | None, trial: Trial) -> None:
+    splits = task_class(trial.config.task)(trial.config).splits
+    split, _, name = (metric or "").partition(".")
+    if metric is not None and (split not in splits or not name):
+        raise UserError(f"--metric {metric}: write SPLIT.NAME, with {' | '.join(splits)}")
 
 
 def _draw(trials: Sequence[Trial], found: Sequence[Found], metric: str, out: Path) -> None:

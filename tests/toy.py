@@ -12,7 +12,13 @@ from common_jax.data.corpus import Corpus, Writer, prepare
 from common_jax.data.plan import BucketPlan
 from common_jax.dropout import dropout
 from common_jax.predictor import Predictor
-from common_jax.training.config import MeshConfig, OptimizerConfig, SourceConfig, TrainConfig
+from common_jax.training.config import (
+    MeshConfig,
+    OptimizerConfig,
+    PaperConfig,
+    SourceConfig,
+    TrainConfig,
+)
 from common_jax.training.task import Scored, Task
 
 
@@ -26,6 +32,7 @@ class ToyConfig:
     )
     train: TrainConfig = dataclasses.field(default_factory=TrainConfig)
     mesh: MeshConfig = dataclasses.field(default_factory=MeshConfig)
+    paper: PaperConfig = dataclasses.field(default_factory=PaperConfig)
 
 
 class Adder(Predictor):

@@ -13,7 +13,6 @@ from typing import Any
 from common_jax.errors import UserError
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.report.document import Cell, Chart, Part, Report, Section, Series, Table
-from common_jax.training.config import PaperConfig
 from common_jax.training.log import read_metrics
 from common_jax.training.task import Task
 from common_jax.training.workdir import Workdir, identity
@@ -117,14 +116,13 @@ def report(runs: Sequence[Run], split: str | None = None) -> Report:
         name = _title(family)
         sections.append(Section(f"{name}: settings", _settings(theirs)))
         sections.append(Section(f"{name}: scores", _scores(theirs)))
-        if charts := _curves(theirs):
-            sections.append(Section(f"{name}: learning", charts))
+        sections.append(Section(f"{name}: learning", _curves(theirs)))
         shown = split or theirs[0].task.splits[-1]
         scored = [run for run in theirs if run.workdir.scored(shown) is not None]
         if scored:
             compared = family.compare(scored, shown)
             sections += [dataclasses.replace(s, title=f"{name}: {s.title}") for s in compared]
-    return Report(", ".join(map(_title, families)), sections)
+    return Report(", ".join(map(_title, families)), [s for s in sections if s.parts])
 
 
 def _title(family: type[Task]) -> str:
@@ -198,7 +196,7 @@ def _scores_of(runs: Sequence[Run], split: str) -> Table | None:
         known = run.task.intervals(run, split) if values else {}
         rows.append([run.label, *(_scored((values or {}).get(n), known.get(n)) for n in names)])
     rows += _means(scored, names)
-    papers = [getattr(run.task.config, "paper", PaperConfig()) for run in runs]
+    papers = [run.task.config.paper for run in runs]
     paper: dict[str, dict[str, float]] = {}
     for system, theirs, metric, value in itertools.chain(*(p.parsed for p in papers)):
         if theirs == split:

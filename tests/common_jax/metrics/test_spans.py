@@ -4,16 +4,22 @@ import gzip
 import itertools
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common_jax.metrics.spans import (
+    answer_length,
+    by_kind,
     exact_match,
     f1,
+    intervals,
     normalize_answer,
+    question_type,
     score,
     score_adversarial,
+    scores,
 )
 from tests.real import needs_real_data, real_data
 
@@ -171,3 +177,65 @@ def test_adversarial_squad():
         key: golds[key] for key in originals})  # fmt: skip
     assert 0 < len(attacked) < 1000
     assert fooled["f1"] == pytest.approx(spared["f1"]) == pytest.approx(fooled["f1_worst"])
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("What is it?", "what"),
+        ("In WHICH year, and where?", "which"),
+        ("To whom was it sold?", "who"),
+        ("Whose is it?", "who"),
+        ("How many people live there?", "how many"),
+        ("For how much was it sold?", "how many"),
+        ("How did it begin?", "how"),
+        ("Name the somewhat taller whatnot.", "other"),
+        ("", "other"),
+    ],
+)
+def test_types_of_questions(question, kind):
+    assert question_type(question) == kind
+
+
+@pytest.mark.parametrize(
+    ("golds", "length"),
+    [
+        (["Rome"], "1"),
+        (["in the city of Rome", "the city"], "2"),
+        (["a b c"], "3"),
+        (["a b c d e"], "4-5"),
+        (["a b c d e f"], "6-9"),
+        ([" ".join("abcdefghij")], "10+"),
+    ],
+)
+def test_lengths_of_answers(golds, length):
+    assert answer_length(golds) == length
+
+
+GOLDS = {str(n): [f"red {n}", "cat"] for n in range(40)}
+ANSWERS = {str(n): "cat" if n % 3 == 0 else f"blue {n}" for n in range(39)}
+
+
+def test_kinds_add_up_to_the_score_of_all():
+    kinds = {key: "odd" if int(key) % 2 else "even" for key in GOLDS}
+    found = by_kind(scores(ANSWERS, GOLDS), kinds)
+    for parity, kind in enumerate(("even", "odd")):
+        part = {key: GOLDS[key] for key in GOLDS if int(key) % 2 == parity}
+        wanted = score(ANSWERS, part)
+        assert found[kind] == [
+            20, round(wanted["exact_match"], 2), round(wanted["f1"], 2)
+        ]  # fmt: skip
+    assert list(by_kind(scores(ANSWERS, GOLDS), dict.fromkeys(GOLDS, "rare") | {"1": "x"})) == [
+        "rare",
+        "x",
+    ]
+
+
+def test_intervals_are_those_of_a_bootstrap():
+    each = [*scores(ANSWERS, GOLDS).values()]
+    values = np.array(each, float) * 100
+    means = values[np.random.default_rng(0).integers(0, 40, (20_000, 40))].mean(axis=1)
+    low, high = np.percentile(means, [2.5, 97.5], axis=0)
+    found = np.array([*intervals(each).values()])
+    assert found == pytest.approx(np.stack([low, high], axis=1), abs=2)
+    assert intervals([(True, 1.0)] * 9) == {"exact_match": [100, 100], "f1": [100, 100]}

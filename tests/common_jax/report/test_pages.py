@@ -1,0 +1,93 @@
+"""A report as HTML and as Markdown: what stands in it, and how a browser shows it."""
+
+import re
+
+import pytest
+
+from common_jax.report import charts, html, markdown
+from common_jax.report.document import Chart, Report, Section, Series, Table
+from tests.common_jax.report.browser import look, needs_chromium
+
+LINES = Chart(
+    "Gap <to> a|b",
+    "n",
+    "BLEU",
+    [
+        Series(
+            "one & two", [1, 2, 3], [0.5, 0.25, -1.0], [0.1, None, 0.2], [[0.4, 0.6], [0.25], []]
+        ),
+        Series("three", [1, 3], [1.0, 2.0]),
+    ],
+    note="A note <b>.",
+    zero=True,
+)
+BARS = Chart("F1", "type", "F1", [Series("a", ["what", "who"], [50.0, 60.0])], form="bars")
+LONG = Chart(
+    "Loss", "step", "loss", [Series("", range(500), [1 / (n + 1) for n in range(500)])], "lines"
+)
+TABLE = Table(("run", "score", "p"), [["a|b <i>", 1234, 0.5], ["c", "-1.00", None]], "Said * so.")
+MATRIX = Table(("gold", "yes", "no"), [["yes", 3, 1], ["no", 0, 0]], shaded=True)
+WIDE = Table(["run", *(f"column {n}" for n in range(30))], [["x", *[1.5] * 30]])
+REPORT = Report(
+    "Two <runs>", [Section("All & more", ["Hello <you>.", LINES, BARS, TABLE, LONG, MATRIX, WIDE])]
+)
+
+
+def test_markdown_has_the_tables_and_names_the_pictures(tmp_path):
+    markdown.write(tmp_path / "report.md", REPORT)
+    text = (tmp_path / "report.md").read_text()
+    assert "# Two \\<runs\\>\n\n## All & more\n\nHello \\<you\\>.\n" in text
+    assert "| run | score | p |\n| --- | --- | --- |\n| a\\|b \\<i\\> | 1,234 | 0.50 |" in text
+    assert "| c | -1.00 | - |" in text
+    shown = re.findall(r"!\[.*\]\((.*)\)", text)
+    assert len(shown) == 3
+    for name in shown:
+        assert (tmp_path / name).read_text().startswith("<svg ")
+
+
+def test_a_page_needs_no_other_file():
+    text = html.to_html(REPORT)
+    names = re.findall(r"(?:href|src|url)[=(]\\?[\"']?([^\"')> ]+)", text)
+    assert {name for name in names if not name.startswith(("#", "data:"))} == set()
+    assert "http-equiv" not in text and "<script" not in text and "@import" not in text
+
+
+def test_the_same_report_is_the_same_page():
+    assert html.to_html(REPORT) == html.to_html(REPORT)
+
+
+def test_parts_of_pictures_are_told_apart():
+    text = html.to_html(REPORT)
+    clips = re.findall(r'<clipPath id="([^"]*)"', text)
+    assert len(clips) == len({*clips}) > 2
+    assert {*re.findall(r"url\(#([^)]*)\)", text)} <= {*clips}
+
+
+def test_nothing_to_draw_is_a_mistake():
+    for empty in ([], [Chart("a", "x", "y", [])], [Chart("a", "x", "y", [Series("", [], [])])]):
+        with pytest.raises(ValueError, match="nothing to draw"):
+            charts.draw(empty)
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [360, 1200])
+def test_a_browser_shows_it_all(tmp_path, width):
+    seen = look(html.to_html(REPORT), tmp_path, width)
+    assert seen["console"] == []
+    assert seen["overflow"] == 0
+    for said in ("Two <runs>", "Hello <you>.", "a|b <i>", "1,234", "Said * so.", "A note <b>."):
+        assert said in seen["text"]
+    assert seen["figures"][0]["label"] == "Gap <to> a|b: BLEU against n"
+    assert len(seen["figures"]) == 3
+    for figure in seen["figures"]:
+        assert figure["width"] > 300 and figure["svg"] > 200
+        assert figure["marks"] > 10
+        assert figure["letter"] > 8  # pixels: it can be read
+    assert {"one & two", "three", "BLEU"} <= {*seen["figures"][0]["words"]}
+    assert {"what", "who"} <= {*seen["figures"][1]["words"]}
+
+
+@needs_chromium
+def test_a_browser_would_say_what_is_wrong(tmp_path):
+    broken = html.to_html(REPORT).replace("</main>", "<script>missing()</script></main>")
+    assert "missing is not defined" in look(broken, tmp_path, 800)["console"][0]

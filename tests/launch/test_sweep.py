@@ -1,0 +1,212 @@
+"""Sweeps as people start them: trials in processes of their own, on this machine and on Ray."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from common_jax.errors import UserError
+from launch import cluster, executors, sweep
+from tests.launch.commands import fails
+
+ROOT = Path(__file__).parents[2]
+CONFIG = """
+from common_jax.training.config import to_config_dict
+from tests.toy import ToyConfig
+
+
+def get_config():
+    config = to_config_dict(ToyConfig())
+    config.data.cache_dir = CACHE
+    config.mesh.data = 1
+    config.train.steps = 200
+    config.train.log_every = 10
+    config.train.evaluate_every = 100
+    config.train.checkpoint_every = 100
+    return config
+"""
+GRID = ["--grid", "optimizer.learning_rate=0.01,0.001"]
+TRIALS = [f"optimizer.learning_rate={rate},train.seed=0" for rate in (0.01, 0.001)]
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweep")
+    path = folder / "sums.py"
+    path.write_text(CONFIG.replace("CACHE", repr(str(folder / "cache"))))
+    return str(path)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def processes():
+    """What trials' processes need of this one: the tests' task, and not its eight devices."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.delenv("XLA_FLAGS")
+        yield
+
+
+@pytest.fixture(scope="module")
+def swept(config, tmp_path_factory):
+    """Two trials, one after the other, and between them one that must fail."""
+    out = tmp_path_factory.mktemp("swept")
+    argv = ["--config", config, "--grid", "optimizer.learning_rate=0.01,1e36,0.001"]
+    argv += ["--out", str(out)]
+    with pytest.raises(SystemExit) as exit_:
+        sweep.main(argv)
+    assert exit_.value.code == 1
+    return out, argv
+
+
+def rows(out):
+    with (out / "results.csv").open() as file:
+        return {row["optimizer.learning_rate"]: row for row in csv.DictReader(file)}
+
+
+def result(out, trial):
+    return json.loads((out / "trials" / trial / "result.json").read_text())
+
+
+def hashes(out):
+    return [result(out, trial)["parameters_sha256"] for trial in TRIALS]
+
+
+def test_results_are_what_the_runs_say(swept):
+    out, _ = swept
+    for rate, trial in zip(("0.01", "0.001"), TRIALS, strict=True):
+        row, said = rows(out)[rate], result(out, trial)
+        assert (row["state"], row["seed"], row["steps"]) == ("finished", "0", "200")
+        assert float(row["dev.loss"]) == said["metrics"]["dev"]["loss"]
+        assert float(row["test.rounded"]) == said["metrics"]["test"]["rounded"]
+        assert float(row["seconds"]) == said["wall_seconds"]
+        assert int(row["parameters"]) == said["parameters"] == 44
+    assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "figure.svg").read_text().startswith("<svg ")
+
+
+def test_a_trial_that_fails_is_recorded_and_the_others_go_on(swept):
+    out, _ = swept
+    row = rows(out)["1e+36"]
+    assert row["state"] == "failed"
+    assert "was not finite 10 times in a row" in row["error"]
+    assert row["dev.loss"] == ""
+
+
+def test_the_same_command_leaves_finished_trials_alone(swept, capfd):
+    out, argv = swept
+    made = [(out / "trials" / trial / "result.json").stat().st_mtime_ns for trial in TRIALS]
+    before = rows(out)
+    with pytest.raises(SystemExit):
+        sweep.main(argv)
+    assert "3 trials, 2 of them finished" in capfd.readouterr().err
+    now = [(out / "trials" / trial / "result.json").stat().st_mtime_ns for trial in TRIALS]
+    assert now == made
+    for rate in ("0.01", "0.001"):
+        assert rows(out)[rate] == before[rate]
+
+
+def test_a_dry_run_lists_and_writes_nothing(swept, config, tmp_path, capsys):
+    argv = swept[1]
+    sweep.main([*argv, "--dry_run", "--seeds", "2"])
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 6
+    assert said[0].startswith(f"{TRIALS[0]}: finished in ")
+    assert said[1] == "optimizer.learning_rate=0.01,train.seed=1: new"
+    assert said[2].startswith("optimizer.learning_rate=1e+36,train.seed=0: failed at step")
+    sweep.main(["--config", config, *GRID, "--out", str(tmp_path / "new"), "--dry_run"])
+    assert not (tmp_path / "new").exists()
+
+
+def test_two_at_a_time_have_the_same_numbers(swept, config, tmp_path):
+    sweep.main(["--config", config, *GRID, "--out", str(tmp_path), "--jobs", "2"])
+    assert hashes(tmp_path) == hashes(swept[0])
+
+
+def test_a_ray_cluster_has_the_same_numbers(swept, config, tmp_path):
+    sweep.main(["--config", config, *GRID, "--out", str(tmp_path), "--executor", "ray"])
+    assert hashes(tmp_path) == hashes(swept[0])
+    assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
+
+
+@pytest.mark.slow
+def test_early_stopping_spares_the_worse_trial(swept, config, tmp_path):
+    argv = ["--config", config, *GRID, "--out", str(tmp_path), "--executor", "ray"]
+    argv += ["--jobs", "1", "--asha", "100", "--config.train.steps=4000"]
+    sweep.main(argv)
+    found = rows(tmp_path)
+    assert [found[rate]["state"] for rate in ("0.01", "0.001")] == ["finished", "stopped"]
+    assert 100 <= int(found["0.001"]["steps"]) < 4000
+    before = (tmp_path / "results.csv").read_text()
+    sweep.main(argv)  # what was stopped stays so
+    assert (tmp_path / "results.csv").read_text() == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_sweep_that_is_stopped_goes_on(swept, config, tmp_path, number):
+    argv = ["--config", config, *GRID, "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "launch.sweep", *argv]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    log = tmp_path / "trials" / TRIALS[1] / "metrics.jsonl"
+    deadline = time.monotonic() + 120
+    while not (log.exists() and log.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(number)
+    said = process.communicate()[1]
+    first = tmp_path / "trials" / TRIALS[0] / "result.json"
+    made = first.stat().st_mtime_ns
+    if number == signal.SIGTERM:
+        assert process.returncode == 128 + signal.SIGTERM
+        assert said.splitlines()[-1] == "SIGTERM: the same command goes on from there"
+    sweep.main(argv)
+    assert first.stat().st_mtime_ns == made
+    assert hashes(tmp_path) == hashes(swept[0])
+
+
+def test_jobs_share_the_gpus(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2,5")
+    found = [seat["CUDA_VISIBLE_DEVICES"] for seat in executors._seats(2)]
+    assert found == ["0,5", "2"]
+    assert executors._seats(1) == [{}]
+    with pytest.raises(UserError, match="--jobs 4: this machine has 3 GPUs"):
+        executors._seats(4)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert executors._seats(2) == [{}, {}]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--grid", "rat=0,1"], "unknown config key 'rat'; did you mean 'rate'?"),
+        (["--grid", "rate=0,1", "--config.rat=3"], "unknown config key 'rat'"),
+        (["--zip", "rate=0,1"], "two fields or more"),
+        (["--grid", "rate=0,1", "--seeds", "0"], "a whole number above 0"),
+        (["--grid", "rate=0,1", "--asha", "10"], "--asha: goes with --executor ray"),
+        (["--grid", "rate=0,1", "--metric", "loss"], "--metric loss: write SPLIT.NAME"),
+        (["--grid", "data.dir=x"], None),
+    ],
+)
+def test_mistakes_end_in_one_line(config, tmp_path, monkeypatch, capsys, flags, said):
+    (tmp_path / "file").write_text("")
+    out = tmp_path / "sweep" if said else tmp_path / "file"
+    argv = ["--config", config, *flags, "--out", str(out)]
+    line = fails(monkeypatch, capsys, argv, sweep.main)
+    assert (said or "file: not a folder") in line
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_more_than_a_cluster_has_is_refused():
+    nodes = [
+        {"Alive": True, "Resources": {"CPU": 8.0}},
+        {"Alive": True, "Resources": {"CPU": 2.0, "GPU": 1.0}},
+        {"Alive": False, "Resources": {"CPU": 99.0, "GPU": 99.0}},
+    ]
+    for fits in ({"cpu": 8}, {"cpu": 2, "gpu": 1}):
+        cluster._require_room(nodes, fits)
+    with pytest.raises(UserError, match="no machine of the Ray cluster has 4 CPU, 1 GPU"):
+        cluster._require_room(nodes, {"cpu": 4, "gpu": 1})
