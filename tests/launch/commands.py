@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import get_args
@@ -10,7 +11,7 @@ from typing import get_args
 import pytest
 
 from common_jax.export import Format
-from launch import cli, export, predict, train
+from launch import cli, export, predict, report, train
 
 
 def arguments(config, folder, run="run", **changes):
@@ -92,3 +93,15 @@ sys.meta_path.insert(0, Refused())
 from launch import predict
 predict.main(sys.argv[1:])
 """
+
+
+def reported(folder, *runs, flags=()):
+    """The page that `launch.report` writes of a folder's runs."""
+    page = folder / "report.html"
+    report.main([*(str(folder / run) for run in runs), "--out", str(page), *flags])
+    return page.read_text(encoding="utf-8")
+
+
+def titles(page):
+    """The headings of its sections."""
+    return re.findall("<h2>(.*?)</h2>", page)

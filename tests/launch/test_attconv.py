@@ -154,3 +154,18 @@ def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):
         assert commands.alike(ask("--model", model, "--explain"), said)
     alone = commands.answered_without_a_model(found["stablehlo"], pairs, "--explain")
     assert commands.alike(alone, said)
+
+
+def test_report_has_confusion_lengths_and_p(folder, capsys):
+    page = commands.reported(folder, "run", "run1")
+    assert commands.titles(page)[-3:] == [
+        "Judgement: differences on test",
+        "Judgement: length on test",
+        "Judgement: confusion on test",
+    ]
+    capsys.readouterr()
+    evaluate.main(["--workdir", str(folder / "run1"), "--against", str(folder / "run")])
+    said = json.loads(capsys.readouterr().out)
+    assert f'<td class="number">{said["p_equal_proportions"]:.4f}</td>' in page
+    low, high = said["intervals"]["accuracy"]
+    assert f"({low:.2f} to {high:.2f})" in page

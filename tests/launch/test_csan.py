@@ -10,7 +10,8 @@ import pytest
 
 from common_jax.errors import UserError
 from common_jax.predictor import load
-from launch import evaluate, predict, train
+from launch import evaluate, predict, report, train
+from tests import browser
 from tests.launch import commands
 from tests.launch.commands import fails
 
@@ -251,3 +252,34 @@ def test_help_shows_an_example(command):
         [sys.executable, "-m", f"launch.{command}", "--help"], capture_output=True, text=True
     )
     assert done.returncode == 0 and f"python -m launch.{command}" in done.stdout
+
+
+def test_report_compares_translations(folder, tmp_path):
+    train.main(arguments(folder, **{"train.seed": 1}, run="other"))
+    page = commands.reported(folder, "run", "other")
+    assert commands.titles(page) == [
+        "Runs",
+        "Translation: settings",
+        "Translation: scores",
+        "Translation: learning",
+        "Translation: differences on test",
+        "Translation: n-grams on test",
+    ]
+    if browser.CHROMIUM is None:
+        pytest.skip("waits for a Chromium on the path to look at the page")
+    for width in (390, 1200):
+        seen = browser.look(page, tmp_path, width)
+        assert seen["console"] == [] and seen["overflow"] == 0
+        assert len(seen["figures"]) == 5 and all(f["marks"] > 10 for f in seen["figures"])
+    assert "mean of 2: run, other" in seen["text"]
+
+
+def test_report_names_what_is_missing(folder, tmp_path, monkeypatch, capsys):
+    out = ["--out", str(tmp_path / "report.html")]
+    for argv, said in (
+        ([str(tmp_path), *out], f"{tmp_path}: not the folder of a run (no config.json)"),
+        ([str(folder / "run"), *out, "--split", "train"], "--split train: must be dev | test"),
+        ([str(folder / "run"), "--out", str(tmp_path / "a" / "b")], "--out: there is no folder"),
+    ):
+        assert said in fails(monkeypatch, capsys, argv, report.main)
+    assert not (tmp_path / "report.html").exists()

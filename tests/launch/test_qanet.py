@@ -275,3 +275,20 @@ def test_broken_questions_are_one_line_that_names_the_place(name, tmp_path, monk
     files = ["--predictions", str(tmp_path / "answers.json"), "--data", str(tmp_path / "dev.json")]
     line = fails(monkeypatch, capsys, ["--task", "squad", *files], evaluate.main)
     assert place in line and words in line and "on_bad_example" not in line
+
+
+def test_report_has_kinds_of_questions(folder):
+    page = commands.reported(folder, "run")
+    assert commands.titles(page)[-2:] == [
+        "Span extraction: by question on test",
+        "Span extraction: by words of the answer on test",
+    ]
+    scored = json.loads((folder / "run" / "eval" / "test.json").read_text())
+    low, high = scored["intervals"]["f1"]
+    assert low <= scored["f1"] <= high
+    assert f"{scored['f1']:.2f} ({low:.2f} to {high:.2f})" in page
+    for kinds in ("by_question_type", "by_answer_length"):
+        counts = [count for count, *_ in scored[kinds].values()]
+        weighted = sum(count * f1 for count, _, f1 in scored[kinds].values()) / sum(counts)
+        assert sum(counts) == scored["questions"]
+        assert weighted == pytest.approx(scored["f1"], abs=0.01)

@@ -6,7 +6,7 @@ import pytest
 
 from common_jax.report import charts, html, markdown
 from common_jax.report.document import Chart, Report, Section, Series, Table
-from tests.common_jax.report.browser import look, needs_chromium
+from tests.browser import look, needs_chromium
 
 LINES = Chart(
     "Gap <to> a|b",
