@@ -16,12 +16,10 @@ def compare(runs: Sequence[Run], split: str) -> list[Section]:
     }
     if lengths:
         series = [
-            Series(
-                label, [(low + high) / 2 for low, high, _ in parts], [rate for *_, rate in parts]
-            )
+            Series(label, [f"{low}-{high}" for low, high, _ in parts], [rate for *_, rate in parts])
             for label, parts in lengths.items()
         ]
-        note = "Tenths of the examples by length, each at the middle of its lengths (Figure 2)."
+        note = "Tenths of the examples by length (Figure 2)."
         chart = Chart("Accuracy by length", "words", "accuracy", series, note=note)
         sections.append(Section(f"length on {split}", [chart]))
     confusions = {

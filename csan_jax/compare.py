@@ -81,8 +81,8 @@ def _ngrams(
         }
         series = [Series(name, orders, gap) for name, gap in gaps.items()]
         if series:
-            title = f"Gap to {baseline}"
-            charts.append(Chart(title, "n", f"{what}, gap", series, note=note, zero=True))
+            said = f"{note} Against {baseline}."
+            charts.append(Chart(f"Gap in {what}", "n", "percent", series, note=said, zero=True))
     rows = [
         [name, *(f"{bleu:.2f} / {alone:.2f}" for bleu, alone in s)] for name, s in scores.items()
     ]

@@ -73,7 +73,7 @@ def _score_file(parser: Parser, args: argparse.Namespace) -> None:
         parser.error("--task needs --predictions and --data")
     from qanet_jax.official import score_files
 
-    print(json.dumps(score_files(args.predictions, args.data), indent=2))
+    _print(score_files(args.predictions, args.data))
 
 
 def _score_run(parser: Parser, args: argparse.Namespace) -> None:
@@ -107,7 +107,13 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> None:
     if average > 1:
         scored.notes["step"] = params[0].step
     runs[0].write_scored(name, scored)
-    print(json.dumps({"split": name, **scored.metrics, **scored.notes, **compared}, indent=2))
+    _print({"split": name, **scored.metrics, **scored.notes, **compared})
+
+
+def _print(values: Mapping[str, Any]) -> None:
+    """As JSON, a line for each name."""
+    lines = (f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in values.items())
+    print("\n".join(["{", ",\n".join(lines), "}"]))
 
 
 def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> None:

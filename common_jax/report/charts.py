@@ -103,8 +103,9 @@ def _draw(axes: "Axes", chart: Chart) -> None:
             axes.plot(x, series.y, dash, marker=marker, markersize=4, linewidth=1.4, **look)
         for place, dots in zip(x, series.dots or (), strict=False):
             axes.plot([place] * len(dots), dots, "o", color=look["color"], markersize=3, alpha=0.45)
+    turned: Any = {}
     if places:
-        turned: Any = {"rotation": 30, "ha": "right"} if max(map(len, places)) > 7 else {}
+        turned = {"rotation": 30, "ha": "right"} if max(map(len, places)) > 7 else {}
         axes.set_xticks([*places.values()], [*places], **turned)
     elif chart.form == "points":
         values = sorted({value for series in chart.series for value in series.x})
@@ -115,7 +116,7 @@ def _draw(axes: "Axes", chart: Chart) -> None:
     axes.set_axisbelow(True)
     axes.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
     if any(series.name for series in chart.series):
-        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.2), frameon=False)
+        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.34 if turned else -0.2), frameon=False)
 
 
 def _places(series: Sequence[Series]) -> dict[str, int]:

@@ -16,15 +16,14 @@ h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; border-bottom: 1px solid #ccc; }
 .wide { overflow-x: auto; margin: .8rem 0; }
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums;
   overflow-wrap: normal; }
-.number { white-space: nowrap; }
-td.text { text-align: left; min-width: 8rem; overflow-wrap: anywhere; }
-th, td { padding: .3rem .6rem; border-bottom: 1px solid #e4e4e4; text-align: right;
-  vertical-align: top; }
+.number { text-align: right; }
+td.number { white-space: nowrap; }
+.text { text-align: left; min-width: 8rem; overflow-wrap: anywhere; }
+th, td { padding: .3rem .6rem; border-bottom: 1px solid #e4e4e4; vertical-align: top; }
 th { background: #f6f6f6; }
-th:first-child { text-align: left; }
 .note, figcaption { color: #555; font-size: .85rem; max-width: 44rem; }
 .charts { display: grid; gap: 1rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
 figure { margin: 0; max-width: 34rem; break-inside: avoid; }
 svg { display: block; width: 100%; height: auto; }
 @media print {
@@ -81,8 +80,12 @@ def _chart(chart: Chart, name: str) -> str:
 
 
 def _table(table: Table) -> str:
-    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in table.head)
-    rows = [f"<tr>{''.join(_cells(row, table.shaded))}</tr>" for row in table.rows]
+    kinds = [*map(_kind, zip(*table.rows, strict=True))]
+    head = "".join(
+        f'<th scope="col" class="{kind}">{html.escape(name)}</th>'
+        for name, kind in zip(table.head, kinds, strict=True)
+    )
+    rows = [f"<tr>{''.join(_cells(row, kinds, table.shaded))}</tr>" for row in table.rows]
     note = f'<p class="note">{html.escape(table.note)}</p>' if table.note else ""
     body = "\n".join(rows)
     return (
@@ -91,11 +94,16 @@ def _table(table: Table) -> str:
     )
 
 
-def _cells(row: Sequence[Cell], shaded: bool) -> Iterator[str]:
+def _kind(column: Sequence[Cell]) -> str:
+    """Whether it has numbers, which stand under each other on the right."""
+    numbers = all(re.match(r"[-+]?\d|-$", shown(cell)) for cell in column)
+    return "number" if numbers else "text"
+
+
+def _cells(row: Sequence[Cell], kinds: Sequence[str], shaded: bool) -> Iterator[str]:
     total = sum(cell for cell in row[1:] if isinstance(cell, int | float)) if shaded else 0
-    for place, cell in enumerate(row):
+    for cell, kind in zip(row, kinds, strict=True):
         style = ""
         if total and isinstance(cell, int | float):
             style = f' style="background:rgba(0,114,178,{0.6 * cell / total:.3f})"'
-        number = place and re.match(r"[-+]?\d|-$", shown(cell))
-        yield f'<td class="{"number" if number else "text"}"{style}>{html.escape(shown(cell))}</td>'
+        yield f'<td class="{kind}"{style}>{html.escape(shown(cell))}</td>'

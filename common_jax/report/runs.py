@@ -86,12 +86,25 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
         labels = ["/".join(path.parts[-parts:]) for path in resolved]
         if len({*labels}) == len(labels):
             break
-    runs = [Run(*pair) for pair in zip(labels, map(Workdir, folders), strict=True)]
+    runs = [Run(*pair) for pair in zip(_shortened(labels), map(Workdir, folders), strict=True)]
     for run in runs:
         if run.workdir.export is not None:
             raise UserError(f"{run.workdir.path}: an export; a report is of runs")
         _ = run.task  # whatever is wrong with it is said now
     return runs
+
+
+def _shortened(labels: Sequence[str]) -> list[str]:
+    """Labels of a sweep's trials, "model.a=1,model.b=2,train.seed=0", without what all have."""
+    parts = [label.split(",") for label in labels]
+    trials = [each for each in parts if all("=" in part for part in each)]
+    common = set.intersection(*map(set, trials)) if len(trials) > 1 else set()
+    kept = [
+        ", ".join(part.rpartition("=")[0].rpartition(".")[2] + "=" + part.rpartition("=")[2]
+                  for part in each if part not in common) if each in trials else label
+        for each, label in zip(parts, labels, strict=True)
+    ]  # fmt: skip
+    return kept if len({*kept}) == len(kept) and all(kept) else list(labels)
 
 
 def report(runs: Sequence[Run], split: str | None = None) -> Report:
@@ -245,7 +258,7 @@ def _curves(runs: Sequence[Run]) -> list[Chart]:
         _curve("Validation", "step", f"dev {metric}", runs, metric, of_dev),
         _curve("Validation by time", "minutes", f"dev {metric}", runs, metric, of_dev, minutes),
     ]
-    return [chart for chart in charts if chart.series]
+    return [chart for chart in charts if any(len(series.x) > 1 for series in chart.series)]
 
 
 def _curve(

@@ -44,7 +44,7 @@ def test_lengths_and_confusions_are_shown_where_there_are_some():
     }
     _, lengths, confusion = compare([as_run("a", 100, **notes), as_run("b", 90)], "test")
     (chart,) = lengths.parts
-    assert [(s.name, s.x, s.y) for s in chart.series] == [("a", [2.0, 6.5], [80.0, 70.0])]
+    assert [(s.name, s.x, s.y) for s in chart.series] == [("a", ["1-3", "4-9"], [80.0, 70.0])]
     _, table = confusion.parts
     assert (table.head, table.rows) == (("a", "no", "yes"), [["no", 3, 1], ["yes", 0, 6]])
     assert table.shaded

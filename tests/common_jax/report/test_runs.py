@@ -126,7 +126,7 @@ def test_a_run_that_is_not_over_has_curves_and_no_score(folder, tmp_path):
     (tmp_path / "base" / "result.json").unlink()
     found = report(read_runs([tmp_path / "base"]))
     titles = [section.title for section in found.sections]
-    assert titles == ["Runs", "Toy: settings", "Toy: learning"]
+    assert titles == ["Runs", "Toy: learning"]
     assert by_name(found.sections[0].parts[0])["base"]["best step"] == "not finished"
 
 
@@ -134,6 +134,15 @@ def test_labels_tell_runs_apart(folder, tmp_path):
     shutil.copytree(folder / "base", tmp_path / "other" / "base")
     labels = [run.label for run in read_runs([folder / "base", tmp_path / "other" / "base"])]
     assert labels == [f"{folder.name}/base", "other/base"]
+
+
+def test_trials_of_a_sweep_are_called_by_what_tells_them_apart(folder, tmp_path):
+    names = ["model.a=1,model.b=2,train.seed=0", "model.a=1,model.b=3,train.seed=0", "plain"]
+    for name in names:
+        shutil.copytree(folder / "base", tmp_path / name)
+    labels = [run.label for run in read_runs([tmp_path / name for name in names])]
+    assert labels == ["b=2", "b=3", "plain"]
+    assert [run.label for run in read_runs([tmp_path / names[0]])] == ["a=1, b=2, seed=0"]
 
 
 def test_what_is_no_run_is_refused(folder, tmp_path):
