@@ -1,10 +1,13 @@
 """Labels of several runs beside each other: confusion, length, the test of equal proportions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from common_jax.metrics.classification import equal_proportions
 from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
 from common_jax.report.runs import Run
+
+_COUNTED = {"correct", "examples"}
 
 
 def compare(runs: Sequence[Run], split: str) -> list[Section]:
@@ -15,13 +18,7 @@ def compare(runs: Sequence[Run], split: str) -> list[Section]:
         label: scored["by_length"] for label, scored in found.items() if scored.get("by_length")
     }
     if lengths:
-        series = [
-            Series(label, [f"{low}-{high}" for low, high, _ in parts], [rate for *_, rate in parts])
-            for label, parts in lengths.items()
-        ]
-        note = "Tenths of the examples by length (Figure 2)."
-        chart = Chart("Accuracy by length", "words", "accuracy", series, note=note)
-        sections.append(Section(f"length on {split}", [chart]))
+        sections.append(Section(f"length on {split}", _by_length(lengths)))
     confusions = {
         label: scored["confusion"] for label, scored in found.items() if "confusion" in scored
     }
@@ -37,12 +34,29 @@ def compare(runs: Sequence[Run], split: str) -> list[Section]:
     return sections
 
 
+def _by_length(lengths: Mapping[str, Sequence[Any]]) -> list[Part]:
+    """A chart for each way in which the examples were cut."""
+    cuts: dict[tuple[str, ...], list[Series]] = {}
+    for label, parts in lengths.items():
+        places = [f"{low}-{high}" for low, high, _ in parts]
+        series = Series(label, places, [rate for *_, rate in parts])
+        cuts.setdefault(tuple(places), []).append(series)
+    note = "Tenths of the examples by length (Figure 2)."
+    return [
+        Chart("Accuracy by length", "words", "accuracy", series, note=note)
+        for series in cuts.values()
+    ]
+
+
 def _differences(runs: Sequence[Run], split: str) -> list[Part]:
     first, wanted = runs[0], _gold(runs[0], split)
     theirs = first.workdir.read_scored(split)
     rows: list[list[Cell]] = []
     for run in runs:
         scored = run.workdir.read_scored(split)
+        if not scored.keys() >= _COUNTED or not theirs.keys() >= _COUNTED:
+            rows.append([run.label, None, None, None, "right answers not counted", None])
+            continue
         ours, total = scored["correct"], scored["examples"]
         rate, gap, p = 100 * ours / total, None, None
         alike = _gold(run, split) == wanted
@@ -53,7 +67,7 @@ def _differences(runs: Sequence[Run], split: str) -> list[Part]:
             gap = "other examples"
         rows.append([run.label, ours, total, rate, gap, p])
     note = (
-        "p of the test of equal proportions against the first run, as the paper's stars; it knows "
+        f"p of the test of equal proportions against {first.label}, as the paper's stars; it knows "
         "the noise of the examples, not that between seeds."
     )
     return [Table(("run", "right", "of", "%", "gap", "p"), rows, note)]

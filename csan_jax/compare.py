@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from common_jax.errors import UserError
 from common_jax.metrics import translation
 from common_jax.report.document import Cell, Chart, Section, Series, Table
 from common_jax.report.runs import Run
@@ -14,11 +15,12 @@ _PICTURED = {
 
 
 def intervals(run: Run, split: str) -> Mapping[str, Sequence[float]]:
-    """The bootstrap's 95 % intervals of a run's scores."""
-    references, hypotheses = run.file(split, ".references"), run.file(split, ".predictions.txt")
-    found, _ = translation.paired_bootstrap(
-        {run.label: hypotheses}, references, language=_language(run)
-    )
+    """The bootstrap's 95 % intervals of a run's scores; none where its texts are gone."""
+    try:
+        systems, references = {run.label: _hypotheses(run, split)}, run.file(split, ".references")
+    except UserError:
+        return {}
+    found, _ = translation.paired_bootstrap(systems, references, language=_language(run))
     return {metric: (one.low, one.high) for metric, one in found[run.label].items()}
 
 
@@ -28,7 +30,7 @@ def compare(runs: Sequence[Run], split: str) -> list[Section]:
     alike = [run for run in runs if run.file(split, ".references") == references]
     others = [run.label for run in runs if run not in alike]
     said = [f"Not compared, having other references: {', '.join(others)}."]
-    systems = {run.label: run.file(split, ".predictions.txt") for run in alike}
+    systems = {run.label: _hypotheses(run, split) for run in alike}
     language = _language(runs[0])
     return [
         Section(
@@ -55,8 +57,8 @@ def _significance(
             rows[-1] += [said, None if alone else f"{one.score - first[metric].score:+.2f}"]
             rows[-1].append(None if one.p is None else f"{one.p:.3f}")
     note = (
-        "sacreBLEU's paired bootstrap against the first run; in brackets 95 % intervals. It knows "
-        "the noise of the test's sentences, not that between seeds. Signatures: "
+        f"sacreBLEU's paired bootstrap against {next(iter(systems))}; in brackets 95 % intervals. "
+        "It knows the noise of the test's sentences, not that between seeds. Signatures: "
     )
     return Table(head, rows, note + ", ".join(signatures.values()))
 
@@ -88,6 +90,17 @@ def _ngrams(
     ]
     note = "BLEU-n / precision of n-grams of n words alone, in percent, unsmoothed."
     return [*charts, Table(("run", *(f"n={n}" for n in orders)), rows, note)]
+
+
+def _hypotheses(run: Run, split: str) -> list[str]:
+    """A run's translations, as many as there are references."""
+    found, wanted = (run.file(split, ending) for ending in (".predictions.txt", ".references"))
+    if not wanted or len(found) != len(wanted):
+        raise UserError(
+            f"{run.workdir.path}: {len(found)} translations of {split} for {len(wanted)} "
+            "references; score it again"
+        )
+    return found
 
 
 def _language(run: Run) -> str:

@@ -4,23 +4,24 @@ Each machine must have this project's packages, and see the folders of the confi
 sweep and the prepared corpora under the same paths (docs/cluster.md).
 """
 
+import itertools
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from common_jax.errors import UserError
+from common_jax.errors import Interrupted, UserError
 from common_jax.sweep.plan import Trial
 from common_jax.sweep.results import find, record
 from common_jax.training.checkpoint import goodness
+from common_jax.training.interrupt import Requests
 from common_jax.training.log import read_metrics
-from launch.executors import POLL_SECONDS, Process
+from launch.executors import watched
 
 # To be set before Ray is imported: it would run `uv run` again on every worker, and catch Ctrl-C.
 _SETTINGS = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # leaves a trial without GPUs the machine's own
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
 }
 
@@ -30,8 +31,10 @@ def run_on_ray(
     folder: Path,
     done: Callable[[Trial], None],
     *,
+    requests: Requests,
     jobs: int | None = None,
-    resources: Mapping[str, float],
+    cpus: int = 1,
+    gpus: int | None = None,
     asha: int | None = None,
 ) -> None:
     """Runs trials on the cluster that RAY_ADDRESS names, or that this machine belongs to, or on one
@@ -40,13 +43,15 @@ def run_on_ray(
     Args:
       folder: of the sweep, where Tune keeps its own account.
       done: called with each trial as it ends.
+      requests: to stop, which Ray would not let interrupt it.
       jobs: trials at a time at most; None is as many as the cluster has room for.
-      resources: what one trial is given, "cpu" and "gpu".
+      cpus, gpus: what one trial is given; None is one GPU where the cluster has any.
       asha: early stopping (Li et al. 2020) by `train.best_metric` on dev: of the trials that reach
         this step, and again four times as many, the best quarter goes on.
 
     Raises:
-      UserError: if Ray is not installed, or no machine has as many resources.
+      UserError: if Ray is not installed or cannot be reached, or no machine has as many resources.
+      Interrupted: after a request to stop; what was trained since the last checkpoints is lost.
     """
     os.environ.update({name: os.environ.get(name, value) for name, value in _SETTINGS.items()})
     try:
@@ -57,17 +62,32 @@ def run_on_ray(
 
     class Watch(tune.Callback):
         def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **_: Any) -> None:
+            ended = ours[trial.config["number"]]
+            if find(ended).state != "finished":
+                record(ended, "stopped")  # by the scheduler, which ends its process
+            done(ended)
+
+        def on_trial_error(self, iteration: int, trials: Any, trial: Any, **_: Any) -> None:
             done(ours[trial.config["number"]])
 
-        on_trial_error = on_trial_complete
+        def on_step_end(self, iteration: int, trials: Any, **_: Any) -> None:
+            if requests.noted is not None:
+                raise Interrupted(requests.noted)
 
     ours = list(trials)
-    ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    except ConnectionError as error:
+        said = str(error).strip().splitlines()[0]
+        raise UserError(f"--executor ray: no cluster can be reached: {said}") from error
+    try:
+        if gpus is None:
+            gpus = int(ray.cluster_resources().get("GPU", 0) > 0)
+        resources: dict[str, float] = {"cpu": cpus, **({"gpu": gpus} if gpus else {})}
         _require_room(ray.nodes(), resources)
         tuner = tune.Tuner(
             tune.with_resources(
-                tune.with_parameters(_train, trials=ours, home=os.getcwd()), dict(resources)
+                tune.with_parameters(_train, trials=ours, home=os.getcwd()), resources
             ),
             param_space={"number": tune.grid_search(list(range(len(ours))))},
             tune_config=tune.TuneConfig(
@@ -115,15 +135,12 @@ def _train(config: Mapping[str, int], trials: Sequence[Trial], home: str) -> Non
     from ray import tune
 
     os.chdir(home)
-    trial, told, ended = trials[config["number"]], 0, False
-    process = Process(trial)
-    while not ended:
-        ended = process.wait(POLL_SECONDS)
-        lines = read_metrics(trial.workdir.metrics)
-        values = [line for line in lines if line.get("split") == "dev"]
-        for line in values[told:]:
+    trial, told = trials[config["number"]], 0
+    for _ in itertools.chain(watched(trial), [None]):
+        lines = [x for x in read_metrics(trial.workdir.metrics) if x.get("split") == "dev"]
+        for line in lines[told:]:
             good = goodness(line, trial.config.train.best_metric)
             tune.report({"step": line["step"], "goodness": good})
-        told = len(values)
+        told = len(lines)
     if find(trial).state != "finished":
         raise RuntimeError(f"{trial.name}: see {trial.log}")

@@ -11,12 +11,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from common_jax.errors import UserError
 from common_jax.sweep.plan import Trial
-from common_jax.sweep.results import record
+from common_jax.sweep.results import find, record
+from common_jax.training.workdir import writing
 
 POLL_SECONDS = 1.0
 
@@ -35,37 +37,42 @@ class Process:
 
         Args:
           environment: variables beside those of this process.
+
+        Raises:
+          UserError: if the sweep's folder cannot be written.
         """
         self._trial = trial
-        trial.folder.mkdir(parents=True, exist_ok=True)
-        trial.record.unlink(missing_ok=True)
-        self._said_before = trial.log.stat().st_size if trial.log.exists() else 0
-        with trial.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command(trial),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})},
-                start_new_session=True,  # Ctrl-C reaches this process, which tells the trials
-            )
+        with writing(trial.folder):
+            trial.folder.mkdir(parents=True, exist_ok=True)
+            trial.record.unlink(missing_ok=True)
+            self._said_before = trial.log.stat().st_size if trial.log.exists() else 0
+            with trial.log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    command(trial),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, **(environment or {})},
+                    start_new_session=True,  # Ctrl-C reaches this process, which tells the trials
+                )
 
-    def wait(self, seconds: float | None = None) -> bool:
-        """Whether it has ended, after so many seconds at most; a failure is recorded then."""
-        try:
-            status = self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return False
-        if status not in (0, 128 + signal.SIGTERM):
-            record(self._trial, "failed", self._reason(status))
-        return True
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended, after so many seconds at most."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self._process.poll() is not None
 
     def stop(self) -> None:
-        """Lets it save where it stands and end."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
+        """Lets it save where it stands, and waits for its end."""
+        self._process.terminate()
+        self._process.wait()
 
-    def _reason(self, status: int) -> str:
+    @property
+    def fault(self) -> str:
+        """Why it ended before its time, in a line; "" if it did not."""
+        status = self._process.returncode
+        if status == 0:
+            return ""
         if status < 0:
             name = signal.Signals(-status).name
             return f"ended by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
@@ -77,7 +84,33 @@ class Process:
         return [f"exit status {status}", *lines[-1:], *mistakes[-1:]][-1]
 
 
-def run_here(trials: Sequence[Trial], jobs: int) -> Iterator[Trial]:
+def watched(trial: Trial, environment: Mapping[str, str] | None = None) -> Iterator[Process | None]:
+    """Trains a trial to its end, and records if it fails.
+
+    While another process trains it, one that outlived its sweep or another sweep's, it is waited
+    for.
+
+    Yields: about every second, the process under way, or None while there is none of ours.
+    """
+    while True:
+        if holder := trial.workdir.trained_by:
+            print(f"waiting for {trial.name}, trained by {holder}", file=sys.stderr, flush=True)
+        while trial.workdir.trained_by:
+            time.sleep(POLL_SECONDS)
+            yield None
+        if find(trial).state == "finished":
+            return
+        process = Process(trial, environment)
+        while not process.wait(POLL_SECONDS):
+            yield process
+        if not process.fault:
+            return
+        if not trial.workdir.trained_by:  # else another process was faster
+            record(trial, "failed", process.fault)
+            return
+
+
+def run_here(trials: Sequence[Trial], jobs: int) -> Generator[Trial]:
     """Runs trials on this machine, `jobs` at a time; gives each as it ends. Left early, it stops
     those under way, which save where they stand.
 
@@ -89,20 +122,16 @@ def run_here(trials: Sequence[Trial], jobs: int) -> Iterator[Trial]:
     seats: queue.SimpleQueue[dict[str, str]] = queue.SimpleQueue()
     for environment in _seats(jobs):
         seats.put(environment)
-    running: set[Process] = set()
     leaving = threading.Event()
 
     def run(trial: Trial) -> Trial:
         seat = seats.get()
         try:
-            while trial.workdir.trained_by and not leaving.wait(POLL_SECONDS):
-                pass  # a process that outlived its sweep, or another sweep's
-            if not leaving.is_set():
-                running.add(process := Process(trial, seat))
+            for process in watched(trial, seat) if not leaving.is_set() else ():
                 if leaving.is_set():
-                    process.stop()
-                process.wait()
-                running.discard(process)
+                    if process is not None:
+                        process.stop()
+                    break
         finally:
             seats.put(seat)
         return trial
@@ -116,8 +145,6 @@ def run_here(trials: Sequence[Trial], jobs: int) -> Iterator[Trial]:
             leaving.set()
             for future in futures:
                 future.cancel()
-            for process in [*running]:
-                process.stop()
 
 
 def _seats(jobs: int) -> list[dict[str, str]]:
@@ -129,8 +156,11 @@ def _seats(jobs: int) -> list[dict[str, str]]:
 
 
 def _gpus() -> list[str]:
+    if os.environ.get("JAX_PLATFORMS") == "cpu":
+        return []
     if "CUDA_VISIBLE_DEVICES" in os.environ:
-        return [name for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if name.strip()]
+        names = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+        return [name for name in names if name.strip() not in ("", "-1")]
     query = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
         done = subprocess.run(query, capture_output=True, text=True, check=True)

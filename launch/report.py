@@ -8,7 +8,7 @@ from launch.cli import Parser, quiet, run
 DESCRIPTION = (
     __doc__
     + """
-The page needs no other file and no network (with --format md the charts are files in a folder
+The page needs no other file and no network (of Markdown the charts are files in a folder
 beside it). Runs of one family are compared with the first of them: translations by sacreBLEU's
 paired bootstrap and by n-grams, answers by type of question and length of answer, labels by
 confusion, length of text and the test of equal proportions. What the paper reports stands beside,
@@ -16,7 +16,7 @@ where the config names it (paper.results).
 
 example:
   python -m launch.report runs/csan/quickstart runs/csan/narrow --out report.html
-  python -m launch.report sweeps/quickstart/trials/*/ --out report.md --format md"""
+  python -m launch.report sweeps/quickstart/trials/*/ --out report.md"""
 )
 
 
@@ -26,11 +26,12 @@ def main(argv: list[str]) -> None:
         "runs", nargs="+", type=Path, metavar="RUN", help="folders of runs, a baseline first"
     )
     parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="file to write")
-    parser.add_argument("--format", choices=("html", "md"), default="html", help="html | md (html)")
     parser.add_argument(
-        "--split", metavar="NAME", help="what is looked at closely (the last that is scored)"
+        "--format", choices=("html", "md"), help="html | md (as FILE ends, else html)"
     )
     args = parser.parse_args(argv)
+    if args.out.is_dir():
+        raise UserError(f"--out: {args.out} is a folder; name a file")
     if not args.out.absolute().parent.is_dir():
         raise UserError(f"--out: there is no folder {args.out.absolute().parent}")
     quiet()
@@ -40,10 +41,10 @@ def main(argv: list[str]) -> None:
 
     page = report(read_runs(args.runs), args.split)
     with writing(args.out):
-        if args.format == "html":
-            replace_text(args.out, html.to_html(page))
-        else:
+        if (args.format or args.out.suffix) in ("md", ".md"):
             markdown.write(args.out, page)
+        else:
+            replace_text(args.out, html.to_html(page))
     print(f"wrote {args.out}")
 
 

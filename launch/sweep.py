@@ -1,14 +1,16 @@
 """Trains a config with every combination of some of its fields, and with several seeds."""
 
+import contextlib
 import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from common_jax.errors import Interrupted, UserError
-from common_jax.sweep.plan import Trial, grid_axis, plan, require_own_folders, zipped_axis
+from common_jax.errors import Interrupted, UserError, naming
+from common_jax.sweep.plan import SEED, Trial, grid_axis, plan, require_own_folders, zipped_axis
 from common_jax.sweep.results import Found, find, write_results
 from common_jax.training.config import task_class
+from common_jax.training.workdir import writing
 from launch.cli import Parser, quiet, run
 from launch.measure import positive
 
@@ -27,7 +29,7 @@ example:
   python -m launch.sweep --config configs/csan/quickstart.py --grid model.token_window=3,11 \\
     --grid model.head_window=1,3 --seeds 2 --out sweeps/quickstart
   python -m launch.sweep --config configs/csan/multi30k.py --zip model.dim=128,256 \\
-    --zip model.mlp_dim=512,1024 --config.train.steps=1000 --out sweeps/size --dry_run"""
+    --zip model.mlp_dim=512,1024 --out sweeps/size --dry_run"""
 )
 
 
@@ -69,7 +71,7 @@ def main(argv: list[str]) -> None:
         "--cpus", type=positive, default=1, metavar="N", help="CPUs that Ray gives a trial (1)"
     )
     parser.add_argument(
-        "--gpus", type=int, default=0, metavar="N", help="GPUs that Ray gives a trial (0)"
+        "--gpus", type=int, metavar="N", help="GPUs that Ray gives a trial (1 where there are any)"
     )
     parser.add_argument(
         "--asha",
@@ -87,7 +89,7 @@ def main(argv: list[str]) -> None:
     args, overrides = parser.parse_known_args(argv)
     if args.asha and args.executor != "ray":
         parser.error("--asha: goes with --executor ray")
-    if args.gpus < 0:
+    if args.gpus is not None and args.gpus < 0:
         parser.error(f"--gpus {args.gpus}: not negative")
     if args.out.exists() and not args.out.is_dir():
         raise UserError(f"--out: {args.out}: not a folder")
@@ -95,8 +97,12 @@ def main(argv: list[str]) -> None:
     if args.zip:
         axes.append(zipped_axis(args.zip))
     trials = plan(args.config, overrides, axes, args.seeds, args.out)
-    require_own_folders(trials)
+    with naming("--out"):
+        require_own_folders(trials)
     _require_metric(args.metric, trials[0])
+    most = max(trial.config.train.steps for trial in trials)
+    if args.asha and args.asha > most:
+        parser.error(f"--asha {args.asha}: no trial has more than {most} steps")
     found = [find(trial) for trial in trials]
     if args.dry_run:
         for trial, was in zip(trials, found, strict=True):
@@ -117,16 +123,17 @@ def main(argv: list[str]) -> None:
 
     with Requests() as requests:
         try:
-            with requests.at_once():
-                if args.executor == "ray" and left:
-                    from launch.cluster import run_on_ray
+            if args.executor == "ray" and left:
+                from launch.cluster import run_on_ray
 
-                    given = {"cpu": args.cpus, "gpu": args.gpus}
-                    given = {name: count for name, count in given.items() if count}
-                    options = {"jobs": args.jobs, "resources": given, "asha": args.asha}
-                    run_on_ray(left, args.out, done, **options)
-                else:
-                    for trial in run_here(left, args.jobs or 1):
+                given = {name: getattr(args, name) for name in ("jobs", "cpus", "gpus", "asha")}
+                run_on_ray(left, args.out, done, requests=requests, **given)
+            else:
+                with (
+                    requests.at_once(),
+                    contextlib.closing(run_here(left, args.jobs or 1)) as ended,
+                ):
+                    for trial in ended:
                         done(trial)
         except Interrupted as request:
             raise Interrupted(request.signal, "the same command goes on from there") from request
@@ -134,16 +141,19 @@ def main(argv: list[str]) -> None:
     write_results(results, trials, found)
     print(f"wrote {results}")
     _draw(trials, found, args.metric or f"dev.{trials[0].config.train.best_metric}", args.out)
-    if failed := sum(was.state == "failed" for was in found):
-        print(f"{failed} of {len(trials)} trials failed; the same command tries them again")
+    if missing := sum(was.state not in ("finished", "stopped") for was in found):
+        print(f"{missing} of {len(trials)} trials have not finished; the same command goes on")
         sys.exit(1)
 
 
 def _require_metric(metric: str | None, trial: Trial) -> None:
-    splits = task_class(trial.config.task)(trial.config).splits
+    task = task_class(trial.config.task)(trial.config)
+    splits = task.splits
     split, _, name = (metric or "").partition(".")
     if metric is not None and (split not in splits or not name):
         raise UserError(f"--metric {metric}: write SPLIT.NAME, with {' | '.join(splits)}")
+    if split == "dev" and name not in task.metric_names:
+        raise UserError(f"--metric {metric}: dev has {' | '.join(task.metric_names)}")
 
 
 def _draw(trials: Sequence[Trial], found: Sequence[Found], metric: str, out: Path) -> None:
@@ -151,13 +161,16 @@ def _draw(trials: Sequence[Trial], found: Sequence[Found], metric: str, out: Pat
     from common_jax.sweep.figure import caption, sweep_charts
 
     shown = sweep_charts(trials, found, metric)
+    if [*trials[0].values] == [SEED]:
+        _say("no figure: nothing but the seed varies")
+        return
     if not shown:
         known = dict.fromkeys(name for was in found for name in was.metrics)
         _say(f"no figure: no trial has finished with {metric}; there are {', '.join(known)}")
         return
     said = caption(shown, task_class(trials[0].config.task).findings)
-    charts.draw(shown, said).savefig(out / "figure.png")
-    (out / "figure.svg").write_text(charts.svg(shown, "figure", said), encoding="utf-8")
+    with writing(out):
+        charts.save(shown, out / "figure", said)
     print(f"wrote {out / 'figure.png'} and .svg")
 
 

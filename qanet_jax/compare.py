@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from common_jax.report.document import Chart, Part, Section, Series, Table
+from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
 from common_jax.report.runs import Run
 
 # What `score` has put into its notes: [questions, exact match, F1] of each kind.
@@ -14,36 +14,43 @@ _KINDS = {
 
 
 def compare(runs: Sequence[Run], split: str) -> list[Section]:
-    """Exact match and F1 of each kind of question, of the runs that were scored with them."""
+    """Exact match and F1 of each kind of question, of the runs that were scored with them and on
+    the same questions as the first such run."""
     found = {run.label: run.workdir.read_scored(split) for run in runs}
     sections = []
     for note, (kind, said) in _KINDS.items():
         known = {label: scored[note] for label, scored in found.items() if note in scored}
-        if known:
-            sections.append(Section(f"by {kind} on {split}", _parts(known, kind, said)))
+        counts = [_counts(by_kind) for by_kind in known.values()]
+        alike = {label: by for label, by in known.items() if _counts(by) == counts[0]}
+        others = [label for label in known if label not in alike]
+        if alike:
+            parts = _parts(alike, kind, said)
+            if others:
+                parts.append(f"Not compared, having other questions: {', '.join(others)}.")
+            sections.append(Section(f"by {kind} on {split}", parts))
     return sections
 
 
+def _counts(by_kind: Mapping[str, Sequence[Any]]) -> dict[str, int]:
+    return {kind: found[0] for kind, found in by_kind.items()}
+
+
 def _parts(known: Mapping[str, Mapping[str, Sequence[Any]]], kind: str, said: str) -> list[Part]:
-    kinds = list(dict.fromkeys(name for by_kind in known.values() for name in by_kind))
+    counts = _counts(next(iter(known.values())))
+    kinds = [*counts]
     if kind != "question":
         kinds.sort(key=lambda name: int(name.rstrip("+").partition("-")[0]))
-    series = []
-    for label, by_kind in known.items():
-        names = [name for name in kinds if name in by_kind]
-        series.append(Series(label, names, [by_kind[name][2] for name in names]))
-    counts = next(iter(known.values()))
-    rows = [
+    series = [
+        Series(label, kinds, [by_kind[name][2] for name in kinds])
+        for label, by_kind in known.items()
+    ]
+    rows: list[list[Cell]] = [
         [
             name,
-            counts.get(name, [None])[0],
-            *(_cell(by_kind.get(name)) for by_kind in known.values()),
+            counts[name],
+            *(f"{by_kind[name][1]:.2f} / {by_kind[name][2]:.2f}" for by_kind in known.values()),
         ]
         for name in kinds
     ]
     head = (kind, "questions", *(f"{label}: EM / F1" for label in known))
     return [Chart(f"F1 by {kind}", kind, "F1", series, "bars", said), Table(head, rows)]
-
-
-def _cell(found: Sequence[Any] | None) -> str | None:
-    return None if found is None else f"{found[1]:.2f} / {found[2]:.2f}"

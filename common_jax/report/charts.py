@@ -1,10 +1,13 @@
 """Charts as pictures, by matplotlib; nothing is shown on a screen."""
 
+import contextlib
 import io
 import itertools
 import re
 import textwrap
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common_jax.report.document import Chart, Series
@@ -19,6 +22,7 @@ _MARKERS = "osD^vP*X"
 _DASHES = ("-", "--", "-.", ":")
 _SIZE = (4.6, 3.2)  # inches: on a phone the text is still 10 pixels high
 _ROW = 0.17  # of a legend or a caption, inches
+_LONGEST = 56  # letters of a name
 _LETTERS = 80  # of a caption, in the width of a chart
 _STYLE: Any = {
     "font.size": 9,
@@ -55,7 +59,7 @@ def draw(charts: Sequence[Chart], caption: str = "") -> "Figure":
         for axes, chart in zip(panels, charts, strict=True):
             _draw(axes, chart)
         if lines:
-            figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=8)
+            figure.supxlabel(_plain("\n".join(lines)), x=0.01, ha="left", fontsize=8)
         return figure
 
 
@@ -70,12 +74,27 @@ def svg(charts: Sequence[Chart], name: str, caption: str = "") -> str:
 
     text = io.StringIO()
     figure = draw(charts, caption)
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}), _any_letter():
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     element = text.getvalue()[text.getvalue().index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>\s*", "", element, flags=re.DOTALL)
     # what remains named alike in all pictures, such as "axes_1", nothing refers to
     return re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', _OPENING, element, count=1)
+
+
+def save(charts: Sequence[Chart], stem: Path, caption: str = "") -> None:
+    """Writes STEM.png and STEM.svg."""
+    with _any_letter():
+        draw(charts, caption).savefig(stem.with_suffix(".png"))
+    stem.with_suffix(".svg").write_text(svg(charts, stem.name, caption), encoding="utf-8")
+
+
+@contextlib.contextmanager
+def _any_letter() -> Iterator[None]:
+    """A letter that the font lacks is a box in the picture and nothing on the screen."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        yield
 
 
 _OPENING = (
@@ -88,7 +107,7 @@ def _draw(axes: "Axes", chart: Chart) -> None:
     places = _places(chart.series)
     for number, series in enumerate(chart.series):
         x: Any = [places[str(at)] for at in series.x] if places else series.x
-        look: Any = {"color": _COLOURS[number % len(_COLOURS)], "label": series.name}
+        look: Any = {"color": _COLOURS[number % len(_COLOURS)], "label": _safe(series.name)}
         halves = [float("nan") if h is None else h for h in series.half or ()] or None
         if chart.form == "bars":
             width = 0.8 / len(chart.series)
@@ -106,7 +125,7 @@ def _draw(axes: "Axes", chart: Chart) -> None:
     turned: Any = {}
     if places:
         turned = {"rotation": 30, "ha": "right"} if max(map(len, places)) > 7 else {}
-        axes.set_xticks([*places.values()], [*places], **turned)
+        axes.set_xticks([*places.values()], [*map(_safe, places)], **turned)
     elif chart.form == "points":
         values = sorted({value for series in chart.series for value in series.x})
         if len(values) <= 8 and all(type(value) is int for value in values):
@@ -114,7 +133,8 @@ def _draw(axes: "Axes", chart: Chart) -> None:
     if chart.zero:
         axes.axhline(0, color="#555555", linewidth=1, zorder=1)
     axes.set_axisbelow(True)
-    axes.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
+    names = {"title": chart.title, "xlabel": chart.x_label, "ylabel": chart.y_label}
+    axes.set(**{name: _safe(text) for name, text in names.items()})
     if any(series.name for series in chart.series):
         axes.legend(loc="upper left", bbox_to_anchor=(0, -0.34 if turned else -0.2), frameon=False)
 
@@ -125,3 +145,14 @@ def _places(series: Sequence[Series]) -> dict[str, int]:
     if all(isinstance(name, int | float) for name in names):
         return {}
     return {str(name): place for place, name in enumerate(names)}
+
+
+def _safe(text: str) -> str:
+    """As matplotlib takes a name: short enough for its place, no mathematics in it, and no
+    underscore first, which it would leave out of a legend."""
+    short = text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
+    return _plain(f" {short}" if short.startswith("_") else short)
+
+
+def _plain(text: str) -> str:
+    return text.replace("$", r"\$")

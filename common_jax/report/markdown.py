@@ -1,11 +1,13 @@
 """A report as Markdown, its charts in a folder beside it."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
+from urllib.parse import quote
 
 from common_jax.report import charts
 from common_jax.report.document import Chart, Report, Table, shown
+from common_jax.training.workdir import replace_text
 
 
 def to_markdown(report: Report, folder: str) -> tuple[str, dict[str, str]]:
@@ -21,10 +23,11 @@ def to_markdown(report: Report, folder: str) -> tuple[str, dict[str, str]]:
             if isinstance(part, Chart):
                 name = f"chart{len(pictures)}.svg"
                 pictures[name] = charts.svg([part], name)
-                lines.append(f"![{_escaped(part.title)}]({folder}/{name})")
+                lines.append(f"![{_escaped(part.title)}]({quote(folder)}/{name})")
                 note = part.note
             elif isinstance(part, Table):
-                lines.append(table([part.head, *([shown(c) for c in row] for row in part.rows)]))
+                rows = ([_escaped(shown(cell)) for cell in row] for row in part.rows)
+                lines.append(table(map(_escaped, part.head), rows))
                 note = part.note
             else:
                 note = part
@@ -33,24 +36,25 @@ def to_markdown(report: Report, folder: str) -> tuple[str, dict[str, str]]:
     return "\n\n".join([*lines, ""]), pictures
 
 
-def table(rows: Iterable[Sequence[object]]) -> str:
-    """Rows of cells as a table, the first its head."""
-    cells = [list(row) for row in rows]
+def table(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
+    """Rows of cells, in Markdown themselves, as a table."""
+    cells = [list(head), *(list(row) for row in rows)]
     cells.insert(1, ["---"] * len(cells[0]))
-    escaped = ([_escaped(str(cell)) for cell in row] for row in cells)
+    escaped = ([str(cell).replace("|", "\\|") for cell in row] for row in cells)
     return "\n".join("| " + " | ".join(row) + " |" for row in escaped)
 
 
 def write(path: Path, report: Report) -> None:
-    """Writes both: FILE and FILE's pictures in <its name>_charts."""
+    """Writes both: FILE and its pictures in <its name>_charts, in the place of older ones."""
     folder = path.with_name(f"{path.stem}_charts")
     text, pictures = to_markdown(report, folder.name)
-    if pictures:
-        folder.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("chart*.svg"):
+        old.unlink()
     for name, picture in pictures.items():
-        (folder / name).write_text(picture, encoding="utf-8")
-    path.write_text(text, encoding="utf-8")
+        replace_text(folder / name, picture)
+    replace_text(path, text)
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"([|<>*])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([\\`*<>\[\]])", r"\\\1", " ".join(text.split()))

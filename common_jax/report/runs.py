@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import itertools
 import json
 import re
 import statistics
@@ -13,11 +12,14 @@ from typing import Any
 from common_jax.errors import UserError
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.report.document import Cell, Chart, Part, Report, Section, Series, Table
+from common_jax.text.files import read_lines
+from common_jax.training.card import devices
 from common_jax.training.log import read_metrics
 from common_jax.training.task import Task
-from common_jax.training.workdir import Workdir, identity
+from common_jax.training.workdir import Workdir, flat
 
-_NO_SETTING = ("train.seed", "data.cache_dir", "data.dir")
+SEED = "train.seed"
+_NO_MATTER = ("mesh.", "paper.", "data.cache_dir")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -34,8 +36,8 @@ class Run:
 
     @functools.cached_property
     def task(self) -> Task:
-        """With its vocabulary, without its data."""
-        return self.workdir.read_task()
+        """By its config alone."""
+        return self.workdir.make_task()
 
     @functools.cached_property
     def lines(self) -> list[dict[str, Any]]:
@@ -48,27 +50,23 @@ class Run:
         return self.workdir.read_result() or {}
 
     @functools.cached_property
-    def identity(self) -> dict[str, Any]:
-        """The fields that make it this run."""
-        return identity(self.workdir.read_config())
+    def fields(self) -> dict[str, Any]:
+        """Of the config, what its results may depend on."""
+        fields = flat(self.workdir.read_config())
+        return {k: v for k, v in fields.items() if not k.startswith(_NO_MATTER)}
 
     @property
     def setting(self) -> str:
         """Equal for runs that differ in their seed alone."""
-        fields = {k: v for k, v in self.identity.items() if k not in _NO_SETTING}
-        return json.dumps(fields, sort_keys=True)
+        return json.dumps({k: v for k, v in self.fields.items() if k != SEED}, sort_keys=True)
 
     def file(self, split: str, ending: str) -> list[str]:
         """The lines of eval/<split><ending>.
 
         Raises:
-          UserError: if it is not there.
+          UserError: if it is not there or cannot be read.
         """
-        path = self.workdir.path / "eval" / f"{split}{ending}"
-        try:
-            return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{path}: cannot be read; score {split} of that run first") from error
+        return list(read_lines(self.workdir.path / "eval" / f"{split}{ending}"))
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
@@ -128,10 +126,12 @@ def report(runs: Sequence[Run], split: str | None = None) -> Report:
     for family, theirs in families.items():
         name = _title(family)
         sections.append(Section(f"{name}: settings", _settings(theirs)))
-        sections.append(Section(f"{name}: scores", _scores(theirs)))
-        sections.append(Section(f"{name}: learning", _curves(theirs)))
         shown = split or theirs[0].task.splits[-1]
         scored = [run for run in theirs if run.workdir.scored(shown) is not None]
+        missing = ", ".join(run.label for run in theirs if run not in scored)
+        said = [f"Not scored on {shown}, hence not compared: {missing}."] if missing else []
+        sections.append(Section(f"{name}: scores", [*_scores(theirs), *said]))
+        sections.append(Section(f"{name}: learning", _curves(theirs)))
         if scored:
             compared = family.compare(scored, shown)
             sections += [dataclasses.replace(s, title=f"{name}: {s.title}") for s in compared]
@@ -151,7 +151,6 @@ def _trained(runs: Iterable[Run]) -> Table:
     for run in runs:
         median = functools.partial(_median, run.lines)
         padding = median("padding_fraction")
-        devices = run.result.get("devices", [])
         rows.append(
             [
                 run.label,
@@ -162,7 +161,7 @@ def _trained(runs: Iterable[Run]) -> Table:
                 median("steps_per_second"),
                 median(f"{run.task.unit}_per_second"),
                 None if padding is None else 100 * padding,
-                ", ".join(f"{devices.count(name)} {name}" for name in dict.fromkeys(devices)),
+                devices(run.result),
             ]
         )
     return Table(
@@ -179,8 +178,8 @@ def _median(lines: Iterable[Mapping[str, Any]], name: str) -> float | None:
 
 def _settings(runs: Sequence[Run]) -> list[Part]:
     """The fields in which runs of one family differ, and what was typed for each run."""
-    fields = list(dict.fromkeys(name for run in runs for name in run.identity))
-    said = lambda run, name: str(run.identity.get(name, "-"))
+    fields = list(dict.fromkeys(name for run in runs for name in run.fields))
+    said = lambda run, name: str(run.fields.get(name, "-"))
     differing = [name for name in fields if len({said(run, name) for run in runs}) > 1]
     parts: list[Part] = []
     if differing:
@@ -209,18 +208,20 @@ def _scores_of(runs: Sequence[Run], split: str) -> Table | None:
         known = run.task.intervals(run, split) if values else {}
         rows.append([run.label, *(_scored((values or {}).get(n), known.get(n)) for n in names)])
     rows += _means(scored, names)
-    papers = [run.task.config.paper for run in runs]
     paper: dict[str, dict[str, float]] = {}
-    for system, theirs, metric, value in itertools.chain(*(p.parsed for p in papers)):
-        if theirs == split:
-            paper.setdefault(f"the paper: {system}", {})[metric] = value
+    for known in (run.task.config.paper for run in runs):
+        source = f" ({known.source})" if known.source else ""
+        for system, theirs, metric, value in known.parsed:
+            if theirs == split:
+                paper.setdefault(f"the paper{source}: {system}", {})[metric] = value
     names += dict.fromkeys(n for values in paper.values() for n in values if n not in names)
     rows = [[*row, *[None] * (1 + len(names) - len(row))] for row in rows]
     rows += [[system, *(values.get(name) for name in names)] for system, values in paper.items()]
-    notes = ["In brackets 95 % intervals over the examples; ± over seeds (Student's t)."]
-    if paper:
-        notes += dict.fromkeys(f"The paper: {p.source}." for p in papers if p.source)
-    return Table((split, *names), rows, " ".join(notes))
+    note = (
+        "In brackets 95 % intervals over the examples; ± over seeds (Student's t, one standard "
+        "deviation for all settings)."
+    )
+    return Table((split, *names), rows, note)
 
 
 def _scored(value: float | None, interval: Sequence[float] | None) -> Cell:
@@ -237,14 +238,18 @@ def _means(
     for run, values in scored.items():
         if values:
             groups.setdefault(run.setting, []).append(run)
-    several = [group for group in groups.values() if len(group) > 1]
+    seeds_of = lambda group: {run.fields.get(SEED) for run in group}
+    several = [group for group in groups.values() if len(seeds_of(group)) == len(group) > 1]
     rows: list[list[Cell]] = [
         [f"mean of {len(group)}: {', '.join(run.label for run in group)}"] for group in several
     ]
     for name in names:
-        seeds = [[(scored[run] or {})[name] for run in group] for group in several]
-        for row, of_seeds, half in zip(rows, seeds, interval_of_means(seeds), strict=True):
-            row.append(f"{statistics.fmean(of_seeds):.2f} ± {half:.2f}")
+        seeds = [[(scored[run] or {}).get(name) for run in group] for group in several]
+        known = [[value for value in values if value is not None] for values in seeds]
+        halves = iter(interval_of_means([values for values in known if values]))
+        for row, numbers in zip(rows, known, strict=True):
+            half = next(halves) if numbers else None
+            row.append(None if half is None else f"{statistics.fmean(numbers):.2f} ± {half:.2f}")
     return rows
 
 
@@ -267,7 +272,9 @@ def _curve(
     at = at or (lambda line: line["step"])
     series = []
     for run in runs:
-        lines = [line for line in run.lines if chosen(line) and line.get(name) is not None]
+        wanted = {name, "wall_seconds"}
+        lines = [line for line in run.lines if chosen(line) and wanted <= line.keys()]
+        lines = [line for line in lines if line[name] is not None]
         if lines:
             where = [at(line) for line in lines]
             series.append(Series(run.label, where, [line[name] for line in lines]))

@@ -30,6 +30,11 @@ class Axis:
     fields: tuple[str, ...]
     points: tuple[tuple[str, ...], ...]
 
+    @property
+    def first(self) -> list[tuple[str, str]]:
+        """Each field with its first value."""
+        return list(zip(self.fields, self.points[0], strict=True))
+
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
@@ -83,7 +88,7 @@ def grid_axis(text: str) -> Axis:
     """
     key, equals, values = text.partition("=")
     points = _listed(values) if values.startswith("[") else values.split(",")
-    if not (key and equals) or not all(point.strip() for point in points):
+    if not (key and equals and points) or not all(point.strip() for point in points):
         raise UserError(f"{text!r}: write KEY=VALUE,VALUE,...")
     return Axis((key.strip(),), tuple((point.strip(),) for point in points))
 
@@ -127,7 +132,8 @@ def plan(
         if any(override.startswith(f"--config.{field}=") for override in overrides):
             raise UserError(f"{field}: swept, and set with --config.{field} too")
     if SEED not in swept:
-        base = _value(parse(file, overrides), SEED)
+        first = [f"--config.{field}={v}" for axis in axes for field, v in axis.first]
+        base = _value(parse(file, [*overrides, *first]), SEED)
         axes = [*axes, Axis((SEED,), tuple((str(base + n),) for n in range(seeds)))]
         swept.append(SEED)
     elif seeds > 1:

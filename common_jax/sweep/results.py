@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from common_jax.sweep.plan import SEED, Trial
-from common_jax.text.json_files import read_json
+from common_jax.text.json_files import Node, read_json
 from common_jax.training.log import read_metrics
-from common_jax.training.workdir import replace_text, write_json
+from common_jax.training.workdir import replace_text, write_json, writing
 
 State = Literal["new", "begun", "finished", "stopped", "failed"]
 
@@ -42,8 +42,7 @@ def find(trial: Trial) -> Found:
     Raises:
       UserError: for a file that cannot be read.
     """
-    result = trial.workdir.read_result()
-    if result and (result["steps"] >= trial.config.train.steps or result.get("stopped_early")):
+    if result := trial.workdir.finished(trial.config):
         metrics = {
             f"{split}.{name}": value
             for split, values in result["metrics"].items()
@@ -55,19 +54,20 @@ def find(trial: Trial) -> Found:
     dev = [line for line in lines if line.get("split") == "dev"]
     names = ("step", "split", "wall_seconds")
     metrics = {f"dev.{k}": v for k, v in (dev[-1] if dev else {}).items() if k not in names}
-    record = read_json(trial.record).value if trial.record.exists() else {}
+    record = read_json(trial.record) if trial.record.exists() else Node({}, str(trial.record))
     return Found(
-        state=record.get("state", "begun" if lines else "new"),
+        state=record.get("state", str, "begun" if lines else "new"),
         step=lines[-1]["step"] if lines else 0,
         metrics=metrics,
         seconds=max((line.get("wall_seconds", 0.0) for line in lines), default=None),
-        error=record.get("error", ""),
+        error=record.get("error", str, ""),
     )
 
 
 def record(trial: Trial, state: State, error: str = "") -> None:
     """Keeps why a trial is not finished."""
-    write_json(trial.record, {"state": state, "error": error})
+    with writing(trial.record):
+        write_json(trial.record, {"state": state, "error": error})
 
 
 def write_results(path: Any, trials: Sequence[Trial], found: Sequence[Found]) -> None:
@@ -79,7 +79,8 @@ def write_results(path: Any, trials: Sequence[Trial], found: Sequence[Found]) ->
     writer = csv.DictWriter(text, head, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    replace_text(path, text.getvalue())
+    with writing(path):
+        replace_text(path, text.getvalue())
 
 
 def _row(trial: Trial, found: Found) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import inspect
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import jax
 
 from common_jax.export import Manifest
 from common_jax.predictor import said
+from common_jax.report.markdown import table
 from common_jax.training.config import to_json
 from common_jax.training.run import Parameters
 from common_jax.training.task import Task
@@ -49,19 +50,19 @@ def model_card(
     sections = {
         "Use": f"```sh\npython -m launch.predict --model {place}\n```\n\n```python\n"
         f"from common_jax.predictor import load\n\npredictor = load({str(out)!r})\n```",
-        "Limits and settings": _table(("setting", "value"), _filled(manifest.settings)),
-        "Data": _table(("field", "value"), _filled(values["data"])),
+        "Limits and settings": table(("setting", "value"), _filled(manifest.settings)),
+        "Data": table(("field", "value"), _filled(values["data"])),
         "Metrics": _metrics(workdir, task, found, result),
         "Training": "\n".join(
             [
                 f"- task `{values['task']}`, {result.get('steps', 'unfinished: some')} steps, "
-                f"{result.get('wall_seconds', '?')} seconds on {_devices(result)}",
+                f"{result.get('wall_seconds', '?')} seconds on {devices(result)}",
                 f"- command: `{result.get('command') or 'not known'}`",
                 "- every field of the run is in `config.json`",
             ]
         ),
         "Made by": f"`{command or 'not known'}`",
-        "Versions": _table(
+        "Versions": table(
             ("", "trained with", "exported with"),
             [
                 (name, result.get("versions", {}).get(name, "?"), version)
@@ -90,7 +91,7 @@ def _metrics(workdir: Workdir, task: Task, found: Parameters, result: Mapping[st
         if name != "step" and isinstance(value, int | float | str)
     ]
     if rows:
-        return _table(("split", "metric", "value"), rows)
+        return table(("split", "metric", "value"), rows)
     option = f" --average {found.average}" if suffix else ""
     return (
         "These parameters have not been scored "
@@ -98,17 +99,11 @@ def _metrics(workdir: Workdir, task: Task, found: Parameters, result: Mapping[st
     )
 
 
-def _devices(result: Mapping[str, Any]) -> str:
+def devices(result: Mapping[str, Any]) -> str:
+    """What a result's run was trained on, as in "8 NVIDIA H100"."""
     names = result.get("devices", [])
     return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names)) or "?"
 
 
 def _filled(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(name, f"`{value!r}`") for name, value in values.items() if value != ""]
-
-
-def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    cells = [list(head), *(list(row) for row in rows)]
-    cells.insert(1, ["---"] * len(cells[0]))
-    escaped = ([str(cell).replace("|", "\\|") for cell in row] for row in cells)
-    return "\n".join("| " + " | ".join(row) + " |" for row in escaped)

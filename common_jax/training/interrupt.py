@@ -3,18 +3,21 @@
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Iterator
 
 from common_jax.errors import Interrupted
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+ECHO_SECONDS = 10.0
 
 
 class Requests:
     """Notes a request to stop, for the loop to answer between two steps; a context manager.
 
-    A second request is not waited for: it raises where the program stands. Outside the main thread,
-    where Python lets nobody handle signals, nothing is noted.
+    A second request is not waited for: it raises where the program stands, unless it is SIGTERM
+    within seconds, since a scheduler may tell a process that its parent has told too. Outside the
+    main thread, where Python lets nobody handle signals, nothing is noted.
 
     Attributes:
       noted: the signal, or None.
@@ -23,6 +26,7 @@ class Requests:
     def __init__(self) -> None:
         self.noted: int | None = None
         self._at_once = False
+        self._last = -ECHO_SECONDS
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> "Requests":
@@ -50,6 +54,8 @@ class Requests:
             self._at_once = False
 
     def _note(self, number: int, frame: object) -> None:
-        again, self.noted = self.noted is not None, number
-        if self._at_once or again:
+        now, again = time.monotonic(), self.noted is not None
+        echo = number == signal.SIGTERM and now - self._last < ECHO_SECONDS
+        self.noted, self._last = number, now
+        if self._at_once or (again and not echo):
             raise Interrupted(number)

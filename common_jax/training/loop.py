@@ -58,8 +58,7 @@ def train(task: Task, workdir: Workdir, command: str = "") -> Outcome:
     mesh = make_mesh(config.mesh)
     workdir.claim(config)
     try:
-        finished = workdir.read_result()
-        if finished and (finished["steps"] >= config.train.steps or finished.get("stopped_early")):
+        if finished := workdir.finished(config):
             return Outcome(finished, {})
         task.prepare()
         workdir.write_vocabulary(task)

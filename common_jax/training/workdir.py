@@ -52,7 +52,7 @@ class Workdir:
           UserError: if it holds another run, or something else, or cannot be written, or another
             process trains it now.
         """
-        self.require(config)
+        self._require_run()
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock()
@@ -70,18 +70,21 @@ class Workdir:
         Raises:
           UserError: if it holds another run, or something else.
         """
-        if Export.is_at(self.path):
-            raise UserError(f"{self.path} holds an export: choose another --workdir")
+        self._require_run()
         if self._config.exists():
-            differing = _differing(identity(self.read_config()), identity(to_json(config)))
+            differing = _differing(_identity(self.read_config()), _identity(to_json(config)))
             if differing:
                 raise UserError(
                     f"{self.path} holds another run; it differs in {', '.join(differing)}: "
                     "choose another --workdir"
                 )
-        elif self.path.exists() and (
-            not self.path.is_dir() or any(p.name != "lock" for p in self.path.iterdir())
-        ):
+
+    def _require_run(self) -> None:
+        if Export.is_at(self.path):
+            raise UserError(f"{self.path} holds an export: choose another --workdir")
+        if self._config.exists() or not self.path.exists():
+            return
+        if not self.path.is_dir() or any(p.name != "lock" for p in self.path.iterdir()):
             raise UserError(f"{self.path} is not the folder of a run: choose another --workdir")
 
     def release(self) -> None:
@@ -153,12 +156,20 @@ class Workdir:
     def read_task(self, test: str | Path | None = None) -> Task:
         """The run's task, with its vocabulary and without its data.
 
+        Args, Raises: as `make_task`; also for a broken vocabulary.
+        """
+        task = self.make_task(test)
+        task.read_vocabulary(self.vocabulary)
+        return task
+
+    def make_task(self, test: str | Path | None = None) -> Task:
+        """The run's task, by its config alone.
+
         Args:
           test: a file of the form of the run's own, to be its test split.
 
         Raises:
-          UserError: as `read_config`; for a broken vocabulary; or if `test` is given to a run whose
-            data are not files.
+          UserError: as `read_config`; or if `test` is given to a run whose data are not files.
         """
         values = self.read_config()
         if test is not None:
@@ -167,9 +178,7 @@ class Workdir:
             values["data"]["test"] = os.path.abspath(test)  # though data.dir is another folder
         with naming(self._config):
             kind = task_class(str(values.get("task", "")))
-            task = kind(from_mapping(kind.config_class, values))
-        task.read_vocabulary(self.vocabulary)
-        return task
+            return kind(from_mapping(kind.config_class, values))
 
     def write_vocabulary(self, task: Task) -> None:
         """Keeps the vocabulary, so that the run can be used without its corpus."""
@@ -217,19 +226,43 @@ class Workdir:
             write_json(self.result, result)
 
     def read_result(self) -> dict[str, Any] | None:
-        """result.json, or None while the run is not over."""
-        return read_json(self.result).value if self.result.exists() else None
+        """result.json, or None while the run is not over.
+
+        Raises:
+          UserError: if it lacks what every result has.
+        """
+        if not self.result.exists():
+            return None
+        found = read_json(self.result)
+        for name, kind in (("steps", int), ("parameters", int), ("metrics", dict)):
+            found.get(name, kind)
+        return found.value
+
+    def finished(self, config: Any) -> dict[str, Any] | None:
+        """result.json if the run needs no more steps than it has; else None."""
+        result = self.read_result()
+        over = result and (result["steps"] >= config.train.steps or result.get("stopped_early"))
+        return result if over else None
 
 
-def identity(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
-    """What makes a run this run: its config without how far, how often and on what it runs."""
+def flat(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
+    """A config's values by the fields' full names."""
     fields: dict[str, Any] = {}
     for name, value in config.items():
         key = f"{at}{name}"
-        if key in ("mesh", "paper", "train.steps") or name.endswith("_every"):
-            continue
-        fields.update(identity(value, f"{key}.") if isinstance(value, dict) else {key: value})
+        fields.update(flat(value, f"{key}.") if isinstance(value, dict) else {key: value})
     return fields
+
+
+def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes a run this run: its config without how far, how often and on what it runs, and
+    without what a paper says."""
+    return {
+        key: value
+        for key, value in flat(config).items()
+        if not key.startswith(("mesh.", "paper.")) and key != "train.steps"
+        if not key.endswith("_every")
+    }
 
 
 def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common_jax.metrics.classification import wilson_interval
 from common_jax.metrics.spans import (
     answer_length,
     by_kind,
@@ -231,11 +232,14 @@ def test_kinds_add_up_to_the_score_of_all():
     ]
 
 
-def test_intervals_are_those_of_a_bootstrap():
-    each = [*scores(ANSWERS, GOLDS).values()]
+def test_intervals_are_wilsons_and_those_of_a_bootstrap():
+    each = [*scores(ANSWERS, GOLDS).values()] * 10
     values = np.array(each, float) * 100
-    means = values[np.random.default_rng(0).integers(0, 40, (20_000, 40))].mean(axis=1)
+    means = values[np.random.default_rng(0).integers(0, 400, (10_000, 400))].mean(axis=1)
     low, high = np.percentile(means, [2.5, 97.5], axis=0)
-    found = np.array([*intervals(each).values()])
-    assert found == pytest.approx(np.stack([low, high], axis=1), abs=2)
-    assert intervals([(True, 1.0)] * 9) == {"exact_match": [100, 100], "f1": [100, 100]}
+    found = intervals(each)
+    assert np.array([*found.values()]) == pytest.approx(np.stack([low, high], axis=1), abs=0.5)
+    right = sum(exact for exact, _ in each)
+    assert found["exact_match"] == [round(100 * end, 2) for end in wilson_interval(right, 400)]
+    all_right = [round(100 * end, 2) for end in wilson_interval(9, 9)]
+    assert intervals([(True, 1.0)] * 9) == {"exact_match": all_right, "f1": all_right}

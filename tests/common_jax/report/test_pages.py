@@ -45,6 +45,14 @@ def test_markdown_has_the_tables_and_names_the_pictures(tmp_path):
         assert (tmp_path / name).read_text().startswith("<svg ")
 
 
+def test_markdown_takes_the_place_of_an_older_one(tmp_path):
+    path = tmp_path / "my report.md"
+    markdown.write(path, REPORT)
+    markdown.write(path, Report("One", [Section("a", [BARS])]))
+    assert "](my%20report_charts/chart0.svg)" in path.read_text()
+    assert [p.name for p in (tmp_path / "my report_charts").iterdir()] == ["chart0.svg"]
+
+
 def test_a_page_needs_no_other_file():
     text = html.to_html(REPORT)
     names = re.findall(r"(?:href|src|url)[=(]\\?[\"']?([^\"')> ]+)", text)
@@ -67,6 +75,16 @@ def test_nothing_to_draw_is_a_mistake():
     for empty in ([], [Chart("a", "x", "y", [])], [Chart("a", "x", "y", [Series("", [], [])])]):
         with pytest.raises(ValueError, match="nothing to draw"):
             charts.draw(empty)
+
+
+def test_any_name_can_be_drawn():
+    names = ["a$\\foo$", "$", "_old", "x" * 300, "<&>", "ünï 🐈"]
+    series = [Series(name, [1, 2], [1.0, 2.0]) for name in names]
+    text = charts.svg([Chart("$t$", "_x", "y" * 200, series)], "names")
+    for said in ("a$\\foo$", "_old", "&lt;&amp;&gt;", "ünï"):
+        assert said in text
+    assert "x" * 80 not in text
+    charts.svg([Chart("t", "x", "y", [Series("", names, [1.0] * 6)], form="bars")], "places")
 
 
 @needs_chromium

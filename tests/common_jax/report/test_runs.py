@@ -74,9 +74,9 @@ def test_each_run_has_its_size_and_speed(folder, sections):
 def test_settings_are_the_fields_that_differ(sections):
     differing, commands = sections["Toy: settings"]
     assert by_name(differing) == {
-        "base": {"run": "base", "rate": "0.1", "train.seed": "0"},
-        "seed1": {"run": "seed1", "rate": "0.1", "train.seed": "1"},
-        "plain": {"run": "plain", "rate": "0.0", "train.seed": "0"},
+        "base": {"run": "base", "rate": "0.1", "train.steps": "60", "train.seed": "0"},
+        "seed1": {"run": "seed1", "rate": "0.1", "train.steps": "60", "train.seed": "1"},
+        "plain": {"run": "plain", "rate": "0.0", "train.steps": "40", "train.seed": "0"},
     }
     assert by_name(commands)["plain"]["command"].startswith("python -m launch.train --config")
 
@@ -90,9 +90,10 @@ def test_scores_stand_beside_their_mean_over_seeds_and_the_papers(folder, sectio
     seeds = [result(folder, name)["metrics"]["test"]["loss"] for name in ("base", "seed1")]
     half = stats.t.ppf(0.975, 1) * stats.sem(seeds)
     assert rows["mean of 2: base, seed1"]["loss"] == f"{sum(seeds) / 2:.2f} ± {half:.2f}"
-    assert rows["the paper: Summer"] == {"test": "the paper: Summer", "loss": 1.5, "rounded": 97.0}
-    assert "the paper: Winter" not in rows and "The paper: Table 9." in test.note
-    assert by_name(dev)["the paper: Winter"]["rounded"] is None
+    said = "the paper (Table 9): Summer"
+    assert rows[said] == {"test": said, "loss": 1.5, "rounded": 97.0}
+    assert len(rows) == 5
+    assert by_name(dev)["the paper (Table 9): Winter"]["rounded"] is None
 
 
 def test_intervals_of_a_score_are_shown_with_it(folder, tmp_path):
@@ -119,6 +120,55 @@ def test_curves_are_the_logs(folder, sections):
         assert series.x == [line["step"] for line in logged]
         assert series.y == timed.y == [line["loss"] for line in logged]
         assert timed.x == [line["wall_seconds"] / 60 for line in logged]
+
+
+def test_only_seeds_of_one_setting_are_averaged(folder, tmp_path):
+    for name in ("base", "seed1"):
+        shutil.copytree(folder / name, tmp_path / name)
+    shutil.copytree(folder / "base", tmp_path / "again")  # the same seed
+    for names, count in ((["base", "seed1"], 1), (["base", "again"], 0)):
+        for table in scores(tmp_path, names):
+            assert sum(str(row[0]).startswith("mean of") for row in table.rows) == count
+    config = tmp_path / "seed1" / "config.json"
+    config.write_text(config.read_text().replace('"steps": 60', '"steps": 61'))
+    for table in scores(tmp_path, ["base", "seed1"]):
+        assert not any(str(row[0]).startswith("mean of") for row in table.rows)
+
+
+def test_a_metric_that_a_seed_lacks_has_no_mean(folder, tmp_path):
+    for name in ("base", "seed1"):
+        shutil.copytree(folder / name, tmp_path / name)
+    file = tmp_path / "seed1" / "result.json"
+    changed = result(tmp_path, "seed1")
+    del changed["metrics"]["test"]["loss"]
+    file.write_text(json.dumps(changed))
+    _, test = scores(tmp_path, ["base", "seed1"])
+    mean = by_name(test)["mean of 2: base, seed1"]
+    assert mean["loss"] is None and "±" in mean["rounded"]
+
+
+def scores(folder, names):
+    found = report(read_runs([folder / name for name in names]))
+    (parts,) = [section.parts for section in found.sections if section.title == "Toy: scores"]
+    return parts
+
+
+def test_a_trial_that_failed_before_it_had_a_vocabulary_is_no_hindrance(folder, tmp_path):
+    shutil.copytree(folder / "base", tmp_path / "base")
+    (tmp_path / "begun").mkdir()
+    shutil.copy(folder / "base" / "config.json", tmp_path / "begun")
+    found = report(read_runs([tmp_path / "begun", tmp_path / "base"]))
+    rows = by_name(found.sections[0].parts[0])
+    assert (rows["begun"]["steps"], rows["base"]["steps"]) == (0, 60)
+    (parts,) = [s.parts for s in found.sections if s.title == "Toy: scores"]
+    assert parts[-1] == "Not scored on test, hence not compared: begun."
+
+
+def test_a_damaged_result_is_named(folder, tmp_path):
+    shutil.copytree(folder / "base", tmp_path / "base")
+    (tmp_path / "base" / "result.json").write_text("[]")
+    with pytest.raises(UserError, match=r"result.json: a list where an object is needed"):
+        report(read_runs([tmp_path / "base"]))
 
 
 def test_a_run_that_is_not_over_has_curves_and_no_score(folder, tmp_path):
