@@ -168,15 +168,33 @@ def test_a_sweep_that_is_stopped_goes_on(swept, config, tmp_path, number):
     assert hashes(tmp_path) == hashes(swept[0])
 
 
+def test_two_sweeps_of_one_folder_share_the_work(swept, config, tmp_path):
+    argv = ["--config", config, *GRID, "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "launch.sweep", *argv]
+    both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    for process in both:
+        said = process.communicate()[1]
+        assert process.returncode == 0, said
+    assert hashes(tmp_path) == hashes(swept[0])
+    assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
+    for trial in TRIALS:
+        assert result(tmp_path, trial)["resumed_from"] == []
+
+
 def test_jobs_share_the_gpus(monkeypatch):
+    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2,5")
     found = [seat["CUDA_VISIBLE_DEVICES"] for seat in executors._seats(2)]
     assert found == ["0,5", "2"]
     assert executors._seats(1) == [{}]
     with pytest.raises(UserError, match="--jobs 4: this machine has 3 GPUs"):
         executors._seats(4)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert executors._seats(2) == [{}, {}]
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    assert executors._seats(4) == [{}] * 4
+    monkeypatch.delenv("JAX_PLATFORMS")
+    for none in ("", "-1"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", none)
+        assert executors._seats(2) == [{}, {}]
 
 
 @pytest.mark.parametrize(

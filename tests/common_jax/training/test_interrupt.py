@@ -1,0 +1,44 @@
+"""Requests to stop, as the system makes them."""
+
+import os
+import signal
+
+import pytest
+
+from common_jax.errors import Interrupted
+from common_jax.training import interrupt
+from common_jax.training.interrupt import Requests
+
+
+def ask(number):
+    os.kill(os.getpid(), number)
+
+
+def test_a_request_is_noted_and_answered_between_steps():
+    with Requests() as requests:
+        ask(signal.SIGTERM)
+        assert requests.noted == signal.SIGTERM
+        with pytest.raises(Interrupted), requests.at_once():
+            pass
+
+
+def test_a_scheduler_and_a_parent_that_both_tell_are_one_request():
+    with Requests() as requests:
+        for _ in range(3):
+            ask(signal.SIGTERM)
+        assert requests.noted == signal.SIGTERM
+
+
+def test_a_second_ctrl_c_is_not_waited_for():
+    with Requests():
+        ask(signal.SIGINT)
+        with pytest.raises(Interrupted):
+            ask(signal.SIGINT)
+
+
+def test_nor_is_a_second_sigterm_after_a_while(monkeypatch):
+    with Requests():
+        ask(signal.SIGTERM)
+        monkeypatch.setattr(interrupt, "ECHO_SECONDS", 0.0)
+        with pytest.raises(Interrupted):
+            ask(signal.SIGTERM)
