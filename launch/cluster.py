@@ -31,7 +31,6 @@ def run_on_ray(
     folder: Path,
     done: Callable[[Trial], None],
     *,
-    requests: Requests,
     jobs: int | None = None,
     cpus: int = 1,
     gpus: int | None = None,
@@ -43,7 +42,6 @@ def run_on_ray(
     Args:
       folder: of the sweep, where Tune keeps its own account.
       done: called with each trial as it ends.
-      requests: to stop, which Ray would not let interrupt it.
       jobs: trials at a time at most; None is as many as the cluster has room for.
       cpus, gpus: what one trial is given; None is one GPU where the cluster has any.
       asha: early stopping (Li et al. 2020) by `train.best_metric` on dev: of the trials that reach
@@ -71,10 +69,10 @@ def run_on_ray(
             done(ours[trial.config["number"]])
 
         def on_step_end(self, iteration: int, trials: Any, **_: Any) -> None:
-            if requests.noted is not None:
+            if requests.noted is not None:  # Ray lets nothing else interrupt it
                 raise Interrupted(requests.noted)
 
-    ours = list(trials)
+    ours, requests = list(trials), Requests()
     try:
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     except ConnectionError as error:
@@ -100,7 +98,8 @@ def run_on_ray(
                 name="tune", storage_path=str(folder.absolute()), callbacks=[Watch()], verbose=0
             ),
         )
-        results = tuner.fit()
+        with requests:  # after Ray, which sets handlers of its own
+            results = tuner.fit()
         for result in (results[number] for number in range(len(results))):
             trial = ours[(result.config or {})["number"]]
             state = find(trial).state

@@ -121,22 +121,19 @@ def main(argv: list[str]) -> None:
         _say(f"[{next(numbers)}/{len(left)}] {trial.name}: {_said(find(trial))}")
         write_results(results, trials, [find(each) for each in trials])
 
-    with Requests() as requests:
-        try:
-            if args.executor == "ray" and left:
-                from launch.cluster import run_on_ray
+    try:
+        if args.executor == "ray" and left:
+            from launch.cluster import run_on_ray
 
-                given = {name: getattr(args, name) for name in ("jobs", "cpus", "gpus", "asha")}
-                run_on_ray(left, args.out, done, requests=requests, **given)
-            else:
-                with (
-                    requests.at_once(),
-                    contextlib.closing(run_here(left, args.jobs or 1)) as ended,
-                ):
-                    for trial in ended:
-                        done(trial)
-        except Interrupted as request:
-            raise Interrupted(request.signal, "the same command goes on from there") from request
+            given = {name: getattr(args, name) for name in ("jobs", "cpus", "gpus", "asha")}
+            run_on_ray(left, args.out, done, **given)
+        else:
+            running = contextlib.closing(run_here(left, args.jobs or 1))
+            with Requests() as requests, requests.at_once(), running as ended:
+                for trial in ended:
+                    done(trial)
+    except Interrupted as request:
+        raise Interrupted(request.signal, "the same command goes on from there") from request
     found = [find(trial) for trial in trials]
     write_results(results, trials, found)
     print(f"wrote {results}")
