@@ -1,5 +1,6 @@
 """Trains a config with every combination of some of its fields, and with several seeds."""
 
+import argparse
 import contextlib
 import itertools
 import sys
@@ -34,6 +35,43 @@ example:
 
 
 def main(argv: list[str]) -> None:
+    parser = _parser()
+    args, overrides = parser.parse_known_args(argv)
+    if args.asha and args.executor != "ray":
+        parser.error("--asha: goes with --executor ray")
+    if args.gpus is not None and args.gpus < 0:
+        parser.error(f"--gpus {args.gpus}: not negative")
+    if args.out.exists() and not args.out.is_dir():
+        raise UserError(f"--out: {args.out}: not a folder")
+    axes = [grid_axis(text) for text in args.grid]
+    if args.zip:
+        axes.append(zipped_axis(args.zip))
+    trials = plan(args.config, overrides, axes, args.seeds, args.out)
+    with naming("--out"):
+        require_own_folders(trials)
+    _require_metric(args.metric, trials[0])
+    most = max(trial.config.train.steps for trial in trials)
+    if args.asha and args.asha > most:
+        parser.error(f"--asha {args.asha}: no trial has more than {most} steps")
+    if args.dry_run:
+        print("\n".join(f"{trial.name}: {_said(find(trial))}" for trial in trials))
+        return
+    quiet()
+    results = args.out / "results.csv"
+    try:
+        _train(trials, results, args)
+    except Interrupted as request:
+        raise Interrupted(request.signal, "the same command goes on from there") from request
+    found = [find(trial) for trial in trials]
+    write_results(results, trials, found)
+    print(f"wrote {results}")
+    _draw(trials, found, args.metric or f"dev.{trials[0].config.train.best_metric}", args.out)
+    if missing := sum(was.state not in ("finished", "stopped") for was in found):
+        print(f"{missing} of {len(trials)} trials have not finished; the same command goes on")
+        sys.exit(1)
+
+
+def _parser() -> Parser:
     parser = Parser(prog="python -m launch.sweep", description=DESCRIPTION)
     parser.add_argument("--config", required=True, metavar="FILE[:ARG]", help="config file")
     parser.add_argument("--config.KEY", metavar="VALUE", dest="_", help="set a field of all trials")
@@ -86,61 +124,33 @@ def main(argv: list[str]) -> None:
         help="what the figure shows, a column of results.csv (dev's train.best_metric)",
     )
     parser.add_argument("--dry_run", action="store_true", help="list the trials and exit")
-    args, overrides = parser.parse_known_args(argv)
-    if args.asha and args.executor != "ray":
-        parser.error("--asha: goes with --executor ray")
-    if args.gpus is not None and args.gpus < 0:
-        parser.error(f"--gpus {args.gpus}: not negative")
-    if args.out.exists() and not args.out.is_dir():
-        raise UserError(f"--out: {args.out}: not a folder")
-    axes = [grid_axis(text) for text in args.grid]
-    if args.zip:
-        axes.append(zipped_axis(args.zip))
-    trials = plan(args.config, overrides, axes, args.seeds, args.out)
-    with naming("--out"):
-        require_own_folders(trials)
-    _require_metric(args.metric, trials[0])
-    most = max(trial.config.train.steps for trial in trials)
-    if args.asha and args.asha > most:
-        parser.error(f"--asha {args.asha}: no trial has more than {most} steps")
-    found = [find(trial) for trial in trials]
-    if args.dry_run:
-        for trial, was in zip(trials, found, strict=True):
-            print(f"{trial.name}: {_said(was)}")
-        return
-    quiet()
+    return parser
+
+
+def _train(trials: Sequence[Trial], results: Path, args: argparse.Namespace) -> None:
+    """Trains what is left to train, and keeps `results` up to date."""
     from common_jax.training.interrupt import Requests
     from launch.executors import run_here
 
     over = ("finished", "stopped") if args.asha else ("finished",)
-    left = [t for t, was in zip(trials, found, strict=True) if was.state not in over]
+    left = [trial for trial in trials if find(trial).state not in over]
     _say(f"{len(trials)} trials, {len(trials) - len(left)} of them finished")
-    results, numbers = args.out / "results.csv", itertools.count(1)
+    numbers = itertools.count(1)
 
     def done(trial: Trial) -> None:
         _say(f"[{next(numbers)}/{len(left)}] {trial.name}: {_said(find(trial))}")
         write_results(results, trials, [find(each) for each in trials])
 
-    try:
-        if args.executor == "ray" and left:
-            from launch.cluster import run_on_ray
+    if args.executor == "ray" and left:
+        from launch.cluster import run_on_ray
 
-            given = {name: getattr(args, name) for name in ("jobs", "cpus", "gpus", "asha")}
-            run_on_ray(left, args.out, done, **given)
-        else:
-            running = contextlib.closing(run_here(left, args.jobs or 1))
-            with Requests() as requests, requests.at_once(), running as ended:
-                for trial in ended:
-                    done(trial)
-    except Interrupted as request:
-        raise Interrupted(request.signal, "the same command goes on from there") from request
-    found = [find(trial) for trial in trials]
-    write_results(results, trials, found)
-    print(f"wrote {results}")
-    _draw(trials, found, args.metric or f"dev.{trials[0].config.train.best_metric}", args.out)
-    if missing := sum(was.state not in ("finished", "stopped") for was in found):
-        print(f"{missing} of {len(trials)} trials have not finished; the same command goes on")
-        sys.exit(1)
+        given = {name: getattr(args, name) for name in ("jobs", "cpus", "gpus", "asha")}
+        run_on_ray(left, args.out, done, **given)
+    else:
+        running = contextlib.closing(run_here(left, args.jobs or 1))
+        with Requests() as requests, requests.at_once(), running as ended:
+            for trial in ended:
+                done(trial)
 
 
 def _require_metric(metric: str | None, trial: Trial) -> None:
