@@ -188,8 +188,8 @@ def _settings(runs: Sequence[Run]) -> list[Part]:
             table = [list(column) for column in zip(*table, strict=True)]
             table[0][0] = "field"
         parts.append(Table(table[0], table[1:]))
-    commands = [(run.label, run.result["command"]) for run in runs if run.result.get("command")]
-    return [*parts, *([Table(("run", "command"), commands)] if commands else [])]
+    typed = [f"{r.label}: {r.result['command']}" for r in runs if r.result.get("command")]
+    return [*parts, *typed]
 
 
 def _scores(runs: Sequence[Run]) -> list[Table]:
