@@ -44,7 +44,7 @@ def quiet() -> None:
     absl.logging.set_verbosity(absl.logging.FATAL)
     threading.excepthook = _unless_from_orbax
     logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
-    for name in ("jax", "tensorboardX", "grain"):
+    for name in ("jax", "tensorboardX", "grain", "matplotlib"):
         logging.getLogger(name).setLevel(logging.ERROR)
     for name in ("absl", "orbax"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

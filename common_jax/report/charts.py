@@ -23,7 +23,7 @@ _DASHES = ("-", "--", "-.", ":")
 _SIZE = (4.6, 3.2)  # inches: on a phone the text is still 10 pixels high
 _ROW = 0.17  # of a legend or a caption, inches
 _LONGEST = 56  # letters of a name
-_LETTERS = 80  # of a caption, in the width of a chart
+_LETTERS = 74  # of a caption, in the width of a chart
 _STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
