@@ -234,7 +234,7 @@ class _Measured:
             try:
                 with jax.profiler.trace(str(folder)):
                     for _ in range(3):
-                        self.state, metrics = program(self.state, group)
+                        self.state, metrics = program(self.state, group, self.key)
                     jax.block_until_ready(metrics)
             except OSError as error:
                 raise UserError(f"--profile {folder}: {error.strerror}") from error

@@ -29,6 +29,9 @@ def main(argv: list[str]) -> None:
     parser.add_argument(
         "--format", choices=("html", "md"), help="html | md (as FILE ends, else html)"
     )
+    parser.add_argument(
+        "--split", metavar="NAME", help="what is looked at closely (the last that is scored)"
+    )
     args = parser.parse_args(argv)
     if args.out.is_dir():
         raise UserError(f"--out: {args.out} is a folder; name a file")

@@ -58,9 +58,9 @@ def test_the_papers_systems(name):
 @pytest.mark.parametrize(
     ("name", "make", "metric"),
     [
-        ("snli", pairs, "accuracy"),
+        pytest.param("snli", pairs, "accuracy", marks=pytest.mark.slow),
         ("snli_small", pairs, "accuracy"),
-        ("squad_anss", passages, "precision_at_1"),
+        pytest.param("squad_anss", passages, "precision_at_1", marks=pytest.mark.slow),
         ("squad_anss_small", passages, "precision_at_1"),
         ("yelp", reviews, "accuracy"),
     ],

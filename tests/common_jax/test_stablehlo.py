@@ -62,7 +62,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+SLOW = ("post-norm, separate vocabularies", "padding as the authors have it")
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, marks=[pytest.mark.slow] * (c in SLOW)) for c in CASES]
+)
 def test_a_program_computes_what_the_model_does(case):
     file, changes = CASES[case]
     family = file.partition("/")[0]

@@ -71,7 +71,7 @@ def test_text_ends_at_the_end_symbol_and_stays_one_line():
     assert to_text(Letters(), rows) == ["cd", "c d", "", "cdef"]
 
 
-@pytest.mark.parametrize("attention", ["dense", "banded"])
+@pytest.mark.parametrize("attention", [pytest.param("dense", marks=pytest.mark.slow), "banded"])
 def test_packed_rows_lose_what_single_ones_do(attention):
     """The same sentences, one a row and several a row: the same sums and the same gradient."""
     random = np.random.default_rng(2)

@@ -338,6 +338,7 @@ def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_p
     assert json.loads(scored.files[".predictions.json"]) == {"tc_1": "Cats"}
     assert scored.notes["questions"] == 1
     assert scored.metrics == {"exact_match": 100, "f1": 100}
+    assert scored.notes["by_question_type"] == {"which": [1, 100, 100]}
     assert [text.split("\n")[1] for text in scored.examples] == [
         "  -> Cats",
         "  -> cats",
