@@ -124,7 +124,8 @@ def _draw(axes: "Axes", chart: Chart) -> None:
             axes.plot([place] * len(dots), dots, "o", color=look["color"], markersize=3, alpha=0.45)
     turned: Any = {}
     if places:
-        turned = {"rotation": 30, "ha": "right"} if max(map(len, places)) > 7 else {}
+        crowded = max(map(len, places)) > 7 or sum(map(len, places)) > 42  # letters
+        turned = {"rotation": 30, "ha": "right"} if crowded else {}
         axes.set_xticks([*places.values()], [*map(_safe, places)], **turned)
     elif chart.form == "points":
         values = sorted({value for series in chart.series for value in series.x})
