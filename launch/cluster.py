@@ -99,16 +99,20 @@ def run_on_ray(
             ),
         )
         with requests:  # after Ray, which sets handlers of its own
-            results = tuner.fit()
-        for result in (results[number] for number in range(len(results))):
-            trial = ours[(result.config or {})["number"]]
-            state = find(trial).state
-            if result.error is None and state != "finished":
-                record(trial, "stopped")  # by the scheduler, which ended its process
-            elif result.error is not None and state != "failed":
-                record(trial, "failed", str(result.error).strip().splitlines()[-1])
+            _record_ends(tuner.fit(), ours)
     finally:
         ray.shutdown()
+
+
+def _record_ends(results: Any, trials: Sequence[Trial]) -> None:
+    """Keeps why trials have not finished, where they have not said so themselves."""
+    for result in (results[number] for number in range(len(results))):
+        trial = trials[(result.config or {})["number"]]
+        state = find(trial).state
+        if result.error is None and state != "finished":
+            record(trial, "stopped")  # by the scheduler, which ended its process
+        elif result.error is not None and state != "failed":
+            record(trial, "failed", str(result.error).strip().splitlines()[-1])
 
 
 def _scheduler(trials: Sequence[Trial], asha: int | None) -> Any:
