@@ -171,9 +171,9 @@ class Translation(Task[Config]):
     def answer(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
         return {"pieces": self.translate(params, arrays["source"], **static)[0]}
 
-    def size(self, batch: Batch) -> tuple[int, int]:
+    def size(self, batch: Batch) -> tuple[Int[Array, ""], int]:
         pieces = (batch["source"], batch["target"])
-        return sum(int((a != 0).sum()) for a in pieces), sum(a.size for a in pieces)
+        return sum((a != 0).sum() for a in pieces), sum(a.size for a in pieces)
 
     def request(self) -> str:
         return self.data.sources("test")[0]

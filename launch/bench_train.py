@@ -107,6 +107,7 @@ class _Measured:
         from common_jax.data.batches import stream
         from common_jax.training.config import TrainConfig
         from common_jax.training.loop import together
+        from common_jax.training.mesh import rows_here
 
         far = 2**40  # of the run's rhythms none but the call's own
         config = TrainConfig(
@@ -116,14 +117,14 @@ class _Measured:
             checkpoint_every=far,
             log_every=far,
         )
-        for _, group in together(stream(self.task.train_batches()), 0, config):
+        rows = rows_here(self.mesh, self.task.config.train.accumulate)
+        for _, group in together(stream(self.task.train_batches().taking(rows)), 0, config):
             yield group
 
     def _place(self, group: list[Any]) -> tuple[Any, ...]:
         from common_jax.training.mesh import put_batch
 
-        parts = self.task.config.train.accumulate
-        return tuple(put_batch(batch, self.mesh, parts) for batch in group)
+        return tuple(put_batch(batch, self.mesh) for batch in group)
 
     def _compile(self, calls: Iterator[list[Any]], steps: int) -> None:
         """Every shape of the steps to come, and one step of each."""

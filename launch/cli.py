@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from common_jax.errors import Interrupted, UserError
+from launch.processes import leave
 
 COMPILED = "~/.cache/conv-attention-jax/compiled"
 COMPILED_BYTES = 2**30  # what was not used for longest goes first
@@ -73,18 +74,24 @@ def _unless_from_orbax(args: threading.ExceptHookArgs) -> None:
 def run(main: Callable[[list[str]], None]) -> NoReturn:
     """Runs a command's `main` on the arguments and exits: 0, 2 after a mistake, 128 + the signal's
     number after a request to stop (130 on Ctrl-C, 143 on SIGTERM)."""
+    status = 0
     try:
         main(sys.argv[1:])
         sys.stdout.flush()
     except UserError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(2)
+        status = 2
     except Interrupted as request:
         print(f"{request.signal.name}: {request or 'stopped'}", file=sys.stderr)
-        sys.exit(128 + request.signal)
+        status = 128 + request.signal
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
-        sys.exit(130)
+        status = 130
+    except Exception as error:
+        leave(1, error)
+        raise
     except BrokenPipeError:  # the reader of our output has left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(0)
+    if status:
+        leave(status)
+    sys.exit(status)

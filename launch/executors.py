@@ -26,7 +26,8 @@ POLL_SECONDS = 1.0
 def command(trial: Trial) -> list[str]:
     """What trains a trial, or goes on training it."""
     program = [sys.executable, "-m", "launch.train", "--config", trial.file, *trial.overrides]
-    return [*program, "--workdir", str(trial.workdir.path)]
+    # alone, though a scheduler may have started the sweep as one of several processes
+    return [*program, "--workdir", str(trial.workdir.path), "--num_processes", "1"]
 
 
 class Process:

@@ -4,6 +4,7 @@ import os
 
 from common_jax.training.config import default_workdir, parse, task_class
 from launch.cli import Parser, keep_compiled, quiet, run, typed
+from launch.processes import Processes
 
 DESCRIPTION = (
     __doc__
@@ -11,6 +12,9 @@ DESCRIPTION = (
 Validates every train.evaluate_every steps, keeps the latest and the best checkpoint, and at the
 end scores the best on dev and test. The same command run again takes an interrupted run up where
 it stood. Every field of the config can be set: --config.model.head_window=1
+
+Several machines give it all at once: under SLURM, Open MPI, Kubernetes or Cloud TPU, or with
+--coordinator, --num_processes and --process_id (docs/cluster.md).
 
 example:
   python -m launch.train --config configs/csan/quickstart.py
@@ -37,7 +41,9 @@ def main(argv: list[str]) -> None:
         help="threads that prepare the corpus (as many as there are cores)",
     )
     parser.add_argument("--prepare", action="store_true", help="prepare the corpus and exit")
+    Processes.add_flags(parser)
     args, overrides = parser.parse_known_args(argv)
+    processes = Processes.of(args)
     if args.workers is not None and args.workers < 1:
         parser.error(f"--workers {args.workers}: at least 1")
     config = parse(args.config, overrides)
@@ -52,14 +58,18 @@ def main(argv: list[str]) -> None:
         task.prepare(args.workers)
     if args.prepare:
         return
+    processes.join()
     from common_jax.training.loop import train
     from common_jax.training.memory import keep_freed_memory
+    from common_jax.training.processes import is_first
     from common_jax.training.workdir import Workdir
 
     keep_freed_memory()
     keep_compiled()
     workdir = Workdir(args.workdir or default_workdir(args.config))
     outcome = train(task, workdir, typed("train", argv))
+    if not is_first():
+        return
     if not outcome.scored:
         print(f"{workdir.path} is finished; train.steps larger than {config.train.steps} go on")
     for split, metrics in outcome.result["metrics"].items():

@@ -1,6 +1,8 @@
 """Batches of fixed shapes from a prepared corpus and a plan, and the endless stream of them."""
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
+from typing import Self
 
 import numpy as np
 from jaxtyping import Int
@@ -11,6 +13,7 @@ from common_jax.data.plan import Plan, PlannedBatch
 
 Batch = dict[str, np.ndarray]
 Position = tuple[int, int]
+Rows = Callable[[int], Int[np.ndarray, "n"]]  # of a batch of so many rows, those wanted; ascending
 
 
 class Batches:
@@ -29,6 +32,7 @@ class Batches:
     def __init__(self, corpus: Corpus, columns: Sequence[str], plan: Plan):
         """Batches of the given columns; the plan's shapes have their widths in the same order."""
         self.corpus, self.columns, self.plan = corpus, tuple(columns), plan
+        self._taken: Rows = np.arange
 
     def __len__(self) -> int:
         """How many batches an epoch has."""
@@ -44,6 +48,16 @@ class Batches:
             | {name: (rows, w) for c, w in zip(names, widths, strict=True) for name in c}
             for rows, widths in zip(self.plan.rows.tolist(), self.plan.shapes.tolist(), strict=True)
         ]
+
+    def taking(self, rows: Rows) -> Self:
+        """The same batches, of which only some rows are read.
+
+        Args:
+          rows: which; those beyond the last are empty ones.
+        """
+        taken = copy.copy(self)
+        taken._taken = rows
+        return taken
 
     def epoch(self, epoch: int) -> Sequence[Batch]:
         """The batches of one epoch, each read when it is indexed."""
@@ -68,6 +82,9 @@ class Batches:
             return batch | {
                 c: gather(index, c, width) for c, width in zip(self.columns, widths, strict=True)
             }
+        rows = self._taken(int(self.plan.rows[planned.shape]))
+        here = np.isin(places, rows)
+        examples, places = examples[here], np.searchsorted(rows, places[here])
         lengths = self.plan.lengths(examples).T
         for column, width, length in zip(self.columns, widths, lengths, strict=True):
             tokens = self.corpus.gather(examples, column, width)
@@ -78,7 +95,8 @@ class Batches:
         """Each row's example, the first if there are several; -1 where there is none."""
         index = np.full(self.plan.rows[planned.shape], -1, np.int32)
         index[planned.places[::-1]] = planned.examples[::-1]
-        return index
+        rows = self._taken(len(index))
+        return np.where(rows < len(index), index[np.minimum(rows, len(index) - 1)], -1)
 
 
 def _packed(

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 import orbax.checkpoint as ocp
-from jax.experimental import multihost_utils
 
 from common_jax import checksums
 from common_jax.errors import UserError
+from common_jax.training.processes import from_first, is_first
 from common_jax.training.restore import Position, UnreadableError, read_position, read_state
 from common_jax.training.state import TrainState
 from common_jax.training.task import Params
@@ -52,9 +51,9 @@ class Restored:
 class Checkpoints:
     """The `checkpoints` folder of a run.
 
-    One process at a time may save, restore the newest and restore the best (`Workdir.claim` sees
+    One run at a time may save, restore the newest and restore the best (`Workdir.claim` sees
     to it); these set aside what is damaged, in `damaged` beside the folder, and say so. The rest
-    only reads.
+    only reads. All processes of the run call these together; the first looks and moves.
 
     Args:
       folder: need not exist.
@@ -111,7 +110,7 @@ class Checkpoints:
         with self._writing():
             self._folder.mkdir(parents=True, exist_ok=True)
             self._saver = self._saver or self._make_saver()
-            if step in self.steps:
+            if from_first(lambda: step in self.steps):
                 return self._add_metrics(step, metrics)
             saved = self._saver.save(step, args=args, metrics=metrics)
         if not saved:  # Orbax declines an existing or older step without a word
@@ -128,13 +127,14 @@ class Checkpoints:
         Raises:
           UserError: if there are steps but none is whole, or if they are of another model.
         """
-        aside = self._set_damaged_aside()
-        while (step := _from_first_process(self.latest)) is not None:
+        aside = from_first(self._set_damaged_aside)
+        while (step := from_first(lambda: self.latest)) is not None:
             try:
                 return self._read(step, abstract)
             except UnreadableError as error:
-                aside += self._set_aside(step, str(error))
-        if _from_first_process(aside):
+                damage = str(error)
+                aside += from_first(functools.partial(self._set_aside, step, damage))
+        if aside:
             raise UserError(
                 f"{self._folder}: every checkpoint was damaged; they are in {self._damaged}; the "
                 "same command again starts from step 0"
@@ -148,8 +148,9 @@ class Checkpoints:
           UserError: if none is.
         """
         self.wait()
-        self._set_damaged_aside()
-        best = _from_first_process(self.best)
+        if from_first(self._set_damaged_aside) and self._saver is not None:
+            self._saver.reload()
+        best = from_first(lambda: self.best)
         if best is None:
             raise UserError(f"{self._folder}: no checkpoint is whole")
         return self.restore(best, abstract)
@@ -210,14 +211,12 @@ class Checkpoints:
         return self._folder.with_name("damaged")
 
     def _make_saver(self) -> ocp.CheckpointManager:
-        if jax.process_index() == 0:
-            self._remove_unfinished()
-        self._set_damaged_aside()
+        from_first(self._tidy)
         policies = ocp.checkpoint_managers.preservation_policy
         best = policies.BestN(
             get_metric_fn=self._goodness, n=1, keep_checkpoints_without_metrics=False
         )
-        return ocp.CheckpointManager(
+        return _Saver(
             self._folder.absolute(),
             options=ocp.CheckpointManagerOptions(
                 best_fn=self._goodness,  # without it Orbax writes no metrics
@@ -239,12 +238,15 @@ class Checkpoints:
             checksums.seal(path, leave=_LATE)
 
     def _add_metrics(self, step: int, metrics: dict[str, float] | None) -> None:
-        path = self._metrics(step)
-        if jax.process_index() == 0 and metrics is not None and not path.exists():
-            path.parent.mkdir(exist_ok=True)
-            replace_text(path, json.dumps(metrics))
-            checksums.seal(self._folder / str(step))
-        _from_first_process(0)  # the others look when it is there
+        def add() -> None:
+            path = self._metrics(step)
+            if metrics is not None and not path.exists():
+                with self._writing():
+                    path.parent.mkdir(exist_ok=True)
+                    replace_text(path, json.dumps(metrics))
+                    checksums.seal(self._folder / str(step))
+
+        from_first(add)  # the others look when it is there
         assert self._saver is not None
         self._saver.reload()
 
@@ -256,10 +258,14 @@ class Checkpoints:
         except Exception as error:
             self._failure = error
             return
-        if jax.process_index() == 0:
+        if is_first():
             with contextlib.suppress(OSError):  # the step has its checksums
                 checksums.seal(self._folder / str(step))
             shutil.rmtree(self._folder / _DELETED, ignore_errors=True)
+
+    def _tidy(self) -> None:
+        self._remove_unfinished()
+        self._set_damaged_aside()
 
     def _remove_unfinished(self) -> None:
         """What a killed save or deletion has left."""
@@ -268,23 +274,18 @@ class Checkpoints:
 
     def _set_damaged_aside(self) -> int:
         """Leaves only steps that are whole; how many were not."""
-        if jax.process_index() != 0:
-            return 0
         found = {step: self._find_damage(step) for step in self.steps}
         return sum(self._set_aside(step, damage) for step, damage in found.items() if damage)
 
     def _set_aside(self, step: int, damage: str) -> int:
-        if jax.process_index() == 0:
-            target, count = self._damaged / str(step), 1
-            while target.exists():
-                count += 1
-                target = self._damaged / f"{step}-{count}"
-            with self._writing():
-                self._damaged.mkdir(exist_ok=True)
-                shutil.move(self._folder / str(step), target)
-            _log.warning("%s: %s; set aside in %s", self._folder / str(step), damage, target)
-        if self._saver is not None:
-            self._saver.reload()
+        target, count = self._damaged / str(step), 1
+        while target.exists():
+            count += 1
+            target = self._damaged / f"{step}-{count}"
+        with self._writing():
+            self._damaged.mkdir(exist_ok=True)
+            shutil.move(self._folder / str(step), target)
+        _log.warning("%s: %s; set aside in %s", self._folder / str(step), damage, target)
         return 1
 
     @contextlib.contextmanager
@@ -327,10 +328,18 @@ class Checkpoints:
         return writing(self._folder, self._what_is_safe)
 
     def _what_is_safe(self) -> str:
-        if jax.process_index() == 0:
+        if is_first():
             self._remove_unfinished()  # its room may be wanted
         safe = next((s for s in reversed(self.steps) if not self._find_damage(s)), None)
         return "; nothing is saved yet" if safe is None else f"; step {safe} is safely saved"
+
+
+class _Saver(ocp.CheckpointManager):
+    """Asks JAX for no notice to stop: Orbax would with a step of the past, from another thread,
+    while the training counts beats (`common_jax.training.interrupt.Requests`)."""
+
+    def reached_preemption(self, step: int) -> bool:
+        return False
 
 
 def goodness(metrics: Mapping[str, float], name: str) -> float:
@@ -342,11 +351,3 @@ def goodness(metrics: Mapping[str, float], name: str) -> float:
 def abstract_of(tree: Any) -> Any:
     """Shapes, types and shardings of a tree, to restore onto."""
     return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding), tree)
-
-
-def _from_first_process(value: int | None) -> int | None:
-    """The same number in every process."""
-    if jax.process_count() == 1:
-        return value
-    got = int(multihost_utils.broadcast_one_to_all(np.int32(-1 if value is None else value)))
-    return None if got < 0 else got

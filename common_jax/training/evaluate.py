@@ -10,28 +10,46 @@ from jax.sharding import Mesh
 from tqdm import tqdm
 
 from common_jax.data.batches import Batches
-from common_jax.training.mesh import put_batch
+from common_jax.training.mesh import put_batch, rows_here
+from common_jax.training.processes import is_first
 from common_jax.training.task import Params, Scored, Task
 
 
-def evaluate(task: Task, params: Params, split: str, predict_step: Callable, mesh: Mesh) -> Scored:
-    """The score of a split, every example counted once, whatever the mesh."""
-    return task.score(split, predict(params, task.split_batches(split), predict_step, mesh, split))
+def evaluate(
+    task: Task,
+    params: Params,
+    split: str,
+    predict_step: Callable,
+    mesh: Mesh,
+    before_each: Callable[[], None] = lambda: None,
+) -> Scored:
+    """The score of a split, every example counted once, whatever the mesh.
+
+    Args:
+      before_each: called before each batch; may raise.
+    """
+    batches = task.split_batches(split)
+    return task.score(split, predict(params, batches, predict_step, mesh, split, before_each))
 
 
 def predict(
-    params: Params, batches: Batches, predict_step: Callable, mesh: Mesh, label: str = "predict"
+    params: Params,
+    batches: Batches,
+    predict_step: Callable,
+    mesh: Mesh,
+    label: str = "predict",
+    before_each: Callable[[], None] = lambda: None,
 ) -> dict[str, np.ndarray]:
-    """Predictions of all batches in example order, without filler rows.
+    """Predictions of all batches in example order, without filler rows; the same in all processes.
 
     Predictions whose shape grows with the batch's are padded with zeros to the longest.
     """
     found: list[dict[str, Any]] = []
-    epoch = batches.epoch(0)
-    bar = tqdm(epoch, desc=label, unit="batch", leave=False, disable=None, file=sys.stderr)
+    epoch, hidden = batches.taking(rows_here(mesh)).epoch(0), None if is_first() else True
+    bar = tqdm(epoch, desc=label, unit="batch", leave=False, disable=hidden, file=sys.stderr)
     for batch in bar:
-        placed = put_batch(batch, mesh)
-        found.append({"index": placed["index"], **predict_step(params, placed)})
+        before_each()
+        found.append(predict_step(params, put_batch(batch, mesh)))
         if len(found) > 1:  # fetched while the devices work on the next
             found[-2] = jax.device_get(found[-2])
     found = jax.device_get(found)

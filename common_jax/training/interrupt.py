@@ -1,4 +1,9 @@
-"""SIGTERM and SIGINT as requests: a scheduler's notice, a person's Ctrl-C."""
+"""SIGTERM and SIGINT as requests: a scheduler's notice, a person's Ctrl-C.
+
+Several processes of one run must answer at the same place. There the notice is JAX's: its
+preemption service hears SIGTERM in any process and tells all of them where to stop, by the number
+of a beat that they all count.
+"""
 
 import contextlib
 import signal
@@ -6,7 +11,10 @@ import threading
 import time
 from collections.abc import Iterator
 
+from jax.experimental import multihost_utils
+
 from common_jax.errors import Interrupted
+from common_jax.training.processes import several
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 ECHO_SECONDS = 10.0
@@ -20,23 +28,42 @@ class Requests:
     main thread, where Python lets nobody handle signals, nothing is noted.
 
     Attributes:
-      noted: the signal, or None.
+      noted: the signal, or None; of several processes, once all have agreed.
     """
 
     def __init__(self) -> None:
         self.noted: int | None = None
+        self._beats = 0
         self._at_once = False
         self._last = -ECHO_SECONDS
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> "Requests":
-        if threading.current_thread() is threading.main_thread():
+        if several():
+            self._before = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN)}
+        elif threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
         return self
 
     def __exit__(self, kind, error, traceback) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def beat(self) -> int | None:
+        """The signal to answer here, or None. Called at the same places in all processes."""
+        self._beats += 1
+        if several() and multihost_utils.reached_preemption_sync_point(self._beats):
+            self.noted = signal.SIGTERM
+        return self.noted
+
+    def heed(self) -> None:
+        """A beat where a request is answered by leaving.
+
+        Raises:
+          Interrupted: if there is one.
+        """
+        if (request := self.beat()) is not None:
+            raise Interrupted(request)
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:

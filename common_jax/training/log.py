@@ -10,13 +10,15 @@ from typing import Any
 
 from tqdm import tqdm
 
+from common_jax.training.processes import from_first, is_first
 from common_jax.training.workdir import replace_text, writing
 
 
 class MetricsLog:
     """metrics.jsonl and its twin for TensorBoard, continued without repetition after a restart.
 
-    Making it and `write` raise a UserError if the folder cannot be written.
+    Making it and `write` raise a UserError if the folder cannot be written. The first process of
+    several writes; what is known is known to all.
 
     Attributes:
       resumed_from: the steps at which the run was taken up again, oldest first.
@@ -26,33 +28,42 @@ class MetricsLog:
 
     def __init__(self, path: Path, start: int):
         self._path = path
-        with writing(path):
-            kept = [line for line in read_metrics(path) if line["step"] <= start]
-            replace_text(path, "".join(json.dumps(line) + "\n" for line in kept))
-            self._file = path.open("ab", buffering=0)  # nothing waits for a disk to have room
-            self._board = _Board(path.parent / "tensorboard", start)
-            self.resumed_from = [line["resumed_from"] for line in kept if "resumed_from" in line]
-            if start:
-                self.resumed_from.append(start)
-                self._write_line({"step": start, "resumed_from": start})
+        self._files = contextlib.ExitStack()
+        kept = from_first(lambda: self._open(start))
+        self.resumed_from = [line["resumed_from"] for line in kept if "resumed_from" in line]
         self.validations = [(x["step"], x) for x in kept if x.get("split") == "dev"]
         self.wall_seconds = max((line.get("wall_seconds", 0.0) for line in kept), default=0.0)
 
+    def _open(self, start: int) -> list[dict[str, Any]]:
+        """Opens both to go on after step `start`; the lines that there are."""
+        with writing(self._path):
+            kept = [line for line in read_metrics(self._path) if line["step"] <= start]
+            replace_text(self._path, "".join(json.dumps(line) + "\n" for line in kept))
+            self._file = self._path.open("ab", buffering=0)  # nothing waits for a disk to have room
+            self._files.callback(self._file.close)
+            self._board = _Board(self._path.parent / "tensorboard", start)
+            self._files.callback(self._board.close)
+            if start:
+                kept.append({"step": start, "resumed_from": start})
+                self._write_line(kept[-1])
+        return kept
+
     def write(self, step: int, values: dict[str, Any]) -> None:
         """One line, and its numbers to TensorBoard under their split."""
+        if values.get("split") == "dev":
+            self.validations.append((step, values))
+        if not is_first():
+            return
         group = values.get("split", "train")
         numbers = {k: v for k, v in values.items() if isinstance(v, int | float)}
         with writing(self._path):
             self._write_line({"step": step, **values})
-            if values.get("split") == "dev":
-                self.validations.append((step, values))
             self._board.write(step, {f"{group}/{name}": v for name, v in numbers.items()})
 
     def close(self) -> None:
         """Lets go of both; every line is on disk already, and TensorBoard's last may be lost."""
         with contextlib.suppress(OSError):  # would hide what ended the run
-            self._file.close()
-            self._board.close()
+            self._files.close()
 
     def _write_line(self, values: dict[str, Any]) -> None:
         left = (json.dumps(values) + "\n").encode()
@@ -108,7 +119,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 class Progress:
-    """A bar on a terminal, a line now and then elsewhere, both on standard error."""
+    """A bar on a terminal, a line now and then elsewhere, both on standard error; of several
+    processes the first one's."""
 
     def __init__(self, start: int, total: int):
         self._bar = tqdm(
@@ -116,7 +128,7 @@ class Progress:
             total=total,
             unit="step",
             dynamic_ncols=True,
-            disable=None,
+            disable=None if is_first() else True,
             smoothing=0.05,
         )
         self._plain = not sys.stderr.isatty()
@@ -140,7 +152,8 @@ class Progress:
 
     def say(self, text: str) -> None:
         """A line above the bar."""
-        tqdm.write(text, file=sys.stderr)
+        if is_first():
+            tqdm.write(text, file=sys.stderr)
 
     def close(self) -> None:
         """Leaves the bar as it stands."""

@@ -4,12 +4,16 @@ One direction: batches from the epoch plan, a step, a log line, now and then a v
 checkpoint. The numbers of step n - 1 are fetched while step n runs. Where a run stands is its step
 and the data position (epoch, batch), so that a run taken up again does bit for bit what an
 undisturbed one does.
+
+Several processes (`common_jax.training.processes`) run these same lines, each with its rows of
+every batch; the first of them writes what is not a checkpoint.
 """
 
 import contextlib
 import dataclasses
+import functools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
@@ -24,11 +28,12 @@ from common_jax.training.config import TrainConfig
 from common_jax.training.evaluate import evaluate
 from common_jax.training.interrupt import Requests
 from common_jax.training.log import MetricsLog, Progress
-from common_jax.training.mesh import make_mesh, put_batch
+from common_jax.training.mesh import make_mesh, put_batch, rows_here, whole
+from common_jax.training.processes import from_first, in_all
 from common_jax.training.run import starting_parameters
 from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
-from common_jax.training.task import Scored, Task
+from common_jax.training.task import Params, Scored, Task
 from common_jax.training.workdir import Workdir
 from common_jax.versions import versions
 
@@ -48,7 +53,8 @@ def train(task: Task, workdir: Workdir, command: str = "") -> Outcome:
       command: what a person typed, for result.json.
 
     Raises:
-      UserError: data or a folder that will not do, or a loss that stays not finite.
+      UserError: data or a folder that will not do, or a loss that stays not finite; of several
+        processes in all, if it could be told to all.
       Interrupted: by SIGTERM or SIGINT; what was done is saved.
     """
     config = task.config
@@ -56,12 +62,12 @@ def train(task: Task, workdir: Workdir, command: str = "") -> Outcome:
         known = " | ".join(task.metric_names)
         raise UserError(f"train.best_metric={config.train.best_metric!r}: must be {known}")
     mesh = make_mesh(config.mesh)
-    workdir.claim(config)
+    from_first(lambda: workdir.claim(config))
     try:
-        if finished := workdir.finished(config):
+        if finished := from_first(lambda: workdir.finished(config)):
             return Outcome(finished, {})
-        task.prepare()
-        workdir.write_vocabulary(task)
+        in_all(task.prepare)
+        from_first(lambda: workdir.write_vocabulary(task))
         with Requests() as requests, contextlib.closing(_Run(task, workdir, mesh, requests)) as run:
             return run.finish(run.take_steps(), command)
     finally:
@@ -113,14 +119,14 @@ class _Run:
         if self._finished():
             return self._stops_early()
         train_step = make_train_step(self.task, self.mesh)
-        batches = self.task.train_batches()
+        batches = self.task.train_batches().taking(rows_here(self.mesh, config.accumulate))
         window, key = _Window(), jax.random.key(config.seed)
         batch_stream = stream(batches, self.position)
         for following, group in together(batch_stream, self.step, config):
-            placed = tuple(put_batch(batch, self.mesh, config.accumulate) for batch in group)
+            placed = tuple(put_batch(batch, self.mesh) for batch in group)
             self.state, metrics = train_step(self.state, placed, key)
             self._require_finite(window.latest, batches)  # the call before, while this one runs
-            window.add(metrics, [self.task.size(batch) for batch in group])
+            window.add(metrics)
             self.step, self.position = self.step + len(group), following
             self.progress.advance(len(group))
             validate = self.step == config.steps or self._due(config.evaluate_every)
@@ -129,8 +135,8 @@ class _Run:
                 self._log_window(window)
                 self._require_finite(window.latest, batches)
                 window = _Window()
-            if self.requests.noted is not None:
-                self._save_and_leave(self.requests.noted)
+            if (request := self.requests.beat()) is not None:
+                self._save_and_leave(request)
             if validate:
                 self._validate_and_save()
             elif save:
@@ -153,23 +159,22 @@ class _Run:
         params = best.state.inference_params
         scored = {}
         for split in self.task.splits:
-            with self.requests.at_once():
-                scored[split] = evaluate(self.task, params, split, self._final_step, self.mesh)
-            self.workdir.write_scored(split, scored[split])
+            scored[split] = self._evaluated(params, split, self._final_step)
+            from_first(functools.partial(self.workdir.write_scored, split, scored[split]))
         result = {
             "command": command,
-            "steps": self.checkpoints.latest,
+            "steps": from_first(lambda: self.checkpoints.latest),
             "best_step": best.step,
             "stopped_early": stopped_early,
             "wall_seconds": round(self.wall_seconds(), 3),
             "parameters": sum(a.size for a in named_parameters(params).values()),
-            "parameters_sha256": parameters_sha256(params),
+            "parameters_sha256": parameters_sha256(jax.tree.map(whole, params)),
             "resumed_from": self.log.resumed_from,
             "metrics": {split: s.metrics for split, s in scored.items()},
             "versions": versions(),
             "devices": [d.device_kind for d in self.mesh.devices.flat],
         }
-        self.workdir.write_result(result)
+        from_first(lambda: self.workdir.write_result(result))
         return Outcome(result, scored)
 
     def wall_seconds(self) -> float:
@@ -197,6 +202,15 @@ class _Run:
     def _validated(self) -> bool:
         return any(step == self.step for step, _ in self.log.validations)
 
+    def _evaluated(self, params: Params, split: str, predict_step: Callable) -> Scored:
+        """
+        Raises:
+          Interrupted: when a request comes, or has come before.
+        """
+        with self.requests.at_once():
+            heed = self.requests.heed
+            return evaluate(self.task, params, split, predict_step, self.mesh, heed)
+
     def _log_window(self, window: "_Window") -> None:
         values = window.values(self.task.unit)
         values["wall_seconds"] = round(self.wall_seconds(), 3)
@@ -205,10 +219,9 @@ class _Run:
         self.progress.show(self.step, {name: values[name] for name in shown})
 
     def _validate_and_save(self) -> None:
+        self.checkpoints.save(self.state, self.step, self.position, None)  # while it is scored
         try:
-            with self.requests.at_once():
-                params = self.state.inference_params
-                scored = evaluate(self.task, params, "dev", self._dev_step, self.mesh)
+            scored = self._evaluated(self.state.inference_params, "dev", self._dev_step)
         except Interrupted as request:
             self._save_and_leave(request.signal)
         self.checkpoints.save(self.state, self.step, self.position, scored.metrics)
@@ -217,8 +230,7 @@ class _Run:
         self.log.write(self.step, {**values, "wall_seconds": round(self.wall_seconds(), 3)})
 
     def _save_and_leave(self, request: int) -> None:
-        if self.step not in self.checkpoints.steps:
-            self.checkpoints.save(self.state, self.step, self.position, None)
+        self.checkpoints.save(self.state, self.step, self.position, None)
         self.checkpoints.wait()
         raise Interrupted(
             request,
@@ -232,7 +244,7 @@ class _Run:
         if bad < self.config.max_bad_steps:
             return
         self.checkpoints.wait()
-        latest = self.checkpoints.latest
+        latest = from_first(lambda: self.checkpoints.latest)
         saved = "nothing is saved yet" if latest is None else f"the last step saved is {latest}"
         examples = batches.examples(divmod(self.step - 1, len(batches)))
         raise UserError(
@@ -281,16 +293,13 @@ class _Window:
 
     def __init__(self):
         self._metrics: list[Metrics] = []
-        self._real = self._positions = 0
         self._began = time.monotonic()
         self.latest: Metrics | None = None
 
-    def add(self, metrics: Metrics, sizes: list[tuple[int, int]]) -> None:
+    def add(self, metrics: Metrics) -> None:
         """Counts the steps of a call."""
         self.latest = metrics
         self._metrics.append(metrics)
-        self._real += sum(real for real, _ in sizes)
-        self._positions += sum(positions for _, positions in sizes)
 
     def values(self, unit: str) -> dict[str, float | None]:
         """Means over the steps that were applied (None if there is none), throughput, and the
@@ -299,6 +308,7 @@ class _Window:
         steps = {name: np.concatenate([call[name] for call in calls]) for name in calls[0]}
         seconds = time.monotonic() - self._began
         rate, bad = steps.pop("learning_rate")[-1], steps.pop("bad_steps") > 0
+        real, positions = (float(steps.pop(name).sum()) for name in ("real", "positions"))
         means = {
             name: float(values[~bad].mean()) for name, values in steps.items() if not bad.all()
         }
@@ -307,6 +317,6 @@ class _Window:
             "learning_rate": float(rate),
             **({"bad_steps": int(bad.sum())} if bad.any() else {}),
             "steps_per_second": len(bad) / seconds,
-            f"{unit}_per_second": self._real / seconds,
-            "padding_fraction": 1 - self._real / self._positions,
+            f"{unit}_per_second": real / seconds,
+            "padding_fraction": 1 - real / positions,
         }

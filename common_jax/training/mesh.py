@@ -7,15 +7,16 @@ spread over; the rest is XLA's, which inserts the communication.
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import flax.linen as nn
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import AbstractMesh, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from common_jax.data.batches import Batch, Rows
 from common_jax.errors import UserError
 from common_jax.training.config import MeshConfig
 
@@ -46,10 +47,16 @@ def make_mesh(config: MeshConfig) -> Mesh:
     """The devices that `config` asks for.
 
     Raises:
-      UserError: if there are fewer.
+      UserError: if there are fewer, or if a process would have none.
     """
     shape = mesh_shape(config, jax.device_count())
     devices = jax.devices()[: math.prod(shape.values())]
+    if jax.process_count() > len({device.process_index for device in devices}):
+        sizes = " x ".join(f"mesh.{name}={size}" for name, size in shape.items())
+        raise UserError(
+            f"{sizes}: leaves out some of the {jax.process_count()} processes, which have "
+            f"{jax.device_count()} devices; -1 takes those that remain"
+        )
     return Mesh(np.array(devices).reshape(tuple(shape.values())), tuple(shape))
 
 
@@ -87,13 +94,29 @@ def shardings(tree: Any, mesh: Mesh | AbstractMesh) -> Any:
     return jax.tree.map(of, tree, is_leaf=lambda leaf: isinstance(leaf, nn.Partitioned))
 
 
-def put_batch(batch: Mapping[str, np.ndarray], mesh: Mesh, parts: int = 1) -> dict[str, jax.Array]:
-    """A batch on the mesh, with empty rows (index -1) added until devices x parts divide it.
+def rows_here(mesh: Mesh, parts: int = 1) -> Rows:
+    """Which rows of a batch this process reads: those that its devices hold.
 
-    Empty rows weigh nothing, so the global batch depends on neither.
+    Empty rows are added until devices x parts divide the batch. They weigh nothing, so the global
+    batch depends on neither, nor on the number of processes.
     """
-    missing = -len(batch["index"]) % (mesh.shape["data"] * mesh.shape["fsdp"] * parts)
-    if missing:
-        filler = {k: np.full_like(v[:1], -1 if k == "index" else 0) for k, v in batch.items()}
-        batch = {k: np.concatenate([v, *[filler[k]] * missing]) for k, v in batch.items()}
-    return jax.device_put(dict(batch), by_rows(mesh))
+    share = mesh.shape["data"] * mesh.shape["fsdp"] * parts
+
+    def rows(count: int) -> np.ndarray:
+        every = np.arange(-(-count // share) * share)
+        held = by_rows(mesh).addressable_devices_indices_map(every.shape)
+        return np.unique(np.concatenate([every[at] for at in held.values()]))
+
+    return rows
+
+
+def put_batch(batch: Batch, mesh: Mesh) -> dict[str, jax.Array]:
+    """A batch on the mesh, of which each process gives the rows that are its own (`rows_here`)."""
+    return jax.make_array_from_process_local_data(by_rows(mesh), dict(batch))
+
+
+def whole(array: jax.Array) -> np.ndarray:
+    """An array of the mesh, in every process."""
+    if array.is_fully_addressable or array.is_fully_replicated:
+        return np.asarray(array)
+    return multihost_utils.process_allgather(array, tiled=True)

@@ -28,7 +28,8 @@ def make_train_step(task: Task, mesh: Mesh) -> Any:
     The loss of a step is the batch's sum over the batch's weight, divided once over all devices and
     parts of the batch (`train.accumulate`). A step whose loss or gradient norm is not finite is
     counted and changes nothing else. The old state's memory is given to the new one. Metrics: loss,
-    nll, grad_norm (before clipping), learning_rate, bad_steps (in a row until then).
+    nll, grad_norm (before clipping), learning_rate, bad_steps (in a row until then), and the size
+    of the batch (`Task.size`), real and positions.
     """
     config = task.config.train
     optimizer, schedule = (
@@ -41,7 +42,9 @@ def make_train_step(task: Task, mesh: Mesh) -> Any:
         key = jax.random.fold_in(key, state.step)
         sums, gradient = _summed(task, state.params, batch, key, config.accumulate)
         with part("optimizer"):
-            return applied(state, sums, gradient)
+            state, metrics = applied(state, sums, gradient)
+        real, positions = task.size(batch)
+        return state, {**metrics, "real": real, "positions": jnp.int32(positions)}
 
     def applied(state: TrainState, sums: Metrics, gradient: Params) -> tuple[TrainState, Metrics]:
         weight = jnp.maximum(sums["weight"], 1.0)
@@ -126,10 +129,13 @@ def _moved(ema: Params | None, params: Params, decay: float, step: Array) -> Par
 def make_predict_step(
     task: Task, mesh: Mesh, *, final: bool
 ) -> Callable[[Params, Batch], dict[str, Any]]:
-    """Predictions for a batch, rows spread as the batch's are."""
+    """Predictions for a batch and its "index", made on all devices, then given to each of them."""
     where = jax.tree.map(lambda a: a.sharding, abstract_state(task, mesh).params)
+
+    def predict_step(params: Params, batch: Batch) -> dict[str, Array]:
+        found = {"index": batch["index"], **task.predict_step(params, batch, final=final)}
+        return jax.lax.with_sharding_constraint(found, by_rows(mesh))
+
     return jax.jit(
-        functools.partial(task.predict_step, final=final),
-        in_shardings=(where, by_rows(mesh)),
-        out_shardings=by_rows(mesh),
+        predict_step, in_shardings=(where, by_rows(mesh)), out_shardings=replicated(mesh)
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from common_jax.data.batches import Batch, Batches
 from common_jax.errors import UserError
@@ -180,10 +180,9 @@ class Task(abc.ABC, Generic[Config]):
         programs = _Jitted(self, params)
         return self.predictor_class(self.vocabulary, self.settings, programs, **options)
 
-    def size(self, batch: Batch) -> tuple[int, int]:
+    def size(self, batch: Batch) -> tuple[Int[Array, ""], int]:
         """Real units (see `unit`) in a batch, and the positions that it spends on them."""
-        real = int((batch["index"] >= 0).sum())
-        return real, len(batch["index"])
+        return (batch["index"] >= 0).sum(), len(batch["index"])
 
     def request(self) -> str:
         """A line for `predictor`, of the corpus; "" if there is none to show."""

@@ -15,9 +15,10 @@ from attconv_jax.task import Judgement
 from common_jax.errors import UserError
 from common_jax.training.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.training.evaluate import averaged
-from common_jax.training.mesh import make_mesh, put_batch
+from common_jax.training.mesh import make_mesh
 from common_jax.training.state import init_state
 from common_jax.training.step import make_train_step
+from tests.placed import placed
 
 STEPS = 12
 MODEL = ModelConfig(word_dim=8, word_rows=120, dim=8, attention="both", dropout=0.0)
@@ -97,7 +98,7 @@ def trained(task, per_call=1):
     batches = list(itertools.islice(itertools.cycle(task.train_batches().epoch(0)), STEPS))
     for at in range(0, STEPS, per_call):
         group = batches[at : at + per_call]
-        group = tuple(put_batch(batch, mesh, task.config.train.accumulate) for batch in group)
+        group = tuple(placed(batch, mesh, task.config.train.accumulate) for batch in group)
         state, metrics = step(state, group, jax.random.key(task.config.train.seed))
         numbers += zip(*jax.device_get((metrics["loss"], metrics["grad_norm"])), strict=True)
     return np.array(numbers)

@@ -11,11 +11,12 @@ import pytest
 
 from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.config import MeshConfig, OptimizerConfig, TrainConfig
-from common_jax.training.mesh import make_mesh, put_batch
+from common_jax.training.mesh import make_mesh
 from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import make_predict_step, make_train_step
 from csan_jax.config import Config, DataConfig, DecodeConfig, ModelConfig
 from csan_jax.task import Translation
+from tests.placed import placed
 
 STEPS = 12
 MODEL = ModelConfig(
@@ -63,7 +64,7 @@ def trained(task):
     for batch in batches():
         state, metrics = step(
             state,
-            (put_batch(batch, mesh, task.config.train.accumulate),),
+            (placed(batch, mesh, task.config.train.accumulate),),
             jax.random.key(task.config.train.seed),
         )
         numbers.append([metrics["loss"][0], metrics["grad_norm"][0]])
@@ -121,7 +122,7 @@ def test_a_mesh_translates_as_one_device_does(alone):
         mesh = make_mesh(task.config.mesh)
         where = jax.tree.map(lambda a: a.sharding, abstract_state(task, mesh).params)
         step = make_predict_step(task, mesh, final=True)
-        found.append(jax.device_get(step(jax.device_put(params, where), put_batch(batch, mesh))))
+        found.append(jax.device_get(step(jax.device_put(params, where), placed(batch, mesh))))
     rows = len(batch["index"])
     np.testing.assert_array_equal(found[1]["pieces"][:rows], found[0]["pieces"][:rows])
     np.testing.assert_allclose(found[1]["score"][:rows], found[0]["score"][:rows], rtol=1e-5)

@@ -16,12 +16,13 @@ from common_jax.text.lexicon import Lexicon
 from common_jax.text.vectors import read_vectors
 from common_jax.text.words import split_words
 from common_jax.training.config import OptimizerConfig, TrainConfig
-from common_jax.training.mesh import make_mesh, put_batch
+from common_jax.training.mesh import make_mesh
 from common_jax.training.state import init_state
 from common_jax.training.step import make_train_step
 from qanet_jax.config import Config, DataConfig, MeshConfig, ModelConfig
 from qanet_jax.reader import Found
 from qanet_jax.task import SpanExtraction
+from tests.placed import placed
 
 MODEL = ModelConfig(
     dim=8,
@@ -97,7 +98,7 @@ def trained(task, steps=6):
     for batch in read:
         state, metrics = step(
             state,
-            (put_batch(batch, mesh, task.config.train.accumulate),),
+            (placed(batch, mesh, task.config.train.accumulate),),
             jax.random.key(task.config.train.seed),
         )
         numbers.append([metrics["loss"][0], metrics["grad_norm"][0]])

@@ -9,7 +9,8 @@ from jax.sharding import PartitionSpec as P
 
 from common_jax.errors import UserError
 from common_jax.training.config import MeshConfig
-from common_jax.training.mesh import make_mesh, mesh_shape, put_batch, shardings
+from common_jax.training.mesh import make_mesh, mesh_shape, shardings
+from tests.placed import placed
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,6 @@ def test_names_of_axes_decide_where_a_parameter_lies():
 )
 def test_filler_rows_fill_devices_and_parts(shape, parts, rows):
     batch = {"index": np.arange(5, dtype=np.int32), "x": np.ones((5, 3), np.int32)}
-    placed = jax.device_get(put_batch(batch, make_mesh(MeshConfig(*shape)), parts))
-    assert placed["index"].tolist() == [0, 1, 2, 3, 4] + [-1] * (rows - 5)
-    assert placed["x"].sum() == 15 and placed["x"].shape == (rows, 3)
+    found = jax.device_get(placed(batch, make_mesh(MeshConfig(*shape)), parts))
+    assert found["index"].tolist() == [0, 1, 2, 3, 4] + [-1] * (rows - 5)
+    assert found["x"].sum() == 15 and found["x"].shape == (rows, 3)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from common_jax.training.config import MeshConfig, OptimizerConfig, TrainConfig
-from common_jax.training.mesh import make_mesh, put_batch
+from common_jax.training.mesh import make_mesh
 from common_jax.training.state import init_state, make_schedule
 from common_jax.training.step import make_train_step
+from tests.placed import placed
 from tests.toy import Toy, ToyConfig
 
 ADAM = OptimizerConfig(learning_rate=0.01, schedule="constant", warmup_steps=1, clip_norm=0.0)
@@ -34,7 +35,7 @@ def take(task, mesh, groups, state=None):
     for group in groups:
         state, m = step(
             state,
-            tuple(put_batch(b, mesh, parts) for b in group),
+            tuple(placed(b, mesh, parts) for b in group),
             jax.random.key(task.config.train.seed),
         )
         m = jax.device_get(m)
@@ -148,7 +149,7 @@ def test_the_moving_average_by_hand():
     expected = np.array(state.ema["out"])
     np.testing.assert_array_equal(expected, state.params["out"])
     for count, batch in enumerate(data):
-        state, _ = step(state, (put_batch(batch, mesh),), jax.random.key(task.config.train.seed))
+        state, _ = step(state, (placed(batch, mesh),), jax.random.key(task.config.train.seed))
         decay = min(0.5, (1 + count) / (10 + count))
         expected = decay * expected + (1 - decay) * np.array(state.params["out"])
     np.testing.assert_allclose(state.ema["out"], expected, rtol=1e-6)

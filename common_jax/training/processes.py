@@ -1,0 +1,96 @@
+"""What the processes of one run agree on.
+
+They are JAX's (`jax.distributed`): one program, each process with its own devices and its own rows
+of every batch. What is to be the same in all of them though one alone can know it, such as what
+lies in the run's folder or that a file is missing on some machine, they tell each other here,
+through the service that JAX starts them with: without a device, and however long one takes. Alone,
+a process has nobody to ask.
+"""
+
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+
+from common_jax.errors import UserError
+
+T = TypeVar("T")
+
+_WEEK = 7 * 24 * 3600 * 1000  # in milliseconds; who has died is found out otherwise
+
+_numbers = itertools.count()  # the same in all, since all ask the same
+
+
+def several() -> bool:
+    """Whether the run has more processes than this one."""
+    return jax.process_count() > 1
+
+
+def is_first() -> bool:
+    """Whether this is the process that writes."""
+    return jax.process_index() == 0
+
+
+def from_first(call: Callable[[], T]) -> T:
+    """What `call` gives in the first process, which alone calls it.
+
+    Args:
+      call: gives what JSON can hold.
+
+    Raises:
+      UserError: in all of them, if it does in the first.
+    """
+    if not several():
+        return call()
+    key = f"conv_attention/{next(_numbers)}"
+    if is_first():
+        _tell(key, _outcome(call))
+    return _value(_hear(key))
+
+
+def in_all(call: Callable[[], object]) -> None:
+    """Calls it in each process; goes on when all have.
+
+    Raises:
+      UserError: in all of them, if it does in any.
+    """
+    if not several():
+        call()
+        return
+    key = f"conv_attention/{next(_numbers)}"
+    said = _outcome(lambda: (call(), None)[1])
+    if "error" in said:
+        said["error"] = f"process {jax.process_index()}: {said['error']}"
+    _tell(f"{key}/{jax.process_index()}", said)
+    for process in range(jax.process_count()):
+        _value(_hear(f"{key}/{process}"))
+
+
+def _outcome(call: Callable[[], Any]) -> dict[str, Any]:
+    try:
+        return {"value": call()}
+    except UserError as error:
+        return {"error": str(error)}
+
+
+def _value(said: dict[str, Any]) -> Any:
+    if "error" in said:
+        raise UserError(said["error"])
+    return said["value"]
+
+
+def _tell(key: str, said: dict[str, Any]) -> None:
+    _client().key_value_set(key, json.dumps(said))
+
+
+def _hear(key: str) -> dict[str, Any]:
+    return json.loads(_client().blocking_key_value_get(key, _WEEK))
+
+
+def _client() -> Any:
+    """Of JAX's coordination service, which has no public door yet; Orbax takes this one too."""
+    from jax._src import distributed
+
+    return distributed.global_state.client
