@@ -1,0 +1,98 @@
+"""Runs of the three families that are too small to learn, as processes; what two of them share."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+STEPS, EVALUATE_EVERY = 48, 8
+RHYTHM = {
+    "train.steps": STEPS,
+    "train.evaluate_every": EVALUATE_EVERY,
+    "train.checkpoint_every": 4,
+    "train.log_every": 2,
+    "optimizer.warmup_steps": 10,
+    "optimizer.cooldown_steps": 0,
+    "data.max_shapes": 1,
+}
+SMALL = {
+    "csan": {
+        "data.examples": 3000,
+        "data.heldout": 100,
+        "data.vocab_size": 400,
+        "data.batch_tokens": 512,
+        "model.dim": 32,
+        "model.mlp_dim": 64,
+        "model.encoder_layers": 1,
+        "model.decoder_layers": 1,
+        "model.local_layers": 1,
+        "decode.extra_length": 10,
+    },
+    "qanet": {
+        "data.examples": 300,
+        "data.heldout": 200,
+        "data.batch_size": 8,
+        "data.evaluation_positions": 1600,
+        "model.dim": 16,
+        "model.num_heads": 2,
+        "model.word_dim": 16,
+        "model.char_dim": 8,
+        "model.embedding_convs": 1,
+        "model.model_convs": 1,
+    },
+    "attconv": {
+        "data.examples": 3000,
+        "data.heldout": 2000,
+        "data.batch_size": 16,
+        "data.evaluation_positions": 1600,
+        "model.word_dim": 16,
+        "model.dim": 32,
+        "train.steps_per_call": 4,
+        "train.log_every": 4,
+    },
+}
+TIMES = {"steps_per_second", "tokens_per_second", "examples_per_second", "wall_seconds"}
+TIMES |= {"resumed_from"}
+
+
+def start(config, overrides, run, devices, log, flags=(), folder=None):
+    """A process that trains, on so many CPU devices, with what it says in `log`.
+
+    Args:
+      folder: of the programs that it compiles, which are most of a start's time.
+    """
+    command = [sys.executable, "-m", "launch.train", "--config", str(config)]
+    command += [f"--config.{key}={value}" for key, value in overrides.items()]
+    command += ["--workdir", str(run), *map(str, flags)]
+    flags = f"--xla_force_host_platform_device_count={devices}"
+    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    if folder is not None:
+        environment["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+    environment["PYTHONPATH"] = str(ROOT)  # of the tests' own task
+    with log.open("wb") as errors:
+        return subprocess.Popen(
+            command, env=environment, stdout=subprocess.DEVNULL, stderr=errors, cwd=ROOT
+        )
+
+
+def lines(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def numbers(run):
+    """metrics.jsonl without times and restarts."""
+    kept = [{k: v for k, v in line.items() if k not in TIMES} for line in lines(run)]
+    return [line for line in kept if len(line) > 1]
+
+
+def result(run):
+    return json.loads((run / "result.json").read_text())
+
+
+def evaluated(run):
+    """The contents of eval/, by name."""
+    files = (run / "eval").iterdir() if (run / "eval").exists() else ()
+    return {path.name: path.read_bytes() for path in files}

@@ -1,0 +1,233 @@
+"""Several processes that train one run: as one does, whoever is asked to stop, dies or fails.
+
+They are on one machine here, with CPU devices and Gloo between them. The toy task is for every day;
+the families are among the slow tests:
+
+  uv run pytest -m slow tests/launch/test_processes.py -n 0 -s
+"""
+
+import re
+import signal
+import socket
+import time
+
+import pytest
+
+from launch import train
+from launch.processes import LOST, Processes, scheduler
+from tests.launch.commands import fails
+from tests.launch.small import RHYTHM, SMALL, evaluated, lines, numbers, result, start
+
+TOY = """
+from common_jax.training.config import to_config_dict
+from tests.toy import ToyConfig
+
+
+def get_config():
+    return to_config_dict(ToyConfig())
+"""
+TOY_RHYTHM = {
+    "train.steps": 300,
+    "train.evaluate_every": 50,
+    "train.checkpoint_every": 10,
+    "train.log_every": 5,
+}
+FAMILIES = [pytest.param(family, marks=pytest.mark.slow) for family in SMALL]
+NUMBERS = ("loss", "nll", "grad_norm", "padding_fraction")
+
+
+class Job:
+    """Processes of one run under way."""
+
+    def __init__(self, folder, name, family, processes, devices, changes=(), **overrides):
+        """
+        Args:
+          devices: of each process.
+          changes: overrides of single processes, by their number.
+        """
+        self.run = folder / name
+        config = f"configs/{family}/quickstart.py"
+        values = {**RHYTHM, **SMALL[family]} if family in SMALL else TOY_RHYTHM
+        if family not in SMALL:
+            config = folder / "toy.py"
+            config.write_text(TOY)
+        values = {**values, "data.cache_dir": folder / "corpus", **overrides}
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.logs = [folder / f"{name}.{number}.stderr" for number in range(processes)]
+        self.processes = []
+        for number, log in enumerate(self.logs):
+            flags = ["--coordinator", f"127.0.0.1:{port}", "--num_processes", processes]
+            flags = [*flags, "--process_id", number] if processes > 1 else []
+            own = {**values, **dict(changes).get(number, {})}
+            compiled = folder / "compiled"
+            self.processes.append(start(config, own, self.run, devices, log, flags, compiled))
+
+    def reach(self, step):
+        """Waits for the step in the log."""
+        path = self.run / "metrics.jsonl"
+        while not path.exists() or max((x["step"] for x in lines(self.run)), default=0) < step:
+            assert all(process.poll() is None for process in self.processes), self.said
+            time.sleep(0.02)
+
+    def end(self):
+        """The exit statuses."""
+        return [process.wait(600) for process in self.processes]
+
+    @property
+    def said(self):
+        return [log.read_text(errors="replace") for log in self.logs]
+
+
+def complete(*args, **overrides):
+    job = Job(*args, **overrides)
+    statuses = job.end()
+    assert statuses == [0] * len(statuses), "\n".join(job.said)
+    return job
+
+
+def differences(one, other):
+    """How far apart the numbers of two runs are, relative to the first, by name."""
+    far = dict.fromkeys(NUMBERS, 0.0)
+    for a, b in zip(numbers(one), numbers(other), strict=True):
+        assert a["step"] == b["step"]
+        for name in far:
+            if name in a:
+                far[name] = max(far[name], abs(a[name] - b[name]) / max(abs(a[name]), 1e-12))
+    return far
+
+
+def same(one, other):
+    """Bit for bit."""
+    assert result(one)["parameters_sha256"] == result(other)["parameters_sha256"]
+    assert result(one)["metrics"] == result(other)["metrics"]
+    assert numbers(one) == numbers(other)
+    assert evaluated(one) == evaluated(other)
+
+
+@pytest.fixture(scope="module", params=["toy", *FAMILIES])
+def undisturbed(request, tmp_path_factory):
+    """A folder, a family, and the run of two processes with two devices each."""
+    folder = tmp_path_factory.mktemp(request.param)
+    return folder, request.param, complete(folder, "two", request.param, 2, 2).run
+
+
+def test_two_processes_do_what_one_does(undisturbed):
+    folder, family, two = undisturbed
+    one = complete(folder, "one", family, 1, 4).run
+    far = differences(one, two)
+    print(f"\n{family}: two processes and one differ by {far}")
+    assert max(far.values()) < 1e-5
+    assert result(two)["devices"] == result(one)["devices"] and len(result(two)["devices"]) == 4
+    assert evaluated(two).keys() == evaluated(one).keys()
+    for name, text in evaluated(one).items():  # every example once
+        assert len(evaluated(two)[name].splitlines()) == len(text.splitlines())
+
+
+@pytest.mark.parametrize("asked", [0, 1])
+def test_sigterm_to_one_is_answered_by_all_at_one_step(undisturbed, asked):
+    folder, family, whole = undisturbed
+    job = Job(folder, f"stopped{asked}", family, 2, 2)
+    job.reach(21)
+    job.processes[asked].send_signal(signal.SIGTERM)
+    assert job.end() == [143, 143]
+    steps = {re.search(r"^SIGTERM: stopped at step (\d+)", s, re.M)[1] for s in job.said}
+    print(f"\n{family}: process {asked} asked to stop; all stopped at step {steps}")
+    (step,) = steps
+    complete(folder, f"stopped{asked}", family, 2, 2)
+    assert result(job.run)["resumed_from"] == [int(step)]
+    same(job.run, whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dead", [0, 1])
+def test_the_death_of_one_ends_the_others_with_a_line(undisturbed, dead):
+    folder, family, whole = undisturbed
+    job = Job(folder, f"killed{dead}", family, 2, 2)
+    job.reach(21)
+    job.processes[dead].kill()
+    began = time.monotonic()
+    statuses = job.end()
+    seconds = time.monotonic() - began
+    assert statuses[dead] == -signal.SIGKILL and statuses[1 - dead] == LOST
+    line = job.said[1 - dead].splitlines()[-1]
+    print(f"\n{family}: process {dead} killed; after {seconds:.0f} s the other says: {line}")
+    assert line.startswith("error: another process of the run has died or cannot be reached")
+    assert seconds < 60
+    complete(folder, f"killed{dead}", family, 2, 2)
+    assert len(result(job.run)["resumed_from"]) == 1
+    same(job.run, whole)
+
+
+def test_a_mistake_on_one_machine_is_the_line_of_all(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    broken = {1: {"data.cache_dir": tmp_path / "file"}}
+    job = Job(tmp_path, "run", "toy", 2, 1, changes=broken)
+    assert job.end() == [2, 2]
+    for said in job.said:
+        (line,) = [line for line in said.splitlines() if line.startswith("error: ")]
+        assert re.match(r"error: process 1: data.cache_dir=.*/file: cannot prepare", line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", SMALL)
+def test_a_run_goes_on_under_any_number_of_processes(tmp_path, family):
+    """8 devices, 2 processes with 4 each, 1 device, 2 processes with 1 each; no dropout, which
+    would magnify the last digits of the sums."""
+    whole = complete(tmp_path, "whole", family, 1, 8).run
+    parts = [(12, 1, 8), (24, 2, 4), (36, 1, 1), (48, 2, 1)]
+    for steps, processes, devices in parts:
+        moved = complete(
+            tmp_path, "moved", family, processes, devices, **{"train.steps": steps}
+        ).run
+    assert result(moved)["resumed_from"] == [12, 24, 36]
+    kept = {line["step"]: line for line in numbers(whole) if "loss" in line and "split" not in line}
+    found = {
+        line["step"]: line for line in numbers(moved) if "loss" in line and "split" not in line
+    }
+    far = max(abs(found[step]["loss"] / line["loss"] - 1) for step, line in kept.items())
+    print(f"\n{family}: moved between devices and processes, losses differ by {far:.1e} at most")
+    assert far < 1e-5
+
+
+@pytest.mark.parametrize(
+    "environment,expected",
+    [
+        ({}, ""),
+        ({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4"}, ""),  # the batch script, not a step of it
+        ({"SLURM_STEP_NODELIST": "a[1-4]", "SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, "SLURM"),
+        ({"SLURM_STEP_NODELIST": "a1", "SLURM_NTASKS": "1", "SLURM_PROCID": "0"}, ""),
+        ({"OMPI_COMM_WORLD_SIZE": "2"}, "Open MPI"),
+        ({"OMPI_COMM_WORLD_SIZE": "1"}, ""),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, ""),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": "3"}, "Kubernetes"),
+        ({"TPU_WORKER_HOSTNAMES": "t-0"}, ""),
+        ({"TPU_WORKER_HOSTNAMES": "t-0,t-1"}, "Cloud TPU"),
+    ],
+)
+def test_which_scheduler_has_started_several(environment, expected):
+    assert scheduler(environment) == expected
+
+
+@pytest.mark.parametrize(
+    "flags,line",
+    [
+        (["--num_processes", "0"], "--num_processes 0: at least 1"),
+        (["--num_processes", "2"], "--coordinator, --num_processes and --process_id: give all"),
+        (["--process_id", "0"], "--coordinator, --num_processes and --process_id: give all"),
+        (["--coordinator", "a:1", "--num_processes", "2", "--process_id", "2"], "from 0 to 1"),
+        (["--coordinator", "a", "--num_processes", "2", "--process_id", "1"], "write HOST:PORT"),
+        (["--coordinator", ":8", "--num_processes", "2", "--process_id", "1"], "write HOST:PORT"),
+        (["--coordinator", "a:99999", "--num_processes", "2", "--process_id", "1"], "HOST:PORT"),
+        (["--num_processes", "two"], "invalid int value: 'two'"),
+    ],
+)
+def test_flags_that_cannot_be(monkeypatch, capsys, flags, line):
+    argv = ["--config", "configs/csan/quickstart.py", *flags]
+    assert line in fails(monkeypatch, capsys, argv, train.main)
+
+
+def test_one_process_alone_joins_nothing():
+    assert Processes() == Processes(count=1)
+    Processes().join()
