@@ -145,7 +145,7 @@ def _title(family: type[Task]) -> str:
 def _trained(runs: Iterable[Run]) -> Table:
     head = (
         *("run", "steps", "best step", "parameters", "minutes", "steps/s", "tokens or examples/s"),
-        *("padding, %", "device"),
+        *("padding, %", "waiting for data, %", "saving, %", "device"),
     )
     rows: list[list[Cell]] = []
     for run in runs:
@@ -161,19 +161,30 @@ def _trained(runs: Iterable[Run]) -> Table:
                 median("steps_per_second"),
                 median(f"{run.task.unit}_per_second"),
                 None if padding is None else 100 * padding,
+                *(_share(run.lines, f"{what}_seconds") for what in ("data", "saving")),
                 devices(run.result),
             ]
         )
     return Table(
         head,
         rows,
-        "Rates are medians over the log; minutes have compilation, validation and scoring in them.",
+        "Rates are medians over the log; minutes have compilation, validation and scoring in them, "
+        "shares of the time all that follows the first line of the log.",
     )
 
 
 def _median(lines: Iterable[Mapping[str, Any]], name: str) -> float | None:
     values = [line[name] for line in lines if name in line]
     return statistics.median(values) if values else None
+
+
+def _share(lines: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    """Of the time from the first log line on, in percent, what was spent on something."""
+    logged = [line for line in lines if name in line]
+    if len(logged) < 2:
+        return None
+    seconds = logged[-1]["wall_seconds"] - logged[0]["wall_seconds"]
+    return 100 * sum(line[name] for line in logged[1:]) / seconds if seconds else None
 
 
 def _settings(runs: Sequence[Run]) -> list[Part]:

@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -36,6 +36,8 @@ from common_jax.training.step import Metrics, make_predict_step, make_train_step
 from common_jax.training.task import Params, Scored, Task
 from common_jax.training.workdir import Workdir
 from common_jax.versions import versions
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +106,7 @@ class _Run:
         self._final_step = (
             make_predict_step(task, mesh, final=True) if task.searches else self._dev_step
         )
+        self._spent = _Spent()
         self._began = time.monotonic()
 
     def take_steps(self) -> bool:
@@ -120,11 +123,12 @@ class _Run:
             return self._stops_early()
         train_step = make_train_step(self.task, self.mesh)
         batches = self.task.train_batches().taking(rows_here(self.mesh, config.accumulate))
+        placed = lambda group: tuple(put_batch(batch, self.mesh) for batch in group)
         window, key = _Window(), jax.random.key(config.seed)
         batch_stream = stream(batches, self.position)
-        for following, group in together(batch_stream, self.step, config):
-            placed = tuple(put_batch(batch, self.mesh) for batch in group)
-            self.state, metrics = train_step(self.state, placed, key)
+        calls = ((at, placed(group)) for at, group in together(batch_stream, self.step, config))
+        for following, group in self._spent.over("data_seconds", calls):
+            self.state, metrics = train_step(self.state, group, key)
             self._require_finite(window.latest, batches)  # the call before, while this one runs
             window.add(metrics)
             self.step, self.position = self.step + len(group), following
@@ -140,7 +144,7 @@ class _Run:
             if validate:
                 self._validate_and_save()
             elif save:
-                self.checkpoints.save(self.state, self.step, self.position, None)
+                self._save()
             if save:
                 window = _Window()  # its clock starts here
             if self._finished():
@@ -212,25 +216,29 @@ class _Run:
             return evaluate(self.task, params, split, predict_step, self.mesh, heed)
 
     def _log_window(self, window: "_Window") -> None:
-        values = window.values(self.task.unit)
+        values = {**window.values(self.task.unit), **self._spent.taken()}
         values["wall_seconds"] = round(self.wall_seconds(), 3)
         self.log.write(self.step, values)
         shown = ("loss", f"{self.task.unit}_per_second", "learning_rate")
         self.progress.show(self.step, {name: values[name] for name in shown})
 
     def _validate_and_save(self) -> None:
-        self.checkpoints.save(self.state, self.step, self.position, None)  # while it is scored
+        self._save()  # while it is scored
         try:
             scored = self._evaluated(self.state.inference_params, "dev", self._dev_step)
         except Interrupted as request:
             self._save_and_leave(request.signal)
-        self.checkpoints.save(self.state, self.step, self.position, scored.metrics)
+        self._save(scored.metrics)
         values = {"split": "dev", **scored.metrics}
         self.progress.show(self.step, values, always=True)
         self.log.write(self.step, {**values, "wall_seconds": round(self.wall_seconds(), 3)})
 
+    def _save(self, metrics: dict[str, float] | None = None) -> None:
+        with self._spent.at("saving_seconds"):
+            self.checkpoints.save(self.state, self.step, self.position, metrics)
+
     def _save_and_leave(self, request: int) -> None:
-        self.checkpoints.save(self.state, self.step, self.position, None)
+        self._save()
         self.checkpoints.wait()
         raise Interrupted(
             request,
@@ -282,6 +290,35 @@ def together(
         else:
             yield from ((following, [batch]) for following, batch in group)
         group, whole = [], True
+
+
+class _Spent:
+    """Seconds that the training stood still for, by what it waited for."""
+
+    def __init__(self) -> None:
+        self._seconds = {"data_seconds": 0.0, "saving_seconds": 0.0}
+
+    @contextlib.contextmanager
+    def at(self, what: str) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self._seconds[what] += time.monotonic() - began
+
+    def over(self, what: str, items: Iterable[T]) -> Iterator[T]:
+        """The items; what passes until each is there counts."""
+        items = iter(items)
+        while True:
+            with self.at(what):
+                item = next(items, None)
+            if item is None:
+                return
+            yield item
+
+    def taken(self) -> dict[str, float]:
+        """What was spent since this was last asked."""
+        taken = {what: round(seconds, 6) for what, seconds in self._seconds.items()}
+        self._seconds = dict.fromkeys(taken, 0.0)
+        return taken
 
 
 class _Window:

@@ -54,7 +54,7 @@ SMALL = {
     },
 }
 TIMES = {"steps_per_second", "tokens_per_second", "examples_per_second", "wall_seconds"}
-TIMES |= {"resumed_from"}
+TIMES |= {"data_seconds", "saving_seconds", "resumed_from"}
 
 
 def start(config, overrides, run, devices, log, flags=(), folder=None):

@@ -21,6 +21,7 @@ from common_jax.training.workdir import Workdir
 from tests.toy import Toy, ToyConfig, interrupted_after
 
 TIMES = {"steps_per_second", "examples_per_second", "wall_seconds", "resumed_from"}
+TIMES |= {"data_seconds", "saving_seconds"}
 
 
 @pytest.fixture
