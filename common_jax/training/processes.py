@@ -25,12 +25,13 @@ _numbers = itertools.count()  # the same in all, since all ask the same
 
 def several() -> bool:
     """Whether the run has more processes than this one."""
-    return jax.process_count() > 1
+    # alone it is not asked: that would take the devices of who only watches over other processes
+    return jax.distributed.is_initialized() and jax.process_count() > 1
 
 
 def is_first() -> bool:
     """Whether this is the process that writes."""
-    return jax.process_index() == 0
+    return not several() or jax.process_index() == 0
 
 
 def from_first(call: Callable[[], T]) -> T:
