@@ -12,6 +12,7 @@ every batch; the first of them writes what is not a checkpoint.
 import contextlib
 import dataclasses
 import functools
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -24,7 +25,7 @@ from common_jax.data.batches import Batch, Batches, stream
 from common_jax.errors import Interrupted, UserError
 from common_jax.parameters import named_parameters, parameters_sha256
 from common_jax.training.checkpoint import Checkpoints, Position, goodness
-from common_jax.training.config import TrainConfig
+from common_jax.training.config import TrainConfig, to_json
 from common_jax.training.evaluate import evaluate
 from common_jax.training.interrupt import Requests
 from common_jax.training.log import MetricsLog, Progress
@@ -34,7 +35,7 @@ from common_jax.training.run import starting_parameters
 from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
 from common_jax.training.task import Params, Scored, Task
-from common_jax.training.workdir import Workdir
+from common_jax.training.workdir import Workdir, flat
 from common_jax.versions import versions
 
 T = TypeVar("T")
@@ -64,8 +65,10 @@ def train(task: Task, workdir: Workdir, command: str = "") -> Outcome:
         known = " | ".join(task.metric_names)
         raise UserError(f"train.best_metric={config.train.best_metric!r}: must be {known}")
     mesh = make_mesh(config.mesh)
-    from_first(lambda: workdir.claim(config))
+    _require_alike(config)
+    holder = from_first(lambda: workdir.claim(config))
     try:
+        in_all(lambda: workdir.require_claimed(holder))
         if finished := from_first(lambda: workdir.finished(config)):
             return Outcome(finished, {})
         in_all(task.prepare)
@@ -74,6 +77,19 @@ def train(task: Task, workdir: Workdir, command: str = "") -> Outcome:
             return run.finish(run.take_steps(), command)
     finally:
         workdir.release()
+
+
+def _require_alike(config: Any) -> None:
+    """Checks that all processes were given one config, and have the same versions."""
+    own = {**flat(to_json(config)), **{f"the version of {k}": v for k, v in versions().items()}}
+    first = from_first(lambda: own)
+
+    def check() -> None:
+        plain = json.loads(json.dumps(own))
+        if differing := [name for name in plain if plain[name] != first.get(name)]:
+            raise UserError(f"differs from the first process in {', '.join(differing)}")
+
+    in_all(check)
 
 
 class _Run:

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import socket
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from common_jax.training.config import task_class, to_json
 from common_jax.training.task import Scored, Task
 
 VERSION = 1  # of config.json
+_NETWORK_SECONDS = 60  # for which NFS may hold what it knew of a folder
 
 _held: dict[Path, Any] = {}  # the locks of this process, by folder; they end with it
 
@@ -43,10 +45,13 @@ class Workdir:
         self.result = self.path / "result.json"
         self._config = self.path / "config.json"
 
-    def claim(self, config: Any) -> None:
+    def claim(self, config: Any) -> str:
         """Makes the folder this run's, or finds that it is; no other process may train in it then.
 
         The claim ends with `release`, or with this process, however that ends.
+
+        Returns:
+          who trains here now, for `require_claimed`.
 
         Raises:
           UserError: if it holds another run, or something else, or cannot be written, or another
@@ -60,9 +65,28 @@ class Workdir:
             self.require(config)  # nobody changes it now
             with writing(self.path):
                 write_json(self._config, {"version": VERSION, "config": to_json(config)})
+                return (self.path / "lock").read_text()
         except BaseException:
             self.release()
             raise
+
+    def require_claimed(self, holder: str) -> None:
+        """Checks that this is the folder that another process of the run has claimed.
+
+        Raises:
+          UserError: if it is not seen here, though a network's disk is given some time.
+        """
+        deadline = time.monotonic() + _NETWORK_SECONDS
+        while True:
+            with contextlib.suppress(OSError):
+                if (self.path / "lock").read_text() == holder:
+                    return
+            if time.monotonic() > deadline:
+                raise UserError(
+                    f"{self.path}: not the folder that the first process sees there; choose a "
+                    "--workdir on a disk that all machines share"
+                )
+            time.sleep(0.2)
 
     def require(self, config: Any) -> None:
         """Checks that the folder is this run's, or nobody's.

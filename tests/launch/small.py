@@ -57,7 +57,7 @@ TIMES = {"steps_per_second", "tokens_per_second", "examples_per_second", "wall_s
 TIMES |= {"data_seconds", "saving_seconds", "resumed_from"}
 
 
-def start(config, overrides, run, devices, log, flags=(), folder=None):
+def start(config, overrides, run, devices, log, flags=(), folder=None, environment=()):
     """A process that trains, on so many CPU devices, with what it says in `log`.
 
     Args:
@@ -67,7 +67,7 @@ def start(config, overrides, run, devices, log, flags=(), folder=None):
     command += [f"--config.{key}={value}" for key, value in overrides.items()]
     command += ["--workdir", str(run), *map(str, flags)]
     flags = f"--xla_force_host_platform_device_count={devices}"
-    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", **dict(environment)}
     environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     if folder is not None:
         environment["JAX_COMPILATION_CACHE_DIR"] = str(folder)

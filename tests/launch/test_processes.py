@@ -39,11 +39,11 @@ NUMBERS = ("loss", "nll", "grad_norm", "padding_fraction")
 class Job:
     """Processes of one run under way."""
 
-    def __init__(self, folder, name, family, processes, devices, changes=(), **overrides):
+    def __init__(self, folder, name, family, processes, devices, own=None, **overrides):
         """
         Args:
           devices: of each process.
-          changes: overrides of single processes, by their number.
+          own: what the last process has otherwise: its overrides, run or environment.
         """
         self.run = folder / name
         config = f"configs/{family}/quickstart.py"
@@ -60,9 +60,19 @@ class Job:
         for number, log in enumerate(self.logs):
             flags = ["--coordinator", f"127.0.0.1:{port}", "--num_processes", processes]
             flags = [*flags, "--process_id", number] if processes > 1 else []
-            own = {**values, **dict(changes).get(number, {})}
-            compiled = folder / "compiled"
-            self.processes.append(start(config, own, self.run, devices, log, flags, compiled))
+            different = dict(own or {}) if number == processes - 1 else {}
+            self.processes.append(
+                start(
+                    config,
+                    {**values, **different.get("overrides", {})},
+                    different.get("run", self.run),
+                    devices,
+                    log,
+                    flags,
+                    folder / "compiled",
+                    different.get("environment", {}),
+                )
+            )
 
     def reach(self, step):
         """Waits for the step in the log."""
@@ -161,14 +171,36 @@ def test_the_death_of_one_ends_the_others_with_a_line(undisturbed, dead):
     same(job.run, whole)
 
 
-def test_a_mistake_on_one_machine_is_the_line_of_all(tmp_path):
-    (tmp_path / "file").write_text("no folder")
-    broken = {1: {"data.cache_dir": tmp_path / "file"}}
-    job = Job(tmp_path, "run", "toy", 2, 1, changes=broken)
+def lines_of_a_mistake(folder, own):
+    job = Job(folder, "run", "toy", 2, 1, own=own, **{"data.cache_dir": "~/corpus"})
     assert job.end() == [2, 2]
-    for said in job.said:
-        (line,) = [line for line in said.splitlines() if line.startswith("error: ")]
-        assert re.match(r"error: process 1: data.cache_dir=.*/file: cannot prepare", line)
+    return [
+        next(line for line in said.splitlines() if line.startswith("error: ")) for said in job.said
+    ]
+
+
+def test_a_mistake_on_one_machine_is_the_line_of_all(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("no home")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    lines = lines_of_a_mistake(tmp_path, {"environment": {"HOME": tmp_path / "file"}})
+    for line in lines:
+        assert re.match(r"error: process 1: data.cache_dir=.*/file/corpus: cannot prepare", line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "own,said",
+    [
+        ({"overrides": {"train.steps": 9}}, "differs from the first process in train.steps"),
+        ({"run": "elsewhere"}, "not the folder that the first process sees there"),
+    ],
+)
+def test_machines_that_differ(tmp_path, monkeypatch, own, said):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    if "run" in own:
+        own = {"run": tmp_path / own["run"]}
+    lines = lines_of_a_mistake(tmp_path, own)
+    assert all(line.startswith("error: process 1: ") and said in line for line in lines)
 
 
 @pytest.mark.slow
