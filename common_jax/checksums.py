@@ -4,9 +4,11 @@ import errno
 import hashlib
 import json
 import os
+import re
+import stat
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 NAME = "checksums.json"
@@ -72,6 +74,8 @@ def _read(folder: Path) -> dict[str, Any]:
       OSError: if it cannot be read.
       ValueError, RecursionError: if it is not what `seal` wrote.
     """
+    if (folder / NAME).exists() and not (folder / NAME).is_file():  # a pipe would never end
+        raise ValueError
     saved = json.loads((folder / NAME).read_text(encoding="utf-8"))
     if not (isinstance(saved, dict) and isinstance(saved.get("files"), dict)):
         raise ValueError
@@ -80,9 +84,15 @@ def _read(folder: Path) -> dict[str, Any]:
     for entry in files.values():
         if not isinstance(entry, dict) or {k: type(v) for k, v in entry.items()} != known:
             raise ValueError
-    if any("\0" in name for name in files) or _digest(files) != saved.get("sha256"):
+    if not all(map(_is_inside, files)) or _digest(files) != saved.get("sha256"):
         raise ValueError
     return files
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a name, which may be anybody's, is that of a file in the folder."""
+    parts = PurePosixPath(name).parts
+    return bool(parts) and not {"/", ".."} & {*parts} and not re.search("[\0\ud800-\udfff]", name)
 
 
 def _digest(files: dict[str, Any]) -> str:
@@ -97,7 +107,9 @@ def _describe(path: Path) -> dict[str, Any]:
 
 def _difference(path: Path, expected: dict[str, Any]) -> str | None:
     try:
-        size = path.stat().st_size
+        mode, size = path.stat().st_mode, path.stat().st_size
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            return "neither a file nor a folder"
         if path.is_file() and size != expected["bytes"]:
             return f"{size:,} bytes, not {expected['bytes']:,}"
         return None if _describe(path) == expected else "not the bytes that were saved"

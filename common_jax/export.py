@@ -15,6 +15,7 @@ writes it; this reads it, without a model.
 """
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -86,7 +87,7 @@ class Export:
     @staticmethod
     def is_at(path: str | Path) -> bool:
         """Whether the folder says that it is an export."""
-        return (Path(path) / MANIFEST).exists()
+        return os.path.exists(Path(path) / MANIFEST)
 
     def predictor(self, **options: Any) -> Predictor:
         """What answers people: by its programs if it has some, or else by the model's code.
@@ -117,10 +118,10 @@ class Export:
         return self.path / MANIFEST
 
     def _read(self) -> Manifest:
-        if not self.path.is_dir():
-            what = "not a folder" if self.path.exists() else "no such folder"
+        if not os.path.isdir(self.path):
+            what = "not a folder" if os.path.exists(self.path) else "no such folder"
             raise UserError(f"{self.path}: {what}")
-        if not self._file.exists():
+        if not self._file.is_file():
             run = (self.path / "config.json").exists() and (self.path / "checkpoints").is_dir()
             hint = "; it is a run: give it as --workdir" if run else ""
             raise UserError(f"{self.path}: not an export (no {MANIFEST}){hint}")

@@ -18,6 +18,9 @@ from common_jax.errors import UserError
 
 T = TypeVar("T")
 
+LARGEST = 2**31 - 1  # whole number that an array can hold
+_UNWRITABLE = re.compile("[\0\ud800-\udfff]")
+
 
 def require(condition: bool, message: str) -> None:
     """The check of `__post_init__`: raises UserError(message) unless `condition` holds."""
@@ -105,6 +108,8 @@ def suggestion(name: str, known: list[str]) -> str:
 def _checked(kind: Any, value: Any, key: str) -> Any:
     if typing.get_origin(kind) is Literal:
         return value  # `require_choice` names the choices
+    if type(value) is int and abs(value) > LARGEST:
+        raise UserError(f"{key}={_short(value)}: at most {LARGEST}")
     if kind is float and type(value) is int:
         return float(value)
     if typing.get_origin(kind) is tuple and type(value) in (tuple, list):  # JSON has lists
@@ -112,4 +117,11 @@ def _checked(kind: Any, value: Any, key: str) -> Any:
     if type(value) is not kind:
         expected = "a list" if typing.get_origin(kind) is tuple else kind.__name__
         raise UserError(f"{key}={value!r}: expected {expected}, got {type(value).__name__}")
+    if kind is str and (wrong := _UNWRITABLE.search(value)):
+        raise UserError(f"{key}={value!r}: {wrong[0]!r} is no character that a file can hold")
     return value
+
+
+def _short(number: int) -> str:
+    """A number that may have thousands of digits."""
+    return str(number) if abs(number) < 10**20 else f"{str(number)[:20]}..."

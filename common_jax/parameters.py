@@ -11,6 +11,8 @@ from safetensors.numpy import load_file, save
 
 from common_jax.errors import UserError
 
+_DEEPEST = 100  # modules in modules: jax has no stack for thousands
+
 
 def named_parameters(params: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters by their name, sorted by it."""
@@ -30,6 +32,8 @@ def nested_parameters(named: Mapping[str, Any]) -> dict[str, Any]:
     params: dict[str, Any] = {}
     for name, value in named.items():
         *above, last = name.split("/")
+        if len(above) > _DEEPEST:
+            raise ValueError(f"a name of {len(above)} parts")
         node = params
         for part in above:
             node = node.setdefault(part, {})

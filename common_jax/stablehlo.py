@@ -102,4 +102,4 @@ class ExportedPrograms(Programs):
 def _numbers(version: str) -> tuple[int, ...]:
     """0.10.2.dev3 -> (0, 10, 2)."""
     parts = version.split(".")[:3]
-    return tuple(int(part) for part in parts if part.isdecimal())
+    return tuple(int(part[:9]) for part in parts if part.isdecimal())

@@ -57,6 +57,10 @@ class Translator(Predictor):
         self._settings = settings
         beam_size = settings.beam_size if beam_size is None else beam_size
         require(beam_size >= 1, f"beam_size={beam_size}: at least 1")
+        most = self._target.size
+        require(
+            beam_size <= most, f"beam_size={beam_size}: at most {most}, the vocabulary's pieces"
+        )
         self._translate = programs(beam_size=beam_size)
 
     @classmethod

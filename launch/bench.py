@@ -39,13 +39,18 @@ def main(argv: list[str]) -> None:
     args.overrides = overrides
     if args.json and not args.json.absolute().parent.is_dir():
         raise UserError(f"--json: there is no folder {args.json.absolute().parent}")
+    if args.json and os.path.isdir(args.json):
+        raise UserError(f"--json: {args.json} is a folder; name a file")
     quiet()
     busy = os.getloadavg()[0]
     rows = args.measure(args)
     print(table(rows))
     if args.json:
+        from common_jax.training.workdir import writing
+
         report = {"command": typed("bench", argv), **machine(busy), "rows": rows}
-        args.json.write_text(json.dumps(report, indent=1) + "\n")
+        with writing(args.json):
+            args.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -86,6 +86,9 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> None:
 
     if args.data is not None and args.split is not None:
         parser.error("--data is scored in the place of --split: give one of them")
+    for folder in args.workdir:
+        if args.workdir.count(folder) > 1:
+            parser.error(f"--workdir {folder}: given twice")
     runs = [Workdir(folder) for folder in args.workdir]
     others = [Workdir(args.against)] if args.against is not None else []
     tasks = [workdir.read_task(test=args.data) for workdir in [*runs, *others]]
@@ -130,7 +133,10 @@ def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> 
 def _right_answers(name: str, run: "Workdir") -> Mapping[str, Any]:
     """A run's score of a split, which has counted them."""
     scored = run.read_scored(name)
-    if not {"correct", "examples"} <= scored.keys():
+    counts = [
+        scored.get(name) if type(scored) is dict else None for name in ("correct", "examples")
+    ]
+    if not (all(type(count) is int for count in counts) and 0 <= counts[0] <= counts[1] > 0):
         raise UserError(f"{run.path}: its score of {name} counts no right answers to compare")
     return scored
 

@@ -52,6 +52,10 @@ def main(argv: list[str]) -> None:
         parser.error("--context and --question belong together")
     if args.question is not None and not args.question.strip():
         parser.error("--question: has no word")
+    try:
+        (args.question or "").encode()
+    except UnicodeEncodeError:
+        parser.error("--question: not UTF-8")
     quiet()
     keep_compiled()
     from common_jax.export import Export
@@ -81,9 +85,11 @@ def _read(path: str) -> str:
 
 
 def _standard_input() -> Iterator[str]:
-    from common_jax.text.files import decode_line
+    from common_jax.text.files import decode_line, lines_of
 
-    for number, line in enumerate(sys.stdin.buffer, start=1):
+    if sys.stdin is None:
+        raise UserError("standard input: closed; give it lines, or --context and --question")
+    for number, line in enumerate(lines_of(sys.stdin.buffer, "standard input"), start=1):
         yield decode_line(line.rstrip(b"\r\n"), "standard input", number)
 
 

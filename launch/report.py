@@ -1,5 +1,6 @@
 """Lays runs beside each other on one page: curves, scores with intervals, differences, speed."""
 
+import os
 from pathlib import Path
 
 from common_jax.errors import UserError
@@ -33,8 +34,10 @@ def main(argv: list[str]) -> None:
         "--split", metavar="NAME", help="what is looked at closely (the last that is scored)"
     )
     args = parser.parse_args(argv)
-    if args.out.is_dir():
+    if os.path.isdir(args.out):
         raise UserError(f"--out: {args.out} is a folder; name a file")
+    if os.path.exists(args.out) and not os.path.isfile(args.out):  # it would be replaced
+        raise UserError(f"--out: {args.out} is a device or a pipe; name a file")
     if not args.out.absolute().parent.is_dir():
         raise UserError(f"--out: there is no folder {args.out.absolute().parent}")
     quiet()

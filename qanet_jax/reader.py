@@ -208,8 +208,8 @@ class _Request:
         request = parse_json(line, source, number)
         context, question = (request.get(name, str) for name in Reader.fields)
         given = {"id": request.value["id"]} if "id" in request.value else {}
-        if type(given.get("id")) is str:
-            request.get("id", str)  # whether it can be written
+        if given:
+            request.get("id", int if type(given["id"]) is int else str)  # whether it can be written
         return cls(context, question, request.place, given)
 
 

@@ -6,6 +6,7 @@ is a window around it.
 """
 
 import dataclasses
+import os
 import random
 import re
 import unicodedata
@@ -301,7 +302,7 @@ class _Evidence:
 
     def find(self, name: str) -> Path | None:
         """The file; None if there is none."""
-        if (self.folder / name).is_file():
+        if Path(name).name == name and os.path.isfile(self.folder / name):
             return self.folder / name
         if self._files is None:
             if not self.folder.is_dir():

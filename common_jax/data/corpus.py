@@ -53,7 +53,7 @@ class Corpus:
             if meta["format"] != _FORMAT:
                 raise ValueError(f"format {meta['format']}, not {_FORMAT}")
             return cls(path, meta)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise UserError(
                 f"{path}: not a whole prepared corpus; delete the folder to prepare it again "
                 f"({type(error).__name__}: {error})"
@@ -181,7 +181,10 @@ def prepare(
 
     text = json.dumps(fingerprint, sort_keys=True, ensure_ascii=False)
     name = hashlib.sha256(text.encode()).hexdigest()[:20]
-    cache_dir = Path(cache_dir).expanduser()
+    try:
+        cache_dir = Path(cache_dir).expanduser()
+    except RuntimeError as error:
+        raise UserError(f"data.cache_dir={cache_dir}: there is no such home folder") from error
     path, unfinished = cache_dir / name, cache_dir / f"{name}.tmp"
     try:
         if path.is_dir():

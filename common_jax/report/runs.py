@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import os
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -75,7 +76,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
     Raises:
       UserError: for a folder that is not a run's, or is given twice.
     """
-    resolved = [folder.resolve() for folder in folders]
+    resolved = [Path(os.path.realpath(folder)) for folder in folders]
     for folder, path in zip(folders, resolved, strict=True):
         if resolved.count(path) > 1:
             raise UserError(f"{folder}: given twice")

@@ -5,6 +5,7 @@ import functools
 import hashlib
 import itertools
 import json
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from common_jax.training.config import parse
 from common_jax.training.workdir import Workdir
 
 SEED = "train.seed"
+_MOST = 10_000  # trials of a sweep; each one's config is checked before the first is trained
 _LONGEST = 120  # characters of a trial's name; file systems take 255 bytes
 
 
@@ -131,6 +133,11 @@ def plan(
             raise UserError(f"{field}: swept twice")
         if any(override.startswith(f"--config.{field}=") for override in overrides):
             raise UserError(f"{field}: swept, and set with --config.{field} too")
+    count = math.prod([seeds, *(len(axis.points) for axis in axes)])
+    if count > _MOST:
+        raise UserError(
+            f"{count} trials: at most {_MOST} in one sweep; sweep fewer values or seeds"
+        )
     if SEED not in swept:
         first = [f"--config.{field}={v}" for axis in axes for field, v in axis.first]
         base = _value(parse(file, [*overrides, *first]), SEED)
@@ -166,8 +173,8 @@ def require_own_folders(trials: Sequence[Trial]) -> None:
 def _listed(text: str) -> list[str]:
     try:
         return [str(value) for value in json.loads(text)]
-    except ValueError as error:
-        raise UserError(f'{text}: not a JSON list such as ["1,2", "2,1"]') from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f'{text[:40]}: not a JSON list such as ["1,2", "2,1"]') from error
 
 
 def _value(config: Any, field: str) -> Any:

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from common_jax.errors import UserError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZIP_MAGIC = b"PK\x03\x04"
+LONGEST = 2**28  # bytes of a line: a small file can unpack to one without an end
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -35,9 +37,9 @@ def find_file(stem: str | Path) -> Path:
     """
     stem = Path(stem)
     for path in (stem, stem.with_name(stem.name + ".gz")):
-        if path.is_file():
+        if os.path.isfile(path):
             return path
-    if stem.is_dir():
+    if os.path.isdir(stem):
         raise UserError(f"{stem}: a folder, not a file")
     raise UserError(f"{stem}: no such file" + ("" if stem.suffix == ".gz" else ", nor with .gz"))
 
@@ -48,8 +50,8 @@ def find_folder(path: str, key: str) -> Path:
     Raises:
       UserError: if it is not there.
     """
-    folder = Path(path).expanduser()
-    if not folder.is_dir():
+    folder = Path(os.path.expanduser(path))
+    if not os.path.isdir(folder):
         raise UserError(f"{key}={path}: no such folder")
     return folder
 
@@ -75,7 +77,7 @@ def read_raw_lines(path: str | Path) -> Iterator[bytes]:
     path, number = Path(path), 0
     try:
         with _open(path) as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(lines_of(file, path), start=1):
                 line = line.removesuffix(b"\n").removesuffix(b"\r")
                 yield line.removeprefix(_BOM) if number == 1 else line
     except (gzip.BadGzipFile, zipfile.BadZipFile, EOFError, zlib.error) as error:
@@ -85,6 +87,18 @@ def read_raw_lines(path: str | Path) -> Iterator[bytes]:
         ) from error
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from error
+
+
+def lines_of(file: IO[bytes], place: str | Path) -> Iterator[bytes]:
+    """The lines of an open file with their ends, none of which fills the memory.
+
+    Raises:
+      UserError: for a line of more than `LONGEST` bytes.
+    """
+    for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
+        if len(line) > LONGEST:
+            raise UserError(f"{place}:{number}: a line of more than {LONGEST >> 20} MiB; part it")
+        yield line
 
 
 def decode_line(line: bytes, path: str | Path, number: int) -> str:

@@ -1,5 +1,6 @@
 """JSON that a person supplies: each value knows where it stands, and each mistake is one line."""
 
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from common_jax.errors import UserError
 from common_jax.faults import Faults
 from common_jax.text.files import decode_line, read_lines, read_raw_lines
 
+_LARGEST = 2**30  # characters: a small file can unpack to any number of them
 _HALF = re.compile("[\ud800-\udfff]")
 _NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "a bool"}
 
@@ -86,7 +88,14 @@ def read_json(path: str | Path) -> Node:
       UserError: if it cannot be read or is not JSON, with line and column. Nothing in such a file
         can be used, so that no `Faults` can skip it.
     """
-    return parse_json("\n".join(read_lines(path)), str(path))
+    text = io.StringIO()
+    for number, line in enumerate(read_lines(path)):
+        text.write(f"\n{line}" if number else line)
+        if text.tell() > _LARGEST:
+            raise UserError(
+                f"{path}: more than {_LARGEST >> 20} MiB of JSON, which must fit memory"
+            )
+    return parse_json(text.getvalue(), str(path))
 
 
 def read_json_lines(path: str | Path, faults: Faults) -> Iterator[Node]:
@@ -119,8 +128,12 @@ def parse_json(text: str, file: str | Path, line: int | None = None) -> Node:
     except json.JSONDecodeError as error:
         where = f"{file}:{(line or 1) + error.lineno - 1}:{error.colno}"
         raise UserError(f"{where}: not JSON ({error.msg})") from error
-    except (ValueError, RecursionError) as error:  # a number of 5,000 digits, or 5,000 brackets
-        raise UserError(f"{place}: not JSON that can be read ({error})") from error
+    except RecursionError as error:
+        raise UserError(f"{place}: not JSON that can be read (nested too deeply)") from error
+    except ValueError as error:
+        raise UserError(
+            f"{place}: not JSON that can be read (a number with too many digits)"
+        ) from error
 
 
 def _check_whole(text: str, place: str) -> None:

@@ -16,6 +16,9 @@ UNKNOWN = 1  # the number of words and of characters that have none of their own
 _FIRST = 2
 
 _LEXICON, _TABLE = "lexicon.json", "vectors.npy"
+_UNREADABLE = (
+    *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError),
+)
 
 
 class Lexicon:
@@ -151,11 +154,26 @@ class Lexicon:
         try:
             saved = json.loads((folder / _LEXICON).read_text("utf-8"))
             table = np.load(folder / _TABLE, "r") if (folder / _TABLE).exists() else None
-            return cls(saved["words"], saved["characters"], table, saved.get("shared", 0))
-        except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError) as error:
+            lexicon = cls(saved["words"], saved["characters"], table, saved.get("shared", 0))
+            lexicon._check()
+            return lexicon
+        except _UNREADABLE as error:
             raise UserError(
                 f"{folder}: no whole lexicon ({type(error).__name__}: {error})"
             ) from error
+
+    def _check(self) -> None:
+        """Raises ValueError for what no `make` gives: numbers of no row, no characters."""
+        rows = len(self._words) if self.table is None else len(self.table)
+        for word, number in self._words.items():
+            if type(number) is not int or not _FIRST <= number < _FIRST + rows:
+                raise ValueError(f"{word!r} has the number {str(number)[:20]}")
+        if not all(type(c) is str for c in self._characters):
+            raise ValueError("characters that are no strings")
+        if type(self._shared) is not int or self._shared < 0:
+            raise ValueError("shared is no number of numbers")
+        if self.table is not None and (self.table.ndim, self.table.dtype) != (2, np.float32):
+            raise ValueError(f"{_TABLE} is no table of float32")
 
     def _word(self, word: str) -> int:
         if found := first_form(word, self._words.__contains__):

@@ -6,7 +6,10 @@ the command line. Behind the door nobody sees a ConfigDict.
 """
 
 import dataclasses
+import math
+import os
 import re
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -53,6 +56,11 @@ class OptimizerConfig:
     def __post_init__(self):
         require_choice("optimizer", self)
         require(self.learning_rate > 0, "optimizer.learning_rate: must be above 0")
+        require(self.learning_rate < math.inf, "optimizer.learning_rate: must be finite")
+        for name in ("b1", "b2"):
+            value = getattr(self, name)
+            require(0 <= value < 1, f"optimizer.{name}={value}: a rate in [0, 1)")
+        require(self.eps >= 0, f"optimizer.eps={self.eps}: must not be negative")
         for name in ("warmup_steps", "cooldown_start", "cooldown_steps", "clip_norm", "l2"):
             require(getattr(self, name) >= 0, f"optimizer.{name}: must not be negative")
 
@@ -102,7 +110,7 @@ class TrainConfig:
             *dict.fromkeys(("steps", "evaluate_every", "checkpoint_every", "log_every"), 1).items(),
             *dict.fromkeys(("accumulate", "steps_per_call", "max_bad_steps"), 1).items(),
             ("keep_checkpoints", 2),
-            ("patience", 0),
+            *(("patience", 0), ("seed", 0)),
         ):
             value = getattr(self, name)
             require(value >= least, f"train.{name}={value}: at least {least}")
@@ -219,9 +227,14 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
         if "=" not in override:
             raise UserError(f"{override}: write {override}=VALUE, in one argument")
     path = file.partition(":")[0]
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise UserError(f"--config: no such file: {path}")
     plain = _read(file, [])
+    if not isinstance(plain, ml_collections.ConfigDict) or type(plain.get("task")) is not str:
+        raise UserError(
+            f"--config={file}: get_config() must return to_config_dict of a task's config, as the "
+            "files in configs do"
+        )
     for override in overrides:
         _require_known(plain, override.removeprefix("--config.").partition("=")[0])
     config_dict = _read(file, overrides)
@@ -255,8 +268,11 @@ def _read(file: str, overrides: Sequence[str]) -> ml_collections.ConfigDict:
         said = str(error).strip().splitlines()[-1]  # it may quote a whole traceback
         said = re.sub("invalid literal for int.*", "must be a whole number", said)
         raise UserError(said if said.startswith("flag") else f"--config={file}: {said}") from error
-    except (AttributeError, SyntaxError, ImportError) as error:
-        raise UserError(f"--config={file}: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:  # whatever a person's own code raises
+        path = file.partition(":")[0]
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
+        at = f":{lines[-1]}" if lines else ""
+        raise UserError(f"--config={file}{at}: {type(error).__name__}: {error}") from error
 
 
 def _require_known(config: ml_collections.ConfigDict, key: str) -> None:
