@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import errno
 import os
 import shlex
 import sys
@@ -15,6 +16,8 @@ from typing import NoReturn
 from common_jax.errors import Interrupted, UserError
 from launch.processes import leave
 
+# of the system's errors, those that what a person typed has brought about, wherever it is noticed
+_MISTAKES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOSPC)
 COMPILED = "~/.cache/conv-attention-jax/compiled"
 COMPILED_BYTES = 2**30  # what was not used for longest goes first
 
@@ -64,6 +67,12 @@ def keep_compiled() -> None:
     warnings.filterwarnings("ignore", "Error (read|writ)ing persistent compilation cache")
 
 
+def _silence() -> None:
+    """What is still to be said goes nowhere."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _unless_from_orbax(args: threading.ExceptHookArgs) -> None:
     """Orbax's threads tell of a full disk with tracebacks of their own; our line says it all."""
     frames = traceback.extract_tb(args.exc_traceback)
@@ -77,7 +86,8 @@ def run(main: Callable[[list[str]], None]) -> NoReturn:
     status = 0
     try:
         main(sys.argv[1:])
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except UserError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         status = 2
@@ -87,11 +97,18 @@ def run(main: Callable[[list[str]], None]) -> NoReturn:
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         status = 130
+    except BrokenPipeError:  # the reader of our output has left, as `head` does
+        _silence()
+    except OSError as error:
+        if error.errno not in _MISTAKES:
+            leave(1, error)
+            raise
+        print(f"error: {error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
+        _silence()
+        status = 2
     except Exception as error:
         leave(1, error)
         raise
-    except BrokenPipeError:  # the reader of our output has left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if status:
         leave(status)
     sys.exit(status)

@@ -133,10 +133,8 @@ def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> 
 def _right_answers(name: str, run: "Workdir") -> Mapping[str, Any]:
     """A run's score of a split, which has counted them."""
     scored = run.read_scored(name)
-    counts = [
-        scored.get(name) if type(scored) is dict else None for name in ("correct", "examples")
-    ]
-    if not (all(type(count) is int for count in counts) and 0 <= counts[0] <= counts[1] > 0):
+    right, examples = (scored.get(count) for count in ("correct", "examples"))
+    if not (type(right) is type(examples) is int and 0 <= right <= examples > 0):
         raise UserError(f"{run.path}: its score of {name} counts no right answers to compare")
     return scored
 

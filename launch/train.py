@@ -44,6 +44,8 @@ def main(argv: list[str]) -> None:
     Processes.add_flags(parser)
     args, overrides = parser.parse_known_args(argv)
     processes = Processes.of(args)
+    if args.workdir == "":
+        parser.error("--workdir: name a folder")
     if args.workers is not None and args.workers < 1:
         parser.error(f"--workers {args.workers}: at least 1")
     config = parse(args.config, overrides)

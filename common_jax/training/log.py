@@ -11,7 +11,7 @@ from typing import Any
 from tqdm import tqdm
 
 from common_jax.training.processes import from_first, is_first
-from common_jax.training.workdir import replace_text, writing
+from common_jax.training.workdir import is_number, replace_text, writing
 
 
 class MetricsLog:
@@ -108,14 +108,23 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The lines of a metrics.jsonl, without those that a kill or a bad disk has damaged; none where
     there is no such file."""
     lines = []
-    for text in path.read_bytes().splitlines() if path.exists() else []:
+    for text in path.read_bytes().splitlines() if path.is_file() else []:
         try:
             line = json.loads(text)
-            if line["step"] >= 0:
+            if (
+                type(line["step"]) is int
+                and line["step"] >= 0
+                and all(map(is_number, _rates(line)))
+            ):
                 lines.append(line)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
     return lines
+
+
+def _rates(line: dict[str, Any]) -> list[Any]:
+    """The times and rates in a line, which are compared and added."""
+    return [v for k, v in line.items() if k.endswith(("_seconds", "_per_second", "_fraction"))]
 
 
 class Progress:

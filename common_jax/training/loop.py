@@ -81,12 +81,12 @@ def train(task: Task, workdir: Workdir, command: str = "") -> Outcome:
 
 def _require_alike(config: Any) -> None:
     """Checks that all processes were given one config, and have the same versions."""
-    own = {**flat(to_json(config)), **{f"the version of {k}": v for k, v in versions().items()}}
+    of_versions = {f"the version of {name}": version for name, version in versions().items()}
+    own = json.loads(json.dumps({**flat(to_json(config)), **of_versions}))  # as it is told
     first = from_first(lambda: own)
 
     def check() -> None:
-        plain = json.loads(json.dumps(own))
-        if differing := [name for name in plain if plain[name] != first.get(name)]:
+        if differing := [name for name in own if own[name] != first.get(name)]:
             raise UserError(f"differs from the first process in {', '.join(differing)}")
 
     in_all(check)

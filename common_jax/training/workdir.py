@@ -154,7 +154,7 @@ class Workdir:
         from filelock import FileLock, Timeout
 
         path = self.path / "lock"
-        holder = path.read_text() if path.exists() else ""
+        holder = path.read_text(errors="replace") if path.exists() else ""
         lock = FileLock(path)
         try:
             lock.acquire(blocking=False)
@@ -242,7 +242,12 @@ class Workdir:
     def scored(self, split: str) -> dict[str, Any] | None:
         """The same, or None."""
         file = self.path / "eval" / f"{split}.json"
-        return read_json(file).value if file.exists() else None
+        if not file.exists():
+            return None
+        found = read_json(file).value
+        if type(found) is not dict:
+            raise UserError(f"{file}: no scores; score {split} of that run again")
+        return found
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """result.json: the run is over."""
@@ -258,8 +263,13 @@ class Workdir:
         if not self.result.exists():
             return None
         found = read_json(self.result)
-        for name, kind in (("steps", int), ("parameters", int), ("metrics", dict)):
+        for name, kind in (("steps", int), ("parameters", int), ("devices", list)):
             found.get(name, kind)
+        if not is_number(found.value.get("wall_seconds")):
+            raise UserError(f"{self.result}: wall_seconds: must be a number")
+        for split, scores in found.get("metrics", dict).items():
+            if type(scores) is not dict or not all(map(is_number, scores.values())):
+                raise UserError(f"{self.result}: metrics.{split}: must be numbers by their names")
         return found.value
 
     def finished(self, config: Any) -> dict[str, Any] | None:
@@ -267,6 +277,11 @@ class Workdir:
         result = self.read_result()
         over = result and (result["steps"] >= config.train.steps or result.get("stopped_early"))
         return result if over else None
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON can be calculated with."""
+    return type(value) is float or (type(value) is int and abs(value) < 2**63)
 
 
 def flat(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
