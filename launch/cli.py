@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
@@ -61,10 +62,22 @@ def keep_compiled() -> None:
 
     if jax.config.jax_compilation_cache_dir is None:
         with contextlib.suppress(RuntimeError):  # there is no home
-            jax.config.update("jax_compilation_cache_dir", str(Path(COMPILED).expanduser()))
+            folder = Path(COMPILED).expanduser()
+            jax.config.update("jax_compilation_cache_dir", str(folder))
             jax.config.update("jax_compilation_cache_max_size", COMPILED_BYTES)
+            _remove_unfinished(folder)
     # a disk that is full or not to be written is no reason not to answer
     warnings.filterwarnings("ignore", "Error (read|writ)ing persistent compilation cache")
+
+
+def _remove_unfinished(compiled: Path) -> None:
+    """A kill leaves a program without the time of its use, which jax writes after it: it would
+    never write that program again, nor remove any."""
+    with contextlib.suppress(OSError):
+        for path in compiled.glob("*-cache"):
+            used = path.with_name(f"{path.name.removesuffix('-cache')}-atime")
+            if not used.exists() and time.time() - path.stat().st_mtime > 60:
+                path.unlink()
 
 
 def _silence() -> None:

@@ -133,8 +133,8 @@ class _Run:
           Interrupted: after saving the last step taken.
         """
         config = self.config
-        if self.step and self._due(config.evaluate_every) and not self._validated():
-            self._validate_and_save()  # a request to stop had come in between
+        if self.step and self._validates() and not self._validated():
+            self._validate_and_save()  # the run was ended in between
         if self._finished():
             return self._stops_early()
         train_step = make_train_step(self.task, self.mesh)
@@ -149,7 +149,7 @@ class _Run:
             window.add(metrics)
             self.step, self.position = self.step + len(group), following
             self.progress.advance(len(group))
-            validate = self.step == config.steps or self._due(config.evaluate_every)
+            validate = self._validates()
             save = validate or self._due(config.checkpoint_every)
             if save or self._due(config.log_every):
                 self._log_window(window)
@@ -209,6 +209,9 @@ class _Run:
 
     def _due(self, every: int) -> bool:
         return self.step % every == 0
+
+    def _validates(self) -> bool:
+        return self.step == self.config.steps or self._due(self.config.evaluate_every)
 
     def _finished(self) -> bool:
         return self.step >= self.config.steps or self._stops_early()

@@ -21,63 +21,25 @@ import random
 import signal
 import statistics
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-STEPS, EVALUATE_EVERY = 48, 8
-RHYTHM = {
-    "train.steps": STEPS,
-    "train.evaluate_every": EVALUATE_EVERY,
-    "train.checkpoint_every": 4,
-    "train.log_every": 2,
-    "optimizer.warmup_steps": 10,
-    "optimizer.cooldown_steps": 0,
-    "data.max_shapes": 1,
-}
-SMALL = {
-    "csan": {
-        "data.examples": 3000,
-        "data.heldout": 100,
-        "data.vocab_size": 400,
-        "data.batch_tokens": 512,
-        "model.dim": 32,
-        "model.mlp_dim": 64,
-        "model.encoder_layers": 1,
-        "model.decoder_layers": 1,
-        "model.local_layers": 1,
-        "decode.extra_length": 10,
-    },
-    "qanet": {
-        "data.examples": 300,
-        "data.heldout": 200,
-        "data.batch_size": 8,
-        "data.evaluation_positions": 1600,
-        "model.dim": 16,
-        "model.num_heads": 2,
-        "model.word_dim": 16,
-        "model.char_dim": 8,
-        "model.embedding_convs": 1,
-        "model.model_convs": 1,
-    },
-    "attconv": {
-        "data.examples": 3000,
-        "data.heldout": 2000,
-        "data.batch_size": 16,
-        "data.evaluation_positions": 1600,
-        "model.word_dim": 16,
-        "model.dim": 32,
-        "train.steps_per_call": 4,
-        "train.log_every": 4,
-    },
-}
+from tests.launch.small import (
+    EVALUATE_EVERY,
+    RHYTHM,
+    SMALL,
+    STEPS,
+    evaluated,
+    numbers,
+    result,
+    start,
+)
+
 KILLS = {("csan", 1): 14, ("csan", 8): 4, ("qanet", 1): 14, ("attconv", 1): 18}
 AIMS = ("saving", "validating", "scoring", "stepping", "preparing")
 AIMS += ("saving", "validating", "scoring", "starting")
-TIMES = {"steps_per_second", "tokens_per_second", "examples_per_second", "wall_seconds"}
-TIMES |= {"resumed_from"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,22 +57,13 @@ class Start:
     began: float
 
 
-def start(folder, name, family, devices):
+def begin(folder, name, family, devices):
     overrides = {**RHYTHM, **SMALL[family], "mesh.data": devices}
     overrides["data.cache_dir"] = folder / f"{name}.corpus"
-    command = [sys.executable, "-m", "launch.train", "--config", f"configs/{family}/quickstart.py"]
-    command += [f"--config.{key}={value}" for key, value in overrides.items()]
-    command += ["--workdir", str(folder / name)]
-    flags = f"--xla_force_host_platform_device_count={devices}"
-    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    environment["JAX_COMPILATION_CACHE_DIR"] = str(folder / "compiled")  # most of a start's time
-    environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-    path, began = folder / f"{name}.stderr", time.time()
-    with path.open("wb") as errors:
-        process = subprocess.Popen(
-            command, env=environment, stdout=subprocess.DEVNULL, stderr=errors
-        )
-    return Start(process, folder / name, path, began)
+    config, path, began = f"configs/{family}/quickstart.py", folder / f"{name}.stderr", time.time()
+    run, compiled = folder / name, folder / "compiled"
+    process = start(config, overrides, run, devices, path, folder=compiled)
+    return Start(process, run, path, began)
 
 
 def wrote(start, path):
@@ -204,17 +157,6 @@ def kill(start, reached, pause):
     assert start.process.wait() == -signal.SIGKILL, f"over too early: {start.errors.read_text()}"
 
 
-def numbers(run):
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    kept = [{k: v for k, v in line.items() if k not in TIMES} for line in lines]
-    return [line for line in kept if len(line) > 1]
-
-
-def evaluated(run):
-    files = (run / "eval").iterdir() if (run / "eval").exists() else ()
-    return {path.name: path.read_bytes() for path in files}
-
-
 def counted(found):
     return ", ".join(f"{count} {name}" for name, count in sorted(found.items()))
 
@@ -251,7 +193,7 @@ def test_killed_and_started_again_is_bit_identical(tmp_path, found, family, devi
     kills = min(KILLS[family, devices], int(os.environ.get("KILLS", 50)))
     chance = random.Random(f"{family} {devices}")
     whole, run = tmp_path / "whole", tmp_path / "killed"
-    lasts = watch(start(tmp_path, "whole", family, devices))
+    lasts = watch(begin(tmp_path, "whole", family, devices))
     files, aimed, hit = evaluated(whole), aims(kills, chance), collections.Counter()
     newest = restarts = 0
     before_scoring = kills - aimed.count("scoring")
@@ -262,7 +204,7 @@ def test_killed_and_started_again_is_bit_identical(tmp_path, found, family, devi
         pause = chance.uniform(0, share * lasts.get(aim, 0))
         if aim == "scoring" and left < 2:
             pause = chance.uniform(0, 0.02 * left)
-        killed = start(tmp_path, "killed", family, devices)
+        killed = begin(tmp_path, "killed", family, devices)
         kill(killed, reaching(aim, at, left), pause)
         now, had = moment(killed), newest
         newest = max(saved(killed), default=0)
@@ -271,9 +213,9 @@ def test_killed_and_started_again_is_bit_identical(tmp_path, found, family, devi
         assert complete.items() <= files.items(), "half a file"
         hit[now] += 1
         restarts += had > 0 and now not in ("preparing", "starting")
-    last = start(tmp_path, "killed", family, devices)
+    last = begin(tmp_path, "killed", family, devices)
     assert last.process.wait() == 0, last.errors.read_text()
-    results = [json.loads((folder / "result.json").read_text()) for folder in (whole, run)]
+    results = [result(folder) for folder in (whole, run)]
     for name in ("parameters_sha256", "metrics", "best_step", "steps", "stopped_early"):
         assert results[0][name] == results[1][name], name
     assert numbers(whole) == numbers(run)

@@ -267,6 +267,8 @@ MISTAKES = {
     "a cache that cannot be": Mistake(
         "train csan", "--config.data.cache_dir=/proc/x", "/proc/x: cannot prepare .* can be written"
     ),
+    "a workdir without a name": Mistake("train csan", "--workdir ''", "--workdir: name a folder"),
+    "a workdir's name of 300 letters": Mistake("train csan", "--workdir {long}", "name too long"),
     "a file for a workdir": Mistake(
         "train csan", "--workdir {here}/f", "f is not the folder of a run: choose", files(f="")
     ),
@@ -380,7 +382,7 @@ MISTAKES = {
     "a score that is a list": Mistake(
         "evaluate",
         f"--workdir {{attconv}} --against {RUN[10:]}",
-        "run: its score of test counts no right answers",
+        "run/eval/test.json: no scores; score test of that run again",
         damaged("attconv", lambda r: ((r / "eval").mkdir(), text("eval/test.json", "[]")(r))),
     ),
     "more right answers than answers": Mistake(

@@ -263,21 +263,24 @@ def test_a_request_to_stop_is_answered_after_the_step(
     assert again.result["parameters_sha256"] == whole.result["parameters_sha256"]
 
 
-def test_a_request_during_a_validation_is_answered_at_once(config, tmp_path, monkeypatch):
+@pytest.mark.parametrize("validation,step", [(1, 8), (2, 16), (3, 23)])
+def test_a_request_during_a_validation_is_answered_at_once(
+    config, tmp_path, monkeypatch, validation, step
+):
     whole = run(config, tmp_path / "whole")
     original, begun = loop.evaluate, []
 
     def evaluate(*args):
         begun.append(args)
-        if len(begun) == 2:
+        if len(begun) == validation:
             signal.raise_signal(signal.SIGTERM)
         return original(*args)
 
     monkeypatch.setattr(loop, "evaluate", evaluate)
-    with pytest.raises(Interrupted, match="stopped at step 16"):
+    with pytest.raises(Interrupted, match=f"stopped at step {step}"):
         run(config, tmp_path / "run")
-    again = run(config, tmp_path / "run")  # validates step 16 first
-    assert again.result["resumed_from"] == [16]
+    again = run(config, tmp_path / "run")  # validates that step first
+    assert again.result["resumed_from"] == [step]
     assert again.result["metrics"] == whole.result["metrics"]
     assert numbers(tmp_path / "run") == numbers(tmp_path / "whole")
     assert again.result["best_step"] == whole.result["best_step"]
