@@ -179,7 +179,7 @@ class Translation(Task[Config]):
         return self.data.sources("test")[0]
 
     def _check_vocabulary(self) -> None:
-        """Every piece must have a row in the embeddings."""
+        """Every piece must have a row in the embeddings, and every hypothesis a piece."""
         model = self.model.config
         for side, subwords, rows in (
             ("source", self.data.source_subwords, model.source_vocab_size),
@@ -190,6 +190,10 @@ class Translation(Task[Config]):
                     f"model.{side}_vocab_size={rows}: the {side} vocabulary has {subwords.size} "
                     "pieces; make it as many, or 0"
                 )
+        pieces, decode = self.data.target_subwords.size, self.config.decode
+        for name in ("beam_size", "dev_beam_size"):
+            if (asked := getattr(decode, name)) > pieces:
+                raise UserError(f"decode.{name}={asked}: at most {pieces}, the target's pieces")
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))

@@ -92,7 +92,7 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> None:
     runs = [Workdir(folder) for folder in args.workdir]
     others = [Workdir(args.against)] if args.against is not None else []
     tasks = [workdir.read_task(test=args.data) for workdir in [*runs, *others]]
-    split = args.split or tasks[0].splits[-1]
+    split = tasks[0].splits[-1] if args.split is None else args.split
     if split not in tasks[0].splits:
         raise UserError(f"--split {split}: must be {' | '.join(tasks[0].splits)}")
     name = split if args.data is None else name_of(args.data, tasks[0].splits)

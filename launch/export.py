@@ -8,6 +8,7 @@ from typing import get_args
 from launch.cli import Parser, quiet, run, typed
 
 OLDEST_JAX = "0.10.2"  # that is supported; its programs can be read by all newer ones
+MOST = 1000  # hypotheses, answers or checkpoints; more would fit into no memory
 
 DESCRIPTION = (
     __doc__
@@ -70,6 +71,8 @@ def main(argv: list[str]) -> None:
     for name, values in {"average": [args.average], **choices}.items():
         if (least := min(values)) < 1:
             parser.error(f"--{name} {least}: at least 1")
+        if (most := max(values)) > MOST:
+            parser.error(f"--{name} {most}: at most {MOST}")
     quiet()
     import jax
 

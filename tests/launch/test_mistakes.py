@@ -267,6 +267,9 @@ MISTAKES = {
     "a cache that cannot be": Mistake(
         "train csan", "--config.data.cache_dir=/proc/x", "/proc/x: cannot prepare .* can be written"
     ),
+    "a beam wider than the vocabulary": Mistake(
+        "train csan", "--config.decode.beam_size=100000", "decode.beam_size=100000: at most"
+    ),
     "a workdir without a name": Mistake("train csan", "--workdir ''", "--workdir: name a folder"),
     "a workdir's name of 300 letters": Mistake("train csan", "--workdir {long}", "name too long"),
     "a file for a workdir": Mistake(
@@ -641,6 +644,9 @@ MISTAKES = {
     ),
     "a program of no answers": Mistake(
         "export", "--workdir {qanet} --out {here}/x --count 0", "--count 0: at least 1"
+    ),
+    "a program for more answers than words": Mistake(
+        "export", "--workdir {qanet} --out {here}/x --count 99999999999", "at most 1000"
     ),
     # Reports.
     "a report of no run": Mistake(
