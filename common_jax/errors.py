@@ -24,6 +24,13 @@ def naming(place: str | Path) -> Iterator[None]:
         raise UserError(f"{place}: {error}") from error
 
 
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception, what it was raised from, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
 class Interrupted(Exception):  # noqa: N818 (nothing is wrong)
     """The run was asked to stop, and has. `launch` exits with status 128 + `signal`.
 

@@ -7,6 +7,7 @@ happened.
 """
 
 import argparse
+import contextlib
 import ctypes
 import dataclasses
 import glob
@@ -21,7 +22,7 @@ import traceback
 from collections.abc import Mapping
 from typing import NoReturn, Self
 
-from common_jax.errors import UserError
+from common_jax.errors import UserError, causes
 
 HEARTBEAT_SECONDS = 20  # without a sign of life a process counts as dead
 JOIN_SECONDS = 300  # all have to have started by then
@@ -69,7 +70,7 @@ class Processes:
             return cls(scheduler=scheduler(os.environ))
         if count is not None and count < 1:
             raise UserError(f"--num_processes {count}: at least 1")
-        if count == 1 and where is None:
+        if count == 1 and where is None and number in (None, 0):
             return cls()
         if None in (where, count, number):
             raise UserError("--coordinator, --num_processes and --process_id: give all three")
@@ -100,17 +101,16 @@ class Processes:
                 initialization_timeout=JOIN_SECONDS,
                 heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
             )
-        except ValueError as error:
-            if self.scheduler == CLOUD_TPU:  # of one machine
+        except Exception as error:  # of any kind: each detection asks others in its own way
+            lone = "," not in os.environ.get("TPU_WORKER_HOSTNAMES", "")
+            if self.scheduler == CLOUD_TPU and lone and "should be defined" in str(error):
                 return
-            raise UserError(self._unknown(error)) from error
-        except RuntimeError as error:
             raise UserError(self._unknown(error)) from error
         if jax.process_index() > 0:
             _hush()
 
     def _unknown(self, error: Exception) -> str:
-        reason = str(error).strip().splitlines()[0]
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         if self.coordinator:
             return f"--coordinator {self.coordinator}: {reason}"
         return (
@@ -153,13 +153,14 @@ def leave(status: int, error: BaseException | None = None) -> None:
     jax = sys.modules.get("jax")
     if jax is None or not jax.distributed.is_initialized():
         return
-    if isinstance(error, jax.errors.JaxRuntimeError):
+    if any(isinstance(cause, jax.errors.JaxRuntimeError) for cause in causes(error)):
         # The death of another looks so too. If it was that, JAX ends this process meanwhile.
         time.sleep(1.5 * HEARTBEAT_SECONDS)
     if error is not None:
         traceback.print_exception(error)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or nobody reads
+            stream.flush()
     ending = threading.Thread(target=jax.distributed.shutdown, daemon=True)
     ending.start()
     ending.join(LEAVE_SECONDS)
@@ -171,6 +172,7 @@ def _go_on_in_a_child() -> None:
     parent, asked = os.getpid(), list[int]()
     child = os.fork()
     if not child:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal tells both; this one is passed on
         if sys.platform.startswith("linux"):  # ends with its parent, however that ends
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:
@@ -190,11 +192,15 @@ def _go_on_in_a_child() -> None:
 def _end_as(status: int, asked: list[int]) -> NoReturn:
     if status == -signal.SIGABRT:
         print(
-            "error: another process of the run has died or cannot be reached (JAX's words above); "
-            "the same command, given to all of them again, goes on from the last checkpoint",
+            "error: JAX has ended this process (its words above), most likely because another of "
+            "the run has died or cannot be reached; the same command, given to all of them again, "
+            "goes on from the last checkpoint",
             file=sys.stderr,
         )
         status = LOST
+    elif status == -signal.SIGTERM and asked:
+        print(f"{signal.Signals(asked[0]).name}: stopped", file=sys.stderr)
+        status = 128 + asked[0]
     elif status < 0:
         reason = " (out of memory?)" if status == -signal.SIGKILL else ""
         print(f"error: ended by {signal.Signals(-status).name}{reason}", file=sys.stderr)
@@ -207,6 +213,8 @@ def _end_as(status: int, asked: list[int]) -> NoReturn:
 
 def _keep_stdout() -> None:
     """What C++ says there, such as Gloo, goes to standard error."""
+    if sys.stdout is None:
+        return
     sys.stdout.flush()
     sys.stdout = os.fdopen(os.dup(1), "w", encoding=sys.stdout.encoding, errors="replace")
     os.dup2(2, 1)

@@ -56,18 +56,19 @@ def main(argv: list[str]) -> None:
         print(describe(task))
         return
     quiet()
-    if args.prepare or args.workers is not None:
-        task.prepare(args.workers)
     if args.prepare:
+        task.prepare(args.workers)
         return
     processes.join()
     from common_jax.training.loop import train
     from common_jax.training.memory import keep_freed_memory
-    from common_jax.training.processes import is_first
+    from common_jax.training.processes import in_all, is_first
     from common_jax.training.workdir import Workdir
 
     keep_freed_memory()
     keep_compiled()
+    if args.workers is not None:
+        in_all(lambda: task.prepare(args.workers))
     workdir = Workdir(args.workdir or default_workdir(args.config))
     outcome = train(task, workdir, typed("train", argv))
     if not is_first():

@@ -24,7 +24,7 @@ import orbax.checkpoint as ocp
 
 from common_jax import checksums
 from common_jax.errors import UserError
-from common_jax.training.processes import from_first, is_first
+from common_jax.training.processes import from_first, in_all, is_first
 from common_jax.training.restore import Position, UnreadableError, read_position, read_state
 from common_jax.training.state import TrainState
 from common_jax.training.task import Params
@@ -130,10 +130,13 @@ class Checkpoints:
         aside = from_first(self._set_damaged_aside)
         while (step := from_first(lambda: self.latest)) is not None:
             try:
-                return self._read(step, abstract)
+                found, damage = self._read(step, abstract), ""
             except UnreadableError as error:
-                damage = str(error)
-                aside += from_first(functools.partial(self._set_aside, step, damage))
+                found, damage = None, str(error)
+            said = "; ".join(filter(None, in_all(functools.partial(str, damage))))
+            if found is not None and not said:
+                return found
+            aside += from_first(functools.partial(self._set_aside, step, said))
         if aside:
             raise UserError(
                 f"{self._folder}: every checkpoint was damaged; they are in {self._damaged}; the "
@@ -240,11 +243,12 @@ class Checkpoints:
     def _add_metrics(self, step: int, metrics: dict[str, float] | None) -> None:
         def add() -> None:
             path = self._metrics(step)
-            if metrics is not None and not path.exists():
+            if metrics is not None:
                 with self._writing():
-                    path.parent.mkdir(exist_ok=True)
-                    replace_text(path, json.dumps(metrics))
-                    checksums.seal(self._folder / str(step))
+                    if not path.exists():
+                        path.parent.mkdir(exist_ok=True)
+                        replace_text(path, json.dumps(metrics))
+                    checksums.seal(self._folder / str(step))  # a kill may have come before it
 
         from_first(add)  # the others look when it is there
         assert self._saver is not None
@@ -291,7 +295,7 @@ class Checkpoints:
     @contextlib.contextmanager
     def _whole(self, step: int) -> Iterator[None]:
         """Refuses a damaged step by name; what is read inside had the right checksums."""
-        damage = self._find_damage(step)
+        damage = from_first(lambda: self._find_damage(step))
         try:
             if damage:
                 raise UnreadableError(damage)

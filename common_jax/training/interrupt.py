@@ -25,7 +25,8 @@ class Requests:
 
     A second request is not waited for: it raises where the program stands, unless it is SIGTERM
     within seconds, since a scheduler may tell a process that its parent has told too. Outside the
-    main thread, where Python lets nobody handle signals, nothing is noted.
+    main thread, where Python lets nobody handle signals, nothing is noted. Several processes answer
+    SIGTERM at beats alone, however often it comes.
 
     Attributes:
       noted: the signal, or None; of several processes, once all have agreed.
@@ -39,9 +40,7 @@ class Requests:
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> "Requests":
-        if several():
-            self._before = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN)}
-        elif threading.current_thread() is threading.main_thread():
+        if not several() and threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
         return self
 

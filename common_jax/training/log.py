@@ -29,13 +29,13 @@ class MetricsLog:
     def __init__(self, path: Path, start: int):
         self._path = path
         self._files = contextlib.ExitStack()
-        kept = from_first(lambda: self._open(start))
+        kept, self.wall_seconds = from_first(lambda: self._open(start))
         self.resumed_from = [line["resumed_from"] for line in kept if "resumed_from" in line]
         self.validations = [(x["step"], x) for x in kept if x.get("split") == "dev"]
-        self.wall_seconds = max((line.get("wall_seconds", 0.0) for line in kept), default=0.0)
 
-    def _open(self, start: int) -> list[dict[str, Any]]:
-        """Opens both to go on after step `start`; the lines that there are."""
+    def _open(self, start: int) -> tuple[list[dict[str, Any]], float]:
+        """Opens both to go on after step `start`; the restarts and validations that there are, and
+        the time spent."""
         with writing(self._path):
             kept = [line for line in read_metrics(self._path) if line["step"] <= start]
             replace_text(self._path, "".join(json.dumps(line) + "\n" for line in kept))
@@ -46,7 +46,8 @@ class MetricsLog:
             if start:
                 kept.append({"step": start, "resumed_from": start})
                 self._write_line(kept[-1])
-        return kept
+        spent = max((line.get("wall_seconds", 0.0) for line in kept), default=0.0)
+        return [line for line in kept if {"split", "resumed_from"} & line.keys()], spent
 
     def write(self, step: int, values: dict[str, Any]) -> None:
         """One line, and its numbers to TensorBoard under their split."""

@@ -32,7 +32,7 @@ from common_jax.training.log import MetricsLog, Progress
 from common_jax.training.mesh import make_mesh, put_batch, rows_here, whole
 from common_jax.training.processes import from_first, in_all
 from common_jax.training.run import starting_parameters
-from common_jax.training.state import abstract_state, init_state
+from common_jax.training.state import abstract_state, init_state, run_key
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
 from common_jax.training.task import Params, Scored, Task
 from common_jax.training.workdir import Workdir, flat
@@ -61,11 +61,11 @@ def train(task: Task, workdir: Workdir, command: str = "") -> Outcome:
       Interrupted: by SIGTERM or SIGINT; what was done is saved.
     """
     config = task.config
+    _require_alike(config)
     if config.train.best_metric not in task.metric_names:
         known = " | ".join(task.metric_names)
         raise UserError(f"train.best_metric={config.train.best_metric!r}: must be {known}")
     mesh = make_mesh(config.mesh)
-    _require_alike(config)
     holder = from_first(lambda: workdir.claim(config))
     try:
         in_all(lambda: workdir.require_claimed(holder))
@@ -74,6 +74,7 @@ def train(task: Task, workdir: Workdir, command: str = "") -> Outcome:
         in_all(task.prepare)
         from_first(lambda: workdir.write_vocabulary(task))
         with Requests() as requests, contextlib.closing(_Run(task, workdir, mesh, requests)) as run:
+            requests.heed()
             return run.finish(run.take_steps(), command)
     finally:
         workdir.release()
@@ -140,7 +141,7 @@ class _Run:
         train_step = make_train_step(self.task, self.mesh)
         batches = self.task.train_batches().taking(rows_here(self.mesh, config.accumulate))
         placed = lambda group: tuple(put_batch(batch, self.mesh) for batch in group)
-        window, key = _Window(), jax.random.key(config.seed)
+        window, key = _Window(), run_key(config.seed, self.mesh)
         batch_stream = stream(batches, self.position)
         calls = ((at, placed(group)) for at, group in together(batch_stream, self.step, config))
         for following, group in self._spent.over("data_seconds", calls):
@@ -259,6 +260,7 @@ class _Run:
     def _save_and_leave(self, request: int) -> None:
         self._save()
         self.checkpoints.wait()
+        in_all(lambda: None)  # the first may be removing old ones still
         raise Interrupted(
             request,
             f"stopped at step {self.step}, which is saved in {self.workdir.path}; "

@@ -47,17 +47,31 @@ def make_mesh(config: MeshConfig) -> Mesh:
     """The devices that `config` asks for.
 
     Raises:
-      UserError: if there are fewer, or if a process would have none.
+      UserError: if there are fewer, or if processes cannot have as many rows each.
     """
     shape = mesh_shape(config, jax.device_count())
     devices = jax.devices()[: math.prod(shape.values())]
-    if jax.process_count() > len({device.process_index for device in devices}):
+    mesh = Mesh(np.array(devices).reshape(tuple(shape.values())), tuple(shape))
+    if not _is_even(mesh):
         sizes = " x ".join(f"mesh.{name}={size}" for name, size in shape.items())
         raise UserError(
-            f"{sizes}: leaves out some of the {jax.process_count()} processes, which have "
+            f"{sizes}: cannot be dealt out evenly to {jax.process_count()} processes, which have "
             f"{jax.device_count()} devices; -1 takes those that remain"
         )
-    return Mesh(np.array(devices).reshape(tuple(shape.values())), tuple(shape))
+    return mesh
+
+
+def _is_even(mesh: Mesh) -> bool:
+    """Whether every process has as many rows of a batch as the others, and those that some share it
+    shares whole."""
+    held: dict[int, set[int]] = {process: set() for process in range(jax.process_count())}
+    rows = by_rows(mesh).devices_indices_map((mesh.shape["data"] * mesh.shape["fsdp"],))
+    for device, (at,) in rows.items():
+        held[device.process_index].add(at.start or 0)
+    shares = {frozenset(starts) for starts in held.values()}
+    return len({len(share) for share in shares}) == 1 and all(
+        not one & other for one in shares for other in shares if one != other
+    )
 
 
 def replicated(mesh: Mesh) -> NamedSharding:

@@ -51,22 +51,44 @@ def from_first(call: Callable[[], T]) -> T:
     return _value(_hear(key))
 
 
-def in_all(call: Callable[[], object]) -> None:
-    """Calls it in each process; goes on when all have.
+def in_all(call: Callable[[], T]) -> list[T]:
+    """What `call` gives in each process, once all have called it.
+
+    Args:
+      call: gives what JSON can hold.
 
     Raises:
       UserError: in all of them, if it does in any.
     """
     if not several():
-        call()
-        return
+        return [call()]
     key = f"conv_attention/{next(_numbers)}"
-    said = _outcome(lambda: (call(), None)[1])
+    said = _outcome(call)
     if "error" in said:
         said["error"] = f"process {jax.process_index()}: {said['error']}"
     _tell(f"{key}/{jax.process_index()}", said)
-    for process in range(jax.process_count()):
-        _value(_hear(f"{key}/{process}"))
+    return [_value(_hear(f"{key}/{process}")) for process in range(jax.process_count())]
+
+
+def compiled_by_all(function: Any) -> Any:
+    """A jitted function that no process runs before all have compiled it for such arguments.
+
+    Who runs it waits for the others on the devices, where patience may be short (Gloo connects
+    within 30 seconds, or never), while compiling takes minutes, or no time where it was kept.
+    """
+    if not several():
+        return function
+    programs: dict[Any, Any] = {}
+
+    def call(*args: Any) -> Any:
+        leaves, structure = jax.tree.flatten(args)
+        key = structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+        if key not in programs:
+            programs[key] = function.lower(*args).compile()
+            in_all(lambda: None)
+        return programs[key](*args)
+
+    return call
 
 
 def _outcome(call: Callable[[], Any]) -> dict[str, Any]:

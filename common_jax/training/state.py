@@ -14,7 +14,7 @@ from jaxtyping import Array, Int
 
 from common_jax.parameters import named_parameters
 from common_jax.training.config import MeshConfig, OptimizerConfig
-from common_jax.training.mesh import mesh_shape, shardings
+from common_jax.training.mesh import mesh_shape, replicated, shardings
 from common_jax.training.task import Params, Task
 
 
@@ -104,6 +104,11 @@ def init_state(task: Task, mesh: Mesh) -> TrainState:
     where = jax.tree.map(lambda a: a.sharding, abstract_state(task, mesh))
     init = jax.jit(lambda key: nn.unbox(_fresh(task, key)), out_shardings=where)
     return init(jax.random.key(task.config.train.seed))
+
+
+def run_key(seed: int, mesh: Mesh) -> Array:
+    """What a run's random numbers come from, on every device."""
+    return jax.jit(lambda seed: jax.random.key(seed), out_shardings=replicated(mesh))(seed)
 
 
 def _fresh(task: Task, key: Array) -> TrainState:

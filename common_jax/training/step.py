@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from common_jax.data.batches import Batch
 from common_jax.parts import part
 from common_jax.training.mesh import by_rows, replicated
+from common_jax.training.processes import compiled_by_all
 from common_jax.training.state import TrainState, abstract_state, make_optimizer, make_schedule
 from common_jax.training.task import Params, Task
 
@@ -83,12 +84,13 @@ def make_train_step(task: Task, mesh: Mesh) -> Any:
         stacked = jax.tree.map(lambda *a: jnp.stack(a), *batches)
         return jax.lax.scan(functools.partial(one, key), state, stacked)
 
-    return jax.jit(
+    step = jax.jit(
         train_step,
         donate_argnums=0,
         in_shardings=(where, by_rows(mesh), replicated(mesh)),
         out_shardings=(where, replicated(mesh)),
     )
+    return compiled_by_all(step)
 
 
 def _summed(
@@ -136,6 +138,7 @@ def make_predict_step(
         found = {"index": batch["index"], **task.predict_step(params, batch, final=final)}
         return jax.lax.with_sharding_constraint(found, by_rows(mesh))
 
-    return jax.jit(
+    step = jax.jit(
         predict_step, in_shardings=(where, by_rows(mesh)), out_shardings=replicated(mesh)
     )
+    return compiled_by_all(step)

@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from common_jax.errors import UserError, naming
+import jax
+
+from common_jax.errors import UserError, causes, naming
 from common_jax.export import Export
 from common_jax.fields import from_mapping
 from common_jax.text.json_files import read_json
@@ -329,14 +331,16 @@ def writing(path: Path, what_is_safe: Callable[[], str] = str) -> Iterator[None]
         raise UserError(said) from error
 
 
-def _system_reason(error: BaseException | None) -> str | None:
+def _system_reason(error: BaseException) -> str | None:
     """What the operating system said, if it is at the bottom of an exception."""
-    while error is not None:
-        if isinstance(error, OSError):
-            return error.strerror or str(error)
-        if number := re.search(r"os_error_code='(\d+)'", str(error)):  # TensorStore's
+    chain = list(causes(error))
+    if any(isinstance(cause, jax.errors.JaxRuntimeError) for cause in chain):
+        return None  # of another process that has died Orbax makes an OSError
+    for cause in chain:
+        if isinstance(cause, OSError):
+            return cause.strerror or str(cause)
+        if number := re.search(r"os_error_code='(\d+)'", str(cause)):  # TensorStore's
             return os.strerror(int(number[1]))
-        error = error.__cause__ or error.__context__
     return None
 
 

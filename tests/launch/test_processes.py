@@ -164,7 +164,7 @@ def test_the_death_of_one_ends_the_others_with_a_line(undisturbed, dead):
     assert statuses[dead] == -signal.SIGKILL and statuses[1 - dead] == LOST
     line = job.said[1 - dead].splitlines()[-1]
     print(f"\n{family}: process {dead} killed; after {seconds:.0f} s the other says: {line}")
-    assert line.startswith("error: another process of the run has died or cannot be reached")
+    assert line.startswith("error: JAX has ended this process")
     assert seconds < 60
     complete(folder, f"killed{dead}", family, 2, 2)
     assert len(result(job.run)["resumed_from"]) == 1
