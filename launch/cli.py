@@ -82,7 +82,7 @@ def _remove_unfinished(compiled: Path) -> None:
 
 def _silence() -> None:
     """What is still to be said goes nowhere."""
-    if sys.stdout is not None:
+    with contextlib.suppress(AttributeError, OSError):  # there may be none, or no file behind it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
