@@ -113,7 +113,11 @@ def alone(folder):
 
 @pytest.mark.parametrize(
     "mesh,train,per_call",
-    [((8, 1, 1), {}, 1), ((2, 2, 2), {"accumulate": 3}, 1), ((1, 1, 1), {}, 4)],
+    [
+        pytest.param((8, 1, 1), {}, 1, marks=pytest.mark.slow),
+        ((2, 2, 2), {"accumulate": 3}, 1),
+        ((1, 1, 1), {}, 4),
+    ],
 )
 def test_any_mesh_and_any_steps_a_call_equal_one_device(folder, alone, mesh, train, per_call):
     data = DataConfig(source="generated", examples=60, heldout=12, max_shapes=1)

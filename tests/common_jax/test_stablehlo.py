@@ -62,7 +62,7 @@ CASES = {
 }
 
 
-SLOW = ("post-norm, separate vocabularies", "padding as the authors have it")
+SLOW = ("post-norm, separate vocabularies", "padding as the authors have it", "additive energy")
 
 
 @pytest.mark.parametrize(

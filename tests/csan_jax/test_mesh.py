@@ -76,7 +76,7 @@ def alone():
     return trained(translation())
 
 
-@pytest.mark.parametrize("mesh", [(8, 1, 1), (2, 2, 2)])
+@pytest.mark.parametrize("mesh", [pytest.param((8, 1, 1), marks=pytest.mark.slow), (2, 2, 2)])
 def test_any_mesh_equals_one_device(alone, mesh):
     """2D-CSAN: its heads mix across the tensor axis."""
     state, numbers = trained(translation(mesh))

@@ -80,6 +80,7 @@ def test_train_leaves_the_files_of_the_contract(folder):
     assert len(answers) == 6 and all(answers.values())
 
 
+@pytest.mark.slow
 def test_interrupted_equals_uninterrupted(folder):
     for steps in (2, 4):
         train.main(arguments(folder, "again", **{"train.steps": steps}))
@@ -154,6 +155,7 @@ def test_five_lines_of_python_do_the_same(folder):
     assert found.text in "Ada lives in Rome."
 
 
+@pytest.mark.slow
 def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):
     squad = generate(1, 5, "test")
     asked = [(squad.contexts[0], squad.questions[0].text)]

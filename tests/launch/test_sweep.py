@@ -128,6 +128,7 @@ def test_two_at_a_time_have_the_same_numbers(swept, config, tmp_path):
     assert hashes(tmp_path) == hashes(swept[0])
 
 
+@pytest.mark.slow
 def test_a_ray_cluster_has_the_same_numbers(swept, config, tmp_path):
     sweep.main(["--config", config, *GRID, "--out", str(tmp_path), "--executor", "ray"])
     assert hashes(tmp_path) == hashes(swept[0])

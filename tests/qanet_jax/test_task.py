@@ -105,7 +105,10 @@ def trained(task, steps=6):
     return np.array(jax.device_get(numbers))
 
 
-@pytest.mark.parametrize("mesh,train", [((8, 1, 1), {}), ((2, 2, 2), {"accumulate": 2})])
+@pytest.mark.parametrize(
+    "mesh,train",
+    [pytest.param((8, 1, 1), {}, marks=pytest.mark.slow), ((2, 2, 2), {"accumulate": 2})],
+)
 def test_any_mesh_and_any_parts_equal_one_device(folder, on_one_device, mesh, train):
     assert on_one_device[-1, 0] < on_one_device[0, 0]
     spread = trained(span_extraction(folder, mesh, **train))
