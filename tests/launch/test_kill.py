@@ -118,9 +118,9 @@ def moment(start):
     if not lines:
         begun = wrote(start, start.run / "config.json")
         return "preparing" if begun and not (start.run / "vocabulary").exists() else "starting"
-    if saving(start):
-        return "saving"
-    return "validating" if validating(lines) else "stepping"
+    if validating(lines):  # while the step is saved, too
+        return "validating"
+    return "saving" if saving(start) else "stepping"
 
 
 def watch(start):

@@ -32,6 +32,8 @@ TOY_RHYTHM = {
     "train.checkpoint_every": 10,
     "train.log_every": 5,
 }
+# Faster, QANet magnifies the last digit of a sum tenfold every two steps.
+CALM = {"optimizer.learning_rate": 1e-3, "optimizer.schedule": "constant"}
 FAMILIES = [pytest.param(family, marks=pytest.mark.slow) for family in SMALL]
 NUMBERS = ("loss", "nll", "grad_norm", "padding_fraction")
 
@@ -47,7 +49,7 @@ class Job:
         """
         self.run = folder / name
         config = f"configs/{family}/quickstart.py"
-        values = {**RHYTHM, **SMALL[family]} if family in SMALL else TOY_RHYTHM
+        values = {**RHYTHM, **SMALL[family], **CALM} if family in SMALL else TOY_RHYTHM
         if family not in SMALL:
             config = folder / "toy.py"
             config.write_text(TOY)
