@@ -209,12 +209,11 @@ def test_machines_that_differ(tmp_path, monkeypatch, own, said):
 @pytest.mark.parametrize("family", SMALL)
 def test_a_run_goes_on_under_any_number_of_processes(tmp_path, family):
     """8 devices, 2 processes with 4 each, 1 device, 2 processes with 1 each."""
-    whole = complete(tmp_path, "whole", family, 1, 8).run
-    parts = [(12, 1, 8), (24, 2, 4), (36, 1, 1), (48, 2, 1)]
-    for steps, processes, devices in parts:
-        moved = complete(
-            tmp_path, "moved", family, processes, devices, **{"train.steps": steps}
-        ).run
+    once = {"train.evaluate_every": 48, **({"decode.beam_size": 1} if family == "csan" else {})}
+    whole = complete(tmp_path, "whole", family, 1, 8, **once).run
+    for steps, processes, devices in [(12, 1, 8), (24, 2, 4), (36, 1, 1), (48, 2, 1)]:
+        part = {**once, "train.steps": steps}
+        moved = complete(tmp_path, "moved", family, processes, devices, **part).run
     assert result(moved)["resumed_from"] == [12, 24, 36]
     losses = [
         {x["step"]: x["loss"] for x in numbers(run) if "learning_rate" in x}
