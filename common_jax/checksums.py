@@ -4,12 +4,13 @@ import errno
 import hashlib
 import json
 import os
-import re
 import stat
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from common_jax.fields import UNWRITABLE
 
 NAME = "checksums.json"
 
@@ -92,7 +93,7 @@ def _read(folder: Path) -> dict[str, Any]:
 def _is_inside(name: str) -> bool:
     """Whether a name, which may be anybody's, is that of a file in the folder."""
     parts = PurePosixPath(name).parts
-    return bool(parts) and not {"/", ".."} & {*parts} and not re.search("[\0\ud800-\udfff]", name)
+    return bool(parts) and not {"/", ".."} & {*parts} and not UNWRITABLE.search(name)
 
 
 def _digest(files: dict[str, Any]) -> str:

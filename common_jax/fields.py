@@ -19,7 +19,7 @@ from common_jax.errors import UserError
 T = TypeVar("T")
 
 LARGEST = 2**31 - 1  # whole number that an array can hold
-_UNWRITABLE = re.compile("[\0\ud800-\udfff]")
+UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # no name of a file can have them
 
 
 def require(condition: bool, message: str) -> None:
@@ -117,7 +117,7 @@ def _checked(kind: Any, value: Any, key: str) -> Any:
     if type(value) is not kind:
         expected = "a list" if typing.get_origin(kind) is tuple else kind.__name__
         raise UserError(f"{key}={value!r}: expected {expected}, got {type(value).__name__}")
-    if kind is str and (wrong := _UNWRITABLE.search(value)):
+    if kind is str and (wrong := UNWRITABLE.search(value)):
         raise UserError(f"{key}={value!r}: {wrong[0]!r} is no character that a file can hold")
     return value
 

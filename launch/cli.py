@@ -112,16 +112,13 @@ def run(main: Callable[[list[str]], None]) -> NoReturn:
         status = 130
     except BrokenPipeError:  # the reader of our output has left, as `head` does
         _silence()
-    except OSError as error:
-        if error.errno not in _MISTAKES:
+    except Exception as error:
+        if not (isinstance(error, OSError) and error.errno in _MISTAKES):
             leave(1, error)
             raise
         print(f"error: {error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
         _silence()
         status = 2
-    except Exception as error:
-        leave(1, error)
-        raise
     if status:
         leave(status)
     sys.exit(status)

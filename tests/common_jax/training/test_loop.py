@@ -18,10 +18,8 @@ from common_jax.training.mesh import make_mesh
 from common_jax.training.run import load, read_parameters
 from common_jax.training.state import abstract_state
 from common_jax.training.workdir import Workdir
+from tests.launch.small import lines, numbers
 from tests.toy import Toy, ToyConfig, interrupted_after
-
-TIMES = {"steps_per_second", "examples_per_second", "wall_seconds", "resumed_from"}
-TIMES |= {"data_seconds", "saving_seconds"}
 
 
 @pytest.fixture
@@ -40,16 +38,6 @@ def changed(config, section, **values):
 
 def run(config, path):
     return train(Toy(config), Workdir(path))
-
-
-def lines(path):
-    return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-
-
-def numbers(path):
-    """metrics.jsonl without times and restarts."""
-    kept = [{k: v for k, v in line.items() if k not in TIMES} for line in lines(path)]
-    return [line for line in kept if len(line) > 1]
 
 
 @pytest.mark.parametrize(
