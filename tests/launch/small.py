@@ -69,6 +69,7 @@ def start(config, overrides, run, devices, log, flags=(), folder=None, environme
     flags = f"--xla_force_host_platform_device_count={devices}"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", **dict(environment)}
     environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "0"  # the programs that people have
     if folder is not None:
         environment["JAX_COMPILATION_CACHE_DIR"] = str(folder)
     environment["PYTHONPATH"] = str(ROOT)  # of the tests' own task

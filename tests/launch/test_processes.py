@@ -27,7 +27,7 @@ def get_config():
     return to_config_dict(ToyConfig())
 """
 TOY_RHYTHM = {
-    "train.steps": 300,
+    "train.steps": 150,
     "train.evaluate_every": 50,
     "train.checkpoint_every": 10,
     "train.log_every": 5,
