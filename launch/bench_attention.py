@@ -2,6 +2,8 @@
 
 import argparse
 import functools
+import math
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +14,7 @@ from common_jax import masks
 from common_jax.attention import attention
 from common_jax.errors import UserError
 from common_jax.masks import Mask
+from launch.cli import out_of_memory
 from launch.measure import ROUNDS, SECONDS_A_LENGTH, Row, medians, positive
 
 ATTENTION = """Time and temporary memory of attention with its gradient, float32, for each length:
@@ -21,7 +24,8 @@ does; on a GPU, "cudnn" is vanilla in bfloat16.
 
 All forms take turns within one run, in an order drawn anew for each round, and the table shows
 medians: a busy machine slows all alike, and the ratios mean more than the milliseconds. "speed"
-is how many times faster than the dense form (than vanilla) a form is.
+is how many times faster than the dense form (than vanilla) a form is. A form that the memory does
+not hold has no time.
 
 example:
   python -m launch.bench attention --lengths 64,512,2048 --json attention.json"""
@@ -61,6 +65,9 @@ def lengths(text: str) -> list[int]:
 
 def measure_attention(args: argparse.Namespace) -> list[Row]:
     """A row for each length and form."""
+    for length in args.lengths:
+        if 4 * args.batch * args.heads * length**2 >= 2**63:
+            raise UserError(f"--lengths: {length}: weights of so many tokens have no address")
     forms = attention_forms(args)
     return [row for length in args.lengths for row in measure_length(args, forms, length)]
 
@@ -97,13 +104,12 @@ def measure_length(args: argparse.Namespace, forms: dict[str, Callable], length:
     programs = {
         name: jax.jit(with_gradient(form)).lower(*inputs).compile() for name, form in forms.items()
     }
-    seconds = medians(
-        {name: functools.partial(program, *inputs) for name, program in programs.items()},
-        args.repeats,
-    )
     memory = {
         name: program.memory_analysis().temp_size_in_bytes for name, program in programs.items()
     }
+    calls = {name: functools.partial(program, *inputs) for name, program in programs.items()}
+    calls = {name: call for name, call in calls.items() if fits(call, memory[name])}
+    seconds = dict.fromkeys(forms, math.nan) | medians(calls, args.repeats)
     rows = []
     for name in forms:
         dense = "dense 2D" if name.endswith("2D") else "dense 1D"
@@ -118,7 +124,25 @@ def measure_length(args: argparse.Namespace, forms: dict[str, Callable], length:
                 "memory_to_dense": memory[name] / memory[dense],
             }
         )
-    return rows
+    return [{key: None if value != value else value for key, value in row.items()} for row in rows]
+
+
+def fits(call: Callable, temporary: int) -> bool:
+    """Whether the memory suffices: a device says so itself; a machine rather ends the process."""
+    if jax.default_backend() == "cpu" and temporary > physical_memory():
+        return False
+    try:
+        jax.block_until_ready(call())
+    except jax.errors.JaxRuntimeError as error:
+        if out_of_memory(error) is None:
+            raise
+        return False
+    return True
+
+
+def physical_memory() -> int:
+    """The machine's, in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def with_gradient(form: Callable) -> Callable:

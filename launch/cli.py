@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import errno
 import os
+import re
 import shlex
 import sys
 import threading
@@ -14,11 +15,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from common_jax.errors import Interrupted, UserError
+from common_jax.errors import Interrupted, UserError, causes
 from launch.processes import leave
 
 # of the system's errors, those that what a person typed has brought about, wherever it is noticed
 _MISTAKES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOSPC)
+_TAKES_LESS = "smaller batches, train.accumulate, more devices with mesh.fsdp or a smaller model"
+_TAKES_LESS += " take less"
 COMPILED = "~/.cache/conv-attention-jax/compiled"
 COMPILED_BYTES = 2**30  # what was not used for longest goes first
 
@@ -80,6 +83,19 @@ def _remove_unfinished(compiled: Path) -> None:
                 path.unlink()
 
 
+def out_of_memory(error: BaseException) -> str | None:
+    """What was said of a machine's or a device's memory that does not suffice, if that is why."""
+    jax = sys.modules.get("jax")
+    for cause in causes(error):
+        if isinstance(cause, MemoryError):
+            return str(cause) or "Out of memory"
+        if jax and isinstance(cause, jax.errors.JaxRuntimeError):
+            found = re.search("(Ran out|Out) of memory.*|RESOURCE_EXHAUSTED.*", str(cause))
+            if found:
+                return found[0].rstrip(".")
+    return None
+
+
 def _silence() -> None:
     """What is still to be said goes nowhere."""
     with contextlib.suppress(AttributeError, OSError):  # there may be none, or no file behind it
@@ -113,11 +129,15 @@ def run(main: Callable[[list[str]], None]) -> NoReturn:
     except BrokenPipeError:  # the reader of our output has left, as `head` does
         _silence()
     except Exception as error:
-        if not (isinstance(error, OSError) and error.errno in _MISTAKES):
+        if isinstance(error, OSError) and error.errno in _MISTAKES:
+            line = f"{error.filename or 'standard output'}: {error.strerror}"
+            _silence()
+        elif memory := out_of_memory(error):
+            line = f"{memory} ({_TAKES_LESS})"
+        else:
             leave(1, error)
             raise
-        print(f"error: {error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
-        _silence()
+        print(f"error: {line}", file=sys.stderr)
         status = 2
     if status:
         leave(status)

@@ -6,7 +6,7 @@ import os
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from typing import Any
 
@@ -30,7 +30,7 @@ def machine(busy: float) -> Row:
     }
 
 
-def medians(calls: dict[str, Callable[[], Any]], rounds: int | None) -> dict[str, float]:
+def medians(calls: Mapping[str, Callable[[], Any]], rounds: int | None) -> dict[str, float]:
     """Seconds of each call, the calls taking turns.
 
     Args:
@@ -78,6 +78,8 @@ def table(rows: list[Row]) -> str:
 
 
 def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
     if not isinstance(value, float):
         return str(value)
     return f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"

@@ -9,6 +9,7 @@ import dataclasses
 import math
 import os
 import re
+import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -261,6 +262,7 @@ def _read(file: str, overrides: Sequence[str]) -> ml_collections.ConfigDict:
     argv = ["launch", f"--config={file}", *overrides]
     values = flags.FlagValues()
     config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=argv)
+    sys.modules.pop("config_config", None)  # it would lend what this file lacks from the one before
     try:
         values(argv)
         return values["config"].value
@@ -272,7 +274,10 @@ def _read(file: str, overrides: Sequence[str]) -> ml_collections.ConfigDict:
         path = file.partition(":")[0]
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
         at = f":{lines[-1]}" if lines else ""
-        raise UserError(f"--config={file}{at}: {type(error).__name__}: {error}") from error
+        said = f"{type(error).__name__}: {error}"
+        if isinstance(error, AttributeError) and error.name == "get_config" and not at:
+            said = "there is no get_config in it"
+        raise UserError(f"--config={file}{at}: {said}") from error
 
 
 def _require_known(config: ml_collections.ConfigDict, key: str) -> None:

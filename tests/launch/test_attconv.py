@@ -3,13 +3,14 @@
 import functools
 import io
 import json
+import re
 import sys
 
 import pytest
 
 from attconv_jax.generate import generate
 from common_jax.errors import UserError
-from launch import evaluate, predict, train
+from launch import cli, evaluate, predict, train
 from tests.launch import commands
 from tests.launch.commands import fails
 
@@ -143,6 +144,16 @@ def test_pairs_are_labelled_on_standard_output(folder, monkeypatch, capsys):
 )
 def test_a_config_that_cannot_be_is_one_line(folder, monkeypatch, capsys, changes, message):
     assert message in fails(monkeypatch, capsys, arguments(folder, "bad", **changes))
+
+
+def test_more_than_any_memory_holds_is_one_line(folder, monkeypatch, capsys):
+    argv = arguments(folder, "vast", **{"model.dim": 8_000_000})
+    monkeypatch.setattr(sys, "argv", ["launch", *argv])
+    with pytest.raises(SystemExit) as exit_:
+        cli.run(train.main)
+    assert exit_.value.code == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert re.fullmatch(r"error: Out of memory allocating \d+ bytes \(smaller .* take less\)", line)
 
 
 def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):

@@ -3,11 +3,12 @@ import json
 import pytest
 
 from common_jax.errors import UserError
-from launch import measure
+from launch import bench_attention, measure
 from launch.bench import main
 
 SMALL = ["--heads", "3", "--head_size", "4", "--window", "3"]
-TINY = ["attention", *SMALL, "--repeats", "1", "--lengths", "5"]
+SMALL_ATTENTION = ["attention", *SMALL, "--repeats", "1"]
+TINY = [*SMALL_ATTENTION, "--lengths", "5"]
 
 
 def test_attention_table_and_json_show_the_same(tmp_path, capsys):
@@ -25,6 +26,18 @@ def test_attention_table_and_json_show_the_same(tmp_path, capsys):
         assert row["milliseconds"] > 0 and row["temporary_mib"] > 0
     dense = [row for row in rows if row["form"].startswith("dense")]
     assert all(row["speed_to_dense"] == row["memory_to_dense"] == 1 for row in dense)
+
+
+def test_a_form_that_the_memory_does_not_hold_has_no_time(monkeypatch, capsys):
+    monkeypatch.setattr(bench_attention, "physical_memory", lambda: 3 * 2**20)
+    main([*SMALL_ATTENTION, "--lengths", "1024"])
+    header, *rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    for row in rows:
+        timed = dict(zip(header[2:], row[-5:], strict=True))
+        fits = float(timed["temporary_mib"].replace(",", "")) <= 3
+        assert fits == (timed["milliseconds"] != "-")
+        assert timed["speed_to_dense"] == "-" and timed["memory_to_dense"] != "-"
+    assert {row[-5] == "-" for row in rows} == {True, False}
 
 
 def test_calls_take_turns_as_often_as_asked():
@@ -61,6 +74,7 @@ def test_a_training_step_is_measured_with_its_parts(tmp_path, capsys):
         "data.cache_dir": tmp_path / "cache",
         "model.dim": 16,
         "model.mlp_dim": 32,
+        "model.local_layers": 0,
         "train.steps_per_call": 2,
     }
     flags = [f"--config.{key}={value}" for key, value in small.items()]

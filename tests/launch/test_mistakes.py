@@ -200,6 +200,7 @@ MISTAKES = {
         "train", OWN, r"c\.py.*SyntaxError: .*line 1", files(c_py="def (")
     ),
     "a config in bytes": Mistake("train", OWN, "c.py: SyntaxError", files(c_py=b"\0\xff")),
+    "a config of nothing": Mistake("train", OWN, "c.py: there is no get_config", files(c_py="")),
     "a config that raises": Mistake(
         "train", OWN, r"c\.py:2: ZeroDivisionError: division by zero", files(c_py="\n1/0")
     ),
@@ -430,6 +431,9 @@ MISTAKES = {
     # Answers.
     "a run and an export": Mistake(
         "predict", "--workdir {attconv} --model {export}", "--model: not allowed with .*--workdir"
+    ),
+    "texts longer than any memory": Mistake(
+        "bench", "attention --lengths 16,3000000000", "--lengths: 3000000000: .* no address"
     ),
     "a folder that is no run": Mistake(
         "predict", "--workdir {here}", r"not the folder of a run \(no config.json\)"
