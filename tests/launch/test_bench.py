@@ -74,6 +74,8 @@ def test_a_training_step_is_measured_with_its_parts(tmp_path, capsys):
         "data.cache_dir": tmp_path / "cache",
         "model.dim": 16,
         "model.mlp_dim": 32,
+        "model.encoder_layers": 1,
+        "model.decoder_layers": 1,
         "model.local_layers": 0,
         "train.steps_per_call": 2,
     }

@@ -148,7 +148,9 @@ def test_early_stopping_spares_the_worse_trial(swept, config, tmp_path):
     assert (tmp_path / "results.csv").read_text() == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
+)
 def test_a_sweep_that_is_stopped_goes_on(swept, config, tmp_path, number):
     argv = ["--config", config, *GRID, "--out", str(tmp_path)]
     command = [sys.executable, "-m", "launch.sweep", *argv]
