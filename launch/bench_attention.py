@@ -3,7 +3,6 @@
 import argparse
 import functools
 import math
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from common_jax import masks
 from common_jax.attention import attention
 from common_jax.errors import UserError
 from common_jax.masks import Mask
+from common_jax.training.memory import physical_memory
 from launch.cli import out_of_memory
 from launch.measure import ROUNDS, SECONDS_A_LENGTH, Row, medians, positive
 
@@ -138,11 +138,6 @@ def fits(call: Callable, temporary: int) -> bool:
             raise
         return False
     return True
-
-
-def physical_memory() -> int:
-    """The machine's, in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def with_gradient(form: Callable) -> Callable:

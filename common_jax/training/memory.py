@@ -12,6 +12,11 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8
 _OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 
 
+def physical_memory() -> int:
+    """The machine's, in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def keep_freed_memory() -> None:
     """Asks the C library to keep what is freed for the next request; before threads are started.
 
@@ -40,7 +45,7 @@ def keep_freed_memory() -> None:
 def _use_huge_pages(libc: ctypes.CDLL) -> None:
     """Reserves addresses for most of the machine's memory, asks for huge pages there, and frees
     them, which `keep_freed_memory` has made to stay: a page takes memory when it is written to."""
-    size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
+    size = physical_memory() * 3 // 4
     libc.malloc.restype = ctypes.c_void_p
     if block := libc.malloc(ctypes.c_size_t(size)):
         first = -block % mmap.PAGESIZE

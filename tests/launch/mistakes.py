@@ -409,9 +409,6 @@ MISTAKES = {
     "a run and an export": Mistake(
         "predict", "--workdir {attconv} --model {export}", "--model: not allowed with .*--workdir"
     ),
-    "texts longer than any memory": Mistake(
-        "bench", "attention --lengths 16,3000000000", "--lengths: 3000000000: .* no address"
-    ),
     "a folder that is no run": Mistake(
         "predict", "--workdir {here}", r"not the folder of a run \(no config.json\)"
     ),
@@ -693,6 +690,9 @@ MISTAKES = {
     # Times.
     "nothing to time": Mistake("bench", "", "required: COMMAND"),
     "an even window": Mistake("bench", "attention --window 4", "odd number of tokens, not 4"),
+    "texts longer than any memory": Mistake(
+        "bench", "attention --lengths 16,3000000000", "--lengths: 3000000000: .* no address"
+    ),
     "a folder for numbers": Mistake(
         "bench", "attention --lengths 4 --json {here}", "--json: .* is a folder; name a file"
     ),
