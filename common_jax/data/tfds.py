@@ -44,9 +44,10 @@ class Dataset:
         import tensorflow_datasets as tfds
 
         self.name, self._folder = name, folder
-        self._builder = self._open()
-        if not self._builder.is_prepared():
-            self._prepare()
+        builder = self._open()
+        if not builder.is_prepared():
+            self._prepare(Path(builder.data_dir_root))
+        self._builder = self._open()  # one opened before the files were there knows nothing of them
         self._info = self._builder.info
         formats = {file_format.value for file_format in self._info.available_file_formats()}
         if _FORMAT not in formats:
@@ -126,12 +127,11 @@ class Dataset:
             said = said.partition(" Here are ")[0][:_LONGEST].rstrip(".")
             raise UserError(f"data.tfds={self.name}: {said}{has}") from error
 
-    def _prepare(self) -> None:
+    def _prepare(self, root: Path) -> None:
         """Downloads and generates; another process that wants the same waits."""
         from filelock import FileLock
         from tensorflow_datasets.core.download import downloader
 
-        root = Path(self._builder.data_dir_root)
         logging.getLogger("urllib3").setLevel(logging.ERROR)  # or a line for each of ten retries
         downloader.MAX_RETRIES = 5  # whose waits are six seconds; those of ten are two hundred
         _log.info("preparing %s in %s, from the network", self.name, root)
@@ -139,8 +139,7 @@ class Dataset:
             root.mkdir(parents=True, exist_ok=True)
             lock = FileLock(root / f".{re.sub('[^a-zA-Z0-9_.-]', '-', self.name)}.lock")
             with lock:
-                self._builder = self._open()
-                write(self._builder)
+                write(self._open())
         except Exception as error:  # a builder is a stranger's program
             raise UserError(f"data.tfds={self.name}: {self._trouble(error, root)}") from error
 

@@ -69,6 +69,23 @@ def test_identity_is_of_the_version_and_the_text(dataset, tmp_path, monkeypatch)
     assert Dataset("phrasebook/de-en", str(tmp_path)).identity("train") != one
 
 
+def test_prepared_by_another_after_it_was_opened(tmp_path, monkeypatch):
+    import tensorflow_datasets as tfds
+
+    is_prepared = tfds.core.DatasetBuilder.is_prepared
+
+    def after_another(builder):
+        with monkeypatch.context() as patch:
+            patch.setattr(tfds.core.DatasetBuilder, "is_prepared", is_prepared)
+            Dataset("phrasebook/de-en", str(tmp_path))
+        return is_prepared(builder)
+
+    phrasebook.register()
+    monkeypatch.setattr(tfds.core.DatasetBuilder, "is_prepared", after_another)
+    dataset = Dataset("phrasebook/de-en", str(tmp_path))
+    assert set(dataset.stream("train", "", ("de", "en"))) == rows(0, COUNTS["train"])
+
+
 def fails(name, folder, use=lambda dataset: None) -> str:
     with pytest.raises(UserError) as error:
         use(Dataset(name, str(folder)))
