@@ -1,13 +1,14 @@
 """Labels of several runs beside each other: confusion, length, the test of equal proportions."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from common_jax.metrics.classification import equal_proportions
 from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
 from common_jax.report.runs import Run
 
-_COUNTED = {"correct", "examples"}
+# What `score` has put into its notes.
+ByLength = list[tuple[int, int, float]]  # shortest, longest, accuracy of each tenth
+Confusion = dict[str, dict[str, int]]  # by gold label, by label given
 
 
 def compare(runs: Sequence[Run], split: str) -> list[Section]:
@@ -15,17 +16,23 @@ def compare(runs: Sequence[Run], split: str) -> list[Section]:
     sections = [Section(f"differences on {split}", _differences(runs, split))]
     found = {run.label: run.workdir.read_scored(split) for run in runs}
     lengths = {
-        label: scored["by_length"] for label, scored in found.items() if scored.get("by_length")
+        label: parts
+        for label, scored in found.items()
+        if (parts := scored.get("by_length", ByLength, []))
     }
     if lengths:
         sections.append(Section(f"length on {split}", _by_length(lengths)))
     confusions = {
-        label: scored["confusion"] for label, scored in found.items() if "confusion" in scored
+        label: rows
+        for label, scored in found.items()
+        if (rows := scored.get("confusion", Confusion, {}))
     }
     if confusions:
         tables: list[Part] = [
             Table(
-                (label, *rows), [[gold, *row.values()] for gold, row in rows.items()], shaded=True
+                (label, *rows),
+                [[gold, *map(row.get, rows)] for gold, row in rows.items()],
+                shaded=True,
             )
             for label, rows in confusions.items()
         ]
@@ -34,7 +41,7 @@ def compare(runs: Sequence[Run], split: str) -> list[Section]:
     return sections
 
 
-def _by_length(lengths: Mapping[str, Sequence[Any]]) -> list[Part]:
+def _by_length(lengths: Mapping[str, ByLength]) -> list[Part]:
     """A chart for each way in which the examples were cut."""
     cuts: dict[tuple[str, ...], list[Series]] = {}
     for label, parts in lengths.items():
@@ -50,22 +57,22 @@ def _by_length(lengths: Mapping[str, Sequence[Any]]) -> list[Part]:
 
 def _differences(runs: Sequence[Run], split: str) -> list[Part]:
     first, wanted = runs[0], _gold(runs[0], split)
-    theirs = first.workdir.read_scored(split)
+    theirs = first.workdir.right_answers(split)
     rows: list[list[Cell]] = []
     for run in runs:
-        scored = run.workdir.read_scored(split)
-        if not scored.keys() >= _COUNTED or not theirs.keys() >= _COUNTED:
+        ours = run.workdir.right_answers(split)
+        if ours is None or theirs is None:
             rows.append([run.label, None, None, None, "right answers not counted", None])
             continue
-        ours, total = scored["correct"], scored["examples"]
-        rate, gap, p = 100 * ours / total, None, None
+        (right, total), gap, p = ours, None, None
+        rate = 100 * right / total
         alike = _gold(run, split) == wanted
         if run is not first and alike:
-            gap = f"{rate - 100 * theirs['correct'] / theirs['examples']:+.2f}"
-            p = f"{equal_proportions(ours, total, theirs['correct'], theirs['examples']):.4f}"
+            gap = f"{rate - 100 * theirs[0] / theirs[1]:+.2f}"
+            p = f"{equal_proportions(*ours, *theirs):.4f}"
         elif not alike:
             gap = "other examples"
-        rows.append([run.label, ours, total, rate, gap, p])
+        rows.append([run.label, right, total, rate, gap, p])
     note = (
         f"p of the test of equal proportions against {first.label}, as the paper's stars; it knows "
         "the noise of the examples, not that between seeds."

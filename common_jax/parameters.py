@@ -1,7 +1,7 @@
 """Parameters, a nested dict of arrays, by their "a/b/c" names; and as a file of safetensors."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +41,18 @@ def nested_parameters(named: Mapping[str, Any]) -> dict[str, Any]:
     return params
 
 
-def parameters_sha256(params: Mapping[str, Any]) -> str:
-    """A digest of names, types, shapes and every bit of the parameters."""
+def parameters_sha256(
+    params: Mapping[str, Any], to_host: Callable[[Any], np.ndarray] = np.asarray
+) -> str:
+    """A digest of names, types, shapes and every bit of the parameters.
+
+    Args:
+      to_host: gives the whole of one array; called for one after another, so that no more than one
+        needs room there.
+    """
     digest = hashlib.sha256()
     for name, value in named_parameters(params).items():
-        array = np.asarray(value)
+        array = to_host(value)
         digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()

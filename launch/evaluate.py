@@ -130,21 +130,20 @@ def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> 
             raise UserError(f"{workdir.path}: its {split} is another than that of {runs[0].path}")
 
 
-def _right_answers(name: str, run: "Workdir") -> Mapping[str, Any]:
-    """A run's score of a split, which has counted them."""
-    scored = run.read_scored(name)
-    right, examples = (scored.get(count) for count in ("correct", "examples"))
-    if not (type(right) is type(examples) is int and 0 <= right <= examples > 0):
+def _right_answers(name: str, run: "Workdir") -> tuple[int, int]:
+    """How many right answers of how many a run's score of a split has counted."""
+    counted = run.right_answers(name)
+    if counted is None:
         raise UserError(f"{run.path}: its score of {name} counts no right answers to compare")
-    return scored
+    return counted
 
 
-def _compared(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, float]:
+def _compared(ours: Mapping[str, Any], theirs: tuple[int, int]) -> dict[str, float]:
     """p of the test of equal proportions."""
     from common_jax.metrics.classification import equal_proportions
 
-    counts = (scored[key] for scored in (ours, theirs) for key in ("correct", "examples"))
-    return {"p_equal_proportions": round(equal_proportions(*counts), 4)}
+    p = equal_proportions(ours["correct"], ours["examples"], *theirs)
+    return {"p_equal_proportions": round(p, 4)}
 
 
 def name_of(file: str, splits: tuple[str, ...]) -> str:

@@ -1,12 +1,13 @@
 """Answers of several runs beside each other, by type of question and by length of answer."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from common_jax.metrics.spans import ANSWER_LENGTHS
 from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
 from common_jax.report.runs import Run
 
-# What `score` has put into its notes: [questions, exact match, F1] of each kind.
+# What `score` has put into its notes: questions, exact match and F1 of each kind.
+ByKind = dict[str, tuple[int, float, float]]
 _KINDS = {
     "by_question_type": ("question", "The first question word in the question."),
     "by_answer_length": ("words of the answer", "Words of the shortest gold answer."),
@@ -19,7 +20,11 @@ def compare(runs: Sequence[Run], split: str) -> list[Section]:
     found = {run.label: run.workdir.read_scored(split) for run in runs}
     sections = []
     for note, (kind, said) in _KINDS.items():
-        known = {label: scored[note] for label, scored in found.items() if note in scored}
+        known = {
+            label: by_kind
+            for label, scored in found.items()
+            if (by_kind := scored.get(note, ByKind, {}))
+        }
         counts = [_counts(by_kind) for by_kind in known.values()]
         alike = {label: by for label, by in known.items() if _counts(by) == counts[0]}
         others = [label for label in known if label not in alike]
@@ -31,15 +36,14 @@ def compare(runs: Sequence[Run], split: str) -> list[Section]:
     return sections
 
 
-def _counts(by_kind: Mapping[str, Sequence[Any]]) -> dict[str, int]:
+def _counts(by_kind: ByKind) -> dict[str, int]:
     return {kind: found[0] for kind, found in by_kind.items()}
 
 
-def _parts(known: Mapping[str, Mapping[str, Sequence[Any]]], kind: str, said: str) -> list[Part]:
+def _parts(known: Mapping[str, ByKind], kind: str, said: str) -> list[Part]:
     counts = _counts(next(iter(known.values())))
-    kinds = [*counts]
-    if kind != "question":
-        kinds.sort(key=lambda name: int(name.rstrip("+").partition("-")[0]))
+    place = {name: number for number, name in enumerate(ANSWER_LENGTHS)}
+    kinds = sorted(counts, key=lambda name: place.get(name, 0))  # types of question stay
     series = [
         Series(label, kinds, [by_kind[name][2] for name in kinds])
         for label, by_kind in known.items()

@@ -237,9 +237,9 @@ def _good(trivia: Trivia, place: str, ids: set[str], faults: Faults) -> bool:
 def _of_release(node: Node) -> tuple[Trivia, list[Node]]:
     """A question without its documents, and its pages."""
     answer = node.node("Answer", default={})
-    names = answer.strings("Aliases", default=[])
-    normalised = answer.strings("NormalizedAliases", default=[])
-    human = answer.strings("HumanAnswers", default=[])
+    names = answer.get("Aliases", list[str], default=[])
+    normalised = answer.get("NormalizedAliases", list[str], default=[])
+    human = answer.get("HumanAnswers", list[str], default=[])
     trivia = Trivia(
         node.get("QuestionId", str),
         node.get("Question", str),
@@ -267,7 +267,7 @@ def _documents(pages: list[Node], evidence: "_Evidence", faults: Faults) -> Iter
 
 
 def _of_line(node: Node) -> Trivia:
-    name, aliases = node.get("id", str), _distinct(*node.strings("aliases"))
+    name, aliases = node.get("id", str), _distinct(*node.get("aliases", list[str]))
     documents = (Document(name, node.get("context", str)),)
     return Trivia(name, node.get("question", str), aliases, aliases, False, documents)
 

@@ -18,7 +18,8 @@ _QUESTION_WORD = re.compile(
     r"\b(?:(how (?:many|much))|what|who|whom|whose|when|where|which|why|how)\b"
 )
 _ALIKE = {"whom": "who", "whose": "who"}
-_LENGTHS = ((1, "1"), (2, "2"), (3, "3"), (5, "4-5"), (9, "6-9"))
+_LENGTHS = {"1": 1, "2": 2, "3": 3, "4-5": 5, "6-9": 9, "10+": math.inf}  # at most
+ANSWER_LENGTHS = tuple(_LENGTHS)
 
 Normalize = Callable[[str], str]
 
@@ -127,9 +128,9 @@ def question_type(question: str) -> str:
 
 
 def answer_length(golds: Sequence[str]) -> str:
-    """How many words the shortest gold answer has: "1", "2", "3", "4-5", "6-9", "10+"."""
+    """How many words the shortest gold answer has; one of `ANSWER_LENGTHS`."""
     words = min(len(gold.split()) for gold in golds)
-    return next((name for most, name in _LENGTHS if words <= most), "10+")
+    return next(name for name, most in _LENGTHS.items() if words <= most)
 
 
 def score_adversarial(

@@ -1,8 +1,10 @@
 """JSON that a person supplies: each value knows where it stands, and each mistake is one line."""
 
+import functools
 import io
 import json
 import re
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,13 @@ from common_jax.faults import Faults
 from common_jax.text.files import decode_line, read_lines, read_raw_lines
 
 _LARGEST = 2**30  # characters: a small file can unpack to any number of them
+_BEYOND = 2**63  # no array holds such a whole number
+_SHOWN = 60  # characters of a name
 _HALF = re.compile("[\ud800-\udfff]")
-_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "a bool"}
+_NAMES: dict[type, str] = {
+    **{dict: "an object", list: "a list", tuple: "a list", str: "a string"},
+    **{int: "a whole number", float: "a number", bool: "a bool"},
+}
 
 
 class Node:
@@ -29,26 +36,28 @@ class Node:
     def __init__(self, value: Any, place: str):
         self.value, self.place = value, place
 
-    def get(self, key: str, kind: type, default: Any = None) -> Any:
+    def get(self, key: str, kind: Any, default: Any = None) -> Any:
         """The field `key` of an object.
 
         Args:
-          kind: dict, list, str, int or bool; exactly this (true is no whole number).
+          kind: dict, list, str, int, float or bool, exactly this (true is no whole number), but
+            that a float may be written as a whole number; or, of all that it holds, dict[str, X],
+            list[X] or tuple[X, Y], which is a list in JSON.
           default: for an object without the field or with null there; None for none.
 
         Raises:
-          UserError: if this is no object, has no such field, one of another kind, or a string
-            with half of a surrogate pair, which JSON can write and no file can hold.
+          UserError: if this is no object, has no such field, one of another kind, a whole number
+            beyond 2^63, or a string with half of a surrogate pair, which JSON can write and no file
+            can hold.
         """
-        if type(self.value) is not dict:
-            raise UserError(f"{self.place}: {_name(self.value)} where an object is needed")
+        _check(self.value, dict, self.place)
         value = self.value.get(key)
         if value is None and default is not None:
             return default
-        if type(value) is not kind:
-            raise UserError(self._wrong(key, kind))
-        if isinstance(value, str):
-            _check_whole(value, self._below(key))
+        if key not in self.value:
+            has = ", ".join(self.value).encode(errors="backslashreplace").decode() or "nothing"
+            raise UserError(f"{self.place}: no {key!r}; it has {has[:200]}")
+        _check(value, kind, self._below(key))
         return value
 
     def node(self, key: str, default: dict[str, Any] | None = None) -> "Node":
@@ -61,24 +70,8 @@ class Node:
         for number, value in enumerate(self.get(key, list, default)):
             yield Node(value, f"{below}[{number}]")
 
-    def strings(self, key: str, default: list[str] | None = None) -> list[str]:
-        """The list of strings in the field `key`."""
-        values = self.get(key, list, default)
-        for number, value in enumerate(values):
-            below = f"{self._below(key)}[{number}]"
-            if type(value) is not str:
-                raise UserError(f"{below}: {_name(value)} where a string is needed")
-            _check_whole(value, below)
-        return values
-
     def _below(self, key: str) -> str:
         return f"{self.place}.{key}" if ": " in self.place else f"{self.place}: {key}"
-
-    def _wrong(self, key: str, kind: type) -> str:
-        if key not in self.value:
-            has = ", ".join(self.value).encode(errors="backslashreplace").decode() or "nothing"
-            return f"{self.place}: no {key!r}; it has {has[:200]}"
-        return f"{self._below(key)}: {_name(self.value[key])} where {_NAMES[kind]} is needed"
 
 
 def read_json(path: str | Path) -> Node:
@@ -136,9 +129,33 @@ def parse_json(text: str, file: str | Path, line: int | None = None) -> Node:
         ) from error
 
 
-def _check_whole(text: str, place: str) -> None:
-    if half := _HALF.search(text):
+def _check(value: Any, kind: Any, place: str) -> None:
+    """Raises UserError unless a value, and what it holds, is of a kind; see `Node.get`."""
+    outer, inner, written = _parts(kind)
+    if type(value) not in written:
+        raise UserError(f"{place}: {_name(value)} where {_NAMES[outer]} is needed")
+    if type(value) is int and abs(value) >= _BEYOND:
+        raise UserError(f"{place}: a number beyond 2^63")
+    if outer is str and (half := _HALF.search(value)):
         raise UserError(f"{place}: {half[0]!r} is half a character (a surrogate without the other)")
+    if outer is dict and inner:
+        for name, one in value.items():
+            below = f"{place}[{name[:_SHOWN]!r}]"
+            _check(name, str, below)
+            _check(one, inner[1], below)
+    elif inner:
+        kinds = inner if outer is tuple else inner * len(value)
+        if len(value) != len(kinds):
+            raise UserError(f"{place}: {len(value)} values where {len(kinds)} are needed")
+        for number, (one, its) in enumerate(zip(value, kinds, strict=True)):
+            _check(one, its, f"{place}[{number}]")
+
+
+@functools.cache
+def _parts(kind: Any) -> tuple[type, tuple[Any, ...], tuple[type, ...]]:
+    """Of dict[str, int]: dict, what it holds, and as what JSON has it."""
+    outer = typing.get_origin(kind) or kind
+    return outer, typing.get_args(kind), {tuple: (list,), float: (float, int)}.get(outer, (outer,))
 
 
 def _name(value: Any) -> str:

@@ -29,7 +29,7 @@ class Subwords:
         """From the bytes of a SentencePiece model.
 
         Raises:
-          RuntimeError: if they are none.
+          RuntimeError, UnicodeDecodeError: if they are none.
         """
         import sentencepiece
 
@@ -103,7 +103,7 @@ class Subwords:
             return cls(Path(path).read_bytes())
         except OSError as error:
             raise UserError(f"{path}: {error.strerror}") from error
-        except RuntimeError as error:
+        except (RuntimeError, UnicodeDecodeError) as error:  # a piece that its message cannot quote
             raise UserError(f"{path}: not a SentencePiece model") from error
 
     def save(self, path: str | Path) -> None:

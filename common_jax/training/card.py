@@ -86,8 +86,8 @@ def _metrics(workdir: Workdir, task: Task, found: Parameters, result: Mapping[st
     rows = [
         (split, name, f"{value:.2f}" if isinstance(value, float) else value)
         for split, values in scored.items()
-        if values and values.get("step", result.get("best_step")) == found.step
-        for name, value in values.items()
+        if values and values.value.get("step", result.get("best_step")) == found.step
+        for name, value in values.value.items()
         if name != "step" and isinstance(value, int | float | str)
     ]
     if rows:

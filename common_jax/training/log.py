@@ -112,11 +112,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     for text in path.read_bytes().splitlines() if path.is_file() else []:
         try:
             line = json.loads(text)
-            if (
-                type(line["step"]) is int
-                and line["step"] >= 0
-                and all(map(is_number, _rates(line)))
-            ):
+            numbers = [line["step"], *_rates(line)]
+            if type(line["step"]) is int and line["step"] >= 0 and all(map(is_number, numbers)):
                 lines.append(line)
         except (ValueError, KeyError, TypeError, RecursionError):
             continue

@@ -189,7 +189,7 @@ class _Run:
             "stopped_early": stopped_early,
             "wall_seconds": round(self.wall_seconds(), 3),
             "parameters": sum(a.size for a in named_parameters(params).values()),
-            "parameters_sha256": parameters_sha256(jax.tree.map(whole, params)),
+            "parameters_sha256": parameters_sha256(params, whole),
             "resumed_from": self.log.resumed_from,
             "metrics": {split: s.metrics for split, s in scored.items()},
             "versions": versions(),

@@ -137,7 +137,8 @@ class Task(abc.ABC, Generic[Config]):
     def intervals(cls, run: "Run", split: str) -> Mapping[str, Sequence[float]]:
         """The lowest and highest of the 95 % interval of a run's metrics on a split, over its
         examples; of those that are known. What `score` has put into its notes as "intervals"."""
-        return (run.workdir.scored(split) or {}).get("intervals", {})
+        scored = run.workdir.scored(split)
+        return scored.get("intervals", dict[str, tuple[float, float]], {}) if scored else {}
 
     @classmethod
     def compare(cls, runs: "Sequence[Run]", split: str) -> Sequence[Section]:

@@ -20,11 +20,15 @@ import jax
 from common_jax.errors import UserError, causes, naming
 from common_jax.export import Export
 from common_jax.fields import from_mapping
-from common_jax.text.json_files import read_json
+from common_jax.text.json_files import Node, read_json
 from common_jax.training.config import task_class, to_json
 from common_jax.training.task import Scored, Task
 
 VERSION = 1  # of config.json
+_RESULT = {  # what every result.json has that is read again
+    **{"steps": int, "best_step": int, "parameters": int, "wall_seconds": float, "command": str},
+    **{"devices": list[str], "metrics": dict[str, dict[str, float]]},
+}
 _NETWORK_SECONDS = 60  # for which NFS may hold what it knew of a folder
 
 _held: dict[Path, Any] = {}  # the locks of this process, by folder; they end with it
@@ -229,11 +233,11 @@ class Workdir:
                 replace_text(folder / f"{split}{ending}", text)
             write_json(folder / f"{split}.json", {**scored.metrics, **scored.notes})
 
-    def read_scored(self, split: str) -> dict[str, Any]:
+    def read_scored(self, split: str) -> Node:
         """What `write_scored` wrote of a split's metrics and notes.
 
         Raises:
-          UserError: if the split has not been scored.
+          UserError: if the split has not been scored, or the file is no longer an object of JSON.
         """
         found = self.scored(split)
         if found is None:
@@ -241,15 +245,29 @@ class Workdir:
             raise UserError(f"{file}: not there; score {split} of that run first")
         return found
 
-    def scored(self, split: str) -> dict[str, Any] | None:
-        """The same, or None."""
+    def scored(self, split: str) -> Node | None:
+        """The same, or None where the split has not been scored."""
         file = self.path / "eval" / f"{split}.json"
         if not file.exists():
             return None
-        found = read_json(file).value
-        if type(found) is not dict:
+        found = read_json(file)
+        if type(found.value) is not dict:
             raise UserError(f"{file}: no scores; score {split} of that run again")
         return found
+
+    def right_answers(self, split: str) -> tuple[int, int] | None:
+        """How many right answers of how many the score of a split has counted; None if it has not.
+
+        Raises:
+          UserError: as `read_scored`, or for counts that cannot be.
+        """
+        scored = self.read_scored(split)
+        if not scored.value.keys() >= {"correct", "examples"}:
+            return None
+        right, examples = (scored.get(name, int) for name in ("correct", "examples"))
+        if not 0 <= right <= examples > 0:
+            raise UserError(f"{scored.place}: {right} of {examples} answers are right")
+        return right, examples
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """result.json: the run is over."""
@@ -265,13 +283,8 @@ class Workdir:
         if not self.result.exists():
             return None
         found = read_json(self.result)
-        for name, kind in (("steps", int), ("parameters", int), ("devices", list)):
+        for name, kind in _RESULT.items():
             found.get(name, kind)
-        if not is_number(found.value.get("wall_seconds")):
-            raise UserError(f"{self.result}: wall_seconds: must be a number")
-        for split, scores in found.get("metrics", dict).items():
-            if type(scores) is not dict or not all(map(is_number, scores.values())):
-                raise UserError(f"{self.result}: metrics.{split}: must be numbers by their names")
         return found.value
 
     def finished(self, config: Any) -> dict[str, Any] | None:

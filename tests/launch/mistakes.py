@@ -1,26 +1,34 @@
 """What careless and hostile people try, command by command, and the line that answers it."""
 
 import dataclasses
-import functools
 import gzip
 import json
 import os
 import shutil
 import struct
-import zipfile
-from collections.abc import Callable
-from pathlib import Path
 
-from common_jax import checksums
-
-DEEP = "[" * 100_000
-DIGITS = "1" + "0" * 5000
-
-Make = Callable[[Path, Path], None]  # of the folder of a mistake, from that of the runs
-
-
-def nothing(here: Path, runs: Path) -> None:
-    """A mistake that needs no file."""
+from tests.launch.damage import (
+    DEEP,
+    DIGITS,
+    Make,
+    bomb,
+    damaged,
+    files,
+    listed,
+    loop,
+    not_utf8,
+    nothing,
+    pipe,
+    score,
+    sealed,
+    squad,
+    tensor,
+    tensors,
+    text,
+    trivia,
+    values,
+    zipped,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,119 +48,6 @@ class Mistake:
     said: str
     make: Make = nothing
     stdin: bytes | None = None
-
-
-def files(**contents: str | bytes) -> Make:
-    """Files of the mistake's folder; "_" before a name's ending."""
-
-    def make(here: Path, runs: Path) -> None:
-        for name, content in contents.items():
-            path = here / name.replace("__", "/").replace("_", ".")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content if isinstance(content, bytes) else content.encode())
-
-    return make
-
-
-def damaged(source: str, change: Callable[[Path], object]) -> Make:
-    """A changed copy of a run or an export, `run`."""
-
-    def make(here: Path, runs: Path) -> None:
-        change(shutil.copytree(runs / source, here / "run"))
-
-    return make
-
-
-def text(name: str, content: str | bytes) -> Callable[[Path], object]:
-    """Another content of one file."""
-    data = content if isinstance(content, bytes) else content.encode()
-    return lambda folder: (folder / name).write_bytes(data)
-
-
-def values(name: str, **changes: object) -> Callable[[Path], object]:
-    """Other values in a JSON file."""
-
-    def change(folder: Path) -> None:
-        saved = json.loads((folder / name).read_text())
-        for key, value in changes.items():
-            *above, last = key.split("__")
-            functools.reduce(dict.__getitem__, above, saved)[last] = value
-        (folder / name).write_text(json.dumps(saved))
-
-    return change
-
-
-def sealed(change: Callable[[Path], object]) -> Callable[[Path], object]:
-    """A change by somebody who makes the checksums fit."""
-
-    def forged(folder: Path) -> None:
-        change(folder)
-        (folder / checksums.NAME).unlink()
-        checksums.seal(folder)
-
-    return forged
-
-
-def listed(name: str) -> Callable[[Path], object]:
-    """Checksums that name another file, and fit."""
-
-    def forged(folder: Path) -> None:
-        path = folder / checksums.NAME
-        saved = json.loads(path.read_text())["files"] | {name: {"bytes": 1, "sha256": "x"}}
-        path.write_text(json.dumps({"files": saved, "sha256": checksums._digest(saved)}))
-
-    return forged
-
-
-def pipe(name: str) -> Callable[[Path], object]:
-    """A pipe that nobody writes to, where a file should be."""
-    return lambda folder: ((folder / name).unlink(), os.mkfifo(folder / name))
-
-
-def tensors(header: object, behind: int = 12) -> Callable[[Path], object]:
-    """parameters.safetensors with a header of one's own."""
-    said = json.dumps(header).encode()
-    return sealed(
-        text("parameters.safetensors", struct.pack("<Q", len(said)) + said + bytes(behind))
-    )
-
-
-def tensor(shape: int, *offsets: int) -> dict[str, object]:
-    return {"dtype": "F32", "shape": [shape], "data_offsets": offsets}
-
-
-def loop(here: Path, runs: Path) -> None:
-    """A link to itself."""
-    (here / "loop").symlink_to("loop")
-
-
-def bomb(name: str) -> Make:
-    """A small file that unpacks to 300 MB without a line's end."""
-    return lambda here, runs: (here / name).write_bytes(gzip.compress(bytes(300_000_000), 1))
-
-
-def zipped(*names: str) -> Make:
-    def make(here: Path, runs: Path) -> None:
-        with zipfile.ZipFile(here / "v.zip", "w") as archive:
-            for name in names:
-                archive.writestr(name, "a 1 2\n")
-
-    return make
-
-
-def squad(**changes: object) -> str:
-    """A file of one question."""
-    question = {"id": "1", "question": "q", "answers": [{"text": "b", "answer_start": 2}]}
-    asked = [question | changes] * (2 if changes.pop("twice", False) else 1)
-    return json.dumps({"data": [{"paragraphs": [{"context": "a b c", "qas": asked}]}]})
-
-
-def trivia(name: str) -> Make:
-    """A file of TriviaQA's release with one question, about the page `name`."""
-    answer = {"Value": "b", "Aliases": ["b"], "NormalizedAliases": ["b"]}
-    question = {"QuestionId": "1", "Question": "q", "Answer": answer}
-    data = json.dumps({"Data": [{**question, "EntityPages": [{"Filename": name}]}]})
-    return files(qa__t_json=data, evidence__wikipedia__x_txt="a b c", secret_txt="b")
 
 
 QUICK = "--config configs/csan/quickstart.py"
@@ -337,6 +232,12 @@ MISTAKES = {
         "train qanet",
         "",
         r"train\.json: data\[0\].*answers\[0\]: answer not at its answer_start",
+        files(train_json=squad(answers=[{"text": "b", "answer_start": 10**9}])),
+    ),
+    "an answer beyond all numbers": Mistake(
+        "train qanet",
+        "",
+        r"train\.json: data\[0\].*answer_start: a number beyond 2\^63",
         files(train_json=squad(answers=[{"text": "b", "answer_start": 10**30}])),
     ),
     "an id twice": Mistake(
@@ -364,19 +265,19 @@ MISTAKES = {
         "evaluate",
         f"--workdir {{attconv}} --against {RUN[10:]}",
         "run/eval/test.json: no scores; score test of that run again",
-        damaged("attconv", lambda r: ((r / "eval").mkdir(), text("eval/test.json", "[]")(r))),
+        damaged("attconv", text("eval/test.json", "[]")),
     ),
     "more right answers than answers": Mistake(
         "evaluate",
         f"--workdir {{attconv}} --against {RUN[10:]}",
+        r"test\.json: 9 of 1 answers are right",
+        damaged("attconv", score(correct=9, examples=1)),
+    ),
+    "a score without right answers": Mistake(
+        "evaluate",
+        f"--workdir {{attconv}} --against {RUN[10:]}",
         "run: its score of test counts no right answers",
-        damaged(
-            "attconv",
-            lambda r: (
-                (r / "eval").mkdir(),
-                text("eval/test.json", '{"correct": 9, "examples": 1}')(r),
-            ),
-        ),
+        damaged("attconv", score(accuracy=90.0)),
     ),
     "a folder for data": Mistake(
         "evaluate", "--workdir {attconv} --data {here}", "a folder, not a file"
@@ -527,6 +428,12 @@ MISTAKES = {
         "not a SentencePiece model",
         damaged("csan", text("vocabulary/joint.model", "x")),
     ),
+    "bytes for SentencePiece's pieces": Mistake(
+        "predict",
+        RUN,
+        "not a SentencePiece model",
+        damaged("csan", not_utf8),
+    ),
     "no checkpoint": Mistake(
         "predict",
         RUN,
@@ -653,6 +560,30 @@ MISTAKES = {
         "{here}/run --out {here}/r",
         r"result\.json: .*nested too deeply",
         damaged("attconv", text("result.json", DEEP)),
+    ),
+    "a result without steps": Mistake(
+        "report",
+        "{here}/run --out {here}/r",
+        r"result\.json: no 'steps'; it has metrics",
+        damaged("attconv", text("result.json", '{"metrics": {}}')),
+    ),
+    "a length without its accuracy": Mistake(
+        "report",
+        "{here}/run --out {here}/r",
+        r"test\.json: by_length\[0\]: 2 values where 3 are needed",
+        damaged("attconv", score(by_length=[[1, 2]])),
+    ),
+    "a confusion with words": Mistake(
+        "report",
+        "{here}/run --out {here}/r",
+        r"test\.json: confusion\['a'\]\['b'\]: a string where a whole number is needed",
+        damaged("attconv", score(confusion={"a": {"b": "much"}})),
+    ),
+    "a kind of question without scores": Mistake(
+        "report",
+        "{here}/run --out {here}/r",
+        r"test\.json: by_question_type: a list where an object is needed",
+        damaged("qanet", score(by_question_type=["who"])),
     ),
     # Sweeps.
     "a sweep of nothing's values": Mistake(

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+from common_jax.text.json_files import Node
 from qanet_jax.compare import compare
 
 TYPES = {"what": [6, 50.0, 60.0], "who": [2, 0.0, 12.5]}
@@ -9,7 +10,8 @@ LENGTHS = {"10+": [1, 0.0, 20.0], "1": [4, 75.0, 75.0], "4-5": [3, 10.0, 15.0]}
 
 
 def as_run(label, **notes):
-    return SimpleNamespace(label=label, workdir=SimpleNamespace(read_scored=lambda split: notes))
+    scored = Node(notes, "dev.json")
+    return SimpleNamespace(label=label, workdir=SimpleNamespace(read_scored=lambda split: scored))
 
 
 def test_each_kind_has_its_scores_in_their_order():

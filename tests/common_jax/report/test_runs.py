@@ -172,6 +172,22 @@ def test_a_damaged_result_is_named(folder, tmp_path):
         report(read_runs([tmp_path / "base"]))
 
 
+def test_lines_of_the_log_that_are_no_numbers_are_left_out(folder, tmp_path):
+    shutil.copytree(folder / "base", tmp_path / "base")
+    wrong = [
+        {"step": 1, "loss": {}, "wall_seconds": 1.0},
+        {"step": 1, "loss": "low", "wall_seconds": 1.0},
+        {"step": 1, "loss": 1.0, "wall_seconds": "1"},
+        {"step": 2**70, "loss": 1.0, "wall_seconds": 1.0},
+    ]
+    with (tmp_path / "base" / "metrics.jsonl").open("a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in wrong)
+    whole, found = (report(read_runs([f / "base"])) for f in (folder, tmp_path))
+    for wanted, section in zip(whole.sections, found.sections, strict=True):
+        charts = [part for part in section.parts if isinstance(part, Chart)]
+        assert charts == [part for part in wanted.parts if isinstance(part, Chart)]
+
+
 def test_a_run_that_is_not_over_has_curves_and_no_score(folder, tmp_path):
     shutil.copytree(folder / "base", tmp_path / "base")
     (tmp_path / "base" / "result.json").unlink()

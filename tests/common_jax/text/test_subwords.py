@@ -132,10 +132,12 @@ def test_no_text():
             Subwords.train(text, 300)
 
 
-def test_load_errors(tmp_path):
+def test_load_errors(subwords, tmp_path):
+    subwords.save(tmp_path / "whole")
+    twice = re.sub(b"<pad>|<unk>", b"\xff" * 5, (tmp_path / "whole").read_bytes())
     with pytest.raises(UserError, match="No such file"):
         Subwords.load(tmp_path / "none")
-    for broken in (b"", b"not a model"):
+    for broken in (b"", b"not a model", twice):
         (tmp_path / "broken").write_bytes(broken)
         with pytest.raises(UserError, match="broken: not a SentencePiece model"):
             Subwords.load(tmp_path / "broken")

@@ -1,0 +1,157 @@
+"""Files as careless and hostile people make them, and runs that they have damaged."""
+
+import functools
+import gzip
+import json
+import os
+import re
+import shutil
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from common_jax import checksums
+
+DEEP = "[" * 100_000
+DIGITS = "1" + "0" * 5000
+
+Make = Callable[[Path, Path], None]  # of the folder of a mistake, from that of the runs
+
+
+def nothing(here: Path, runs: Path) -> None:
+    """A mistake that needs no file."""
+
+
+def files(**contents: str | bytes) -> Make:
+    """Files of the mistake's folder; "_" before a name's ending."""
+
+    def make(here: Path, runs: Path) -> None:
+        for name, content in contents.items():
+            path = here / name.replace("__", "/").replace("_", ".")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    return make
+
+
+def damaged(source: str, change: Callable[[Path], object]) -> Make:
+    """A changed copy of a run or an export, `run`."""
+
+    def make(here: Path, runs: Path) -> None:
+        change(shutil.copytree(runs / source, here / "run"))
+
+    return make
+
+
+def text(name: str, content: str | bytes) -> Callable[[Path], object]:
+    """Another content of one file."""
+    data = content if isinstance(content, bytes) else content.encode()
+
+    def change(folder: Path) -> None:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(data)
+
+    return change
+
+
+def not_utf8(folder: Path) -> None:
+    """Two pieces of a run's subwords become the same bytes, of no text."""
+    file = folder / "vocabulary" / "joint.model"
+    file.write_bytes(re.sub(b"<pad>|<unk>", b"\xff" * 5, file.read_bytes()))
+
+
+def score(**values: object) -> Callable[[Path], object]:
+    """A score of test, and the predictions that a report reads beside it."""
+
+    def change(folder: Path) -> None:
+        text("eval/test.json", json.dumps(values))(folder)
+        text("eval/test.predictions.tsv", "gold\tlabel\n")(folder)
+
+    return change
+
+
+def values(name: str, **changes: object) -> Callable[[Path], object]:
+    """Other values in a JSON file."""
+
+    def change(folder: Path) -> None:
+        saved = json.loads((folder / name).read_text())
+        for key, value in changes.items():
+            *above, last = key.split("__")
+            functools.reduce(dict.__getitem__, above, saved)[last] = value
+        (folder / name).write_text(json.dumps(saved))
+
+    return change
+
+
+def sealed(change: Callable[[Path], object]) -> Callable[[Path], object]:
+    """A change by somebody who makes the checksums fit."""
+
+    def forged(folder: Path) -> None:
+        change(folder)
+        (folder / checksums.NAME).unlink()
+        checksums.seal(folder)
+
+    return forged
+
+
+def listed(name: str) -> Callable[[Path], object]:
+    """Checksums that name another file, and fit."""
+
+    def forged(folder: Path) -> None:
+        path = folder / checksums.NAME
+        saved = json.loads(path.read_text())["files"] | {name: {"bytes": 1, "sha256": "x"}}
+        path.write_text(json.dumps({"files": saved, "sha256": checksums._digest(saved)}))
+
+    return forged
+
+
+def pipe(name: str) -> Callable[[Path], object]:
+    """A pipe that nobody writes to, where a file should be."""
+    return lambda folder: ((folder / name).unlink(), os.mkfifo(folder / name))
+
+
+def tensors(header: object, behind: int = 12) -> Callable[[Path], object]:
+    """parameters.safetensors with a header of one's own."""
+    said = json.dumps(header).encode()
+    return sealed(
+        text("parameters.safetensors", struct.pack("<Q", len(said)) + said + bytes(behind))
+    )
+
+
+def tensor(shape: int, *offsets: int) -> dict[str, object]:
+    return {"dtype": "F32", "shape": [shape], "data_offsets": offsets}
+
+
+def loop(here: Path, runs: Path) -> None:
+    """A link to itself."""
+    (here / "loop").symlink_to("loop")
+
+
+def bomb(name: str) -> Make:
+    """A small file that unpacks to 300 MB without a line's end."""
+    return lambda here, runs: (here / name).write_bytes(gzip.compress(bytes(300_000_000), 1))
+
+
+def zipped(*names: str) -> Make:
+    def make(here: Path, runs: Path) -> None:
+        with zipfile.ZipFile(here / "v.zip", "w") as archive:
+            for name in names:
+                archive.writestr(name, "a 1 2\n")
+
+    return make
+
+
+def squad(**changes: object) -> str:
+    """A file of one question."""
+    question = {"id": "1", "question": "q", "answers": [{"text": "b", "answer_start": 2}]}
+    asked = [question | changes] * (2 if changes.pop("twice", False) else 1)
+    return json.dumps({"data": [{"paragraphs": [{"context": "a b c", "qas": asked}]}]})
+
+
+def trivia(name: str) -> Make:
+    """A file of TriviaQA's release with one question, about the page `name`."""
+    answer = {"Value": "b", "Aliases": ["b"], "NormalizedAliases": ["b"]}
+    question = {"QuestionId": "1", "Question": "q", "Answer": answer}
+    data = json.dumps({"Data": [{**question, "EntityPages": [{"Filename": name}]}]})
+    return files(qa__t_json=data, evidence__wikipedia__x_txt="a b c", secret_txt="b")
