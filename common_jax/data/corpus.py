@@ -39,13 +39,17 @@ class Corpus:
         self.columns = tuple(columns)
         self._offsets = {c: _map(path / f"{c}.offsets", _OFFSET, self._rows + 1) for c in columns}
         self._tokens = {c: _map(path / f"{c}.tokens", _TOKEN, n) for c, n in columns.items()}
+        for name, starts in self._offsets.items():
+            if starts[0] or starts[-1] != columns[name] or np.any(starts[1:] < starts[:-1]):
+                raise ValueError(f"{name}.offsets: not where rows start")
 
     @classmethod
     def open(cls, path: str | Path) -> "Corpus":
         """Opens the corpus that a `Writer` left in the folder `path`.
 
         Raises:
-          UserError: if there is none, of another format, or with files cut off.
+          UserError: if there is none, of another format, or with files cut off or rows that start
+            where none can.
         """
         path = Path(path)
         try:

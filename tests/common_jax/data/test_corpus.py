@@ -79,6 +79,13 @@ def test_a_damaged_folder_is_refused(tmp_path):
         refused(path)
         (path / name).unlink()
         refused(path)
+    for number, starts in enumerate(([1, 2, 3], [0, 2, 4], [0, 4, 3], [0, -1, 3], [0, 2**62, 3])):
+        path = tmp_path / str(number)
+        with Writer(path, ["a"]) as writer:
+            writer.extend({"a": [[1, 2], [3]]})
+        assert [*np.fromfile(path / "a.offsets", "<i8")] == [0, 2, 3]
+        np.array(starts, "<i8").tofile(path / "a.offsets")
+        refused(path)
     with Writer(tmp_path / "old", ["a"]):
         pass
     meta = json.loads((tmp_path / "old/meta.json").read_text())
