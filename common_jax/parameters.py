@@ -47,8 +47,8 @@ def parameters_sha256(
     """A digest of names, types, shapes and every bit of the parameters.
 
     Args:
-      to_host: gives the whole of one array; called for one after another, so that no more than one
-        needs room there.
+      to_host: gives the whole of one array; called for one after another, so that of those that
+        lie on several machines no more than one is gathered.
     """
     digest = hashlib.sha256()
     for name, value in named_parameters(params).items():

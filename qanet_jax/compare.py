@@ -43,7 +43,8 @@ def _counts(by_kind: ByKind) -> dict[str, int]:
 def _parts(known: Mapping[str, ByKind], kind: str, said: str) -> list[Part]:
     counts = _counts(next(iter(known.values())))
     place = {name: number for number, name in enumerate(ANSWER_LENGTHS)}
-    kinds = sorted(counts, key=lambda name: place.get(name, 0))  # types of question stay
+    # A stable sort: types of question stay in the order of the baseline's score.
+    kinds = sorted(counts, key=lambda name: place.get(name, len(place)))
     series = [
         Series(label, kinds, [by_kind[name][2] for name in kinds])
         for label, by_kind in known.items()

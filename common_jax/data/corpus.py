@@ -21,6 +21,7 @@ from jaxtyping import Int, Int32, Int64
 from common_jax.errors import UserError
 
 _FORMAT = 1
+_DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 _TOKEN, _OFFSET = np.dtype("<i4"), np.dtype("<i8")
 _log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class Corpus:
             if meta["format"] != _FORMAT:
                 raise ValueError(f"format {meta['format']}, not {_FORMAT}")
             return cls(path, meta)
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except _DAMAGE as error:
             raise UserError(
                 f"{path}: not a whole prepared corpus; delete the folder to prepare it again "
                 f"({type(error).__name__}: {error})"

@@ -17,7 +17,7 @@ from common_jax.text.files import read_lines
 from common_jax.training.card import devices
 from common_jax.training.log import read_metrics
 from common_jax.training.task import Task
-from common_jax.training.workdir import Workdir, flat, is_number
+from common_jax.training.workdir import Workdir, flat
 
 SEED = "train.seed"
 _NO_MATTER = ("mesh.", "paper.", "data.cache_dir")
@@ -286,7 +286,6 @@ def _curve(
     for run in runs:
         wanted = {name, "wall_seconds"}
         lines = [line for line in run.lines if chosen(line) and wanted <= line.keys()]
-        lines = [line for line in lines if is_number(line[name])]
         if lines:
             where = [at(line) for line in lines]
             series.append(Series(run.label, where, [line[name] for line in lines]))

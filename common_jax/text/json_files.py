@@ -14,7 +14,6 @@ from common_jax.faults import Faults
 from common_jax.text.files import decode_line, read_lines, read_raw_lines
 
 _LARGEST = 2**30  # characters: a small file can unpack to any number of them
-_BEYOND = 2**63  # no array holds such a whole number
 _SHOWN = 60  # characters of a name
 _HALF = re.compile("[\ud800-\udfff]")
 _NAMES: dict[type, str] = {
@@ -129,12 +128,17 @@ def parse_json(text: str, file: str | Path, line: int | None = None) -> Node:
         ) from error
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON can be calculated with: no array holds a larger whole number."""
+    return type(value) is float or (type(value) is int and abs(value) < 2**63)
+
+
 def _check(value: Any, kind: Any, place: str) -> None:
     """Raises UserError unless a value, and what it holds, is of a kind; see `Node.get`."""
     outer, inner, written = _parts(kind)
     if type(value) not in written:
         raise UserError(f"{place}: {_name(value)} where {_NAMES[outer]} is needed")
-    if type(value) is int and abs(value) >= _BEYOND:
+    if type(value) is int and not is_number(value):
         raise UserError(f"{place}: a number beyond 2^63")
     if outer is str and (half := _HALF.search(value)):
         raise UserError(f"{place}: {half[0]!r} is half a character (a surrogate without the other)")

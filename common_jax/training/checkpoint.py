@@ -347,8 +347,9 @@ class _Saver(ocp.CheckpointManager):
 
 
 def goodness(metrics: Mapping[str, float], name: str) -> float:
-    """The metric `name` such that more is better, and anything is better than NaN."""
-    value = -metrics[name] if name in FALLING else metrics[name]
+    """The metric `name` such that more is better, and anything is better than NaN or than none,
+    which a log has where somebody changed it."""
+    value = metrics.get(name, math.nan) * (-1 if name in FALLING else 1)
     return -math.inf if math.isnan(value) else value
 
 

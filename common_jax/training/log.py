@@ -10,8 +10,9 @@ from typing import Any
 
 from tqdm import tqdm
 
+from common_jax.text.json_files import is_number
 from common_jax.training.processes import from_first, is_first
-from common_jax.training.workdir import is_number, replace_text, writing
+from common_jax.training.workdir import replace_text, writing
 
 
 class MetricsLog:
@@ -112,17 +113,12 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     for text in path.read_bytes().splitlines() if path.is_file() else []:
         try:
             line = json.loads(text)
-            numbers = [line["step"], *_rates(line)]
+            numbers = [value for name, value in line.items() if name != "split"]
             if type(line["step"]) is int and line["step"] >= 0 and all(map(is_number, numbers)):
                 lines.append(line)
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
     return lines
-
-
-def _rates(line: dict[str, Any]) -> list[Any]:
-    """The times and rates in a line, which are compared and added."""
-    return [v for k, v in line.items() if k.endswith(("_seconds", "_per_second", "_fraction"))]
 
 
 class Progress:

@@ -25,9 +25,9 @@ from common_jax.training.config import task_class, to_json
 from common_jax.training.task import Scored, Task
 
 VERSION = 1  # of config.json
-_RESULT = {  # what every result.json has that is read again
-    **{"steps": int, "best_step": int, "parameters": int, "wall_seconds": float, "command": str},
-    **{"devices": list[str], "metrics": dict[str, dict[str, float]]},
+_RESULT = {  # what every result.json has
+    **{"steps": int, "parameters": int, "wall_seconds": float, "devices": list[str]},
+    **{"metrics": dict[str, dict[str, float]], "versions": dict[str, str]},
 }
 _NETWORK_SECONDS = 60  # for which NFS may hold what it knew of a folder
 
@@ -285,6 +285,8 @@ class Workdir:
         found = read_json(self.result)
         for name, kind in _RESULT.items():
             found.get(name, kind)
+        for name, kind in {"best_step": int, "command": str}.items():
+            found.get(name, kind, default=kind())
         return found.value
 
     def finished(self, config: Any) -> dict[str, Any] | None:
@@ -292,11 +294,6 @@ class Workdir:
         result = self.read_result()
         over = result and (result["steps"] >= config.train.steps or result.get("stopped_early"))
         return result if over else None
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value of JSON can be calculated with."""
-    return type(value) is float or (type(value) is int and abs(value) < 2**63)
 
 
 def flat(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:

@@ -89,8 +89,9 @@ def test_a_damaged_folder_is_refused(tmp_path):
     with Writer(tmp_path / "old", ["a"]):
         pass
     meta = json.loads((tmp_path / "old/meta.json").read_text())
-    (tmp_path / "old/meta.json").write_text(json.dumps({**meta, "format": 0}))
-    refused(tmp_path / "old")
+    for wrong in ({"format": 0}, {"rows": -1}, {"rows": "1"}, {"columns": ["a"]}, {"columns": 1}):
+        (tmp_path / "old/meta.json").write_text(json.dumps({**meta, **wrong}))
+        refused(tmp_path / "old")
 
 
 def _touch(folder):

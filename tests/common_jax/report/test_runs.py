@@ -178,6 +178,7 @@ def test_lines_of_the_log_that_are_no_numbers_are_left_out(folder, tmp_path):
         {"step": 1, "loss": {}, "wall_seconds": 1.0},
         {"step": 1, "loss": "low", "wall_seconds": 1.0},
         {"step": 1, "loss": 1.0, "wall_seconds": "1"},
+        {"step": 1, "loss": None, "wall_seconds": 1.0},
         {"step": 2**70, "loss": 1.0, "wall_seconds": 1.0},
     ]
     with (tmp_path / "base" / "metrics.jsonl").open("a") as file:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import shutil
 
@@ -13,7 +14,7 @@ import pytest
 
 from common_jax import checksums
 from common_jax.errors import UserError
-from common_jax.training.checkpoint import Checkpoints, abstract_of
+from common_jax.training.checkpoint import Checkpoints, abstract_of, goodness
 from common_jax.training.state import TrainState
 
 
@@ -391,3 +392,9 @@ def test_a_folder_that_goes_away(tmp_path):
     with pytest.raises(UserError, match="cannot be written: Not a directory; nothing is saved yet"):
         checkpoints.save(make_state(2), 2, (0, 2), None)
     checkpoints.close()
+
+
+def test_anything_is_better_than_a_metric_that_is_no_number_or_not_there():
+    for name, worse, better in (("loss", 2.0, 1.0), ("f1", 1.0, 2.0)):
+        assert goodness({name: math.nan}, name) == goodness({}, name) == -math.inf
+        assert -math.inf < goodness({name: worse}, name) < goodness({name: better}, name)
