@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from common_jax.metrics.classification import equal_proportions
 from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
-from common_jax.report.runs import Run
+from common_jax.report.runs import Run, noted
 
 # What `score` has put into its notes.
 ByLength = list[tuple[int, int, float]]  # shortest, longest, accuracy of each tenth
@@ -14,20 +14,9 @@ Confusion = dict[str, dict[str, int]]  # by gold label, by label given
 def compare(runs: Sequence[Run], split: str) -> list[Section]:
     """Against the first run; of rankings only what they have of it."""
     sections = [Section(f"differences on {split}", _differences(runs, split))]
-    found = {run.label: run.workdir.read_scored(split) for run in runs}
-    lengths = {
-        label: parts
-        for label, scored in found.items()
-        if (parts := scored.get("by_length", ByLength, []))
-    }
-    if lengths:
+    if lengths := noted(runs, split, "by_length", ByLength):
         sections.append(Section(f"length on {split}", _by_length(lengths)))
-    confusions = {
-        label: rows
-        for label, scored in found.items()
-        if (rows := scored.get("confusion", Confusion, {}))
-    }
-    if confusions:
+    if confusions := noted(runs, split, "confusion", Confusion):
         tables: list[Part] = [
             Table(
                 (label, *rows),

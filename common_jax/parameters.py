@@ -41,9 +41,7 @@ def nested_parameters(named: Mapping[str, Any]) -> dict[str, Any]:
     return params
 
 
-def parameters_sha256(
-    params: Mapping[str, Any], to_host: Callable[[Any], np.ndarray] = np.asarray
-) -> str:
+def parameters_sha256(params: Mapping[str, Any], to_host: Callable[[Any], np.ndarray]) -> str:
     """A digest of names, types, shapes and every bit of the parameters.
 
     Args:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from common_jax.metrics.spans import ANSWER_LENGTHS
 from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
-from common_jax.report.runs import Run
+from common_jax.report.runs import Run, noted
 
 # What `score` has put into its notes: questions, exact match and F1 of each kind.
 ByKind = dict[str, tuple[int, float, float]]
@@ -17,14 +17,9 @@ _KINDS = {
 def compare(runs: Sequence[Run], split: str) -> list[Section]:
     """Exact match and F1 of each kind of question, of the runs that were scored with them and on
     the same questions as the first such run."""
-    found = {run.label: run.workdir.read_scored(split) for run in runs}
     sections = []
     for note, (kind, said) in _KINDS.items():
-        known = {
-            label: by_kind
-            for label, scored in found.items()
-            if (by_kind := scored.get(note, ByKind, {}))
-        }
+        known = noted(runs, split, note, ByKind)
         counts = [_counts(by_kind) for by_kind in known.values()]
         alike = {label: by for label, by in known.items() if _counts(by) == counts[0]}
         others = [label for label in known if label not in alike]

@@ -93,6 +93,19 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
     return runs
 
 
+def noted(runs: Iterable[Run], split: str, name: str, kind: Any) -> dict[str, Any]:
+    """What `Task.score` has put into its notes as `name`, by the labels of the runs that have some.
+
+    Args:
+      kind: a list or an object, as `Node.get` has it.
+
+    Raises:
+      UserError: for notes of another kind.
+    """
+    found = {run.label: run.workdir.read_scored(split).get(name, kind, kind()) for run in runs}
+    return {label: value for label, value in found.items() if value}
+
+
 def _shortened(labels: Sequence[str]) -> list[str]:
     """Labels of a sweep's trials, "model.a=1,model.b=2,train.seed=0", without what all have."""
     parts = [label.split(",") for label in labels]

@@ -53,6 +53,8 @@ class Mistake:
 QUICK = "--config configs/csan/quickstart.py"
 OWN = "--config {here}/c.py"
 RUN = "--workdir {here}/run"
+AGAINST = "--workdir {attconv} --against {here}/run"
+REPORT = "{here}/run --out {here}/r"
 MODEL = "--model {here}/run"
 PAIRS = "--config.data.source=files --config.data.dir={here} --config.data.dev= --config.data.test="
 TRIVIA = "--config.data.form=triviaqa --config.data.train={here}/qa/t.json --config.data.test="
@@ -263,19 +265,19 @@ MISTAKES = {
     ),
     "a score that is a list": Mistake(
         "evaluate",
-        f"--workdir {{attconv}} --against {RUN[10:]}",
+        AGAINST,
         "run/eval/test.json: no scores; score test of that run again",
         damaged("attconv", text("eval/test.json", "[]")),
     ),
     "more right answers than answers": Mistake(
         "evaluate",
-        f"--workdir {{attconv}} --against {RUN[10:]}",
+        AGAINST,
         r"test\.json: 9 of 1 answers are right",
         damaged("attconv", score(correct=9, examples=1)),
     ),
     "a score without right answers": Mistake(
         "evaluate",
-        f"--workdir {{attconv}} --against {RUN[10:]}",
+        AGAINST,
         "run: its score of test counts no right answers",
         damaged("attconv", score(accuracy=90.0)),
     ),
@@ -557,31 +559,31 @@ MISTAKES = {
     ),
     "brackets for a result": Mistake(
         "report",
-        "{here}/run --out {here}/r",
+        REPORT,
         r"result\.json: .*nested too deeply",
         damaged("attconv", text("result.json", DEEP)),
     ),
     "a result without steps": Mistake(
         "report",
-        "{here}/run --out {here}/r",
+        REPORT,
         r"result\.json: no 'steps'; it has metrics",
         damaged("attconv", text("result.json", '{"metrics": {}}')),
     ),
     "a length without its accuracy": Mistake(
         "report",
-        "{here}/run --out {here}/r",
+        REPORT,
         r"test\.json: by_length\[0\]: 2 values where 3 are needed",
         damaged("attconv", score(by_length=[[1, 2]])),
     ),
     "a confusion with words": Mistake(
         "report",
-        "{here}/run --out {here}/r",
+        REPORT,
         r"test\.json: confusion\['a'\]\['b'\]: a string where a whole number is needed",
         damaged("attconv", score(confusion={"a": {"b": "much"}})),
     ),
     "a kind of question without scores": Mistake(
         "report",
-        "{here}/run --out {here}/r",
+        REPORT,
         r"test\.json: by_question_type: a list where an object is needed",
         damaged("qanet", score(by_question_type=["who"])),
     ),
