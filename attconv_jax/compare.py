@@ -2,32 +2,36 @@
 
 from collections.abc import Mapping, Sequence
 
+from common_jax.compare import Comparison, Run, noted
 from common_jax.metrics.classification import equal_proportions
 from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
-from common_jax.report.runs import Run, noted
 
 # What `score` has put into its notes.
 ByLength = list[tuple[int, int, float]]  # shortest, longest, accuracy of each tenth
 Confusion = dict[str, dict[str, int]]  # by gold label, by label given
 
 
-def compare(runs: Sequence[Run], split: str) -> list[Section]:
-    """Against the first run; of rankings only what they have of it."""
-    sections = [Section(f"differences on {split}", _differences(runs, split))]
-    if lengths := noted(runs, split, "by_length", ByLength):
-        sections.append(Section(f"length on {split}", _by_length(lengths)))
-    if confusions := noted(runs, split, "confusion", Confusion):
-        tables: list[Part] = [
-            Table(
-                (label, *rows),
-                [[gold, *map(row.get, rows)] for gold, row in rows.items()],
-                shaded=True,
-            )
-            for label, rows in confusions.items()
-        ]
-        said = "A row for each label that an example has, a column for each that it was given."
-        sections.append(Section(f"confusion on {split}", [said, *tables]))
-    return sections
+class LabelComparison(Comparison):
+    """Confusion, accuracy by length, and the test of equal proportions."""
+
+    @classmethod
+    def compare(cls, runs: Sequence[Run], split: str) -> list[Section]:
+        """Against the first run; of rankings only what they have of it."""
+        sections = [Section(f"differences on {split}", _differences(runs, split))]
+        if lengths := noted(runs, split, "by_length", ByLength):
+            sections.append(Section(f"length on {split}", _by_length(lengths)))
+        if confusions := noted(runs, split, "confusion", Confusion):
+            tables: list[Part] = [
+                Table(
+                    (label, *rows),
+                    [[gold, *map(row.get, rows)] for gold, row in rows.items()],
+                    shaded=True,
+                )
+                for label, rows in confusions.items()
+            ]
+            said = "A row for each label that an example has, a column for each that it was given."
+            sections.append(Section(f"confusion on {split}", [said, *tables]))
+        return sections
 
 
 def _by_length(lengths: Mapping[str, ByLength]) -> list[Part]:

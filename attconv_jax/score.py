@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Float
 
-from attconv_jax.data import YES
-from attconv_jax.text import TEXTS
+from attconv_jax.data.dataset import YES
+from attconv_jax.data.text import TEXTS
 from common_jax.data.corpus import Corpus
 from common_jax.metrics import classification
 

@@ -8,18 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from attconv_jax.compare import compare
 from attconv_jax.config import Config
-from attconv_jax.data import YES, LabelledData
-from attconv_jax.judge import Judge
-from attconv_jax.model import SPREAD, AttentiveConvNet
+from attconv_jax.data.dataset import YES, LabelledData
+from attconv_jax.data.text import TEXTS
+from attconv_jax.models.attentive_convolution import SPREAD, AttentiveConvNet
+from attconv_jax.predictor import Judge
 from attconv_jax.score import score_labels, score_ranking
-from attconv_jax.text import TEXTS
 from common_jax.data.batches import Batch
 from common_jax.layers import DROPOUT
-from common_jax.parts import part
-from common_jax.report.document import Section
-from common_jax.report.runs import Run
+from common_jax.scopes import part
 from common_jax.training.task import Params, Scored
 from common_jax.training.worded import WordedTask
 
@@ -27,10 +24,11 @@ EXAMPLES = 5  # shown after an evaluation
 
 
 class Judgement(WordedTask[Config]):
-    """Trains `attconv_jax.model.AttentiveConvNet` to label texts or to rank sentences."""
+    """Trains a matching model to label texts, or pairs of them, or to rank sentences."""
 
     config_class = Config
     data: LabelledData
+    comparison = "attconv_jax.compare:LabelComparison"
     predictor_class = Judge
 
     def __init__(self, config: Config):
@@ -96,10 +94,6 @@ class Judgement(WordedTask[Config]):
     def evaluated(self, split: str) -> Any:
         gold = self.data.corpus(split).column("label").tolist()
         return [self.config.data.names, gold, self.data.texts(split)]
-
-    @classmethod
-    def compare(cls, runs: Sequence[Run], split: str) -> Sequence[Section]:
-        return compare(runs, split)
 
     @property
     def settings(self) -> Judge.Settings:

@@ -22,6 +22,14 @@ LARGEST = 2**31 - 1  # whole number that an array can hold
 UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # no name of a file can have them
 
 
+# Classes that older runs and exports name where they were: their names now.
+MOVED = {
+    "csan_jax.translator:Translator": "csan_jax.predictor:Translator",
+    "qanet_jax.reader:Reader": "qanet_jax.predictor:Reader",
+    "attconv_jax.judge:Judge": "attconv_jax.predictor:Judge",
+}
+
+
 def require(condition: bool, message: str) -> None:
     """The check of `__post_init__`: raises UserError(message) unless `condition` holds."""
     if not condition:
@@ -74,7 +82,7 @@ def named_class(name: str, kind: Any, key: str) -> Any:
     Raises:
       UserError: if there is no such module or class, or it is of another kind.
     """
-    module, _, attribute = name.partition(":")
+    module, _, attribute = MOVED.get(name, name).partition(":")
     wanted = kind.__name__.lower()
     try:
         if module not in sys.modules and not _is_in_a_package(module):

@@ -1,4 +1,4 @@
-"""A trained model as a function on text, from a run or from what was exported of one.
+"""A trained model as a function on text, of a run or of an export (`common_jax.deploy.load`).
 
 A predictor is two halves. This one cuts text into arrays and writes answers, and imports no model;
 the other turns arrays into arrays, and is a jitted function of a run's parameters or a program of
@@ -36,7 +36,7 @@ class Programs(abc.ABC):
 
 
 class Predictor(abc.ABC):
-    """A trained model as a function on text; what `load` returns.
+    """A trained model as a function on text.
 
     Attributes:
       Settings: a dataclass of numbers, strings and booleans: what of a run's config it needs.
@@ -79,29 +79,6 @@ class Predictor(abc.ABC):
         Raises:
           UserError: a line that cannot be answered, as the iterator arrives there.
         """
-
-
-def load(path: str | Path, **options: Any) -> Predictor:
-    """A run's best checkpoint, or an export, as a predictor.
-
-    `load("runs/csan/quickstart").predict([...])`. Of an export in the format "stablehlo" no model
-    code is imported, nor flax, optax or Orbax.
-
-    Args:
-      path: the folder of the run or of the export.
-      **options: the predictor's own, such as `beam_size` of a translator; of a run also `average`,
-        above 1 the mean of the newest so many checkpoints instead of the best.
-
-    Raises:
-      UserError: if the folder is neither, or damaged, or for an option that cannot be.
-    """
-    from common_jax.export import Export
-
-    if Export.is_at(path):
-        return Export(path).predictor(**options)
-    from common_jax.training.run import load
-
-    return load(path, **options)
 
 
 def said(static: Mapping[str, int]) -> str:

@@ -4,15 +4,9 @@ import dataclasses
 import re
 from typing import Literal
 
+from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SourceConfig, TrainConfig
 from common_jax.fields import require, require_choice
 from common_jax.masks import HeadEdge, head_table
-from common_jax.training.config import (
-    MeshConfig,
-    OptimizerConfig,
-    PaperConfig,
-    SourceConfig,
-    TrainConfig,
-)
 
 
 @dataclasses.dataclass(frozen=True)

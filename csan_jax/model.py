@@ -28,8 +28,8 @@ from common_jax.layers import (
     sinusoids,
 )
 from common_jax.masks import Mask, causal, padding, segments
-from common_jax.parts import part
-from csan_jax.attention import encoder_spans
+from common_jax.scopes import part
+from csan_jax.attention.area import encoder_spans
 from csan_jax.config import ModelConfig
 
 

@@ -1,13 +1,11 @@
 """Translation as a task: model, loss, corpus, search and score joined."""
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -16,27 +14,19 @@ from common_jax.data.batches import Batch, Batches
 from common_jax.errors import UserError
 from common_jax.layers import DROPOUT
 from common_jax.metrics import translation
-from common_jax.parts import part
-from common_jax.report.document import Section
-from common_jax.report.runs import Run
+from common_jax.scopes import part
 from common_jax.text.subwords import Subwords
 from common_jax.training.task import Params, Scored, Task
-from csan_jax import compare
 from csan_jax.config import Config, ModelConfig
-from csan_jax.data import TranslationData
+from csan_jax.data.dataset import TranslationData
+from csan_jax.data.prepare import COLUMNS
 from csan_jax.decode import beam_search
+from csan_jax.loss import cross_entropy
 from csan_jax.model import Transformer
-from csan_jax.prepare import COLUMNS
-from csan_jax.translator import Translator, to_text
+from csan_jax.predictor import Translator, to_text
 
 EVALUATION_SHAPES = 3  # each is one more search to compile
 EXAMPLES = 5  # translations shown after an evaluation
-FINDINGS = {
-    "model.token_window": "The paper (section 5.1, Figure 2a, validation of WMT14 En-De): of "
-    "1D-CSAN's windows 11 is the best.",
-    "model.head_window": "The paper (Figure 2b): at a window of 11, attending to more than one "
-    "head is better than to one, and to many is worse again.",
-}
 
 
 class Translation(Task[Config]):
@@ -47,7 +37,7 @@ class Translation(Task[Config]):
     unit = "tokens"
     searches = True
     predictor_class = Translator
-    findings = FINDINGS
+    comparison = "csan_jax.compare:TranslationComparison"
 
     def __init__(self, config: Config):
         super().__init__(config)
@@ -143,14 +133,6 @@ class Translation(Task[Config]):
             ],
         )
 
-    @classmethod
-    def intervals(cls, run: Run, split: str) -> Mapping[str, Sequence[float]]:
-        return compare.intervals(run, split)
-
-    @classmethod
-    def compare(cls, runs: Sequence[Run], split: str) -> Sequence[Section]:
-        return compare.compare(runs, split)
-
     @property
     def vocabulary(self) -> list[Subwords]:
         return [self.data.source_subwords, self.data.target_subwords]
@@ -194,38 +176,6 @@ class Translation(Task[Config]):
         for name in ("beam_size", "dev_beam_size"):
             if (asked := getattr(decode, name)) > pieces:
                 raise UserError(f"decode.{name}={asked}: at most {pieces}, the target's pieces")
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def cross_entropy(
-    logits: Float[Array, "B T V"], targets: Int[Array, "B T"], smoothing: float
-) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
-    """Each position's smoothed loss and its unsmoothed one, in nats.
-
-    The target's distribution is (1 - smoothing) on the piece and `smoothing` spread evenly over
-    the vocabulary (Szegedy et al. 2016, section 7); it is never built. The gradient, which is the
-    smoothed loss's alone, is written out because its one pass over [B, T, V] is a tenth of a step.
-    """
-    return _cross_entropy_forward(logits, targets, smoothing)[0]
-
-
-def _cross_entropy_forward(logits: Array, targets: Array, smoothing: float):
-    normaliser = jax.nn.logsumexp(logits, axis=-1)
-    hit = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
-    nll = normaliser - hit
-    loss = nll + smoothing * (hit - logits.mean(axis=-1)) if smoothing else nll
-    return (loss, nll), (logits, targets, normaliser)
-
-
-def _cross_entropy_backward(smoothing: float, saved: tuple, cotangents: tuple):
-    logits, targets, normaliser = saved
-    size = logits.shape[-1]
-    hit = jnp.arange(size)[None, None] == targets[..., None]
-    wanted = jnp.where(hit, 1 - smoothing + smoothing / size, smoothing / size)
-    return cotangents[0][..., None] * (jnp.exp(logits - normaliser[..., None]) - wanted), None
-
-
-cross_entropy.defvjp(_cross_entropy_forward, _cross_entropy_backward)
 
 
 def _sized(config: Config) -> ModelConfig:

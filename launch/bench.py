@@ -46,7 +46,7 @@ def main(argv: list[str]) -> None:
     rows = args.measure(args)
     print(table(rows))
     if args.json:
-        from common_jax.training.workdir import writing
+        from common_jax.io.atomic import writing
 
         report = {"command": typed("bench", argv), **machine(busy), "rows": rows}
         with writing(args.json):

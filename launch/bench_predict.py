@@ -47,9 +47,9 @@ def measure_predict(args: argparse.Namespace) -> list[Row]:
     Raises:
       UserError: a folder or a file that will not do.
     """
-    from common_jax.export import Export
-    from common_jax.predictor import load
-    from common_jax.text.files import read_lines
+    from common_jax.deploy import load
+    from common_jax.export.format import Export
+    from common_jax.io.files import read_lines
 
     lines = list(read_lines(args.input))
     if not lines:

@@ -104,8 +104,8 @@ class _Measured:
             self._trace(args)
 
     def _calls(self) -> Iterator[list[Any]]:
+        from common_jax.config import TrainConfig
         from common_jax.data.batches import stream
-        from common_jax.training.config import TrainConfig
         from common_jax.training.loop import together
         from common_jax.training.mesh import rows_here
 
@@ -252,7 +252,7 @@ def parts(trace: Path, program: str) -> dict[str, float]:
       trace: an `.xplane.pb` of `jax.profiler.trace`.
       program: the compiled program's text, whose operations the trace names.
     """
-    from common_jax.parts import part_of
+    from common_jax.scopes import part_of
 
     lines = re.findall(r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*)", program, re.MULTILINE)
     part = {}

@@ -71,16 +71,16 @@ def main(argv: list[str]) -> None:
 def _score_file(parser: Parser, args: argparse.Namespace) -> None:
     if args.predictions is None or args.data is None:
         parser.error("--task needs --predictions and --data")
-    from qanet_jax.official import score_files
+    from qanet_jax.score import score_files
 
     _print(score_files(args.predictions, args.data))
 
 
 def _score_run(parser: Parser, args: argparse.Namespace) -> None:
-    from common_jax.training.config import MeshConfig
+    from common_jax.config import MeshConfig
     from common_jax.training.evaluate import averaged, predict
     from common_jax.training.mesh import make_mesh
-    from common_jax.training.run import read_parameters
+    from common_jax.training.parameters import read_parameters
     from common_jax.training.step import make_predict_step
     from common_jax.training.workdir import Workdir
 

@@ -16,9 +16,9 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from common_jax.errors import UserError
+from common_jax.io.atomic import writing
 from common_jax.sweep.plan import Trial
 from common_jax.sweep.results import find, record
-from common_jax.training.workdir import writing
 
 POLL_SECONDS = 1.0
 

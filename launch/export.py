@@ -33,7 +33,7 @@ example:
 
 
 def main(argv: list[str]) -> None:
-    from common_jax.export import Format
+    from common_jax.export.format import Format
 
     parser = Parser(prog="python -m launch.export", description=DESCRIPTION)
     parser.add_argument("--workdir", required=True, metavar="RUN", help="folder of the run")
@@ -76,7 +76,7 @@ def main(argv: list[str]) -> None:
     quiet()
     import jax
 
-    from common_jax.training.export import export
+    from common_jax.deploy.export import export
     from common_jax.training.workdir import Workdir
 
     command = typed("export", argv)

@@ -1,6 +1,5 @@
 """Answers standard input with a trained model, line for line, on standard output."""
 
-import functools
 import json
 import sys
 from collections.abc import Iterator
@@ -58,11 +57,11 @@ def main(argv: list[str]) -> None:
         parser.error("--question: not UTF-8")
     quiet()
     keep_compiled()
-    from common_jax.export import Export
-    from common_jax.predictor import load
+    from common_jax.deploy import load
+    from common_jax.export.format import Export
 
-    model = Export(args.model).predictor if args.model else functools.partial(load, args.workdir)
-    predictor = model(**options)
+    model = Export(args.model) if args.model else args.workdir
+    predictor = load(model, **options)
     if args.context is None:
         lines, source = _standard_input(), "standard input"
     else:
@@ -85,7 +84,7 @@ def _read(path: str) -> str:
 
 
 def _standard_input() -> Iterator[str]:
-    from common_jax.text.files import decode_line, lines_of
+    from common_jax.io.files import decode_line, lines_of
 
     if sys.stdin is None:
         raise UserError("standard input: closed; give it lines, or --context and --question")

@@ -41,9 +41,9 @@ def main(argv: list[str]) -> None:
     if not args.out.absolute().parent.is_dir():
         raise UserError(f"--out: there is no folder {args.out.absolute().parent}")
     quiet()
+    from common_jax.compare import read_runs, report
+    from common_jax.io.atomic import replace_text, writing
     from common_jax.report import html, markdown
-    from common_jax.report.runs import read_runs, report
-    from common_jax.training.workdir import replace_text, writing
 
     page = report(read_runs(args.runs), args.split)
     with writing(args.out):

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common_jax.errors import Interrupted, UserError, naming
+from common_jax.io.atomic import writing
 from common_jax.sweep.plan import SEED, Trial, grid_axis, plan, require_own_folders, zipped_axis
 from common_jax.sweep.results import Found, find, write_results
 from common_jax.training.config import task_class
-from common_jax.training.workdir import writing
 from launch.cli import Parser, quiet, run
 from launch.measure import positive
 
@@ -164,6 +164,7 @@ def _require_metric(metric: str | None, trial: Trial) -> None:
 
 
 def _draw(trials: Sequence[Trial], found: Sequence[Found], metric: str, out: Path) -> None:
+    from common_jax.compare import comparison_of
     from common_jax.report import charts
     from common_jax.sweep.figure import caption, sweep_charts
 
@@ -175,7 +176,7 @@ def _draw(trials: Sequence[Trial], found: Sequence[Found], metric: str, out: Pat
         known = dict.fromkeys(name for was in found for name in was.metrics)
         _say(f"no figure: no trial has finished with {metric}; there are {', '.join(known)}")
         return
-    said = caption(shown, task_class(trials[0].config.task).findings)
+    said = caption(shown, comparison_of(task_class(trials[0].config.task)).findings)
     with writing(out):
         charts.save(shown, out / "figure", said)
     print(f"wrote {out / 'figure.png'} and .svg")

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from common_jax.compare import Comparison, Run, noted
 from common_jax.metrics.spans import ANSWER_LENGTHS
 from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
-from common_jax.report.runs import Run, noted
 
 # What `score` has put into its notes: questions, exact match and F1 of each kind.
 ByKind = dict[str, tuple[int, float, float]]
@@ -14,21 +14,25 @@ _KINDS = {
 }
 
 
-def compare(runs: Sequence[Run], split: str) -> list[Section]:
-    """Exact match and F1 of each kind of question, of the runs that were scored with them and on
-    the same questions as the first such run."""
-    sections = []
-    for note, (kind, said) in _KINDS.items():
-        known = noted(runs, split, note, ByKind)
-        counts = [_counts(by_kind) for by_kind in known.values()]
-        alike = {label: by for label, by in known.items() if _counts(by) == counts[0]}
-        others = [label for label in known if label not in alike]
-        if alike:
-            parts = _parts(alike, kind, said)
-            if others:
-                parts.append(f"Not compared, having other questions: {', '.join(others)}.")
-            sections.append(Section(f"by {kind} on {split}", parts))
-    return sections
+class SpanComparison(Comparison):
+    """Exact match and F1 by type of question and by length of answer."""
+
+    @classmethod
+    def compare(cls, runs: Sequence[Run], split: str) -> list[Section]:
+        """Exact match and F1 of each kind of question, of the runs that were scored with them and
+        on the same questions as the first such run."""
+        sections = []
+        for note, (kind, said) in _KINDS.items():
+            known = noted(runs, split, note, ByKind)
+            counts = [_counts(by_kind) for by_kind in known.values()]
+            alike = {label: by for label, by in known.items() if _counts(by) == counts[0]}
+            others = [label for label in known if label not in alike]
+            if alike:
+                parts = _parts(alike, kind, said)
+                if others:
+                    parts.append(f"Not compared, having other questions: {', '.join(others)}.")
+                sections.append(Section(f"by {kind} on {split}", parts))
+        return sections
 
 
 def _counts(by_kind: ByKind) -> dict[str, int]:

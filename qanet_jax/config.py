@@ -3,14 +3,8 @@
 import dataclasses
 from typing import Literal
 
+from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SourceConfig, TrainConfig
 from common_jax.fields import require, require_choice
-from common_jax.training.config import (
-    MeshConfig,
-    OptimizerConfig,
-    PaperConfig,
-    SourceConfig,
-    TrainConfig,
-)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,31 +12,29 @@ from jaxtyping import Array, Float, Int
 from common_jax.data.batches import Batch
 from common_jax.layers import DROPOUT
 from common_jax.metrics import spans, triviaqa
-from common_jax.parts import part
-from common_jax.report.document import Section
-from common_jax.report.runs import Run
+from common_jax.scopes import part
 from common_jax.text.squad import Squad
 from common_jax.training.task import Params, Scored
 from common_jax.training.worded import WordedTask
-from qanet_jax.compare import compare
 from qanet_jax.config import Config
-from qanet_jax.data import ReadingData
+from qanet_jax.data.dataset import ReadingData
+from qanet_jax.data.text import TEXTS
+from qanet_jax.decode import best_spans
 from qanet_jax.layers import Words
-from qanet_jax.model import QANet
-from qanet_jax.official import by_question, score_squad
-from qanet_jax.reader import Reader
-from qanet_jax.span import best_spans
-from qanet_jax.text import TEXTS
+from qanet_jax.models.qanet import QANet
+from qanet_jax.predictor import Reader
+from qanet_jax.score import by_question, score_squad
 
 EXAMPLES = 5  # answered questions shown after an evaluation
 
 
 class SpanExtraction(WordedTask[Config]):
-    """Trains `qanet_jax.model.QANet` to find answers in passages."""
+    """Trains `qanet_jax.models.qanet.QANet` to find answers in passages."""
 
     config_class = Config
     data: ReadingData
     metric_names = ("exact_match", "f1")
+    comparison = "qanet_jax.compare:SpanComparison"
     predictor_class = Reader
 
     def __init__(self, config: Config):
@@ -118,7 +116,8 @@ class SpanExtraction(WordedTask[Config]):
         """Each question's answer, the best span of the window where it scores highest, and how
         sure it is: the exponential of its score over the sum of those of all pairs of a start and
         an end in all windows. With one window that is p1 p2. Where windows overlap, what they share
-        is in the sum as often: an answer that two are certain of gets a half (`qanet_jax.reader`,
+        is in the sum as often: an answer that two are certain of gets a half (
+        `qanet_jax.predictor`,
         which has the logits, counts each word once)."""
         corpus = self.data.split(split)
         scores, numbers = predictions["score"][:, 0].astype(np.float64), corpus.numbers
@@ -135,10 +134,6 @@ class SpanExtraction(WordedTask[Config]):
             text = squad.contexts[question.context][start:end]
             answers[question.id] = text, float(np.exp(scores[example] - totals[number]))
         return answers
-
-    @classmethod
-    def compare(cls, runs: Sequence[Run], split: str) -> Sequence[Section]:
-        return compare(runs, split)
 
     @property
     def settings(self) -> Reader.Settings:

@@ -234,6 +234,13 @@ def file_identity(path: str | Path) -> dict[str, Any]:
         raise UserError(f"{path}: {error.strerror}") from error
 
 
+def recorded_identity(size: int, sha256: str) -> dict[str, Any]:
+    """The identity of a generator's output, for a fingerprint, as `file_identity` has it: that of
+    the source file which first gave this output, so that corpora prepared since then are found. A
+    change of the output needs another value."""
+    return {"bytes": size, "sha256": sha256}
+
+
 def _map(path: Path, kind: np.dtype, count: int) -> np.ndarray:
     """A file as a read-only array of exactly so many elements."""
     size = path.stat().st_size

@@ -15,12 +15,12 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from jaxtyping import Int
 
+from common_jax.bad_examples import Faults, summary
 from common_jax.data.batches import Batches
 from common_jax.data.corpus import file_identity, prepare
 from common_jax.data.plan import BucketPlan, choose_shapes
 from common_jax.data.stored import stored
 from common_jax.errors import UserError
-from common_jax.faults import Faults, summary
 from common_jax.text import sentences, words
 from common_jax.text.lexicon import Lexicon
 from common_jax.text.vectors import Vectors, read_vectors

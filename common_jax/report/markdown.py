@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote
 
+from common_jax.io.atomic import replace_text
 from common_jax.report import charts
 from common_jax.report.document import Chart, Report, Table, shown
-from common_jax.training.workdir import replace_text
 
 
 def to_markdown(report: Report, folder: str) -> tuple[str, dict[str, str]]:

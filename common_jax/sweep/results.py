@@ -7,10 +7,10 @@ import json
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from common_jax.io.atomic import replace_text, write_json, writing
+from common_jax.io.json_files import Node, read_json
 from common_jax.sweep.plan import SEED, Trial
-from common_jax.text.json_files import Node, read_json
 from common_jax.training.log import read_metrics
-from common_jax.training.workdir import replace_text, write_json, writing
 
 State = Literal["new", "begun", "finished", "stopped", "failed"]
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from common_jax.bad_examples import Faults
 from common_jax.errors import UserError
-from common_jax.faults import Faults
-from common_jax.text.json_files import Node, read_json
+from common_jax.io.json_files import Node, read_json
 
 REPEATED = "an id that an earlier question has"  # a fault
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from common_jax.bad_examples import Faults
 from common_jax.errors import UserError
-from common_jax.faults import Faults
-from common_jax.text.files import read_raw_lines
+from common_jax.io.files import read_raw_lines
 
 # A word that a file lacks is looked for in these forms, in this order.
 FORMS: dict[str, Callable[[str], str]] = {

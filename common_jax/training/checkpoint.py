@@ -22,13 +22,13 @@ from typing import Any
 import jax
 import orbax.checkpoint as ocp
 
-from common_jax import checksums
 from common_jax.errors import UserError
+from common_jax.io import checksums
+from common_jax.io.atomic import replace_text, writing
 from common_jax.training.processes import from_first, in_all, is_first
 from common_jax.training.restore import Position, UnreadableError, read_position, read_state
 from common_jax.training.state import TrainState
 from common_jax.training.task import Params
-from common_jax.training.workdir import replace_text, writing
 
 # Metrics of which less is better.
 FALLING = ("loss", "nll")

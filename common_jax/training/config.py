@@ -1,215 +1,23 @@
-"""The config door: `--config FILE` in, frozen dataclasses out.
+"""Reads `--config FILE[:ARGUMENT] --config.KEY=VALUE ...` into the dataclasses of a task's config.
 
-A config file's `get_config()` starts from its task's dataclass (`to_config_dict(Config())`), so a
-field's name, type and default live once, in the dataclass, and every field can be overridden on
-the command line. Behind the door nobody sees a ConfigDict.
+After `parse` no code sees a ConfigDict.
 """
 
-import dataclasses
-import math
 import os
 import re
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
 from common_jax.errors import UserError
-from common_jax.fields import from_mapping, named_class, require, require_choice, suggestion
+from common_jax.fields import from_mapping, named_class, suggestion
 from common_jax.training.task import Task
-
-
-@dataclasses.dataclass(frozen=True)
-class OptimizerConfig:
-    """Adam or AdaGrad with global-norm clipping, and the learning rate's course.
-
-    Attributes:
-      name: "adam", or "adagrad" with sums that start at 0 and `eps` outside the square root.
-      learning_rate: the peak, reached after `warmup_steps`.
-      warmup: the growth until then, "linear", or "exponential" from a hundredth of the peak.
-      schedule: after the peak "rsqrt" falls with 1/sqrt(step), "constant" stays.
-      cooldown_start, cooldown_steps: from the first step on the rate also falls linearly, to zero
-        over so many steps; 0 steps is no cooldown.
-      b1, b2, eps: Adam's; AdaGrad has `eps` alone.
-      clip_norm: largest global norm of the gradient; 0 clips nothing.
-      l2: the loss has l2 / 2 times the sum of all parameters' squares added, though not where it
-        is reported.
-    """
-
-    name: Literal["adam", "adagrad"] = "adam"
-    learning_rate: float = 1e-3
-    warmup: Literal["linear", "exponential"] = "linear"
-    schedule: Literal["rsqrt", "constant"] = "rsqrt"
-    warmup_steps: int = 4000
-    cooldown_start: int = 0
-    cooldown_steps: int = 0
-    b1: float = 0.9
-    b2: float = 0.98
-    eps: float = 1e-9
-    clip_norm: float = 1.0
-    l2: float = 0.0
-
-    def __post_init__(self):
-        require_choice("optimizer", self)
-        require(self.learning_rate > 0, "optimizer.learning_rate: must be above 0")
-        require(self.learning_rate < math.inf, "optimizer.learning_rate: must be finite")
-        for name in ("b1", "b2"):
-            value = getattr(self, name)
-            require(0 <= value < 1, f"optimizer.{name}={value}: a rate in [0, 1)")
-        require(self.eps >= 0, f"optimizer.eps={self.eps}: must not be negative")
-        for name in ("warmup_steps", "cooldown_start", "cooldown_steps", "clip_norm", "l2"):
-            require(getattr(self, name) >= 0, f"optimizer.{name}: must not be negative")
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainConfig:
-    """The length and rhythm of a run.
-
-    Attributes:
-      steps: optimizer steps in all; more of them continue a finished run.
-      seed: of the parameters, the dropout and the order of the data.
-      evaluate_every, checkpoint_every, log_every: steps between validations, saves, log lines.
-      best_metric: the dev metric that chooses the best checkpoint.
-      patience: validations in a row without a better `best_metric` after which the run ends early;
-        0 is never.
-      compute_dtype: of activations and products; parameters and losses stay float32.
-      accumulate: parts that a batch is cut into and computed one after another, for a batch larger
-        than memory; the step is the same.
-      steps_per_call: steps that one call of the device may take, for steps shorter than a call;
-        only batches of one shape are taken together.
-      ema_decay: of an exponential moving average of the parameters, which then is what is
-        validated, scored and exported; 0 is none.
-      init_from: the folder of another run, whose best parameters this one begins with.
-      max_bad_steps: steps in a row whose loss or gradient is not finite before the run stops; such
-        a step changes nothing but the count.
-      keep_checkpoints: the newest so many are kept, beside the best; averaging takes from them.
-    """
-
-    steps: int = 100_000
-    seed: int = 0
-    evaluate_every: int = 1000
-    checkpoint_every: int = 1000
-    log_every: int = 50
-    best_metric: str = "loss"
-    patience: int = 0
-    compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    accumulate: int = 1
-    steps_per_call: int = 1
-    ema_decay: float = 0.0
-    init_from: str = ""
-    max_bad_steps: int = 10
-    keep_checkpoints: int = 2
-
-    def __post_init__(self):
-        require_choice("train", self)
-        for name, least in (
-            *dict.fromkeys(("steps", "evaluate_every", "checkpoint_every", "log_every"), 1).items(),
-            *dict.fromkeys(("accumulate", "steps_per_call", "max_bad_steps"), 1).items(),
-            ("keep_checkpoints", 2),
-            *(("patience", 0), ("seed", 0)),
-        ):
-            value = getattr(self, name)
-            require(value >= least, f"train.{name}={value}: at least {least}")
-        require(0 <= self.ema_decay < 1, f"train.ema_decay={self.ema_decay}: a rate in [0, 1)")
-
-
-@dataclasses.dataclass(frozen=True)
-class MeshConfig:
-    """Devices along each mesh axis; one of them may be -1, which takes those that remain.
-
-    Attributes:
-      data: the batch's rows are spread; parameters are the same all along it.
-      fsdp: the rows too, and the parameters' `embed` axes with the optimizer's copies of them.
-      tensor: the parameters' `heads`, `mlp` and `vocab` axes, and the work on them.
-    """
-
-    data: int = -1
-    fsdp: int = 1
-    tensor: int = 1
-
-    def __post_init__(self):
-        sizes = dataclasses.asdict(self)
-        for name, size in sizes.items():
-            require(size == -1 or size >= 1, f"mesh.{name}={size}: -1 or at least 1")
-        require(list(sizes.values()).count(-1) <= 1, "mesh: only one axis can be -1")
-
-
-@dataclasses.dataclass(frozen=True)
-class SourceConfig:
-    """Where examples come from, and what becomes of a bad one; every family's `data` has these.
-
-    Attributes:
-      source: "files" in `dir`, "tfds" for TensorFlow Datasets, or "generated" by the project.
-      dir: the folder of the files, or of prepared TensorFlow Datasets (empty: their own default).
-      tfds: the dataset's name, as in "wmt14_translate/de-en".
-      cache_dir: where prepared corpora are kept and found again.
-      on_bad_example: "error" stops at the first, "skip" counts and names them.
-    """
-
-    source: Literal["files", "tfds", "generated"] = "files"
-    dir: str = ""
-    tfds: str = ""
-    cache_dir: str = "~/.cache/conv-attention-jax"
-    on_bad_example: Literal["error", "skip"] = "error"
-
-    def __post_init__(self):
-        require_choice("data", self)
-        require(self.source != "files" or bool(self.dir), "data.dir: name the folder of the files")
-        require(
-            self.source != "tfds" or bool(self.tfds),
-            "data.tfds: name the dataset, such as wmt14_translate/de-en",
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class PaperConfig:
-    """What the paper reports, to be laid beside a run's own numbers.
-
-    Attributes:
-      results: each "SYSTEM: SPLIT METRIC VALUE ..." with split and metrics called as the run's, as
-        in "2D-CSAN: test tokenized_bleu 28.18".
-      source: where the paper says so, and on what data if not on these.
-    """
-
-    results: tuple[str, ...] = ()
-    source: str = ""
-
-    def __post_init__(self):
-        _ = self.parsed
-
-    @property
-    def parsed(self) -> list[tuple[str, str, str, float]]:
-        """System, split, metric and value of each number."""
-        found = []
-        for line in self.results:
-            system, _, said = line.rpartition(": ")
-            split, *rest = said.split() or [""]
-            pairs = list(zip(rest[::2], rest[1::2], strict=False))
-            good = system and rest and len(rest) % 2 == 0
-            require(
-                bool(good) and all(re.fullmatch(r"-?\d+(\.\d+)?", value) for _, value in pairs),
-                f"paper.results={line!r}: write SYSTEM: SPLIT METRIC VALUE",
-            )
-            found += [(system, split, metric, float(value)) for metric, value in pairs]
-        return found
-
-
-def to_config_dict(config: Any) -> ml_collections.ConfigDict:
-    """A dataclass as the ConfigDict that a config file edits and the command line overrides."""
-    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-    return ml_collections.ConfigDict(
-        {k: to_config_dict(v) if dataclasses.is_dataclass(v) else v for k, v in values.items()}
-    )
-
-
-def to_json(config: Any) -> dict[str, Any]:
-    """A config as plain nested values, for config.json."""
-    return dataclasses.asdict(config)
 
 
 def parse(file: str, overrides: Sequence[str]) -> Any:

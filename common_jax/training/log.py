@@ -10,9 +10,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from common_jax.text.json_files import is_number
+from common_jax.io.atomic import replace_text, writing
+from common_jax.io.json_files import is_number
 from common_jax.training.processes import from_first, is_first
-from common_jax.training.workdir import replace_text, writing
 
 
 class MetricsLog:

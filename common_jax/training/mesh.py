@@ -1,6 +1,6 @@
 """Devices as a mesh, and where arrays lie on it.
 
-Three axes (their meaning: `common_jax.training.config.MeshConfig`). Layers name the axes of their
+Three axes (their meaning: `common_jax.config.MeshConfig`). Layers name the axes of their
 parameters (`flax.linen.with_logical_partitioning`), and `RULES` says which mesh axis each name is
 spread over; the rest is XLA's, which inserts the communication.
 """
@@ -16,9 +16,9 @@ from jax.experimental import multihost_utils
 from jax.sharding import AbstractMesh, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from common_jax.config import MeshConfig
 from common_jax.data.batches import Batch, Rows
 from common_jax.errors import UserError
-from common_jax.training.config import MeshConfig
 
 RULES = {"vocab": "tensor", "heads": "tensor", "mlp": "tensor", "embed": "fsdp"}
 ROWS = ("data", "fsdp")  # the axes that the rows of a batch are spread over

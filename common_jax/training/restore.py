@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import orbax.checkpoint as ocp
 
-from common_jax.parameters import require_same
+from common_jax.io.parameters import require_same
 
 Position = tuple[int, int]  # epoch, and batch within it: those that come next
 

@@ -12,8 +12,8 @@ import optax
 from jax.sharding import AbstractMesh, Mesh
 from jaxtyping import Array, Int
 
-from common_jax.parameters import named_parameters
-from common_jax.training.config import MeshConfig, OptimizerConfig
+from common_jax.config import MeshConfig, OptimizerConfig
+from common_jax.io.parameters import named_parameters
 from common_jax.training.mesh import mesh_shape, replicated, shardings
 from common_jax.training.task import Params, Task
 

@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
 from common_jax.data.batches import Batch
-from common_jax.parts import part
+from common_jax.scopes import part
 from common_jax.training.mesh import by_rows, replicated
 from common_jax.training.processes import compiled_by_all
 from common_jax.training.state import TrainState, abstract_state, make_optimizer, make_schedule

@@ -10,7 +10,7 @@ import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import jax
 import numpy as np
@@ -19,10 +19,6 @@ from jaxtyping import Array, Float, Int
 from common_jax.data.batches import Batch, Batches
 from common_jax.errors import UserError
 from common_jax.predictor import Compute, Predictor, Programs
-from common_jax.report.document import Section
-
-if TYPE_CHECKING:
-    from common_jax.report.runs import Run
 
 Config = TypeVar("Config")
 Params = Any
@@ -59,7 +55,8 @@ class Task(abc.ABC, Generic[Config]):
         a validation; without, the two are one program.
       splits: scored at the end of a run.
       predictor_class: what answers people with a trained model.
-      findings: what the paper found of a field, a sentence by its key, to be read beside a sweep.
+      comparison: "package.module:Class" of the `common_jax.compare.Comparison` of its runs; ""
+        where a report compares nothing but metrics.
     """
 
     config_class: ClassVar[type]
@@ -68,7 +65,7 @@ class Task(abc.ABC, Generic[Config]):
     unit: ClassVar[str] = "examples"
     searches: ClassVar[bool] = False
     splits: tuple[str, ...] = ("dev", "test")
-    findings: ClassVar[Mapping[str, str]] = {}
+    comparison: ClassVar[str] = ""
 
     def __init__(self, config: Config):
         self.config = config
@@ -132,22 +129,6 @@ class Task(abc.ABC, Generic[Config]):
           UserError: where runs are neither averaged nor compared.
         """
         raise UserError(f"{type(self).__name__}: its runs are neither averaged nor compared")
-
-    @classmethod
-    def intervals(cls, run: "Run", split: str) -> Mapping[str, Sequence[float]]:
-        """The lowest and highest of the 95 % interval of a run's metrics on a split, over its
-        examples; of those that are known. What `score` has put into its notes as "intervals"."""
-        scored = run.workdir.scored(split)
-        return scored.get("intervals", dict[str, tuple[float, float]], {}) if scored else {}
-
-    @classmethod
-    def compare(cls, runs: "Sequence[Run]", split: str) -> Sequence[Section]:
-        """What a report says of runs beyond their metrics, from what `score` has left.
-
-        Args:
-          runs: of this task, all scored on the split; the first is the baseline of the others.
-        """
-        return []
 
     @property
     @abc.abstractmethod

@@ -5,23 +5,21 @@ The contract is in the README ("What a run leaves behind").
 
 import contextlib
 import functools
-import json
 import os
-import re
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
-
-from common_jax.errors import UserError, causes, naming
-from common_jax.export import Export
+from common_jax.config import to_json
+from common_jax.errors import UserError, naming
+from common_jax.export.format import Export
 from common_jax.fields import from_mapping
-from common_jax.text.json_files import Node, read_json
-from common_jax.training.config import task_class, to_json
+from common_jax.io.atomic import replace_text, write_json, writing
+from common_jax.io.json_files import Node, read_json
+from common_jax.training.config import task_class
 from common_jax.training.task import Scored, Task
 
 VERSION = 1  # of config.json
@@ -305,6 +303,12 @@ def flat(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
     return fields
 
 
+def devices(result: Mapping[str, Any]) -> str:
+    """What a result's run was trained on, as in "8 NVIDIA H100"."""
+    names = result.get("devices", [])
+    return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names)) or "?"
+
+
 def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
     """What makes a run this run: its config without how far, how often and on what it runs, and
     without what a paper says."""
@@ -320,52 +324,3 @@ def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     missing = object()
     keys = sorted({*old, *new})
     return [key for key in keys if old.get(key, missing) != new.get(key, missing)]
-
-
-@contextlib.contextmanager
-def writing(path: Path, what_is_safe: Callable[[], str] = str) -> Iterator[None]:
-    """What the system has against writing there, however deep in a library, as one line.
-
-    Args:
-      what_is_safe: called when it failed; gives the end of that line.
-    """
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:
-        reason = _system_reason(error)
-        if reason is None:
-            raise
-        said = f"{path}: cannot be written: {reason}{what_is_safe()}"
-        raise UserError(said) from error
-
-
-def _system_reason(error: BaseException) -> str | None:
-    """What the operating system said, if it is at the bottom of an exception."""
-    chain = list(causes(error))
-    if any(isinstance(cause, jax.errors.JaxRuntimeError) for cause in chain):
-        return None  # of another process that has died Orbax makes an OSError
-    for cause in chain:
-        if isinstance(cause, OSError):
-            return cause.strerror or str(cause)
-        if number := re.search(r"os_error_code='(\d+)'", str(cause)):  # TensorStore's
-            return os.strerror(int(number[1]))
-    return None
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Replaces a file in one move: no reader sees half of it, and a full disk changes nothing."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_text(text, encoding="utf-8", newline="")
-        os.replace(partial, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Replaces a file in one move by the value, for people to read."""
-    replace_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")

@@ -7,7 +7,7 @@ construction. The model is the paper's "advanced & intra", narrower, with phrase
 """
 
 from attconv_jax.config import Config, DataConfig, variant_of
-from common_jax.training.config import OptimizerConfig, to_config_dict
+from common_jax.config import OptimizerConfig, to_config_dict
 
 
 def get_config():

@@ -10,7 +10,7 @@ chooses the checkpoint is held out of train, so that dev and test are only ever 
 """
 
 from attconv_jax.config import Config, DataConfig, variant_of
-from common_jax.training.config import to_config_dict
+from common_jax.config import to_config_dict
 
 
 def get_config(variant="advanced_intra"):

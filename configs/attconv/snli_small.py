@@ -11,7 +11,7 @@ and the first 9,163 rows of glove.6B), "light" (69.1), "advanced" (69.9) and "ad
 """
 
 from attconv_jax.config import Config, DataConfig, variant_of
-from common_jax.training.config import to_config_dict
+from common_jax.config import to_config_dict
 
 
 def get_config(variant="advanced_intra"):

@@ -9,7 +9,7 @@ light, 88.27 advanced, 88.54 with intra-attention, on a test of twice as many pa
 """
 
 from attconv_jax.config import Config, DataConfig, variant_of
-from common_jax.training.config import to_config_dict
+from common_jax.config import to_config_dict
 
 
 def get_config(variant="advanced"):

@@ -9,7 +9,7 @@ first 9,163 rows of glove.6B, where counting common words has 79.5 (README.md).
 """
 
 from attconv_jax.config import Config, DataConfig, variant_of
-from common_jax.training.config import to_config_dict
+from common_jax.config import to_config_dict
 
 
 def get_config(variant="advanced"):

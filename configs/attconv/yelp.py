@@ -10,7 +10,7 @@ whose choice is not published. The paper's accuracy: 66.75 light, 67.36 advanced
 """
 
 from attconv_jax.config import Config, DataConfig, variant_of
-from common_jax.training.config import to_config_dict
+from common_jax.config import to_config_dict
 
 
 def get_config(variant="advanced"):

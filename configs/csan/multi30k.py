@@ -8,7 +8,7 @@ vocabulary of 8,000 pieces, three-way tied embeddings. Measured: test sacreBLEU 
 4) in half an hour on two CPU cores.
 """
 
-from common_jax.training.config import to_config_dict
+from common_jax.config import to_config_dict
 from csan_jax.config import Config
 
 

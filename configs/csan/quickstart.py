@@ -3,7 +3,7 @@
 python -m launch.train --config configs/csan/quickstart.py
 """
 
-from common_jax.training.config import to_config_dict
+from common_jax.config import to_config_dict
 from csan_jax.config import Config, DataConfig
 
 

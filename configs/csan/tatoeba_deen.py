@@ -6,7 +6,7 @@ FOLDER holds deu-eng.tsv or .tsv.gz: English, a tab, German. One English sentenc
 translations, and here German is the source: dev and test are held out by distinct sentences.
 """
 
-from common_jax.training.config import to_config_dict
+from common_jax.config import to_config_dict
 from csan_jax.config import Config
 
 

@@ -13,7 +13,7 @@ tokenised BLEU for the Transformer-base and 28.18 for 2D-CSAN, 28.58 and 28.74 f
 Not run here.
 """
 
-from common_jax.training.config import to_config_dict
+from common_jax.config import to_config_dict
 from csan_jax.config import Config
 
 _PAPER = {

@@ -6,7 +6,7 @@ Train, dev and test have no name in common, so that the answers must be read. Th
 paper's, narrower and with fewer blocks; words that it does not know it reads by their characters.
 """
 
-from common_jax.training.config import to_config_dict
+from common_jax.config import to_config_dict
 from qanet_jax.config import Config, DataConfig, ModelConfig
 
 

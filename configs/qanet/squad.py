@@ -8,7 +8,7 @@ the vectors are those of nlp.stanford.edu/projects/glove. The paper: dev EM 73.6
 150,000 steps of 32; F1 77.0 after 3 hours on a P100. Not yet trained here.
 """
 
-from common_jax.training.config import to_config_dict
+from common_jax.config import to_config_dict
 from qanet_jax.config import Config, DataConfig
 
 

@@ -10,7 +10,7 @@ numbers instead of 300; a rate that falls to zero, since an hour is not enough f
 and no dropout.
 """
 
-from common_jax.training.config import to_config_dict
+from common_jax.config import to_config_dict
 from qanet_jax.config import Config, DataConfig
 
 

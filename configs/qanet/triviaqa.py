@@ -11,7 +11,7 @@ which is what the paper reports: EM 51.1, F1 56.6 (Full), 53.3 and 59.2 (Verifie
 here.
 """
 
-from common_jax.training.config import to_config_dict
+from common_jax.config import to_config_dict
 from qanet_jax.config import Config, DataConfig
 
 

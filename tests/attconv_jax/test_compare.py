@@ -4,7 +4,7 @@ import pytest
 from scipy import stats
 
 from attconv_jax.compare import compare
-from common_jax.report.runs import Run
+from common_jax.compare import Run
 from common_jax.training.task import Scored
 from common_jax.training.workdir import Workdir
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attconv_jax.config import ModelConfig
-from attconv_jax.model import AttentiveConvNet
+from attconv_jax.models.attentive_convolution import AttentiveConvNet
 from tests import drawn
 from tests.attconv_jax import oracle
 from tests.slopes import assert_slopes

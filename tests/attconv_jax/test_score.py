@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from attconv_jax.config import DataConfig, ModelConfig
-from attconv_jax.data import LabelledData
-from attconv_jax.prepare import columns, overlap
+from attconv_jax.data.dataset import LabelledData
+from attconv_jax.data.prepare import columns, overlap
+from attconv_jax.data.text import tokenize
 from attconv_jax.score import score_labels, score_ranking
-from attconv_jax.text import tokenize
 from common_jax.data.corpus import Corpus, Writer
 from common_jax.metrics.classification import wilson_interval
 from tests.real import needs_real_data, real_data

@@ -12,8 +12,8 @@ import scipy.special
 
 from attconv_jax.config import Config, DataConfig, ModelConfig
 from attconv_jax.task import Judgement
+from common_jax.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.errors import UserError
-from common_jax.training.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.training.evaluate import averaged
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import init_state

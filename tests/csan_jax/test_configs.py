@@ -6,7 +6,7 @@ import pytest
 
 from common_jax.errors import UserError
 from common_jax.training.config import parse
-from csan_jax.data import TranslationData
+from csan_jax.data.dataset import TranslationData
 from tests.real import needs_real_data, real_data
 
 FOLDER = Path(__file__).parents[2] / "configs" / "csan"

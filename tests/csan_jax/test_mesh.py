@@ -9,8 +9,8 @@ import jax
 import numpy as np
 import pytest
 
+from common_jax.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.training.checkpoint import Checkpoints
-from common_jax.training.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import make_predict_step, make_train_step

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from common_jax.training.config import OptimizerConfig, TrainConfig
+from common_jax.config import OptimizerConfig, TrainConfig
 from csan_jax.config import Config, DataConfig, ModelConfig
 from csan_jax.task import Translation, cross_entropy, to_text
 

@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from common_jax.export import Format
+from common_jax.export.format import Format
 from launch import cli, export, predict, report, train
 
 
@@ -85,7 +85,7 @@ import re, sys
 
 class Refused:
     def find_spec(self, name, *_):
-        model = r"[a-z]+_jax[.](model|layers|attention|span|decode|task|config|training)([.].*)?"
+        model = r"[a-z]+_jax[.](models?|layers|attention|decode|task|config|training)([.].*)?"
         if name.split(".")[0] in ("flax", "orbax", "optax") or re.fullmatch(model, name):
             raise ImportError(f"{name} is of a model")
 

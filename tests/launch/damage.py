@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from common_jax import checksums
+from common_jax.io import checksums
 
 DEEP = "[" * 100_000
 DIGITS = "1" + "0" * 5000

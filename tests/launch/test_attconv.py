@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from attconv_jax.generate import generate
+from attconv_jax.data.synthetic import generate
 from common_jax.errors import UserError
 from launch import cli, evaluate, predict, train
 from tests.launch import commands

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from common_jax.deploy import load
 from common_jax.errors import UserError
-from common_jax.predictor import load
 from launch import evaluate, predict, report, train
 from tests import browser
 from tests.launch import commands

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from common_jax import checksums
+from common_jax.config import MeshConfig, SourceConfig, TrainConfig
+from common_jax.deploy import load
 from common_jax.errors import UserError
-from common_jax.predictor import load
-from common_jax.training.config import MeshConfig, SourceConfig, TrainConfig
+from common_jax.io import checksums
 from common_jax.training.loop import train
 from common_jax.training.workdir import Workdir
 from launch import evaluate, export, predict

@@ -9,7 +9,7 @@ import pytest
 from launch import evaluate, predict, train
 
 CONFIG = """
-from common_jax.training.config import to_config_dict
+from common_jax.config import to_config_dict
 from tests.toy import ToyConfig
 
 

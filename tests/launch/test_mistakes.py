@@ -16,8 +16,9 @@ from types import ModuleType
 
 import pytest
 
+from common_jax.config import MeshConfig
 from common_jax.training.checkpoint import Checkpoints
-from common_jax.training.config import MeshConfig, parse, task_class
+from common_jax.training.config import parse, task_class
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import init_state
 from common_jax.training.workdir import Workdir

@@ -19,7 +19,7 @@ from tests.launch.commands import fails
 from tests.launch.small import RHYTHM, SMALL, evaluated, lines, numbers, result, start
 
 TOY = """
-from common_jax.training.config import to_config_dict
+from common_jax.config import to_config_dict
 from tests.toy import ToyConfig
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from common_jax.deploy import load
 from common_jax.errors import UserError
-from common_jax.predictor import load
 from common_jax.training.config import parse
 from common_jax.training.workdir import Workdir
 from launch import evaluate, predict, train
-from qanet_jax.generate import generate
+from qanet_jax.data.synthetic import generate
 from tests.launch import commands
 from tests.launch.commands import fails
 from tests.real import needs_real_data, real_data

@@ -16,7 +16,7 @@ from tests.launch.commands import fails
 
 ROOT = Path(__file__).parents[2]
 CONFIG = """
-from common_jax.training.config import to_config_dict
+from common_jax.config import to_config_dict
 from tests.toy import ToyConfig
 
 

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from common_jax.text.json_files import Node
+from common_jax.io.json_files import Node
 from qanet_jax.compare import compare
 
 TYPES = {"what": [6, 50.0, 60.0], "who": [2, 0.0, 12.5]}

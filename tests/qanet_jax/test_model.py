@@ -10,7 +10,7 @@ import pytest
 
 from qanet_jax.config import ModelConfig
 from qanet_jax.layers import Words
-from qanet_jax.model import QANet
+from qanet_jax.models.qanet import QANet
 from tests import drawn
 from tests.qanet_jax import batches, oracle
 

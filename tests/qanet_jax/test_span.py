@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from common_jax.masks import MASKED
-from qanet_jax.span import best_spans
+from qanet_jax.decode import best_spans
 
 # Few values, so that spans often tie; MASKED is what the model gives to padding.
 LOGITS = st.sampled_from(np.array([-2, -1, 0, 1, 2, MASKED], np.float32).tolist())

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import scipy.special
 
+from common_jax.bad_examples import Faults
+from common_jax.config import OptimizerConfig, TrainConfig
 from common_jax.errors import UserError
-from common_jax.faults import Faults
 from common_jax.text.lexicon import Lexicon
 from common_jax.text.vectors import read_vectors
 from common_jax.text.words import split_words
-from common_jax.training.config import OptimizerConfig, TrainConfig
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import init_state
 from common_jax.training.step import make_train_step
 from qanet_jax.config import Config, DataConfig, MeshConfig, ModelConfig
-from qanet_jax.reader import Found
+from qanet_jax.predictor import Found
 from qanet_jax.task import SpanExtraction
 from tests.placed import placed
 
@@ -186,7 +186,7 @@ def test_an_answer_certain_in_overlapping_windows_is_certain(reader, monkeypatch
 
 
 def _text(text):
-    from qanet_jax.text import Text
+    from qanet_jax.data.text import Text
 
     return Text.of(text)
 
@@ -204,7 +204,7 @@ def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
     task.read_vocabulary(tmp_path)
     passes = []
     monkeypatch.setattr(
-        "qanet_jax.reader.read_vectors",
+        "qanet_jax.predictor.read_vectors",
         lambda path, words, *rest: passes.append(words) or read_vectors(path, words, *rest),
     )
     reader = task.predictor(None, vectors=str(file))

@@ -173,8 +173,9 @@ def test_an_open_stream_does_not_hold_up_the_exit(tmp_path):
 
 def test_importing_is_light():
     code = (
-        "import sys, common_jax.data.batches, common_jax.text.files, common_jax.text.subwords, "
-        "csan_jax.data; print(*{'jax', 'grain', 'tqdm', 'sentencepiece'} & set(sys.modules))"
+        "import sys, common_jax.data.batches, common_jax.io.files, common_jax.text.subwords, "
+        "csan_jax.data.dataset; "
+        "print(*{'jax', 'grain', 'tqdm', 'sentencepiece'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

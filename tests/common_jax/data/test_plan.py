@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from common_jax.data.plan import BucketPlan, choose_shapes
-from common_jax.text.files import read_lines
+from common_jax.io.files import read_lines
 from common_jax.text.subwords import Subwords
 from tests.real import needs_real_data, real_data
 

@@ -6,7 +6,7 @@ from common_jax.errors import UserError
 from common_jax.sweep.plan import grid_axis, plan, require_own_folders, zipped_axis
 
 CONFIG = """
-from common_jax.training.config import to_config_dict
+from common_jax.config import to_config_dict
 from tests.toy import ToyConfig
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from common_jax.bad_examples import Faults
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
-from common_jax.faults import Faults
 from common_jax.text.squad import Answer, Question, Squad, read_squad, read_squad_dataset
 from tests.real import needs_real_data, real_data
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common_jax.errors import UserError
-from common_jax.text.files import read_lines
+from common_jax.io.files import read_lines
 from common_jax.text.subwords import Subwords, reservoir
 from tests.real import needs_real_data, real_data
 

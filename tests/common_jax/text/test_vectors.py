@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common_jax.bad_examples import Faults
 from common_jax.errors import UserError
-from common_jax.faults import Faults
 from common_jax.text.vectors import read_vectors
 from tests.real import needs_real_data, real_data
 

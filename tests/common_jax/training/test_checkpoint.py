@@ -12,8 +12,8 @@ import numpy as np
 import optax
 import pytest
 
-from common_jax import checksums
 from common_jax.errors import UserError
+from common_jax.io import checksums
 from common_jax.training.checkpoint import Checkpoints, abstract_of, goodness
 from common_jax.training.state import TrainState
 

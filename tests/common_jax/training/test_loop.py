@@ -9,13 +9,14 @@ import jax
 import numpy as np
 import pytest
 
+from common_jax.config import MeshConfig, SourceConfig, TrainConfig
+from common_jax.deploy import load
 from common_jax.errors import Interrupted, UserError
 from common_jax.training import loop
 from common_jax.training.checkpoint import Checkpoints
-from common_jax.training.config import MeshConfig, SourceConfig, TrainConfig
 from common_jax.training.loop import train
 from common_jax.training.mesh import make_mesh
-from common_jax.training.run import load, read_parameters
+from common_jax.training.parameters import read_parameters
 from common_jax.training.state import abstract_state
 from common_jax.training.workdir import Workdir
 from tests.launch.small import lines, numbers

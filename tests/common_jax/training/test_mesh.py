@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
+from common_jax.config import MeshConfig
 from common_jax.errors import UserError
-from common_jax.training.config import MeshConfig
 from common_jax.training.mesh import make_mesh, mesh_shape, shardings
 from tests.placed import placed
 

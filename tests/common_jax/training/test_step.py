@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from common_jax.training.config import MeshConfig, OptimizerConfig, TrainConfig
+from common_jax.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import init_state, make_schedule
 from common_jax.training.step import make_train_step

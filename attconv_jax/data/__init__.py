@@ -1,0 +1,1 @@
+"""Labelled texts: sources, preparation, batches."""

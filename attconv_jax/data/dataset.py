@@ -1,0 +1,194 @@
+"""Labelled texts for training and evaluation: prepared once, then batched.
+
+`attconv_jax.data.sources` reads, `attconv_jax.data.prepare` builds the folder, this opens it.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from attconv_jax.data.prepare import VECTORS, Builder
+from attconv_jax.data.selection import LABELS
+from attconv_jax.data.sources import SPLITS
+from attconv_jax.data.text import TEXTS
+from common_jax.data.batches import Batch, Batches, Epoch, Position
+from common_jax.data.corpus import Corpus
+from common_jax.data.plan import Plan, PlannedBatch, epoch_random
+from common_jax.data.worded import Dropped, WordedData
+from common_jax.errors import UserError
+from common_jax.text.lexicon import Lexicon
+
+if TYPE_CHECKING:
+    from attconv_jax.config import DataConfig, ModelConfig
+
+YES = LABELS.index("yes")  # the label's number of a sentence that answers
+_log = logging.getLogger(__name__)
+
+
+class LabelledBatches(Batches):
+    """Batches of texts: beside "index" [B] there are "first" and, of pairs, "second", int32
+    [B, width], the words' numbers, and "label" int32 [B]."""
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        columns: Sequence[str],
+        plan: Plan,
+        numbers: Int[np.ndarray, "n"] | None = None,
+    ):
+        """
+        Args:
+          numbers: of words to a run, by their numbers in the corpus; None if they are the same.
+        """
+        super().__init__(corpus, columns, plan)
+        self._numbers = numbers
+
+    def read(self, planned: PlannedBatch) -> Batch:
+        """The arrays of one planned batch."""
+        batch = super().read(planned)
+        if self._numbers is not None:
+            batch |= {name: self._numbers[batch[name]] for name in self.columns}
+        return batch | {"label": self.corpus.gather(batch["index"], "label", 1)[:, 0]}
+
+
+class RankedBatches(Batches):
+    """Batches of questions to train on: beside "index" [B] there are "first" int32 [B, width], the
+    question, and "second" and "other", a sentence of its passage that answers it and one that does
+    not, both drawn anew in each epoch. Passages without both kinds are left out.
+
+    Attributes:
+      left_out: questions about these.
+    """
+
+    def __init__(
+        self, corpus: Corpus, plan: Callable[[Int[np.ndarray, "questions 2"]], Plan], seed: int
+    ):
+        """
+        Args:
+          plan: of questions whose own and whose longest sentence's lengths are given.
+
+        Raises:
+          UserError: if no passage has both kinds.
+        """
+        questions, labels = corpus.column("question"), corpus.column("label")
+        order = np.lexsort((labels != YES, questions))  # right ones first
+        _, starts, counts = np.unique(questions[order], return_index=True, return_counts=True)
+        right = np.add.reduceat((labels[order] == YES).astype(int), starts)
+        kept = (right > 0) & (right < counts)
+        if not kept.any():
+            raise UserError(
+                "data.train: no passage has both a sentence that answers and one that does not"
+            )
+        self.left_out = int((~kept).sum())
+        self._rows, self._starts = order, starts[kept]
+        self._right, self._counts = right[kept], counts[kept]
+        lengths = corpus.lengths(*TEXTS)[order]
+        longest = np.maximum.reduceat(lengths[:, 1], starts)
+        lengths = np.stack([lengths[starts, 0], longest], axis=1)[kept]
+        super().__init__(corpus, TEXTS, plan(lengths))
+        self._seed = seed
+
+    def epoch(self, epoch: int) -> Sequence[Batch]:
+        """The batches of one epoch, each read when it is indexed."""
+        random = epoch_random(~self._seed, epoch)  # another stream than the plan's
+        right, other = random.random((2, len(self._starts)))
+        right = self._starts + (right * self._right).astype(int)
+        wrong = self._counts - self._right
+        other = self._starts + self._right + (other * wrong).astype(int)
+        right, other = self._rows[right], self._rows[other]
+
+        def read(planned: PlannedBatch) -> Batch:
+            index, gather = self.index(planned), self.corpus.gather
+            first, second = self.plan.shapes[planned.shape].tolist()
+            answers, others = (np.where(index < 0, -1, rows[index]) for rows in (right, other))
+            return {
+                "index": index,
+                "first": gather(answers, "first", first),
+                "second": gather(answers, "second", second),
+                "other": gather(others, "second", second),
+            }
+
+        return Epoch(read, self.plan.epoch(epoch))
+
+    def examples(self, position: Position) -> Int[np.ndarray, "n"]:
+        """The numbers in the corpus of the batch's questions: of a sentence that answers each."""
+        return self._rows[self._starts[super().examples(position)]]
+
+
+class LabelledData(WordedData):
+    """One run's texts (see `WordedData`).
+
+    Other texts than a run's own, to be evaluated, have other words with vectors: these are read by
+    the numbers that they have in the run's lexicon, and unknown where they have none.
+    """
+
+    counted = "examples"
+
+    def __init__(self, config: "DataConfig", model: "ModelConfig"):
+        super().__init__()
+        self.config, self._model = config, model
+        self._columns = TEXTS[: config.texts]
+        self._numbers: np.ndarray | None = None  # see `LabelledBatches`
+
+    def builder(self) -> Builder:
+        """Finds the sources."""
+        return Builder(self.config, self._model)
+
+    def agreed(self, known: Lexicon, found: Lexicon) -> Lexicon:
+        """The run's own."""
+        if not known.trained_as(found):
+            self._numbers = known.numbers_of(found)
+        return known
+
+    def kept(self) -> Mapping[str, tuple[int, Dropped]]:
+        """For each split how many examples there are, and what was left out."""
+        corpora = {split: self.corpus(split) for split in SPLITS}
+        return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
+
+    def vectors(self) -> tuple[Int[np.ndarray, "n"], Float[np.ndarray, "n D"]] | None:
+        """Words' numbers and the vectors that they begin with; None where no file has any."""
+        file = self.path / VECTORS
+        if not file.exists():
+            return None
+        with np.load(file) as arrays:
+            return arrays["numbers"], arrays["vectors"]
+
+    def train_batches(self, seed: int) -> Batches:
+        """The training split, its order a function of `seed` and the epoch.
+
+        Raises:
+          UserError: if there is nothing to learn ranking from, or for other words than the run was
+            trained on.
+        """
+        if self._numbers is not None:
+            raise UserError(
+                "data: other words than the run was trained on; give it the same data.train, "
+                "data.vectors and model.word_rows"
+            )
+        corpus = self.corpus("train")
+        if self.config.form == "ranking":
+            batches = RankedBatches(corpus, lambda lengths: self.train_plan(lengths, seed), seed)
+            if batches.left_out:
+                _log.info("%d questions are about passages that teach nothing", batches.left_out)
+            return batches
+        plan = self.train_plan(corpus.lengths(*self._columns), seed)
+        return LabelledBatches(corpus, self._columns, plan)
+
+    def split_batches(self, split: str) -> Batches:
+        """Every example of an evaluated split once, by length."""
+        lengths = {str(name): self.corpus(name).lengths(*self._columns) for name in SPLITS[1:]}
+        plan = self.split_plan(split, lengths)
+        return LabelledBatches(self.corpus(split), self._columns, plan, self._numbers)
+
+    def corpus(self, split: str) -> Corpus:
+        """A split's examples."""
+        return Corpus.open(self.path / split)
+
+    def texts(self, split: str) -> list[list[str]]:
+        """The texts of an evaluated split, as they were read."""
+        with (self.path / split / "texts.jsonl").open(encoding="utf-8", newline="\n") as file:
+            return [json.loads(line) for line in file]

@@ -1,0 +1,237 @@
+"""Builds the prepared folder of labelled texts: words as numbers, a corpus for each split.
+
+The folder has the lexicon, what a file says of its words (`VECTORS`), and for each split a corpus
+with the columns of `columns`; an evaluated split also has its texts as they were read.
+"""
+
+import dataclasses
+import json
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from attconv_jax.data.sources import SPLITS, Example, Source, Split, held_out_splits, source_of
+from attconv_jax.data.text import TEXTS, tokenize
+from common_jax.bad_examples import Faults
+from common_jax.data.corpus import Writer
+from common_jax.data.worded import (
+    Dropped,
+    read_word_vectors,
+    require_some,
+    tokeniser_identity,
+    vectors_identity,
+)
+from common_jax.errors import UserError
+from common_jax.text.lexicon import Lexicon
+
+if TYPE_CHECKING:
+    from attconv_jax.config import DataConfig, ModelConfig
+
+VECTORS = "vectors.npz"  # `numbers` of words [n] and the `vectors` [n, D] that they begin with
+T = TypeVar("T")
+
+_FORMAT = 1  # of the folder; another one prepares everything anew
+_CHUNK = 4096  # rows written at once
+
+
+def columns(form: str) -> tuple[str, ...]:
+    """Of a corpus: the words of each text and the label's number; of what is ranked also the number
+    of the question, and the `overlap`: how many distinct words question and sentence have in
+    common, and how many the question has, and the sentence."""
+    texts = TEXTS[: 1 if form == "texts" else 2]
+    return (*texts, "label", *(("question", "overlap") if form == "ranking" else ()))
+
+
+class Builder:
+    """Builds the folder."""
+
+    def __init__(self, config: "DataConfig", model: "ModelConfig"):
+        """Finds the files.
+
+        Raises:
+          UserError: if one is missing.
+        """
+        self._config, self._model = config, model
+        self._held_out = held_out_splits(config)
+        own = [split for split in SPLITS if split not in self._held_out]
+        self._sources: dict[Split, Source] = {split: source_of(config, split) for split in own}
+        self._spelt: dict[str, str] = {}  # each distinct word, kept once
+
+    def fingerprint(self) -> dict[str, Any]:
+        """All that decides the folder's content; reads every file once."""
+        config = self._config
+        return {
+            "labelled texts": _FORMAT,
+            "words": tokeniser_identity(),
+            "sources": {split: source.identity() for split, source in self._sources.items()},
+            "held_out": [self._held_out, config.heldout, config.examples, config.seed],
+            "labels": [config.labels, config.ignored, config.balanced],
+            "vectors": vectors_identity(config.vectors),
+            "lexicon": [self._model.word_dim, self._model.word_rows, self._model.unknown_rows],
+            "length": config.length,
+            "on_bad_example": config.on_bad_example,
+        }
+
+    def build(self, folder: Path) -> None:
+        """Fills the empty folder.
+
+        Raises:
+          UserError: whatever is wrong with the data.
+        """
+        config, dropped = self._config, dict[str, Dropped]()
+        splits: dict[Split, list[Example]] = {}
+        for split, source in self._sources.items():
+            faults = Faults(config.on_bad_example)
+            splits[split] = list(self._usable(self._chosen(split, source, faults), faults))
+            dropped[split] = faults.kinds
+            require_some(len(splits[split]), "examples", split, source.place, faults.kinds)
+        if self._held_out:
+            splits |= hold_out(splits["train"], self._held_out, config.heldout, config.seed)
+        if config.balanced:
+            splits["train"] = balance(splits["train"], config.seed)
+        lexicon = self._lexicon(splits, folder)
+        lexicon.save(folder)
+        for split, examples in splits.items():
+            self._write(folder / split, examples, lexicon, dropped.get(split, {}))
+
+    def _chosen(self, split: Split, source: Source, faults: Faults) -> Iterable[Example]:
+        """What a source gives; of train no more than `data.examples` and what is held out."""
+        config, examples = self._config, source.read(faults)
+        if split != "train" or not config.examples or config.source == "generated":
+            return examples
+        return sample(examples, config.examples + len(self._held_out) * config.heldout, config.seed)
+
+    def _usable(self, examples: Iterable[Example], faults: Faults) -> Iterator[Example]:
+        """Those of a known label whose texts have words and are not too long, cut into words."""
+        config, spelt = self._config, self._spelt
+        known = f"none of data.labels={config.labels}"
+        for example in examples:
+            if example.label in config.left_out:
+                faults.drop(f"labelled {example.label!r}", example.place)
+                continue
+            if example.label not in config.names:
+                faults.bad(known, f"{example.place}: label {example.label[:60]!r}")
+                continue
+            words = [tokenize(text) for text in example.texts]
+            if not all(words):
+                faults.bad("a text without a word", example.place)
+            elif (longest := max(map(len, words))) > config.length:
+                kind = f"over data.length={config.length}"
+                faults.bad(kind, f"{example.place}: {longest} words")
+            else:
+                kept = tuple(tuple(spelt.setdefault(w, w) for w in text) for text in words)
+                yield dataclasses.replace(example, words=kept)
+
+    def _lexicon(self, splits: dict[Split, list[Example]], folder: Path) -> Lexicon:
+        """The most frequent words of train, and where a file has vectors for them those of the
+        other splits; what the file has is written beside."""
+        config, model = self._config, self._model
+        counts = {split: _count(examples) for split, examples in splits.items()}
+        if not config.vectors:
+            return Lexicon.make(counts["train"], model.word_rows, 0, model.unknown_rows)
+        everywhere = sum(counts.values(), Counter[str]())
+        faults = Faults(config.on_bad_example)
+        vectors = read_word_vectors(config.vectors, everywhere, model.word_dim, faults, folder)
+        found = Counter({word: everywhere[word] for word in vectors.rows})
+        lexicon = Lexicon.make(counts["train"] | found, model.word_rows, 0, model.unknown_rows)
+        rows = {word: row for word, row in vectors.rows.items() if word in lexicon}
+        numbers = np.array(lexicon.words(rows), np.int32)
+        if rows:
+            np.savez(folder / VECTORS, numbers=numbers, vectors=vectors.table[[*rows.values()]])
+        return lexicon
+
+    def _write(
+        self, folder: Path, examples: Sequence[Example], lexicon: Lexicon, dropped: Dropped
+    ) -> None:
+        config, questions = self._config, dict[str, int]()
+        with Writer(folder, columns(config.form)) as corpus:
+            for start in range(0, len(examples), _CHUNK):
+                chunk = examples[start : start + _CHUNK]
+                rows: dict[str, list[Sequence[int]]] = {
+                    text: [lexicon.words(e.words[at]) for e in chunk]
+                    for at, text in enumerate(TEXTS[: config.texts])
+                }
+                rows["label"] = [[config.names.index(e.label)] for e in chunk]
+                if config.form == "ranking":
+                    number = lambda e: questions.setdefault(e.question, len(questions))
+                    rows["question"] = [[number(e)] for e in chunk]
+                    rows["overlap"] = [overlap(*e.words) for e in chunk]
+                corpus.extend(rows)
+            corpus.meta["dropped"] = dropped
+        if folder.name != "train":
+            with (folder / "texts.jsonl").open("w", encoding="utf-8") as file:
+                for example in examples:
+                    file.write(json.dumps(example.texts, ensure_ascii=False) + "\n")
+
+
+def overlap(question: Iterable[str], sentence: Iterable[str]) -> tuple[int, int, int]:
+    """How many distinct words are in both, in the question, and in the sentence."""
+    asked, said = set(question), set(sentence)
+    return len(asked & said), len(asked), len(said)
+
+
+def hold_out(
+    train: Sequence[Example], splits: Sequence[Split], count: int, seed: int
+) -> dict[Split, list[Example]]:
+    """Takes whole groups out of train, at random, until each of `splits` has `count` examples.
+
+    Returns: those splits, and what is left of train, all in their old order.
+
+    Raises:
+      UserError: if nothing is left.
+    """
+    sizes = Counter(example.group for example in train)
+    groups = sorted(sizes)
+    random.Random(seed).shuffle(groups)
+    where: dict[str, Split] = {}
+    for split in splits:
+        taken = 0
+        while groups and taken < count:
+            where[groups[-1]] = split
+            taken += sizes[groups.pop()]
+    if not groups:
+        raise UserError(
+            f"heldout={count}: too many for {len(train)} examples to train on; hold out fewer, or "
+            "name files for dev and test"
+        )
+    parts: dict[Split, list[Example]] = {split: [] for split in ("train", *splits)}
+    for example in train:
+        parts[where.get(example.group, "train")].append(example)
+    return parts
+
+
+def sample(examples: Iterable[T], count: int, seed: int) -> list[T]:
+    """`count` of them at random, or all if they are fewer, in their old order.
+
+    No more are ever held (Vitter 1985, Random Sampling with a Reservoir, algorithm R).
+    """
+    kept: list[tuple[int, T]] = []
+    rng = random.Random(seed)
+    for number, example in enumerate(examples):
+        if len(kept) < count:
+            kept.append((number, example))
+        elif (place := rng.randrange(number + 1)) < count:
+            kept[place] = number, example
+    return [example for _, example in sorted(kept, key=lambda pair: pair[0])]
+
+
+def balance(examples: Sequence[Example], seed: int) -> list[Example]:
+    """Of every label as many, at random, as there are of the rarest; in their old order."""
+    by_label: dict[str, list[int]] = {}
+    for at, example in enumerate(examples):
+        by_label.setdefault(example.label, []).append(at)
+    least, rng = min(map(len, by_label.values())), random.Random(seed)
+    kept = sorted(at for members in by_label.values() for at in rng.sample(members, least))
+    return [examples[at] for at in kept]
+
+
+def _count(examples: Iterable[Example]) -> Counter[str]:
+    counts = Counter[str]()
+    for example in examples:
+        for text in example.words:
+            counts.update(text)
+    return counts

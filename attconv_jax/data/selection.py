@@ -1,0 +1,62 @@
+"""SQuAD-AnSS (section 4.2): which sentence of a passage holds the answer to a question.
+
+Sentences are Punkt's (Kiss & Strunk 2006), trained on the passages themselves, so that nothing is
+downloaded. The one in which an answer starts is right; where several people answered, each of
+theirs is. The paper counts 105,980 pairs in SQuAD's dev, which is ten sentences a passage and twice
+what there are; its 448,307 of train are the five that there are.
+"""
+
+import bisect
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from common_jax.data.corpus import recorded_identity
+from common_jax.text.squad import Answer, Question, Squad
+
+# Of the candidates that this module finds (`attconv_jax.data.sources`).
+IDENTITY = recorded_identity(
+    2207, "331988c95e85c310ecea15db26339067ee010b43499cca76bec0f807b2839e49"
+)
+LABELS = ("no", "yes")  # whether a sentence holds the answer
+
+
+class Candidate(NamedTuple):
+    """A sentence for a question.
+
+    Attributes:
+      right: whether an answer starts in it.
+    """
+
+    question: Question
+    sentence: str
+    right: bool
+
+
+def candidates(squad: Squad) -> Iterator[Candidate]:
+    """Every sentence of each question's passage, in order, question by question."""
+    cuts = split_by_punkt(squad.contexts)
+    for question in squad.questions:
+        context, spans = squad.contexts[question.context], cuts[question.context]
+        starts = [start for start, _ in spans]
+        right = {bisect.bisect_right(starts, _first(answer)) - 1 for answer in question.answers}
+        for number, (start, end) in enumerate(spans):
+            yield Candidate(question, context[start:end], number in right)
+
+
+def split_by_punkt(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
+    """The sentences of each text as (start, end) offsets, as Punkt learns them from all of them.
+
+    Each character that is no white space is in exactly one sentence.
+    """
+    from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTrainer  # takes seconds
+
+    trainer = PunktTrainer()
+    trainer.INCLUDE_ALL_COLLOCS = True
+    trainer.train("\n\n".join(texts), finalize=True)
+    tokenizer = PunktSentenceTokenizer(trainer.get_params())
+    return [list(tokenizer.span_tokenize(text)) for text in texts]
+
+
+def _first(answer: Answer) -> int:
+    """Where an answer's first character is that is no white space."""
+    return answer.start + len(answer.text) - len(answer.text.lstrip())

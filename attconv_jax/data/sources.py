@@ -1,0 +1,284 @@
+"""Where labelled texts come from: files, TensorFlow Datasets, or the project's own generator.
+
+Pairs are SNLI's JSON lines, or tables of label, premise and hypothesis; reviews are Yelp's JSON
+lines, or tables of stars and text; sentences to be ranked come of files of SQuAD's form
+(`attconv_jax.data.selection`). A table is parted by tabs, or by commas where its name ends in
+.csv, and
+there a backslash and an n are a line's end, as yelp_review_full writes it.
+"""
+
+import csv
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from attconv_jax.data import selection
+from common_jax.bad_examples import Faults
+from common_jax.data.corpus import file_identity, recorded_identity
+from common_jax.data.tfds import Dataset
+from common_jax.errors import UserError
+from common_jax.io.files import decode_line, find_file, find_folder, names_in, read_raw_lines
+from common_jax.io.json_files import Node, read_json_lines
+from common_jax.text.squad import read_squad
+
+if TYPE_CHECKING:
+    from attconv_jax.config import DataConfig
+
+Split = Literal["train", "dev", "test"]
+SPLITS: tuple[Split, ...] = ("train", "dev", "test")
+
+UNLABELLED = "-"  # SNLI's, where people did not agree; -1 in TensorFlow Datasets
+
+# The fields of JSON lines and of datasets' rows: the label's, those of the texts, and of what is
+# ranked its article and its question's id.
+_JSON_FIELDS = {"pairs": ("gold_label", "sentence1", "sentence2"), "texts": ("stars", "text")}
+_DATASET_FIELDS = {
+    "pairs": ("label", "premise", "hypothesis"),
+    "texts": ("label", "text"),
+    "ranking": ("label", "question", "sentence", "article", "id"),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Example:
+    """Texts and their label.
+
+    Attributes:
+      texts: a text, or a pair of them.
+      group: what must not be in two splits: a premise, an article, the text itself.
+      place: where it stands, for a message.
+      question: the id of the question that a sentence is ranked for; "" where there is none.
+      words: the texts in words, once they are cut.
+    """
+
+    texts: tuple[str, ...]
+    label: str
+    group: str
+    place: str
+    question: str = ""
+    words: tuple[tuple[str, ...], ...] = ()
+
+
+class Source(Protocol):
+    """A split's examples."""
+
+    @property
+    def place(self) -> str:
+        """What messages call it."""
+
+    def identity(self) -> Any:
+        """What decides its content, as JSON."""
+
+    def read(self, faults: Faults) -> Iterator[Example]:
+        """Streams its examples; what is wrong with it goes to `faults`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class File:
+    """A file of labelled texts or pairs.
+
+    Attributes:
+      form: "pairs" or "texts".
+    """
+
+    path: Path
+    form: Literal["pairs", "texts"]
+
+    @property
+    def place(self) -> str:
+        return str(self.path)
+
+    def identity(self) -> Any:
+        return [file_identity(self.path), self._kind, self.form]
+
+    @property
+    def _kind(self) -> str:
+        return self.path.name.removesuffix(".gz").rpartition(".")[2]
+
+    def read(self, faults: Faults) -> Iterator[Example]:
+        rows = self._json_lines if self._kind in ("json", "jsonl") else self._table
+        for place, (label, *texts) in rows(faults):
+            yield Example(tuple(texts), label, texts[0], place)
+
+    def _json_lines(self, faults: Faults) -> Iterator[tuple[str, list[str]]]:
+        for node in read_json_lines(self.path, faults):
+            if row := faults.attempt(_fields, node, *_JSON_FIELDS[self.form]):
+                yield node.place, row
+
+    def _table(self, faults: Faults) -> Iterator[tuple[str, list[str]]]:
+        columns = len(_JSON_FIELDS[self.form])
+        for number, row in self._rows(faults):
+            place = f"{self.path}:{number}"
+            if len(row) >= columns:
+                yield place, row[:columns]
+            elif any(map(str.strip, row)):  # no blank line
+                faults.bad(f"{len(row)} columns where {columns} are needed", place)
+
+    def _rows(self, faults: Faults) -> Iterator[tuple[int, list[str]]]:
+        """The columns of each line, or of each row of CSV, which may have several lines."""
+        numbered = enumerate(read_raw_lines(self.path), start=1)
+        decode = lambda line, number: faults.attempt(decode_line, line, self.path, number)
+        lines = (decode(line, number) or "" for number, line in numbered)
+        if self._kind != "csv":
+            yield from ((number, line.split("\t")) for number, line in enumerate(lines, start=1))
+            return
+        reader = csv.reader((f"{line}\n" for line in lines), strict=True)
+        while True:
+            number = reader.line_num + 1
+            try:
+                yield number, [column.replace("\\n", "\n") for column in next(reader)]
+            except StopIteration:
+                return
+            except csv.Error as error:  # it goes on with the next line
+                faults.bad(f"not CSV ({error})", f"{self.path}:{number}")
+
+
+def _fields(node: Node, label: str, *texts: str) -> list[str]:
+    """The fields of a JSON object; the label may be a number, as stars are: 4 or 4.0."""
+    value = node.value.get(label) if isinstance(node.value, dict) else None
+    number = str(value).removesuffix(".0") if type(value) in (int, float) else ""
+    return [number or node.get(label, str), *(node.get(text, str) for text in texts)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """The sentences of a file of SQuAD's form, to be ranked for its questions."""
+
+    path: Path
+
+    @property
+    def place(self) -> str:
+        return str(self.path)
+
+    def identity(self) -> Any:
+        return [file_identity(self.path), selection.IDENTITY]
+
+    def read(self, faults: Faults) -> Iterator[Example]:
+        squad = read_squad(self.path, faults)
+        for question, sentence, right in selection.candidates(squad):
+            label, group = selection.LABELS[right], squad.articles[question.context]
+            place = f"{self.path}: question {question.id}"
+            yield Example((question.text, sentence), label, group, place, question.id)
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """A split of a dataset of TensorFlow Datasets.
+
+    Attributes:
+      key: the config key that named the split.
+    """
+
+    dataset: Dataset
+    split: str
+    key: str
+    form: Literal["pairs", "texts", "ranking"]
+
+    def __post_init__(self):
+        label, *texts = _DATASET_FIELDS[self.form]
+        missing = [name for name in texts if name not in self.dataset.texts]
+        if missing or label not in self.dataset.labels:
+            raise UserError(
+                f"data.tfds={self.dataset.name}: not of data.form={self.form}, which needs the "
+                f"label {label!r} and the texts {', '.join(texts)}; it has "
+                f"{', '.join(self.dataset.labels) or 'no label'} and the texts "
+                f"{', '.join(self.dataset.texts) or 'of none'}"
+            )
+        self.dataset.source(self.split, self.key)
+
+    @property
+    def place(self) -> str:
+        return f"{self.dataset.name} {self.split}"
+
+    def identity(self) -> Any:
+        return [self.dataset.identity(self.split), self.form]
+
+    def read(self, faults: Faults) -> Iterator[Example]:
+        fields = _DATASET_FIELDS[self.form]
+        names = [*self.dataset.labels[fields[0]], UNLABELLED]  # -1 is the last
+        rows = self.dataset.stream(self.split, self.key, fields)
+        for number, (label, *values) in enumerate(rows, start=1):
+            place = f"{self.place}:{number}"
+            try:
+                texts = [value.decode() for value in values]
+            except UnicodeDecodeError:
+                faults.bad("not UTF-8", place)
+                continue
+            if self.form == "ranking":
+                asked, sentence, article, question = texts
+                yield Example((asked, sentence), names[label], article, place, question)
+            else:
+                yield Example(tuple(texts), names[label], texts[0], place)
+
+
+# Of `attconv_jax.data.synthetic`.
+_GENERATED = recorded_identity(
+    11769, "ea21b1761acd23fd8597945418f0e0e04ea8c9ea7ae5b867752d27fa05f15b5c"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Generated:
+    """Pairs that `attconv_jax.data.synthetic` makes."""
+
+    count: int
+    seed: int
+    split: Split
+
+    @property
+    def place(self) -> str:
+        return f"generated {self.split}"
+
+    def identity(self) -> Any:
+        return {"code": _GENERATED, "count": self.count, "seed": self.seed, "split": self.split}
+
+    def read(self, faults: Faults) -> Iterator[Example]:
+        from attconv_jax.data.synthetic import generate
+
+        for number, (premise, hypothesis, label) in enumerate(
+            generate(self.count, self.seed, self.split), start=1
+        ):
+            yield Example((premise, hypothesis), label, premise, f"{self.place}:{number}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Joined:
+    """Several sources, one after the other."""
+
+    sources: tuple[Source, ...]
+
+    @property
+    def place(self) -> str:
+        return ", ".join(source.place for source in self.sources)
+
+    def identity(self) -> Any:
+        return [source.identity() for source in self.sources]
+
+    def read(self, faults: Faults) -> Iterator[Example]:
+        for source in self.sources:
+            yield from source.read(faults)
+
+
+def held_out_splits(config: "DataConfig") -> list[Split]:
+    """The splits that have no source of their own, but are taken out of train."""
+    return [s for s in SPLITS[1:] if config.source != "generated" and not getattr(config, s)]
+
+
+def source_of(config: "DataConfig", split: Split) -> Source:
+    """The examples of a split that has its own source.
+
+    Raises:
+      UserError: a folder, file, dataset or split of one that is not there, or a dataset without
+        the features that `data.form` needs.
+    """
+    if config.source == "generated":
+        count = config.examples if split == "train" else config.heldout
+        return Generated(count, config.seed, split)
+    named = getattr(config, split)
+    if config.source == "tfds":
+        return Records(Dataset(config.tfds, config.dir), named, f"data.{split}", config.form)
+    folder = find_folder(config.dir, "data.dir")
+    files = [find_file(folder / name) for name in names_in(named, f"data.{split}")]
+    sources = [Selection(f) if config.form == "ranking" else File(f, config.form) for f in files]
+    return sources[0] if len(sources) == 1 else Joined(tuple(sources))

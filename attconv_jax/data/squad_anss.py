@@ -1,0 +1,113 @@
+"""SQuAD-AnSS (section 4.2) as a dataset of TensorFlow Datasets, from any files of SQuAD's form.
+
+  python -c "from attconv_jax.data.squad_anss import build; \\
+    build('train-v1.1.json', 'dev-v1.1.json', 'data/tfds')"
+
+makes it, without a network or TensorFlow, and a run reads it with
+
+  --config configs/attconv/squad_anss.py \\
+  --config.data.source=tfds --config.data.tfds=squad_anss --config.data.dir=data/tfds \\
+  --config.data.train=train --config.data.dev=dev --config.data.test=test
+
+The same sentences come of the files themselves (data.source=files), prepared for that run alone.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from attconv_jax.data.prepare import hold_out
+from attconv_jax.data.selection import LABELS
+from attconv_jax.data.sources import Example, Selection, Split
+from common_jax.bad_examples import Faults, summary
+from common_jax.data.tfds import write
+from common_jax.data.worded import require_some
+from common_jax.errors import UserError
+from common_jax.io.files import find_file
+
+NAME = "squad_anss"
+HELDOUT = 48_307  # pairs of the paper's dev
+_log = logging.getLogger(__name__)
+
+
+def build(
+    train: str | Path,
+    test: str | Path,
+    folder: str | Path,
+    *,
+    heldout: int = HELDOUT,
+    seed: int = 0,
+    on_bad_example: Literal["error", "skip"] = "error",
+) -> Path:
+    """Writes the dataset `NAME` with the splits train, dev and test, in array_record files.
+
+    An example is a sentence of a passage for a question, in their order: the question's `id`, the
+    title of the `article`, `question`, `sentence` and the `label`, whether an answer starts in it.
+
+    Args:
+      train: a file of SQuAD's form, plain or .gz; dev is whole articles of it.
+      test: another.
+      folder: TensorFlow Datasets' `data_dir`.
+      heldout: pairs of dev, at least.
+      seed: of the articles that are held out.
+
+    Returns: where the files are.
+
+    Raises:
+      UserError: a missing or broken file, a bad example (`on_bad_example`), too little to hold out,
+        or a folder that cannot be written or has the dataset already.
+    """
+    splits: dict[Split, list[Example]] = {}
+    files: dict[Split, str | Path] = {"train": train, "test": test}
+    for split, file in files.items():
+        faults = Faults(on_bad_example)
+        source = Selection(find_file(Path(file).expanduser()))
+        splits[split] = list(source.read(faults))
+        require_some(len(splits[split]), "pairs", split, source.place, faults.kinds)
+        if dropped := summary(faults.kinds):
+            _log.warning("%s: kept %d pairs, left out %s", split, len(splits[split]), dropped)
+    splits |= hold_out(splits["train"], ["dev"], heldout, seed)
+    builder = _builder(splits, Path(folder).expanduser())
+    if builder.is_prepared():
+        raise UserError(f"{builder.data_path}: is there already; delete it, or name another folder")
+    try:
+        write(builder)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    return Path(builder.data_path)
+
+
+def _builder(splits: Mapping[Split, Sequence[Example]], folder: Path) -> Any:
+    import tensorflow_datasets as tfds  # takes seconds
+
+    # Not registered: it is read by its files alone, wherever they came from.
+    class SquadAnss(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type: ignore[call-arg]
+        """Sentences of SQuAD's passages by whether they answer a question."""
+
+        name = NAME
+        VERSION = tfds.core.Version("1.0.0")
+
+        def _info(self) -> Any:
+            texts = ("id", "article", "question", "sentence")
+            features = {text: tfds.features.Text() for text in texts}
+            features["label"] = tfds.features.ClassLabel(names=LABELS)
+            return tfds.core.DatasetInfo(
+                builder=self,
+                description=self.__doc__,
+                features=tfds.features.FeaturesDict(features),
+                disable_shuffling=True,
+            )
+
+        def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
+            return {split: self._generate_examples(rows) for split, rows in splits.items()}
+
+        def _generate_examples(
+            self, rows: Sequence[Example]
+        ) -> Iterator[tuple[int, dict[str, Any]]]:
+            for number, row in enumerate(rows):
+                texts = {"question": row.texts[0], "sentence": row.texts[1]}
+                names = {"id": row.question, "article": row.group, "label": row.label}
+                yield number, texts | names
+
+    return SquadAnss(data_dir=str(folder))

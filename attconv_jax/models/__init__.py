@@ -1,0 +1,1 @@
+"""Matching models, one file each."""

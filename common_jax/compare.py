@@ -1,0 +1,340 @@
+"""Compares evaluated runs: what a report says of them, for all tasks and by a task's metrics."""
+
+import dataclasses
+import functools
+import json
+import os
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from common_jax.errors import UserError
+from common_jax.fields import named_class
+from common_jax.io.files import read_lines
+from common_jax.metrics.seeds import interval_of_means
+from common_jax.report.document import Cell, Chart, Part, Report, Section, Series, Table
+from common_jax.training.log import read_metrics
+from common_jax.training.task import Task
+from common_jax.training.workdir import Workdir, devices, flat
+
+SEED = "train.seed"
+_NO_MATTER = ("mesh.", "paper.", "data.cache_dir")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Run:
+    """A run in a report.
+
+    Attributes:
+      label: what it is called there.
+      workdir: its folder.
+    """
+
+    label: str
+    workdir: Workdir
+
+    @functools.cached_property
+    def task(self) -> Task:
+        """By its config alone."""
+        return self.workdir.make_task()
+
+    @functools.cached_property
+    def lines(self) -> list[dict[str, Any]]:
+        """Of metrics.jsonl."""
+        return read_metrics(self.workdir.metrics)
+
+    @functools.cached_property
+    def result(self) -> Mapping[str, Any]:
+        """result.json; empty while the run is not over."""
+        return self.workdir.read_result() or {}
+
+    @functools.cached_property
+    def fields(self) -> dict[str, Any]:
+        """Of the config, what its results may depend on."""
+        fields = flat(self.workdir.read_config())
+        return {k: v for k, v in fields.items() if not k.startswith(_NO_MATTER)}
+
+    @property
+    def setting(self) -> str:
+        """Equal for runs that differ in their seed alone."""
+        return json.dumps({k: v for k, v in self.fields.items() if k != SEED}, sort_keys=True)
+
+    def file(self, split: str, ending: str) -> list[str]:
+        """The lines of eval/<split><ending>.
+
+        Raises:
+          UserError: if it is not there or cannot be read.
+        """
+        return list(read_lines(self.workdir.path / "eval" / f"{split}{ending}"))
+
+
+class Comparison:
+    """How the runs of one task are compared; `Task.comparison` names a subclass.
+
+    Attributes:
+      findings: the paper's finding on a config field, a sentence by the field's key, for the
+        caption of a sweep's figure.
+    """
+
+    findings: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def intervals(cls, run: Run, split: str) -> Mapping[str, Sequence[float]]:
+        """The bounds of the 95 % interval over the examples for each of a run's metrics on a split,
+        where they are known: by default what `Task.score` has put into its notes as "intervals"."""
+        scored = run.workdir.scored(split)
+        return scored.get("intervals", dict[str, tuple[float, float]], {}) if scored else {}
+
+    @classmethod
+    def compare(cls, runs: Sequence[Run], split: str) -> Sequence[Section]:
+        """Sections of a report beyond the metrics, from what `Task.score` has written.
+
+        Args:
+          runs: of this task, all scored on the split; the first is the baseline of the others.
+        """
+        return []
+
+
+def comparison_of(task: type[Task]) -> type[Comparison]:
+    """The comparison that a task names."""
+    if not task.comparison:
+        return Comparison
+    return named_class(task.comparison, Comparison, f"{task.__name__}.comparison")
+
+
+def read_runs(folders: Sequence[Path]) -> list[Run]:
+    """The runs of some folders, labelled by as much of their paths as tells them apart.
+
+    Raises:
+      UserError: for a folder that is not a run's, or is given twice.
+    """
+    resolved = [Path(os.path.realpath(folder)) for folder in folders]
+    for folder, path in zip(folders, resolved, strict=True):
+        if resolved.count(path) > 1:
+            raise UserError(f"{folder}: given twice")
+    deepest = max(len(path.parts) for path in resolved)
+    for parts in range(1, deepest + 1):
+        labels = ["/".join(path.parts[-parts:]) for path in resolved]
+        if len({*labels}) == len(labels):
+            break
+    runs = [Run(*pair) for pair in zip(_shortened(labels), map(Workdir, folders), strict=True)]
+    for run in runs:
+        if run.workdir.export is not None:
+            raise UserError(f"{run.workdir.path}: an export; a report is of runs")
+        _ = run.task  # whatever is wrong with it is said now
+    return runs
+
+
+def noted(runs: Iterable[Run], split: str, name: str, kind: Any) -> dict[str, Any]:
+    """What `Task.score` has put into its notes as `name`, by the labels of the runs that have some.
+
+    Args:
+      kind: a list or an object, as `Node.get` has it.
+
+    Raises:
+      UserError: for notes of another kind.
+    """
+    found = {run.label: run.workdir.read_scored(split).get(name, kind, kind()) for run in runs}
+    return {label: value for label, value in found.items() if value}
+
+
+def _shortened(labels: Sequence[str]) -> list[str]:
+    """Labels of a sweep's trials, "model.a=1,model.b=2,train.seed=0", without what all have."""
+    parts = [label.split(",") for label in labels]
+    trials = [each for each in parts if all("=" in part for part in each)]
+    common = set.intersection(*map(set, trials)) if len(trials) > 1 else set()
+    kept = [
+        ", ".join(part.rpartition("=")[0].rpartition(".")[2] + "=" + part.rpartition("=")[2]
+                  for part in each if part not in common) if each in trials else label
+        for each, label in zip(parts, labels, strict=True)
+    ]  # fmt: skip
+    return kept if len({*kept}) == len(kept) and all(kept) else list(labels)
+
+
+def report(runs: Sequence[Run], split: str | None = None) -> Report:
+    """All that is known of the runs: how they were trained, their scores with intervals and beside
+    the paper's, their learning curves, and what their tasks say of them. The first run of each
+    family is what the others are compared with.
+
+    Args:
+      split: what is looked at closely; None is the last that each family scores.
+
+    Raises:
+      UserError: for a split that no run has.
+    """
+    families: dict[type[Task], list[Run]] = {}
+    for run in runs:
+        families.setdefault(type(run.task), []).append(run)
+    if split is not None and not any(split in run.task.splits for run in runs):
+        known = dict.fromkeys(name for run in runs for name in run.task.splits)
+        raise UserError(f"--split {split}: must be {' | '.join(known)}")
+    sections = [Section("Runs", [_trained(runs)])]
+    for family, theirs in families.items():
+        name = _title(family)
+        sections.append(Section(f"{name}: settings", _settings(theirs)))
+        shown = split or theirs[0].task.splits[-1]
+        scored = [run for run in theirs if run.workdir.scored(shown) is not None]
+        missing = ", ".join(run.label for run in theirs if run not in scored)
+        said = [f"Not scored on {shown}, hence not compared: {missing}."] if missing else []
+        sections.append(Section(f"{name}: scores", [*_scores(theirs), *said]))
+        sections.append(Section(f"{name}: learning", _curves(theirs)))
+        if scored:
+            compared = comparison_of(family).compare(scored, shown)
+            sections += [dataclasses.replace(s, title=f"{name}: {s.title}") for s in compared]
+    return Report(", ".join(map(_title, families)), [s for s in sections if s.parts])
+
+
+def _title(family: type[Task]) -> str:
+    return re.sub("(?<=[a-z])(?=[A-Z])", " ", family.__name__).capitalize()
+
+
+def _trained(runs: Iterable[Run]) -> Table:
+    head = (
+        *("run", "steps", "best step", "parameters", "minutes", "steps/s", "tokens or examples/s"),
+        *("padding, %", "waiting for data, %", "saving, %", "device"),
+    )
+    rows: list[list[Cell]] = []
+    for run in runs:
+        median = functools.partial(_median, run.lines)
+        padding = median("padding_fraction")
+        rows.append(
+            [
+                run.label,
+                run.result.get("steps", max((line["step"] for line in run.lines), default=0)),
+                run.result.get("best_step", "not finished"),
+                run.result.get("parameters"),
+                run.result["wall_seconds"] / 60 if run.result else None,
+                median("steps_per_second"),
+                median(f"{run.task.unit}_per_second"),
+                None if padding is None else 100 * padding,
+                *(_share(run.lines, f"{what}_seconds") for what in ("data", "saving")),
+                devices(run.result),
+            ]
+        )
+    return Table(
+        head,
+        rows,
+        "Rates are medians over the log; minutes have compilation, validation and scoring in them, "
+        "shares of the time all that follows the first line of the log.",
+    )
+
+
+def _median(lines: Iterable[Mapping[str, Any]], name: str) -> float | None:
+    values = [line[name] for line in lines if name in line]
+    return statistics.median(values) if values else None
+
+
+def _share(lines: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    """Of the time from the first log line on, in percent, what was spent on something."""
+    logged = [line for line in lines if name in line]
+    if len(logged) < 2:
+        return None
+    seconds = logged[-1]["wall_seconds"] - logged[0]["wall_seconds"]
+    return 100 * sum(line[name] for line in logged[1:]) / seconds if seconds else None
+
+
+def _settings(runs: Sequence[Run]) -> list[Part]:
+    """The fields in which runs of one family differ, and what was typed for each run."""
+    fields = list(dict.fromkeys(name for run in runs for name in run.fields))
+    said = lambda run, name: str(run.fields.get(name, "-"))
+    differing = [name for name in fields if len({said(run, name) for run in runs}) > 1]
+    parts: list[Part] = []
+    if differing:
+        table = [["run", *differing], *([r.label, *(said(r, n) for n in differing)] for r in runs)]
+        if len(differing) > len(runs):  # rather long than wide
+            table = [list(column) for column in zip(*table, strict=True)]
+            table[0][0] = "field"
+        parts.append(Table(table[0], table[1:]))
+    typed = [f"{r.label}: {r.result['command']}" for r in runs if r.result.get("command")]
+    return [*parts, *typed]
+
+
+def _scores(runs: Sequence[Run]) -> list[Table]:
+    """A table for each split: the runs, their settings' means over seeds, the paper."""
+    splits = dict.fromkeys(split for run in runs for split in run.task.splits)
+    return [table for split in splits if (table := _scores_of(runs, split)) is not None]
+
+
+def _scores_of(runs: Sequence[Run], split: str) -> Table | None:
+    scored = {run: run.result.get("metrics", {}).get(split) for run in runs}
+    names = list(dict.fromkeys(name for values in scored.values() for name in values or ()))
+    if not names:
+        return None
+    rows: list[list[Cell]] = []
+    for run, values in scored.items():
+        known = comparison_of(type(run.task)).intervals(run, split) if values else {}
+        rows.append([run.label, *(_scored((values or {}).get(n), known.get(n)) for n in names)])
+    rows += _means(scored, names)
+    paper: dict[str, dict[str, float]] = {}
+    for known in (run.task.config.paper for run in runs):
+        source = f" ({known.source})" if known.source else ""
+        for system, theirs, metric, value in known.parsed:
+            if theirs == split:
+                paper.setdefault(f"the paper{source}: {system}", {})[metric] = value
+    names += dict.fromkeys(n for values in paper.values() for n in values if n not in names)
+    rows = [[*row, *[None] * (1 + len(names) - len(row))] for row in rows]
+    rows += [[system, *(values.get(name) for name in names)] for system, values in paper.items()]
+    note = (
+        "In brackets 95 % intervals over the examples; ± over seeds (Student's t, one standard "
+        "deviation for all settings)."
+    )
+    return Table((split, *names), rows, note)
+
+
+def _scored(value: float | None, interval: Sequence[float] | None) -> Cell:
+    if value is None or interval is None:
+        return value
+    return f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
+
+
+def _means(
+    scored: Mapping[Run, Mapping[str, float] | None], names: Sequence[str]
+) -> list[list[Cell]]:
+    """A row for each setting that has several seeds."""
+    groups: dict[str, list[Run]] = {}
+    for run, values in scored.items():
+        if values:
+            groups.setdefault(run.setting, []).append(run)
+    seeds_of = lambda group: {run.fields.get(SEED) for run in group}
+    several = [group for group in groups.values() if len(seeds_of(group)) == len(group) > 1]
+    rows: list[list[Cell]] = [
+        [f"mean of {len(group)}: {', '.join(run.label for run in group)}"] for group in several
+    ]
+    for name in names:
+        seeds = [[(scored[run] or {}).get(name) for run in group] for group in several]
+        known = [[value for value in values if value is not None] for values in seeds]
+        halves = iter(interval_of_means([values for values in known if values]))
+        for row, numbers in zip(rows, known, strict=True):
+            half = next(halves) if numbers else None
+            row.append(None if half is None else f"{statistics.fmean(numbers):.2f} ± {half:.2f}")
+    return rows
+
+
+def _curves(runs: Sequence[Run]) -> list[Chart]:
+    """Loss on train; the metric that chooses the checkpoint against steps and against minutes."""
+    metric = runs[0].task.config.train.best_metric
+    of_dev = lambda line: line.get("split") == "dev"
+    minutes = lambda line: line["wall_seconds"] / 60
+    charts = [
+        _curve("Training", "step", "loss (nats)", runs, "loss", lambda line: "split" not in line),
+        _curve("Validation", "step", f"dev {metric}", runs, metric, of_dev),
+        _curve("Validation by time", "minutes", f"dev {metric}", runs, metric, of_dev, minutes),
+    ]
+    return [chart for chart in charts if any(len(series.x) > 1 for series in chart.series)]
+
+
+def _curve(
+    title: str, x: str, y: str, runs: Sequence[Run], name: str, chosen: Any, at: Any = None
+) -> Chart:
+    at = at or (lambda line: line["step"])
+    series = []
+    for run in runs:
+        wanted = {name, "wall_seconds"}
+        lines = [line for line in run.lines if chosen(line) and wanted <= line.keys()]
+        if lines:
+            where = [at(line) for line in lines]
+            series.append(Series(run.label, where, [line[name] for line in lines]))
+    few = all(len(one.x) < 30 for one in series)
+    return Chart(title, x, y, series, "points" if few else "lines")

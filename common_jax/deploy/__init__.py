@@ -1,0 +1,5 @@
+"""Trained models in use: `load` a run or an export as a predictor; exporting, model cards."""
+
+from common_jax.deploy.load import load
+
+__all__ = ["load"]

@@ -1,0 +1,103 @@
+"""The model card of an export: what it was trained on, how good it is, how to use it."""
+
+import inspect
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from common_jax.config import to_json
+from common_jax.export.format import Manifest
+from common_jax.predictor import said
+from common_jax.report.markdown import table
+from common_jax.training.parameters import Parameters
+from common_jax.training.task import Task
+from common_jax.training.workdir import Workdir, devices
+
+_FORMS = {
+    "stablehlo": "Compiled programs with their parameters; used without model code, flax or Orbax, "
+    "on a CPU, a CUDA GPU or a TPU, for any number of texts of any length.",
+    "safetensors": "Parameters by their names in `parameters.safetensors`, used with this suite.",
+    "orbax": "Parameters in Orbax's form in `parameters`, used with this suite.",
+}
+
+
+def model_card(
+    workdir: Workdir, task: Task, found: Parameters, manifest: Manifest, command: str, out: Path
+) -> str:
+    """README.md of an export.
+
+    Args:
+      found: the parameters that it has.
+      command: what made it; "" if nobody knows.
+      out: where it will lie.
+    """
+    values, result = to_json(task.config), workdir.read_result() or {}
+    place = shlex.quote(str(out))
+    about = inspect.getdoc(type(task)) or ""
+    count = sum(leaf.size for leaf in jax.tree.leaves(found.values))
+    which = f"the mean of {found.average} checkpoints" if found.average > 1 else "the best on dev"
+    average = ", moving average" if found.ema else ""
+    facts = [
+        f"{count:,} parameters of step {found.step} ({which}{average}), computed in "
+        f"{task.config.train.compute_dtype}",
+        *(f"a program for {said(static)}" for static in manifest.programs.values() if static),
+    ]
+    if manifest.format == "stablehlo":
+        facts.append(f"needs jax {manifest.versions['jax']} or newer")
+    sections = {
+        "Use": f"```sh\npython -m launch.predict --model {place}\n```\n\n```python\n"
+        f"from common_jax.deploy import load\n\npredictor = load({str(out)!r})\n```",
+        "Limits and settings": table(("setting", "value"), _filled(manifest.settings)),
+        "Data": table(("field", "value"), _filled(values["data"])),
+        "Metrics": _metrics(workdir, task, found, result),
+        "Training": "\n".join(
+            [
+                f"- task `{values['task']}`, {result.get('steps', 'unfinished: some')} steps, "
+                f"{result.get('wall_seconds', '?')} seconds on {devices(result)}",
+                f"- command: `{result.get('command') or 'not known'}`",
+                "- every field of the run is in `config.json`",
+            ]
+        ),
+        "Made by": f"`{command or 'not known'}`",
+        "Versions": table(
+            ("", "trained with", "exported with"),
+            [
+                (name, result.get("versions", {}).get(name, "?"), version)
+                for name, version in manifest.versions.items()
+            ],
+        ),
+    }
+    head = f"# {workdir.path.absolute().name}: {type(task).__name__}\n\n{about.splitlines()[0]}"
+    body = "\n\n".join(f"## {name}\n\n{text}" for name, text in sections.items())
+    return "\n\n".join(
+        [head, _FORMS[manifest.format], "\n".join(f"- {f}" for f in facts), body, ""]
+    )
+
+
+def _metrics(workdir: Workdir, task: Task, found: Parameters, result: Mapping[str, Any]) -> str:
+    """The scores of these very parameters, if there are some."""
+    suffix = f"-average{found.average}" if found.average > 1 else ""
+    scored = {split: workdir.scored(f"{split}{suffix}") for split in task.splits}
+    if found.ema != bool(task.config.train.ema_decay):
+        scored = {}
+    rows = [
+        (split, name, f"{value:.2f}" if isinstance(value, float) else value)
+        for split, values in scored.items()
+        if values and values.value.get("step", result.get("best_step")) == found.step
+        for name, value in values.value.items()
+        if name != "step" and isinstance(value, int | float | str)
+    ]
+    if rows:
+        return table(("split", "metric", "value"), rows)
+    option = f" --average {found.average}" if suffix else ""
+    return (
+        "These parameters have not been scored "
+        f"(`python -m launch.evaluate --workdir {shlex.quote(str(workdir.path))}{option}`)."
+    )
+
+
+def _filled(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, f"`{value!r}`") for name, value in values.items() if value != ""]

@@ -1,0 +1,125 @@
+"""Takes a model away from its run: writes the folder that `common_jax.export.format` reads."""
+
+import functools
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import jax
+import orbax.checkpoint as ocp
+
+from common_jax.config import MeshConfig
+from common_jax.deploy.card import model_card
+from common_jax.errors import UserError
+from common_jax.export.format import (
+    MANIFEST,
+    ORBAX,
+    PARAMETERS,
+    PROGRAMS,
+    VERSION,
+    Format,
+    Manifest,
+)
+from common_jax.io import checksums
+from common_jax.io.atomic import write_json, writing
+from common_jax.io.parameters import write_safetensors
+from common_jax.training.mesh import make_mesh
+from common_jax.training.parameters import Parameters, read_parameters
+from common_jax.training.task import Task
+from common_jax.training.workdir import Workdir
+from common_jax.versions import versions
+
+
+def export(
+    workdir: Workdir,
+    out: Path,
+    format: Format,
+    *,
+    average: int = 1,
+    ema: bool | None = None,
+    choices: Mapping[str, Sequence[int]] | None = None,
+    command: str = "",
+) -> Manifest:
+    """Writes the export of a run into a new folder, which comes into place when it is whole.
+
+    Args:
+      average, ema: which parameters, as `read_parameters` takes them.
+      choices: of "stablehlo", what there shall be programs for, such as {"beam_size": [4, 1]};
+        nothing is `Task.programs`.
+      command: for the model card.
+
+    Raises:
+      UserError: if the folder is there, or cannot be written; for a run without a checkpoint; or
+        for choices that its predictor does not have.
+    """
+    if os.path.lexists(out):
+        raise UserError(f"{out}: is there already; choose another --out")
+    task = workdir.read_task()
+    programs = _programs(workdir, task, format, choices or {})
+    found = read_parameters(workdir, task, make_mesh(MeshConfig(data=1)), average, ema)
+    manifest = Manifest(
+        version=VERSION,
+        format=format,
+        predictor=f"{task.predictor_class.__module__}:{task.predictor_class.__qualname__}",
+        settings=vars(task.settings),
+        programs={_file(static): dict(static) for static in programs},
+        source={"step": found.step, "average": found.average, "ema": found.ema},
+        versions=versions(),
+    )
+    place = Path(os.path.abspath(out))
+    with writing(out):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as beside:
+            folder = Path(beside) / place.name
+            folder.mkdir()
+            _fill(folder, workdir, task, found, manifest)
+            card = model_card(workdir, task, found, manifest, command, out)
+            (folder / "README.md").write_text(card, "utf-8", errors="backslashreplace")
+            checksums.seal(folder)
+            os.rename(folder, place)
+    return manifest
+
+
+def _programs(
+    workdir: Workdir, task: Task, format: Format, choices: Mapping[str, Sequence[int]]
+) -> Sequence[Mapping[str, int]]:
+    if format != "stablehlo":
+        if choices:
+            raise UserError(f"--{min(choices)}: goes with --format stablehlo")
+        return []
+    known = set(task.programs[0])
+    if unknown := set(choices) - known:
+        raise UserError(f"--{min(unknown)}: the predictor of {workdir.path} has no such choice")
+    if not choices:
+        return task.programs
+    ((name, values),) = choices.items()
+    return [{name: value} for value in sorted(set(values))]
+
+
+def _fill(
+    folder: Path, workdir: Workdir, task: Task, found: Parameters, manifest: Manifest
+) -> None:
+    write_json(folder / MANIFEST, vars(manifest))
+    shutil.copyfile(workdir.path / "config.json", folder / "config.json")
+    (folder / "vocabulary").mkdir()
+    task.write_vocabulary(folder / "vocabulary")
+    if manifest.format == "orbax":
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as saver:
+            saver.save((folder / ORBAX).absolute(), found.values)
+        return
+    write_safetensors(found.values, folder / PARAMETERS)
+    if manifest.format == "stablehlo":
+        from common_jax.export.stablehlo import serialized
+
+        (folder / PROGRAMS).mkdir()
+        shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), found.values)
+        for file, static in manifest.programs.items():
+            answer = functools.partial(task.answer, **static)
+            (folder / PROGRAMS / file).write_bytes(serialized(answer, shapes, task.inputs))
+
+
+def _file(static: Mapping[str, int]) -> str:
+    said = "-".join(f"{name}-{value}" for name, value in static.items())
+    return f"{said or 'program'}.stablehlo"

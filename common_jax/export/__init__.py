@@ -1,0 +1,1 @@
+"""The format of exported models, and reading them."""

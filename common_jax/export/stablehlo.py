@@ -1,0 +1,105 @@
+"""Compiled models as files: StableHLO programs that any machine's XLA runs, without model code.
+
+A program takes parameters and arrays, and returns arrays. It was made with symbolic dims, so that
+it serves any number of rows and any lengths, on a CPU, a GPU or a TPU.
+"""
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax import export
+
+from common_jax.errors import UserError
+from common_jax.export.format import PARAMETERS, PROGRAMS
+from common_jax.io.parameters import named_parameters, read_safetensors, require_same
+from common_jax.predictor import Compute, Programs, said
+
+PLATFORMS = ("cpu", "cuda", "tpu")
+
+
+def serialized(answer: Any, params: Any, inputs: Mapping[str, tuple[str, Any]]) -> bytes:
+    """A program of `answer(params, arrays)`.
+
+    Args:
+      params: the parameters' shapes and types.
+      inputs: each array's dims, letters for those that stay open, and type.
+    """
+    scope = export.SymbolicScope()
+    arrays = {
+        name: jax.ShapeDtypeStruct(export.symbolic_shape(dims, scope=scope), dtype)
+        for name, (dims, dtype) in inputs.items()
+    }
+    made = export.export(jax.jit(answer), platforms=PLATFORMS)(params, arrays)
+    return bytes(made.serialize())
+
+
+class ExportedPrograms(Programs):
+    """The programs of an export."""
+
+    def __init__(self, path: Path, choices: Mapping[str, Mapping[str, int]], made_with: str):
+        """
+        Args:
+          path: of the export.
+          choices: of each program, by its file.
+          made_with: the version of jax, of which no older one is sure to read them.
+
+        Raises:
+          UserError: if this jax is older.
+        """
+        self._path, self._choices = path, choices
+        if _numbers(jax.__version__) < _numbers(made_with):
+            raise UserError(
+                f"{path}: made with jax {made_with}, which this jax {jax.__version__} is older than"
+            )
+
+    def __call__(self, **static: int) -> Compute:
+        file = next((file for file, choices in self._choices.items() if choices == static), None)
+        if file is None:
+            wanted = said(static) or "no choice"
+            there = " or ".join(said(choices) or "no choice" for choices in self._choices.values())
+            raise UserError(
+                f"{self._path}: has no program for {wanted}, but for {there}; "
+                "launch.export makes others"
+            )
+        program = self._read(self._path / PROGRAMS / file)
+        call = jax.jit(program.call)
+
+        def compute(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+            try:
+                return call(self._params, arrays)
+            except (TypeError, ValueError) as error:  # of names, types or dims
+                reason = str(error).strip().splitlines()[0]
+                raise UserError(
+                    f"{self._path / PROGRAMS / file}: does not fit the export's settings or "
+                    f"vocabulary: {reason}"
+                ) from error
+
+        return compute
+
+    def choices(self, name: str) -> tuple[int, ...]:
+        return tuple(sorted(c[name] for c in self._choices.values() if name in c))
+
+    def _read(self, file: Path) -> export.Exported:
+        try:
+            program = export.deserialize(bytearray(file.read_bytes()))
+            (params, _), _ = jax.tree.unflatten(program.in_tree, program.in_avals)
+            wanted = named_parameters(params)
+        except OSError as error:
+            raise UserError(f"{file}: {error.strerror}") from error
+        except Exception as error:  # whatever its readers stumble over
+            raise UserError(f"{file}: not a program that this jax can read") from error
+        require_same(str(self._path / PARAMETERS), self._params, wanted)
+        return program
+
+    @functools.cached_property
+    def _params(self) -> dict[str, Any]:
+        return jax.device_put(read_safetensors(self._path / PARAMETERS))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """0.10.2.dev3 -> (0, 10, 2)."""
+    parts = version.split(".")[:3]
+    return tuple(int(part[:9]) for part in parts if part.isdecimal())

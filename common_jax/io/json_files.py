@@ -1,0 +1,166 @@
+"""JSON that a person supplies: each value knows where it stands, and each mistake is one line."""
+
+import functools
+import io
+import json
+import re
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from common_jax.bad_examples import Faults
+from common_jax.errors import UserError
+from common_jax.io.files import decode_line, read_lines, read_raw_lines
+
+_LARGEST = 2**30  # characters: a small file can unpack to any number of them
+_SHOWN = 60  # characters of a name
+_HALF = re.compile("[\ud800-\udfff]")
+_NAMES: dict[type, str] = {
+    **{dict: "an object", list: "a list", tuple: "a list", str: "a string"},
+    **{int: "a whole number", float: "a number", bool: "a bool"},
+}
+
+
+class Node:
+    """A value of a JSON file.
+
+    Attributes:
+      value: as `json` has it.
+      place: as in "FILE: data[3].paragraphs[0]".
+    """
+
+    __slots__ = ("place", "value")
+
+    def __init__(self, value: Any, place: str):
+        self.value, self.place = value, place
+
+    def get(self, key: str, kind: Any, default: Any = None) -> Any:
+        """The field `key` of an object.
+
+        Args:
+          kind: dict, list, str, int, float or bool, exactly this (true is no whole number), but
+            that a float may be written as a whole number; or, of all that it holds, dict[str, X],
+            list[X] or tuple[X, Y], which is a list in JSON.
+          default: for an object without the field or with null there; None for none.
+
+        Raises:
+          UserError: if this is no object, has no such field, one of another kind, a whole number
+            beyond 2^63, or a string with half of a surrogate pair, which JSON can write and no file
+            can hold.
+        """
+        _check(self.value, dict, self.place)
+        value = self.value.get(key)
+        if value is None and default is not None:
+            return default
+        if key not in self.value:
+            has = ", ".join(self.value).encode(errors="backslashreplace").decode() or "nothing"
+            raise UserError(f"{self.place}: no {key!r}; it has {has[:200]}")
+        _check(value, kind, self._below(key))
+        return value
+
+    def node(self, key: str, default: dict[str, Any] | None = None) -> "Node":
+        """The object in the field `key`."""
+        return Node(self.get(key, dict, default), self._below(key))
+
+    def nodes(self, key: str, default: list[Any] | None = None) -> Iterator["Node"]:
+        """The elements of the list in the field `key`."""
+        below = self._below(key)
+        for number, value in enumerate(self.get(key, list, default)):
+            yield Node(value, f"{below}[{number}]")
+
+    def _below(self, key: str) -> str:
+        return f"{self.place}.{key}" if ": " in self.place else f"{self.place}: {key}"
+
+
+def read_json(path: str | Path) -> Node:
+    """The content of a JSON file, plain or gzipped.
+
+    Raises:
+      UserError: if it cannot be read or is not JSON, with line and column. Nothing in such a file
+        can be used, so that no `Faults` can skip it.
+    """
+    text = io.StringIO()
+    for number, line in enumerate(read_lines(path)):
+        text.write(f"\n{line}" if number else line)
+        if text.tell() > _LARGEST:
+            raise UserError(
+                f"{path}: more than {_LARGEST >> 20} MiB of JSON, which must fit memory"
+            )
+    return parse_json(text.getvalue(), str(path))
+
+
+def read_json_lines(path: str | Path, faults: Faults) -> Iterator[Node]:
+    """The values of a file with one on each line, plain or gzipped, streaming; blank lines none.
+
+    A line that is not JSON is reported to `faults`.
+
+    Raises:
+      UserError: if the file cannot be read, and whatever `faults` raises.
+    """
+    parse = lambda line, number: parse_json(decode_line(line, path, number), path, number)
+    for number, line in enumerate(read_raw_lines(path), start=1):
+        if line.strip() and (node := faults.attempt(parse, line, number)):
+            yield node
+
+
+def parse_json(text: str, file: str | Path, line: int | None = None) -> Node:
+    """The value that a text is.
+
+    Args:
+      file: what messages call the place where the text stands.
+      line: the text's number where it is one line of several.
+
+    Raises:
+      UserError: if it is not JSON, with line and column.
+    """
+    place = str(file) if line is None else f"{file}:{line}"
+    try:
+        return Node(json.loads(text), place)
+    except json.JSONDecodeError as error:
+        where = f"{file}:{(line or 1) + error.lineno - 1}:{error.colno}"
+        raise UserError(f"{where}: not JSON ({error.msg})") from error
+    except RecursionError as error:
+        raise UserError(f"{place}: not JSON that can be read (nested too deeply)") from error
+    except ValueError as error:
+        raise UserError(
+            f"{place}: not JSON that can be read (a number with too many digits)"
+        ) from error
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON can be calculated with: no array holds a larger whole number."""
+    return type(value) is float or (type(value) is int and abs(value) < 2**63)
+
+
+def _check(value: Any, kind: Any, place: str) -> None:
+    """Raises UserError unless a value, and what it holds, is of a kind; see `Node.get`."""
+    outer, inner, written = _parts(kind)
+    if type(value) not in written:
+        raise UserError(f"{place}: {_name(value)} where {_NAMES[outer]} is needed")
+    if type(value) is int and not is_number(value):
+        raise UserError(f"{place}: a number beyond 2^63")
+    if outer is str and (half := _HALF.search(value)):
+        raise UserError(f"{place}: {half[0]!r} is half a character (a surrogate without the other)")
+    if outer is dict and inner:
+        for name, one in value.items():
+            below = f"{place}[{name[:_SHOWN]!r}]"
+            _check(name, str, below)
+            _check(one, inner[1], below)
+    elif inner:
+        kinds = inner if outer is tuple else inner * len(value)
+        if len(value) != len(kinds):
+            raise UserError(f"{place}: {len(value)} values where {len(kinds)} are needed")
+        for number, (one, its) in enumerate(zip(value, kinds, strict=True)):
+            _check(one, its, f"{place}[{number}]")
+
+
+@functools.cache
+def _parts(kind: Any) -> tuple[type, tuple[Any, ...], tuple[type, ...]]:
+    """Of dict[str, int]: dict, what it holds, and as what JSON has it."""
+    outer = typing.get_origin(kind) or kind
+    return outer, typing.get_args(kind), {tuple: (list,), float: (float, int)}.get(outer, (outer,))
+
+
+def _name(value: Any) -> str:
+    return "null" if value is None else _NAMES.get(type(value), "a number")

@@ -1,0 +1,114 @@
+"""Reads the parameters of a run or an export: for predictions, or as another run's start."""
+
+import dataclasses
+import functools
+import tempfile
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from common_jax.errors import UserError, naming
+from common_jax.export.format import ORBAX, PARAMETERS, Export
+from common_jax.io.parameters import read_safetensors, require_same
+from common_jax.training.checkpoint import Checkpoints
+from common_jax.training.processes import from_first
+from common_jax.training.restore import UnreadableError, read_state
+from common_jax.training.state import abstract_state
+from common_jax.training.task import Params, Task
+from common_jax.training.workdir import Workdir
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameters:
+    """Parameters, and which of a run's they are.
+
+    Attributes:
+      step: the best, or the newest of several.
+      average: of how many checkpoints they are the mean.
+      ema: whether they are the moving average.
+    """
+
+    values: Params
+    step: int
+    average: int
+    ema: bool
+
+
+def read_parameters(
+    workdir: Workdir, task: Task, mesh: Mesh, average: int = 1, ema: bool | None = None
+) -> Parameters:
+    """The parameters of the best checkpoint, or the mean of those of the newest `average`; or those
+    of an export.
+
+    Args:
+      task: the run's.
+      ema: whether to read their moving average instead; None is whether the run has one.
+
+    Raises:
+      UserError: if there are not as many, or no moving average, or one is damaged.
+    """
+    return _read(workdir, task, abstract_state(task, mesh).params, average, ema)
+
+
+def starting_parameters(task: Task, abstract: Params) -> Params:
+    """What `train.init_from` names, on the shapes and shardings of this run's parameters.
+
+    Raises:
+      UserError: if that run has another model or another vocabulary.
+    """
+    source = Workdir(task.config.train.init_from)
+    with naming("train.init_from"):
+        other = source.read_task()
+        if _vocabulary(other) != _vocabulary(task):
+            raise UserError(f"{source.path}: has another vocabulary than this run")
+        return _read(source, other, abstract).values
+
+
+def _read(
+    workdir: Workdir, task: Task, abstract: Params, average: int = 1, ema: bool | None = None
+) -> Parameters:
+    if workdir.export is not None:
+        if average > 1 or ema is not None:
+            raise UserError(f"{workdir.path}: an export, whose parameters are what they are")
+        return _read_export(workdir.export, abstract)
+    checkpoints = Checkpoints(workdir.checkpoints, task.config.train.best_metric)
+    best = from_first(lambda: checkpoints.best)  # it may be training still
+    if best is None:
+        raise UserError(f"{workdir.path}: has no checkpoint yet")
+    has_ema = bool(task.config.train.ema_decay)
+    if ema and not has_ema:
+        raise UserError(f"{workdir.path}: keeps no moving average (train.ema_decay=0)")
+    steps = from_first(lambda: checkpoints.steps[-average:]) if average > 1 else [best]
+    if len(steps) < average:
+        raise UserError(
+            f"{workdir.path}: has {len(steps)} checkpoints, too few to average {average}; "
+            "train.keep_checkpoints says how many a run keeps"
+        )
+    part = "ema" if has_ema and ema is not False else "params"
+    read = [checkpoints.restore_part(step, part, abstract) for step in steps]
+    mean = jax.tree.map(lambda *leaves: functools.reduce(jnp.add, leaves) / len(leaves), *read)
+    return Parameters(mean, steps[-1], average, part == "ema")
+
+
+def _read_export(export: Export, abstract: Params) -> Parameters:
+    """In any format: where there are programs, there are their parameters."""
+    source = export.manifest.source
+    if export.manifest.format == "orbax":
+        try:
+            values = read_state(export.path / ORBAX, abstract)
+        except UnreadableError as error:
+            raise UserError(f"{export.path}: {error}") from error
+    else:
+        file = export.path / PARAMETERS
+        values = read_safetensors(file)
+        require_same(str(file), values, abstract)
+        values = jax.device_put(values, jax.tree.map(lambda a: a.sharding, abstract))
+    return Parameters(values, source["step"], source["average"], source["ema"])
+
+
+def _vocabulary(task: Task) -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        task.write_vocabulary(Path(folder))
+        return {path.name: path.read_bytes() for path in Path(folder).iterdir()}

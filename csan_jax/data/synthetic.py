@@ -1,0 +1,166 @@
+"""A made English-German corpus: sentences around numbers, dates, clock times and prices.
+
+It stands in for a downloaded corpus wherever a run should be quick and its score believable. Every
+sentence has at least five words on each side and carries one phrase with a value. The German is a
+function of the English, so a model can be right about all of it; and it is right only if it has
+learned how German composes such phrases, because held-out phrases never occur in training: the
+split is a function of the phrase's value alone, whichever template carries it.
+"""
+
+import dataclasses
+import functools
+import itertools
+import math
+import random
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+
+from csan_jax.data.synthetic_phrases import MONTHS
+from csan_jax.data.synthetic_templates import TEMPLATES, Kind, Pair, Template
+
+Split = Literal["train", "dev", "test"]
+
+# One bucket in ten for each of dev and test.
+BUCKETS = 10
+HELD_OUT: dict[int, Split] = {0: "dev", 1: "test"}
+
+# How often each kind of phrase occurs, shared out evenly among the kind's templates ...
+KIND_WEIGHTS: dict[Kind, float] = {"number": 0.4, "date": 0.25, "time": 0.2, "price": 0.15}
+# ... and how often a number falls into each range: nine of ten stay below 10,000.
+NUMBER_RANGES = ((1, 100, 0.25), (100, 1_000, 0.35), (1_000, 10_000, 0.3), (10_000, 1_000_000, 0.1))
+
+
+def split_of(kind: Kind, values: Sequence[int] | np.ndarray) -> np.ndarray:
+    """The split that each phrase belongs to, as an array of its name's str.
+
+    Args:
+      kind: what the values are, as in `Template`.
+      values: [N], at least 0.
+
+    A number of one word ("seventeen", "forty") is always in train: there is nothing to compose it
+    from. A date's year is not part of its value, so a held-out day is held out in every year.
+    """
+    bucket = _mix(np.asarray(values, np.uint32), zlib.crc32(kind.encode())) % BUCKETS
+    names = np.array([HELD_OUT.get(b, "train") for b in range(BUCKETS)])
+    split = names[bucket]
+    if kind == "number":
+        value = np.asarray(values)
+        split[(value < 20) | ((value < 100) & (value % 10 == 0))] = "train"
+    return split
+
+
+def _mix(x: np.ndarray, salt: int) -> np.ndarray:
+    """A stable hash of uint32, the last step of MurmurHash3 (Appleby, public domain)."""
+    x = x ^ np.uint32(salt)
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    x = (x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return x ^ (x >> np.uint32(16))
+
+
+def _values(kind: Kind, low: int, high: int) -> np.ndarray:
+    """Every value of a kind; `low` and `high` bound the numbers."""
+    if kind == "number":
+        return np.arange(low, high)
+    if kind == "date":
+        return np.array(
+            [32 * (m + 1) + day for m in range(12) for day in range(1, MONTHS[m][2] + 1)]
+        )
+    if kind == "time":
+        return np.arange(60, 13 * 60, 5)
+    euros = np.array([n for n in range(1, 1_000) if n == 1 or n % 100 != 1])
+    with_cents = [100 * n + c for n in range(1, 100) for c in range(10, 100, 5)]
+    return np.concatenate([100 * euros, with_cents])
+
+
+@functools.cache
+def _phrases(kind: Kind, low: int, high: int, counts: bool, split: Split) -> memoryview:
+    """The values that a template may use in a split; four bytes each."""
+    values = _values(kind, low, high)
+    if counts:
+        values = values[(values == 1) | (values % 100 != 1)]
+    return memoryview(values[split_of(kind, values) == split].astype(np.int32))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Lane:
+    """All sentences of one template over one pool of phrases, in an order drawn by `rng`."""
+
+    template: Template
+    phrases: memoryview
+    weight: float
+
+    @property
+    def size(self) -> int:
+        return len(self.phrases) * math.prod(len(f) for f in self.template.fillers)
+
+    def sentences(self, rng: random.Random) -> Iterator[Pair]:
+        """Each sentence once, in constant memory: index -> (index + step) mod size.
+
+        A step prime to the size visits everything; one near the golden section spreads the
+        beginning of the order over all of it.
+        """
+        size, fillers = self.size, self.template.fillers
+        step = int(size * rng.uniform(0.60, 0.64)) + 1
+        while math.gcd(step, size) != 1:
+            step += 1
+        index = rng.randrange(size)
+        for _ in range(size):
+            index = (index + step) % size
+            rest, chosen = index, []
+            for words in fillers:
+                rest, word = divmod(rest, len(words))
+                chosen.append(words[word])
+            yield self.template.render(self.phrases[rest], *chosen)
+
+
+def _lanes(split: Split) -> list[_Lane]:
+    lanes = []
+    for template in TEMPLATES:
+        weight = KIND_WEIGHTS[template.kind]
+        weight /= sum(t.kind == template.kind for t in TEMPLATES)
+        ranges = [r for r in NUMBER_RANGES if r[1] <= template.limit]
+        for low, high, share in ranges if template.kind == "number" else [(0, 0, 1.0)]:
+            phrases = _phrases(template.kind, low, high, template.counts, split)
+            lanes.append(_Lane(template, phrases, weight * share))
+    return lanes
+
+
+def generate(count: int, seed: int, split: Split) -> Iterator[Pair]:
+    """Streams `count` distinct (English, German) sentences of a split.
+
+    The same arguments give the same sentences, anywhere. Memory does not grow with `count`; where a
+    template has said all it can, the others go on.
+
+    Args:
+      count: number of pairs, at least 0.
+      seed: which sentences, and in which order; the splits are the same for every seed.
+      split: "train", "dev" or "test".
+
+    Raises:
+      ValueError: at the call, for an unknown split, a negative count, or more sentences than there
+        are.
+    """
+    if split not in get_args(Split):
+        raise ValueError(f"split {split!r} is not one of {', '.join(get_args(Split))}")
+    lanes = _lanes(split)
+    most = sum(lane.size for lane in lanes)
+    if not 0 <= count <= most:
+        raise ValueError(f"count {count} is not within 0 and {most}, all there is in {split}")
+    return itertools.islice(_interleave(lanes, random.Random(f"{seed} {split}")), count)
+
+
+def _interleave(lanes: list[_Lane], rng: random.Random) -> Iterator[Pair]:
+    streams = [lane.sentences(rng) for lane in lanes]
+    bounds = list(itertools.accumulate(lane.weight for lane in lanes))
+    while streams:
+        (stream,) = rng.choices(streams, cum_weights=bounds)
+        pair = next(stream, None)
+        if pair is not None:
+            yield pair
+            continue
+        at = streams.index(stream)
+        del lanes[at], streams[at]
+        bounds = list(itertools.accumulate(lane.weight for lane in lanes))

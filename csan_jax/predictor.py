@@ -1,0 +1,96 @@
+"""A trained translator of anybody's sentences: the half of it that reads and writes text."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int
+
+from common_jax.data.requests import groups, padded
+from common_jax.fields import require
+from common_jax.predictor import Predictor, Programs
+from common_jax.text.subwords import END, Subwords
+from csan_jax.data import JOINT, SEPARATE
+
+
+class Translator(Predictor):
+    """Translates lines, many at a time."""
+
+    CHUNK = 512  # lines read before the first is answered
+
+    options = ("beam_size",)
+
+    @dataclasses.dataclass(frozen=True)
+    class Settings:
+        """What it needs of a run's config.
+
+        Attributes:
+          beam_size: hypotheses kept, unless another number is asked for.
+          batch_tokens: source positions decoded together.
+        """
+
+        beam_size: int
+        batch_tokens: int
+
+        def __post_init__(self):
+            for name, value in dataclasses.asdict(self).items():
+                require(value >= 1, f"{name}={value}: at least 1")
+
+    def __init__(
+        self,
+        vocabulary: Sequence[Subwords],
+        settings: Settings,
+        programs: Programs,
+        *,
+        beam_size: int | None = None,
+    ):
+        """
+        Args:
+          vocabulary: the source's subwords first, the target's last.
+          programs: "source" [B, S], the end symbol last, 0 behind it, gives "pieces" [B, steps].
+          beam_size: hypotheses kept; 1 is greedy. None is as many as the run's.
+        """
+        self._source, self._target = vocabulary[0], vocabulary[-1]
+        self._settings = settings
+        beam_size = settings.beam_size if beam_size is None else beam_size
+        require(beam_size >= 1, f"beam_size={beam_size}: at least 1")
+        most = self._target.size
+        require(
+            beam_size <= most, f"beam_size={beam_size}: at most {most}, the vocabulary's pieces"
+        )
+        self._translate = programs(beam_size=beam_size)
+
+    @classmethod
+    def read_vocabulary(cls, folder: Path) -> list[Subwords]:
+        names = JOINT if (folder / JOINT[0]).exists() else SEPARATE
+        return [Subwords.load(folder / name) for name in names]
+
+    def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
+        """A translation for each line, in order; an empty line stays an empty line."""
+        lines = iter(lines)
+        while chunk := list(itertools.islice(lines, self.CHUNK)):
+            yield from self._predict_chunk(chunk)
+
+    def _predict_chunk(self, lines: Sequence[str]) -> list[str]:
+        encoded = self._source.encode([line.strip() for line in lines])
+        answers = [""] * len(lines)
+        filled = [i for i, pieces in enumerate(encoded) if pieces]
+        lengths = [(len(encoded[i]) + 1,) for i in filled]
+        for group in groups(lengths, self._settings.batch_tokens):
+            members = [filled[at] for at in group.members]
+            source = padded([[*encoded[i], END] for i in members], group.rows, *group.widths)
+            found = np.asarray(self._translate({"source": source})["pieces"])[: len(members)]
+            for i, text in zip(members, to_text(self._target, found), strict=True):
+                answers[i] = text
+        return answers
+
+
+def to_text(subwords: Subwords, pieces: Int[np.ndarray, "B steps"]) -> list[str]:
+    """Decoded pieces of each row up to its end symbol or padding, as one line."""
+    rows = []
+    for row in pieces:
+        stop = np.flatnonzero((row == END) | (row == 0))
+        rows.append(row[: stop[0] if stop.size else None].tolist())
+    return [" ".join(text.splitlines()) for text in subwords.decode(rows)]

@@ -1,0 +1,145 @@
+"""Questions and passages for training and evaluation: prepared once, then batched.
+
+`qanet_jax.data.sources` reads, `qanet_jax.data.prepare` builds the folder, this opens it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Int
+
+from common_jax.data.batches import Batch, Batches
+from common_jax.data.corpus import Corpus
+from common_jax.data.plan import Plan, PlannedBatch
+from common_jax.data.worded import Dropped, WordedData
+from common_jax.errors import UserError
+from common_jax.text.lexicon import Lexicon
+from common_jax.text.squad import Squad
+from qanet_jax.data.prepare import Builder, read_golds, read_texts
+from qanet_jax.data.sources import Golds, Split, splits_of
+from qanet_jax.data.text import TEXTS, text_arrays
+
+if TYPE_CHECKING:
+    from qanet_jax.config import DataConfig, ModelConfig
+
+
+class SpanBatches(Batches):
+    """Batches of questions with their passages.
+
+    Beside "index" [B] a batch has, for both `TEXTS`, "TEXT" int32 [B, width], the words' numbers,
+    "TEXT_characters" int32 [B, width, W], and where vectors are fixed "TEXT_vectors" float32
+    [B, width, P]; in training "start" and "end" int32 [B], the answer's first and last word.
+    """
+
+    def __init__(self, split: "SplitCorpus", lexicon: Lexicon, plan: Plan):
+        super().__init__(split.questions, TEXTS, plan)
+        self._split, self._lexicon = split, lexicon
+
+    def read(self, planned: PlannedBatch) -> Batch:
+        """The arrays of one planned batch."""
+        index = self.index(planned)
+        batch, split = {"index": index}, self._split
+        rows = {"context": split.passage_of(index), "question": index}
+        corpora = {"context": split.passages, "question": split.questions}
+        for text, width in zip(TEXTS, self.plan.shapes[planned.shape].tolist(), strict=True):
+            words = corpora[text].gather(rows[text], "words", width)
+            flat = corpora[text].gather(rows[text], "characters", width * split.word_length)
+            characters = flat.reshape(*words.shape, split.word_length)
+            batch |= text_arrays(text, words, characters, self._lexicon)
+        if split.answered:
+            batch["start"], batch["end"] = split.questions.gather(index, "answer", 2).T
+        return batch
+
+
+class SplitCorpus:
+    """One split of a prepared folder.
+
+    Attributes:
+      questions, passages: see `qanet_jax.data.prepare`.
+      word_length: characters of a word.
+      answered: whether the questions have answers to train on.
+    """
+
+    def __init__(self, folder: Path, word_length: int, *, answered: bool):
+        self.questions = Corpus.open(folder / "questions")
+        self.passages = Corpus.open(folder / "passages")
+        self.word_length, self.answered = word_length, answered
+        self._passages = self.questions.column("passage")
+        self.numbers = self.questions.column("number")
+
+    def passage_of(self, index: Int[np.ndarray, "B"]) -> Int[np.ndarray, "B"]:
+        """The passage of each example; -1 has none."""
+        return np.where(index >= 0, self._passages[index], -1)
+
+    def lengths(self) -> Int[np.ndarray, "n 2"]:
+        """Words of each example's passage and of its question."""
+        contexts = self.passages.lengths("words")[self._passages]
+        return np.maximum(1, np.concatenate([contexts, self.questions.lengths("words")], axis=1))
+
+    def characters(self, example: int, first: int, last: int) -> tuple[int, int]:
+        """Where words `first` to `last` of an example's passage start and end, in characters."""
+        passage = int(self._passages[example])
+        starts, ends = (self.passages.row(passage, name) for name in ("starts", "ends"))
+        return int(starts[first]), int(ends[last])
+
+
+class ReadingData(WordedData):
+    """One run's questions (see `WordedData`)."""
+
+    counted = "questions"
+
+    def __init__(self, config: "DataConfig", model: "ModelConfig"):
+        super().__init__()
+        self.config, self._model = config, model
+
+    def builder(self) -> Builder:
+        """Finds the sources."""
+        return Builder(self.config, self._model)
+
+    def agreed(self, known: Lexicon, found: Lexicon) -> Lexicon:
+        """The prepared folder's, which may have more words with fixed vectors, if it gives what was
+        trained the same numbers."""
+        if not known.trained_as(found):
+            raise UserError(
+                "data: other words or characters than the run was trained on; give it the same "
+                "data.train, data.vectors, model.word_rows and model.char_rows"
+            )
+        return found
+
+    def kept(self) -> Mapping[str, tuple[int, Dropped]]:
+        """For each split how many questions there are, and what was left out."""
+        splits = {name: self.split(name) for name in self.splits}
+        return {
+            name: (len(np.unique(split.numbers)), split.questions.meta["dropped"])
+            for name, split in splits.items()
+        }
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """The splits that there are."""
+        return splits_of(self.config)
+
+    def train_batches(self, seed: int) -> SpanBatches:
+        """The training split, its order a function of `seed` and the epoch."""
+        split = self.split("train")
+        return SpanBatches(split, self.lexicon, self.train_plan(split.lengths(), seed))
+
+    def split_batches(self, split: str) -> SpanBatches:
+        """Every window of every question of an evaluated split once, by length."""
+        lengths = {str(n): self.split(n).lengths() for n in self.splits if n != "train"}
+        plan = self.split_plan(split, lengths)
+        return SpanBatches(self.split(split), self.lexicon, plan)
+
+    def texts(self, split: str) -> Squad:
+        """The texts of an evaluated split."""
+        return read_texts(self.path / split)
+
+    def golds(self, split: str) -> Golds | None:
+        """What an evaluated split of TriviaQA is scored by."""
+        return read_golds(self.path / split)
+
+    def split(self, name: str) -> SplitCorpus:
+        """One split."""
+        return SplitCorpus(self.path / name, self.config.word_length, answered=name == "train")

@@ -1,0 +1,197 @@
+"""A made corpus of reading comprehension: short English passages with questions about them.
+
+It stands in for SQuAD wherever a run should be quick and its score believable. Passages state facts
+about invented people, villages and things (`synthetic_scenes`); the answer to a question is a span,
+and it is found only where the question's entity and its relation meet, because other sentences tell
+other things of the same entity, and the same of other entities. Names, places and numbers of dev
+and test never occur in train: a model must read them, by their characters, and cannot remember.
+"""
+
+import functools
+import itertools
+import random
+import string
+import zlib
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, get_args
+
+from common_jax.text.squad import Answer, Question, Squad
+from qanet_jax.data.synthetic_scenes import SCENES, Kind, Relation, Scene
+
+Split = Literal["train", "dev", "test"]
+
+# One bucket in ten for each of dev and test.
+BUCKETS = 10
+HELD_OUT: dict[int, Split] = {0: "dev", 1: "test"}
+
+MOST_FACTS = 5  # of a passage; at least three
+
+# Closed kinds: the same words in every split.
+WORDS: dict[Kind, tuple[str, ...]] = {
+    "day": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
+    "job": (
+        *("baker", "carpenter", "cook", "gardener", "joiner", "lawyer", "nurse", "painter"),
+        *("pilot", "potter", "sailor", "shepherd", "singer", "tailor", "teacher", "weaver"),
+    ),
+    "goods": (
+        *("apples", "baskets", "blankets", "bottles", "brushes", "buttons", "candles", "carpets"),
+        *("cups", "hammers", "kettles", "lamps", "mirrors", "nails", "onions", "pears", "plates"),
+        *("ropes", "scarves", "spoons", "stamps", "teapots", "towels", "walnuts"),
+    ),
+    "vehicle": ("boat", "bus", "coach", "ferry", "train", "tram"),
+}
+
+# Names are made of these: a person's of three pieces, a place's of two.
+_PERSON = (
+    "Al Bel Bor Cas Cor Dal Dor El Er Fal Fen Gar Gil Hal Hel Il Is Jan Jor Kal Kes Lar Len Mal "
+    "Mir Nar Nel Ol Or Pel Per Ral Ros Sal Sel Tam Tor Ul Val Ven Wal Wen Yan Yor Zel Zor",
+    "a e i o",
+    "bin dra la lin mund na neth nia ra ric ro sa tia va",
+)
+_PLACE = (
+    "Ash Birch Black Brook Clay Cold Deer Drift East Elm Fair Fern Fox Glen Gold Grey Hart Hazel "
+    "High Honey Iron Kings Lake Larch Lime Long Marsh Mill Moor North Oak Otter Red Reed Ridge "
+    "River Rose Salt Sand Silver South Stone Sun Swan Thorn Vine West White Willow Wind Wood",
+    "bridge brook burn bury by cliff combe cross dale den field ford gate ham haven hill holm "
+    "hurst ley marsh mead mere moor mouth pool port quay stead stoke stow ton vale wall water "
+    "well wick wood worth",
+)
+
+
+def split_of(word: str) -> Split:
+    """The split in which a name or a number occurs."""
+    return HELD_OUT.get(zlib.crc32(word.encode()) % BUCKETS, "train")
+
+
+@functools.cache
+def words(kind: Kind, split: Split) -> tuple[str, ...]:
+    """Every word of a kind in a split. Closed kinds, such as weekdays, are the same in all."""
+    if kind in WORDS:
+        return WORDS[kind]
+    return tuple(word for word in _open_words(kind) if split_of(word) == split)
+
+
+def _open_words(kind: Kind) -> Iterator[str]:
+    if kind == "number":
+        return map(str, range(11, 1_000))
+    if kind == "year":
+        return map(str, range(1_400, 2_000))
+    if kind == "time":
+        return (f"{hour}:{minute:02d}" for hour in range(6, 22) for minute in range(60))
+    parts = [pieces.split() for pieces in (_PERSON if kind == "person" else _PLACE)]
+    return ("".join(pieces) for pieces in itertools.product(*parts) if _sounds(*pieces))
+
+
+def _sounds(first: str, *rest: str) -> bool:
+    """Not "Woodwood" nor "Saltton"."""
+    return first.lower() != rest[-1] and first[-1] != rest[-1][0]
+
+
+def generate(count: int, seed: int, split: Split) -> Squad:
+    """Passages of four to seven sentences, with `count` questions, one or two about each.
+
+    The same arguments give the same corpus, anywhere; a larger `count` only adds to its end.
+
+    Args:
+      count: number of questions, at least 0.
+      seed: which passages; the words of a split are the same for every seed.
+      split: "train", "dev" or "test".
+
+    Raises:
+      ValueError: for an unknown split or a negative count.
+    """
+    if split not in get_args(Split):
+        raise ValueError(f"split {split!r} is not one of {', '.join(get_args(Split))}")
+    if count < 0:
+        raise ValueError(f"count {count} is negative")
+    squad = Squad([], [])
+    while len(squad.questions) < count:
+        number = len(squad.contexts)
+        rng = random.Random(f"{seed} {split} {number}")
+        text, questions = _passage(_Draw(rng, split))
+        squad.contexts.append(text)
+        for letter, (asked, answer) in zip("ab", questions, strict=False):
+            name = f"{split}{number:07d}{letter}"
+            squad.questions.append(Question(name, asked, number, (answer,)))
+    del squad.questions[count:]
+    return squad
+
+
+class _Draw:
+    """Words for one passage, in which no two of a kind are alike."""
+
+    def __init__(self, rng: random.Random, split: Split):
+        self.rng = rng
+        self._split = split
+        self._taken: set[str] = set()
+
+    def __call__(self, kind: Kind) -> str:
+        """A word that is new, a name also in its first two letters: a reader tells them apart."""
+        pool = words(kind, self._split)
+        while True:
+            word = self.rng.choice(pool)
+            mark = word[:2] if kind in ("person", "place") else word
+            if mark not in self._taken:
+                self._taken.add(mark)
+                return word
+
+
+class _Fact(NamedTuple):
+    """Something stated; `fields` are what the braces of its sentences stand for."""
+
+    relation: Relation
+    statement: str
+    fields: dict[str, str]
+
+
+def _passage(draw: _Draw) -> tuple[str, list[tuple[str, Answer]]]:
+    """A passage, and its questions with their answers."""
+    rng = draw.rng
+    scene = rng.choice(SCENES)
+    setting = {name: draw(kind) for name, kind in scene.setting.items()}
+    facts = _facts(scene, setting, draw)
+    first, *others = facts  # what the others tell of the first's entity and relation misleads
+    asked = [first, rng.choice(others)] if rng.random() < 0.5 else [first]
+    rng.shuffle(facts)
+    sentences = [(rng.choice(scene.openings), setting)]
+    sentences += [(fact.statement, fact.fields) for fact in facts]
+    if rng.random() < 0.5:
+        sentences.append((rng.choice(scene.closings), setting))
+    text, places = _write(sentences)
+    questions = []
+    for fact in asked:
+        at = places[1 + facts.index(fact)]
+        field = "value" if rng.random() < 0.7 else "key"
+        ask = fact.relation.ask_value if field == "value" else fact.relation.ask_key
+        answer = Answer(fact.fields[field], at[field])
+        questions.append((rng.choice(ask).format_map(fact.fields), answer))
+    return text, questions
+
+
+def _facts(scene: Scene, setting: dict[str, str], draw: _Draw) -> list[_Fact]:
+    """Three to five facts; the second shares the first's relation, the third its entity."""
+    relations = draw.rng.sample(scene.relations, 2)
+    unsaid = {r: draw.rng.sample(r.statements, len(r.statements)) for r in relations}
+    keys = [draw(scene.key) for _ in range(3)]
+    pairs = [(keys[0], relations[0]), (keys[1], relations[0]), (keys[0], relations[1])]
+    rest = [pair for pair in itertools.product(keys, relations) if pair not in pairs]
+    pairs += draw.rng.sample(rest, draw.rng.randint(0, MOST_FACTS - len(pairs)))
+    facts = []
+    for key, relation in pairs:
+        fields = {**setting, "key": key, "value": draw(relation.value)}
+        facts.append(_Fact(relation, unsaid[relation].pop(), fields))
+    return facts
+
+
+def _write(sentences: list[tuple[str, dict[str, str]]]) -> tuple[str, list[dict[str, int]]]:
+    """The sentences as one text, and for each where its fields begin in it."""
+    text, places = "", []
+    for template, fields in sentences:
+        text += " " if text else ""
+        places.append(dict[str, int]())
+        for literal, field, _, _ in string.Formatter().parse(template):
+            text += literal
+            if field:
+                places[-1][field] = len(text)
+                text += fields[field]
+    return text, places

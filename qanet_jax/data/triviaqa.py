@@ -1,0 +1,320 @@
+"""TriviaQA's Wikipedia domain (Joshi et al., ACL 2017), as the paper trains on it (section 4.2).
+
+Its questions come with whole documents and with the answer's names, not with spans. The span is
+supplied at a distance: the first place where a document says one of the names. What is trained on
+is a window around it.
+"""
+
+import dataclasses
+import os
+import random
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from common_jax.bad_examples import Faults
+from common_jax.data.corpus import recorded_identity
+from common_jax.data.tfds import Dataset
+from common_jax.errors import UserError
+from common_jax.io.files import read_lines
+from common_jax.io.json_files import Node, read_json, read_json_lines
+from common_jax.metrics.triviaqa import golds
+from common_jax.text.squad import REPEATED, Answer, Question, Squad
+from common_jax.text.words import split_words
+
+SUPERVISED_WORDS = 800  # of a document, in which a name is looked for (Joshi et al., section 6)
+TRAIN_WINDOW, DEV_WINDOW = 256, 400  # words (QANet, section 4.2)
+
+# Of the spans that this module finds (`qanet_jax.data.prepare`).
+IDENTITY = recorded_identity(
+    12449, "e3b9413f80f760029e466367c5014ed20bd3a3449acfef7afda4e2df12b5c52e"
+)
+_MARGIN = 8  # words by which a text is cut too late, since the last ones depend on what follows
+
+
+@dataclasses.dataclass(frozen=True)
+class Document:
+    """Evidence.
+
+    Attributes:
+      id: its file's name.
+    """
+
+    id: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Trivia:
+    """A question, its answer's names, and documents that may say one of them.
+
+    Attributes:
+      aliases: as they may stand in a document.
+      golds: what a prediction is compared with: aliases, and people's own answers.
+      verified: whether people have made sure that the documents answer it.
+    """
+
+    id: str
+    text: str
+    aliases: tuple[str, ...]
+    golds: tuple[str, ...]
+    verified: bool
+    documents: tuple[Document, ...]
+
+
+def read_release(path: str | Path, faults: Faults) -> Iterator[Trivia]:
+    """Streams a file of the official release, qa/wikipedia-{train,dev}.json or the verified one.
+
+    Documents are read from evidence/wikipedia beside qa, one question's at a time. Reported to
+    `faults` as bad are a question that is empty or not of this form, that has the id of an earlier
+    one or no answer (as in the test file), and a document that cannot be read; a page without a
+    file and a question without a document are dropped.
+
+    Raises:
+      UserError: a file that cannot be read, is not JSON, or has no list of questions; and whatever
+        `faults` raises.
+    """
+    evidence = _Evidence(Path(path).parent.parent / "evidence" / "wikipedia")
+    ids = set[str]()
+    for node in read_json(path).nodes("Data"):
+        if read := faults.attempt(_of_release, node):
+            trivia, pages = read
+            documents = tuple(_documents(pages, evidence, faults))
+            trivia = dataclasses.replace(trivia, documents=documents)
+            if _good(trivia, node.place, ids, faults):
+                yield trivia
+
+
+def read_sample(path: str | Path, faults: Faults) -> Iterator[Trivia]:
+    """Streams JSON lines of id, question, aliases and context, each with one short document.
+
+    Reported to `faults` as bad is a line that is not JSON or not of this form, is empty or has the
+    id of an earlier one or no alias.
+
+    Raises:
+      UserError: a file that cannot be read; and whatever `faults` raises.
+    """
+    ids = set[str]()
+    for node in read_json_lines(path, faults):
+        trivia = faults.attempt(_of_line, node)
+        if trivia and _good(trivia, node.place, ids, faults):
+            yield trivia
+
+
+def read_dataset(dataset: Dataset, split: str, key: str, faults: Faults) -> Iterator[Trivia]:
+    """Streams the Wikipedia domain of a split of TensorFlow Datasets' "trivia_qa/rc".
+
+    The dataset holds both domains, and the verified questions a second time: those with search
+    results are the web's and dropped, and so is what repeats an id. It does not tell which are
+    verified, nor has it people's own answers.
+
+    Args:
+      key: the config key that named the split.
+
+    Raises:
+      UserError: another dataset, or an unknown split.
+    """
+    ids = set[str]()
+    for number, row in enumerate(dataset.source(split, key), start=1):
+        place = f"{dataset.name} {split}:{number}"
+        try:
+            of_web, trivia = len(row["search_results"]["filename"]) > 0, _of_row(row)
+        except (KeyError, TypeError, IndexError) as error:
+            raise UserError(
+                f"data.tfds={dataset.name}: not of the form of trivia_qa/rc ({error!r})"
+            ) from error
+        if of_web:
+            faults.drop("question of the web's", place)
+        elif trivia.id in ids:
+            faults.drop("question that was there already", place)
+        elif _good(trivia, place, ids, faults):
+            yield trivia
+
+
+def supervise(
+    questions: Iterable[Trivia],
+    width: int,
+    seed: int,
+    faults: Faults,
+    *,
+    answered: bool = True,
+) -> Squad:
+    """Spans supplied at a distance, and a window of each document around its span.
+
+    The span is the first of any alias, whatever the case of its letters, in whole words, in the
+    document's first `SUPERVISED_WORDS`. The window has `width` of these words, or all; it contains
+    the span, and starts at any of the places that it then can with equal chance, which `seed` and
+    the question's id decide. Windows of evaluation know the answer too: they are an oracle's, which
+    the official scores do without.
+
+    Args:
+      width: of a window in words: `TRAIN_WINDOW` or `DEV_WINDOW`.
+      answered: drop a document without a span, as in training; or else keep its first words, with
+        no answer.
+
+    Returns:
+      One question for each document, with the id "question--document" (the separator is the
+      official evaluation's) and at most one answer.
+    """
+    squad = Squad([], [])
+    for trivia in questions:
+        names = _pattern(trivia.aliases)
+        for document in trivia.documents:
+            name = f"{trivia.id}--{document.id}"
+            words = first_words(document.text, SUPERVISED_WORDS)
+            end = words[-1][1] if words else 0
+            found = names.search(document.text, 0, end) if names else None
+            covered = _covered(words, found.span()) if found else (0, 0)
+            if covered[1] - covered[0] > width:
+                faults.drop("answer longer than the window", name)
+            elif not words:
+                faults.drop("empty document", name)
+            elif answered and not found:
+                faults.drop("document that names no answer", name)
+            else:
+                rng = random.Random(f"{seed} {name}")
+                first = window_start(len(words), covered, width, rng) if found else 0
+                start, stop = words[first][0], words[min(first + width, len(words)) - 1][1]
+                answers = (Answer(found[0], found.start() - start),) if found else ()
+                number = len(squad.contexts)
+                squad.contexts.append(document.text[start:stop])
+                squad.questions.append(Question(name, trivia.text, number, answers))
+    return squad
+
+
+def first_words(text: str, count: int) -> list[tuple[int, int]]:
+    """The first `count` of `split_words(text)`, without splitting all of a long text."""
+    size = 8 * (count + _MARGIN)
+    while True:
+        words = split_words(text[:size])
+        if size >= len(text) or len(words) >= count + _MARGIN:
+            return words[:count]
+        size *= 2
+
+
+def window_start(count: int, span: tuple[int, int], width: int, rng: random.Random) -> int:
+    """Where a window starts, among `count` words, that contains the words [start, end) of `span`.
+
+    Each place that can be has the same chance; a window never goes past the last word, unless
+    `width` exceeds `count`.
+    """
+    low = max(0, span[1] - width)
+    high = min(span[0], max(0, count - width))
+    return rng.randint(low, high)
+
+
+def _covered(words: Sequence[tuple[int, int]], span: tuple[int, int]) -> tuple[int, int]:
+    """The words [first, last + 1) that the characters of `span` are in."""
+    inside = [n for n, (start, end) in enumerate(words) if start < span[1] and end > span[0]]
+    return inside[0], inside[-1] + 1
+
+
+def _pattern(aliases: Iterable[str]) -> re.Pattern[str] | None:
+    """Finds the first of some names as whole words, the longest where several begin.
+
+    Case is ignored character by character, so that offsets are the text's own.
+    """
+    names = sorted({" ".join(alias.split()) for alias in aliases} - {""}, key=len, reverse=True)
+    if not names:
+        return None
+    choices = "|".join(re.escape(name).replace(r"\ ", r"\s+") for name in names)
+    return re.compile(rf"(?<!\w)(?:{choices})(?!\w)", re.IGNORECASE)
+
+
+def _good(trivia: Trivia, place: str, ids: set[str], faults: Faults) -> bool:
+    """Whether to keep a question; remembers its id."""
+    if trivia.id in ids:
+        faults.bad(REPEATED, f"{place} {trivia.id!r}")
+    elif not trivia.text.strip():
+        faults.bad("empty question", place)
+    elif not trivia.golds:
+        faults.bad("no answers", place)
+    elif not trivia.documents:
+        faults.drop("question without a document", place)
+    else:
+        ids.add(trivia.id)
+        return True
+    return False
+
+
+def _of_release(node: Node) -> tuple[Trivia, list[Node]]:
+    """A question without its documents, and its pages."""
+    answer = node.node("Answer", default={})
+    names = answer.get("Aliases", list[str], default=[])
+    normalised = answer.get("NormalizedAliases", list[str], default=[])
+    human = answer.get("HumanAnswers", list[str], default=[])
+    trivia = Trivia(
+        node.get("QuestionId", str),
+        node.get("Question", str),
+        _distinct(answer.get("Value", str, default=""), *names, *normalised),
+        _distinct(*golds({"NormalizedAliases": normalised, "HumanAnswers": human})),
+        node.get("QuestionPartOfVerifiedEval", bool, default=False),
+        documents=(),
+    )
+    return trivia, list(node.nodes("EntityPages", default=[]))
+
+
+def _documents(pages: list[Node], evidence: "_Evidence", faults: Faults) -> Iterator[Document]:
+    for page in pages:
+        name = faults.attempt(page.get, "Filename", str, default="")
+        if name is None:
+            continue
+        if not name:
+            faults.drop("page without a file", page.place)
+        elif file := evidence.find(name):
+            text = faults.attempt(lambda file: "\n".join(read_lines(file)), file)
+            if text is not None:
+                yield Document(name, text)
+        else:
+            faults.bad(f"no such file in {evidence.folder}", f"{page.place} {name!r}")
+
+
+def _of_line(node: Node) -> Trivia:
+    name, aliases = node.get("id", str), _distinct(*node.get("aliases", list[str]))
+    documents = (Document(name, node.get("context", str)),)
+    return Trivia(name, node.get("question", str), aliases, aliases, False, documents)
+
+
+def _of_row(row: Mapping[str, Any]) -> Trivia:
+    names, normalised = (
+        [alias.decode() for alias in row["answer"][kind]]
+        for kind in ("aliases", "normalized_aliases")
+    )
+    pages = row["entity_pages"]
+    documents = zip(pages["filename"], pages["wiki_context"], strict=True)
+    return Trivia(
+        row["question_id"].decode(),
+        row["question"].decode(),
+        _distinct(*names, *normalised),
+        _distinct(*normalised),
+        False,
+        tuple(Document(name.decode(), text.decode()) for name, text in documents),
+    )
+
+
+def _distinct(*names: str) -> tuple[str, ...]:
+    return tuple(name for name in dict.fromkeys(names) if name.strip())
+
+
+class _Evidence:
+    """The files of a folder by their names, which the release writes in another case at times."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._files: dict[str, Path] | None = None
+
+    def find(self, name: str) -> Path | None:
+        """The file; None if there is none."""
+        if Path(name).name == name and os.path.isfile(self.folder / name):
+            return self.folder / name
+        if self._files is None:
+            if not self.folder.is_dir():
+                raise UserError(f"{self.folder}: no such folder; unpack the release's evidence")
+            self._files = {_plain(path.name): path for path in self.folder.iterdir()}
+        return self._files.get(_plain(name))
+
+
+def _plain(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()

@@ -1,0 +1,275 @@
+"""From files to batches: texts with their labels, questions with right and wrong sentences."""
+
+import collections
+import dataclasses
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from attconv_jax.config import DataConfig, ModelConfig
+from attconv_jax.data.dataset import YES, LabelledData
+from attconv_jax.data.text import tokenize
+from common_jax.errors import UserError
+from common_jax.text.lexicon import UNKNOWN, Lexicon
+from tests.attconv_jax import anss
+
+MODEL = ModelConfig(word_dim=3, word_rows=400)
+NAMES = ("entailment", "neutral", "contradiction")
+PAIRS = [
+    (NAMES[n % 3], "Some " * (n % 5) + f"premise {n}.", f"Hypothesis {n}" + " more" * (n % 7))
+    for n in range(30)
+]
+
+
+def table(folder, name, rows):
+    path = folder / name
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, rows in (("train", PAIRS), ("dev", PAIRS[:8]), ("test", PAIRS[20:])):
+        table(tmp_path, f"{name}.tsv", rows)
+    return tmp_path
+
+
+def data(folder, model=MODEL, **changes):
+    files = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
+    given = {"dir": str(folder), "cache_dir": str(folder / "cache"), "batch_size": 4, **files}
+    return LabelledData(DataConfig(**(given | changes)), model)
+
+
+def prepared(folder, model=MODEL, **changes):
+    made = data(folder, model, **changes)
+    made.prepare()
+    return made
+
+
+def plain(value):
+    return int(value) if value.ndim == 0 else value[value > 0].tolist()
+
+
+def rows_of(batches, epoch=0):
+    """The rows of an epoch by their example, without padding."""
+    rows = {}
+    for batch in batches.epoch(epoch):
+        for row, index in enumerate(batch["index"].tolist()):
+            if index >= 0:
+                assert index not in rows
+                rows[index] = {name: plain(values[row]) for name, values in batch.items()}
+    return [rows[index] for index in sorted(rows)]
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_a_batch_has_the_texts_and_the_label(folder, split):
+    made = prepared(folder)
+    texts = {"train": PAIRS, "dev": PAIRS[:8], "test": PAIRS[20:]}[split]
+    batches = made.train_batches(0) if split == "train" else made.split_batches(split)
+    rows = rows_of(batches)
+    assert len(rows) == len(texts)
+    for row, (label, premise, hypothesis) in zip(rows, texts, strict=True):
+        assert row["first"] == made.lexicon.words(tokenize(premise))
+        assert row["second"] == made.lexicon.words(tokenize(hypothesis))
+        assert NAMES[row["label"]] == label
+    if split != "train":
+        assert made.texts(split) == [list(pair) for _, *pair in texts]
+
+
+def test_training_batches_are_as_large_as_asked_and_shuffled_anew(folder):
+    batches = prepared(folder).train_batches(1)
+    orders = []
+    for epoch in range(3):
+        read = list(batches.epoch(epoch))
+        assert all(len(batch["index"]) == 4 for batch in read)
+        index = np.concatenate([batch["index"] for batch in read])
+        orders.append(index[index >= 0].tolist())
+        assert sorted(orders[-1]) == list(range(30))
+    assert orders[0] != orders[1] != orders[2]
+
+
+def test_single_texts(folder):
+    table(folder, "train.tsv", [("5", "Good soup."), ("1", "Bad.")])
+    files = {"dev": "train.tsv", "test": "train.tsv"}
+    made = prepared(folder, form="texts", labels="1,2,3,4,5", **files)
+    for batches in (made.train_batches(0), made.split_batches("dev")):
+        rows = rows_of(batches)
+        assert [row.keys() for row in rows] == [{"index", "first", "label"}] * 2
+        assert [row["label"] for row in rows] == [4, 0]
+        assert rows[0]["first"] == made.lexicon.words(["good", "soup", "."])
+
+
+def test_what_is_prepared_is_found_again(folder, caplog):
+    table(folder, "train.tsv", [*PAIRS, ("-", "a", "b")])
+    with caplog.at_level("INFO"):
+        for _ in range(2):
+            made = prepared(folder)
+            made.report()
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0].startswith("in 0 s prepared 48 examples in") and str(made.path) in said[0]
+    assert said[1] == f"train: kept 30 examples, left out 1 labelled '-' ({folder}/train.tsv:31)"
+    assert said[2] == "no data.vectors: word vectors are trained from scratch"
+    assert said[3].startswith("found 48 examples in")
+    assert made.prepared and not data(folder).prepared
+    for attribute in ("path", "lexicon"):
+        with pytest.raises(RuntimeError, match=r"LabelledData: call prepare\(\)"):
+            getattr(data(folder), attribute)
+
+
+def test_vectors_are_reported_and_named(folder, caplog):
+    (folder / "glove.txt").write_text("premise 1 2 3\nHypothesis 4 5 6\nbad 1\n")
+    with pytest.raises(UserError, match=r"^data\.vectors: .*glove\.txt:3: 1 numbers behind a word"):
+        prepared(folder, vectors=str(folder / "glove.txt"))
+    made = prepared(folder, vectors=str(folder / "glove.txt"), on_bad_example="skip")
+    with caplog.at_level("INFO"):
+        made.report()
+    distinct = {word for _, *pair in PAIRS for text in pair for word in tokenize(text)}
+    share = f"{200 / len(distinct):.1f}% of {len(distinct)} distinct words have a vector"
+    assert share in caplog.text and "left out 1 1 numbers behind a word, not 3" in caplog.text
+    numbers, vectors = made.vectors()
+    expected = {"premise": [1, 2, 3], "hypothesis": [4, 5, 6]}
+    for word, vector in expected.items():
+        (row,) = np.flatnonzero(numbers == made.lexicon.words([word])[0])
+        assert vectors[row].tolist() == vector
+    assert prepared(folder).vectors() is None
+
+
+@pytest.mark.parametrize("vectors", ["", "zebra 1 2 3\nokapi 4 5 6\npremise 7 8 9\n"])
+def test_other_texts_are_read_in_the_words_of_the_run(folder, vectors):
+    """A run knows the words of its own test with vectors, and no others of another file."""
+    if vectors:
+        (folder / "glove.txt").write_text(vectors)
+    files = {"vectors": str(folder / "glove.txt") if vectors else ""}
+    table(folder, "test.tsv", [("neutral", "A zebra premise.", "Hypothesis 1")])
+    run = folder / "run"
+    run.mkdir()
+    trained = prepared(folder, **files)
+    trained.lexicon.save(run)
+    table(folder, "more.tsv", [("neutral", "An okapi premise.", "Hypothesis 2 zebra")] * 3)
+    other = data(folder, **files, test="more.tsv")
+    other.read_vocabulary(run)
+    other.prepare()
+    assert other.lexicon.words(["zebra"]) == trained.lexicon.words(["zebra"])
+    for row in rows_of(other.split_batches("test")):
+        assert row["first"] == trained.lexicon.words(["an", "okapi", "premise", "."])
+        assert row["second"] == trained.lexicon.words(["hypothesis", "2", "zebra"])
+        assert row["first"][1] == UNKNOWN
+        assert (row["second"][2] == UNKNOWN) == (not vectors)
+    if vectors:  # the other corpus's own numbers are others
+        assert Lexicon.load(other.path).words(["okapi"]) != [UNKNOWN]
+        with pytest.raises(UserError, match="other words than the run was trained on"):
+            other.train_batches(0)
+    else:
+        assert len(rows_of(other.train_batches(0))) == 30
+
+
+RANKING = {"form": "ranking", "labels": "no,yes", "ignored": "", "batch_size": 5}
+JSON = {"train": "train.json", "dev": "dev.json", "test": "dev.json"}
+
+
+@pytest.fixture(scope="module")
+def ranked(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranked")
+    anss.write(folder)
+    return prepared(folder, **RANKING, **JSON)
+
+
+def sentences(article, number):
+    context, asked = anss.passage(article, number)
+    return [f"{part}." for part in context.removesuffix(".").split(". ")], asked
+
+
+def test_training_has_a_right_and_a_wrong_sentence_of_each_question(ranked):
+    words = lambda text: tuple(ranked.lexicon.words(tokenize(text)))
+    expected = {}
+    for article in range(12):
+        for number in range(2):
+            parts, asked = sentences(article, number)
+            for question, place in asked.items():
+                if len(parts) > 1:
+                    right = {words(part) for part in parts if place in part}
+                    expected[words(question)] = right, {words(part) for part in parts} - right
+    batches = ranked.train_batches(3)
+    drawn = collections.defaultdict(collections.Counter)
+    for epoch in range(40):
+        rows = rows_of(batches, epoch)
+        assert len(rows) == len(expected) == 60 - 6
+        for row in rows:
+            right, wrong = expected[tuple(row["first"])]
+            assert tuple(row["second"]) in right and tuple(row["other"]) in wrong
+            drawn[tuple(row["first"])][tuple(row["other"])] += 1
+    for question, (_, wrong) in expected.items():
+        assert drawn[question].keys() == wrong  # all of them, sooner or later
+    assert batches.left_out == 6
+
+
+def test_what_is_drawn_is_a_function_of_seed_and_epoch(ranked):
+    draw = lambda seed, epoch: [row["other"] for row in rows_of(ranked.train_batches(seed), epoch)]
+    assert draw(3, 1) == draw(3, 1)
+    assert draw(3, 1) != draw(3, 2) and draw(3, 1) != draw(4, 1)
+
+
+def test_several_right_sentences_are_drawn_alike(tmp_path):
+    anss.write(tmp_path)
+    squad = json.loads((tmp_path / "train.json").read_text())
+    for article, number in itertools.product(range(12), range(2)):
+        paragraph = squad["data"][article]["paragraphs"][number]
+        answers = [a for qa in paragraph["qas"] for a in qa["answers"]]
+        kept = [{**paragraph["qas"][0], "answers": answers[:2]}]
+        paragraph["qas"] = kept if article == 2 else []  # of three sentences and of four
+    (tmp_path / "train.json").write_text(json.dumps(squad))
+    batches = prepared(tmp_path, **RANKING, **JSON).train_batches(0)
+    seen = collections.defaultdict(collections.Counter)
+    for epoch in range(60):
+        for at, row in enumerate(rows_of(batches, epoch)):
+            for name in ("second", "other"):
+                seen[at, name][tuple(row[name])] += 1
+    assert [len(seen[key]) for key in sorted(seen)] == [1, 2, 2, 2]
+    assert min(seen[0, "second"].values()) > 15 and min(seen[1, "other"].values()) > 15
+
+
+def test_evaluation_has_every_sentence(ranked):
+    rows = rows_of(ranked.split_batches("dev"))
+    expected = []
+    for article in range(20, 23):
+        for number in range(2):
+            parts, asked = sentences(article, number)
+            expected += [(q, p, int(place in p)) for q, place in asked.items() for p in parts]
+    assert ranked.texts("dev") == [[question, part] for question, part, _ in expected]
+    assert [row["label"] == YES for row in rows] == [bool(label) for *_, label in expected]
+    for row, (question, part, _) in zip(rows, expected, strict=True):
+        assert row["first"] == ranked.lexicon.words(tokenize(question))
+        assert row["second"] == ranked.lexicon.words(tokenize(part))
+
+
+def test_nothing_to_learn_ranking_from_is_one_line(tmp_path):
+    anss.write(tmp_path)
+    squad = json.loads((tmp_path / "train.json").read_text())
+    squad["data"] = [{"title": "One", "paragraphs": squad["data"][0]["paragraphs"][:1]}]
+    (tmp_path / "train.json").write_text(json.dumps(squad))
+    made = prepared(tmp_path, **RANKING, **JSON)
+    with pytest.raises(UserError, match=r"^data\.train: no passage has both a sentence"):
+        made.train_batches(0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"examples": -1}, "data.examples=-1: at least 0"),
+        ({**RANKING, "examples": 5}, "data.examples=5: what is ranked is not sampled"),
+        ({**RANKING, "balanced": True}, "data.balanced: what is ranked"),
+        ({**RANKING, "labels": "yes,no"}, "data.labels='yes,no': a sentence that is ranked is"),
+    ],
+)
+def test_configs_that_cannot_be(folder, changes, message):
+    with pytest.raises(UserError, match=message):
+        data(folder, **changes)
+
+
+def test_a_run_with_other_limits_prepares_its_own(folder):
+    made = prepared(folder)
+    other = LabelledData(made.config, dataclasses.replace(MODEL, word_rows=20))
+    other.prepare()
+    assert other.path != made.path and max(other.corpus("train").row(0, "first")) < 20

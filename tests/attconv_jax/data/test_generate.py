@@ -1,0 +1,383 @@
+"""The made pairs, read back by hand-written patterns and judged over bags of coloured things."""
+
+import collections
+import functools
+import hashlib
+import itertools
+import math
+import operator
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import pytest
+
+from attconv_jax.data.synthetic import COLOURS, LABELS, PLACES, THINGS, generate
+
+COUNTS = {"train": 12_000, "dev": 3_000, "test": 1_500}
+SEED = 7
+
+_WORDS = "no", "one", "two", "three", "four", "five", "six", "seven"
+NUMBER = {word: n for n, word in enumerate(_WORDS)}
+SINGULAR = {t + ("es" if re.search("x$|[sc]h$", t) else "s"): t for t in THINGS if t != "scarf"}
+SINGULAR["scarves"] = "scarf"
+COMPARE = {
+    **{"exactly": operator.eq, "at least": operator.ge},
+    **{"at most": operator.le, "no more than": operator.le},
+    **{"more than": operator.gt, "fewer than": operator.lt},
+}
+
+# By what is said: of how many there are, or of which of them are of the colour. T are several
+# things and O is one, C is a colour, P a place, N a number from two, Q a number of several things.
+PATTERNS = {
+    "count": (
+        "there are Q T in the P|there are Q C T in the P|in the P there are Q T",
+        "in the P there are Q C T|the P has Q T|the P has Q C T",
+        "NONE C O is in the P|NONE O in the P is C",
+        "there is ONE C O in the P|ONE O in the P is C",
+    ),
+    "all": (
+        "all N T in the P are C|the N T in the P are all C|the P has exactly N T, all of them C",
+        "all of the T in the P are C|every O in the P is C|the T in the P are all C",
+    ),
+    "none": (
+        "none of the N T in the P are C|not one of the N T in the P is C",
+        "the P has exactly N T, none of them C",
+    ),
+    "mixed": (
+        "not all N T in the P are C, but at least one is",
+        "the P has exactly N T, one or more but not all C",
+    ),
+    "not all": (
+        "at least one O in the P is not C|one or more of the T in the P are not C",
+        "the P has at least one O that is not C",
+    ),
+}
+_NUMBERS = "|".join(list(NUMBER)[2:])
+GROUPS = {
+    "Q": "(?:(?P<how>exactly|at least|at most|no more than|more than|fewer than) "
+    rf"(?P<n>{_NUMBERS})"
+    rf"|(?P<m>one|{_NUMBERS}) or more|(?P<none>no))",
+    "NONE": "(?P<none>not a single)",
+    "ONE": "(?P<how>at least) (?P<n>one)",
+    "N": rf"(?P<n>{_NUMBERS})",
+    "C": rf"(?P<colour>{'|'.join(COLOURS)})",
+    "T": rf"(?P<things>{'|'.join(SINGULAR)})",
+    "O": rf"(?P<thing>{'|'.join(THINGS)})",
+    "P": rf"(?P<place>{'|'.join(PLACES)})",
+}
+READINGS = [
+    (kind, re.compile(re.sub("[A-Z]+", lambda found: GROUPS[found[0]], pattern)))
+    for kind, patterns in PATTERNS.items()
+    for pattern in "|".join(patterns).split("|")
+]
+
+# Bags of as many things as it takes for seven of one colour beside eight of another.
+BAGS = [
+    collections.Counter(bag)
+    for size in range(16)
+    for bag in itertools.combinations_with_replacement("abc", size)
+]
+
+
+class Said(NamedTuple):
+    """What a statement says of its thing in its place."""
+
+    kind: str
+    how: str
+    n: int | None
+    colour: str | None
+
+    def true(self, bag: collections.Counter, of_nothing: bool) -> bool:
+        """Of a bag; `of_nothing` is whether all of no things are of a colour."""
+        own, total = bag[self.colour], bag.total()
+        if self.kind == "count":
+            return COMPARE[self.how](own if self.colour else total, self.n)
+        shares = {
+            "all": own == total if total else of_nothing,
+            "none": own == 0 and total > 0,
+            "mixed": 0 < own < total,
+            "not all": own < total,
+        }
+        return shares[self.kind] and self.n in (None, total)
+
+
+@functools.cache
+def worlds(said: Said, of_nothing: bool) -> frozenset[int]:
+    return frozenset(i for i, bag in enumerate(BAGS) if said.true(bag, of_nothing))
+
+
+@functools.cache
+def read(clause: str) -> tuple[tuple[str, str], Said]:
+    """Thing and place, and what is said of them: the only reading of a clause."""
+    ((kind, found),) = [(k, f.groupdict()) for k, p in READINGS if (f := p.fullmatch(clause))]
+    thing = found.get("thing") or SINGULAR[found["things"]]
+    how = found.get("how") or ("at least" if found.get("m") else "exactly")
+    number = "no" if found.get("none") else found.get("n") or found.get("m")
+    n = None if number is None else NUMBER[number]
+    return (thing, found["place"]), Said(kind, how, n, found.get("colour"))
+
+
+def clause(sentence: str) -> str:
+    assert sentence[0].isupper() and sentence.endswith(".")
+    return sentence[0].lower() + sentence[1:-1]
+
+
+def judge(premise: str, hypothesis: str, of_nothing: bool = False, empty: bool = True) -> str:
+    """The label; without `empty` worlds, what a hypothesis about a share is about exists."""
+    about, asked = read(clause(hypothesis))
+    of, fact = read(clause(premise))
+    if of != about:
+        return "neutral"
+    colour = asked.colour and ("a" if asked.colour == fact.colour else "b")
+    possible = worlds(fact._replace(colour="a"), of_nothing)
+    if asked.kind != "count" and not empty:
+        possible = possible - {0}
+    holds = worlds(asked._replace(colour=colour), of_nothing)
+    if possible <= holds:
+        return "entailment"
+    return "neutral" if possible & holds else "contradiction"
+
+
+@pytest.fixture(scope="module")
+def corpora() -> dict[str, list[tuple[str, str, str]]]:
+    return {split: list(generate(count, SEED, split)) for split, count in COUNTS.items()}
+
+
+@pytest.mark.parametrize(
+    ("premise", "hypothesis", "label"),
+    [
+        ("At least four red boxes", "There are more than three red boxes", "entailment"),
+        ("At least four red boxes", "There are more than four red boxes", "neutral"),
+        ("Exactly four red boxes", "There are fewer than four red boxes", "contradiction"),
+        ("Exactly four red boxes", "There are exactly three boxes", "contradiction"),
+        ("Exactly four red boxes", "There are exactly four boxes", "neutral"),
+        ("Exactly four red boxes", "There are no blue boxes", "neutral"),
+        ("At most four red boxes", "There are no red boxes", "neutral"),
+        ("No more than four red boxes", "There are more than four red boxes", "contradiction"),
+        ("Six or more red boxes", "There are more than five boxes", "entailment"),
+    ],
+)
+def test_the_judge_by_hand(premise, hypothesis, label):
+    """Of counts: statements are "... in the shed"; the others are tested below."""
+    said = f"There are {premise[0].lower()}{premise[1:]} in the shed."
+    assert judge(said, f"{hypothesis} in the shed.") == label
+    assert judge(said, f"{hypothesis} in the barn.") == "neutral"
+    assert judge(said.replace("boxes", "hats"), f"{hypothesis} in the shed.") == "neutral"
+
+
+@pytest.mark.parametrize(
+    ("premise", "hypothesis", "label"),
+    [
+        ("All five vases in the hall are red", "Every vase in the hall is red", "entailment"),
+        (
+            "All five vases in the hall are red",
+            "The vases in the hall are all pink",
+            "contradiction",
+        ),
+        (
+            "All five vases in the hall are red",
+            "The hall has exactly five pink vases",
+            "contradiction",
+        ),
+        (
+            "The hall has exactly five vases, none of them red",
+            "The hall has no red vases",
+            "entailment",
+        ),
+        (
+            "Not one of the five vases in the hall is red",
+            "Not a single vase in the hall is pink",
+            "neutral",
+        ),
+        (
+            "Not all five vases in the hall are red, but at least one is",
+            "At least one vase in the hall is not red",
+            "entailment",
+        ),
+        (
+            "Not all five vases in the hall are red, but at least one is",
+            "All of the vases in the hall are pink",
+            "contradiction",
+        ),
+        (
+            "The hall has exactly five vases, one or more but not all red",
+            "In the hall there are more than four red vases",
+            "contradiction",
+        ),
+        ("The hall has at least two red vases", "Every vase in the hall is red", "neutral"),
+        ("The hall has at least two red vases", "Every vase in the hall is pink", "contradiction"),
+    ],
+)
+def test_the_judge_by_hand_of_shares(premise, hypothesis, label):
+    assert judge(f"{premise}.", f"{hypothesis}.") == label
+
+
+@pytest.mark.parametrize("split", COUNTS)
+def test_every_label_is_what_the_english_says(corpora, split):
+    for premise, hypothesis, label in corpora[split]:
+        assert judge(premise, hypothesis) == label, (premise, hypothesis)
+
+
+def test_no_label_hangs_on_what_all_says_of_nothing(corpora):
+    for premise, hypothesis, label in corpora["dev"]:
+        assert judge(premise, hypothesis, of_nothing=True) == label
+        assert judge(premise, hypothesis, empty=False) == label
+
+
+def _abouts(corpus: Iterable[tuple[str, str, str]]) -> set[tuple[str, str]]:
+    """What is spoken of, premises and hypotheses alike."""
+    return {read(clause(text))[0] for *texts, _ in corpus for text in texts}
+
+
+def test_what_is_spoken_of_is_held_out(corpora):
+    train, dev, test = (_abouts(corpora[split]) for split in COUNTS)
+    assert not train & dev and not train & test and not dev & test
+    assert len(train | dev | test) == len(THINGS) * len(PLACES)
+    assert len(dev) == len(test) == len(THINGS) * len(PLACES) / 10
+    for part in range(2):  # but each thing and each place is known from training
+        assert {about[part] for about in dev | test} <= {about[part] for about in train}
+
+
+def _form(hypothesis: str) -> Said:
+    """Of colours, only whether there is one."""
+    said = read(clause(hypothesis))[1]
+    return said._replace(colour="C" if said.colour else None)
+
+
+def _shape(text: str) -> str:
+    """A sentence but for its thing, its place and its colour."""
+    names = {**dict.fromkeys(COLOURS, "C"), **dict.fromkeys(PLACES, "P")}
+    names |= dict.fromkeys([*THINGS, *SINGULAR], "T")
+    return " ".join(names.get(word, word) for word in re.findall(r"\w+|[.,]", text))
+
+
+def test_each_form_and_number_has_all_labels_in_fair_shares(corpora):
+    counts = collections.Counter((_form(h), label) for _, h, label in corpora["train"])
+    forms = {form for form, _ in counts}
+    assert len(forms) == 6 + 5 + 6 + 5 + 4 + 4 + 4  # numbers of the six that count; four others
+    for form in forms:
+        total = sum(counts[form, label] for label in LABELS)
+        for label in LABELS:  # within four standard errors of a third
+            assert abs(counts[form, label] / total - 1 / 3) < 4 * math.sqrt(2 / 9 / total), form
+
+
+def _score(corpora, features: Callable[[str, str], Iterable[str]]) -> float:
+    """Accuracy on dev of naive Bayes over what `features` sees of premise and hypothesis."""
+    seen = {label: collections.Counter() for label in LABELS}
+    for premise, hypothesis, label in corpora["train"]:
+        seen[label].update(set(features(premise, hypothesis)))
+    most = COUNTS["train"] / len(LABELS)
+    right = 0
+    for premise, hypothesis, label in corpora["dev"]:
+        known = set(features(premise, hypothesis))
+        scores = {
+            guess: sum(math.log((counts[f] + 1) / (most + 2)) for f in known)
+            for guess, counts in seen.items()
+        }
+        right += max(scores, key=scores.__getitem__) == label
+    return right / COUNTS["dev"]
+
+
+def _grams(text: str) -> list[str]:
+    words = text.lower().split()
+    return [" ".join(words[i : i + n]) for n in (1, 2, 3) for i in range(len(words) - n + 1)]
+
+
+def test_the_hypothesis_alone_tells_nothing(corpora):
+    assert _score(corpora, lambda _, h: [*_grams(h), _shape(h)]) < 0.36
+
+
+def test_the_premise_alone_tells_little(corpora):
+    assert _score(corpora, lambda p, _: _grams(p)) < 0.45
+
+
+def test_words_in_common_tell_little(corpora):
+    """Which kinds of words of the hypothesis are in the premise as well."""
+
+    def shared(premise: str, hypothesis: str) -> list[str]:
+        of, words = (re.findall(r"\w+", clause(text)) for text in (premise, hypothesis))
+        return [f"{_shape(word)} {word in of}" for word in words if word not in NUMBER]
+
+    assert _score(corpora, shared) < 0.6
+
+
+def test_a_premise_of_something_else_often_shares_the_thing_or_the_place(corpora):
+    """So that one word in common is not enough to know what is spoken of."""
+    shared = collections.Counter()
+    for premise, hypothesis, _ in corpora["train"]:
+        about, of = (read(clause(text))[0] for text in (hypothesis, premise))
+        shared[tuple(a == b for a, b in zip(about, of, strict=True))] += 1
+    elsewhere = COUNTS["train"] - shared[True, True]
+    assert elsewhere > 0.15 * COUNTS["train"]
+    for crossed in (True, False), (False, True):
+        assert shared[crossed] > 0.25 * elsewhere
+
+
+def test_sizes(corpora):
+    for split, corpus in corpora.items():
+        assert len(corpus) == COUNTS[split] == len({(p, h) for p, h, _ in corpus})
+        assert [label for *_, label in corpus] == list(LABELS) * (COUNTS[split] // 3)
+        for premise, hypothesis, _ in corpus:
+            assert 6 <= len(premise.split()) <= 14 and 5 <= len(hypothesis.split()) <= 12
+            assert not re.search(r"[{}_]|  | [.,]", premise + hypothesis)
+
+
+def test_the_words_are_few_and_known_from_training(corpora):
+    words = {
+        split: {
+            word for *texts, _ in corpus for t in texts for word in re.findall(r"\w+", t.lower())
+        }
+        for split, corpus in corpora.items()
+    }
+    assert words["dev"] | words["test"] <= words["train"]
+    assert 100 < len(words["train"]) < 150
+
+
+def test_the_same_everywhere_and_longer_by_its_end_only():
+    corpus = list(generate(100, 0, "train"))
+    assert list(generate(37, 0, "train")) == corpus[:37]
+    assert set(generate(100, 1, "train")).isdisjoint(corpus)
+    code = "from attconv_jax.data.synthetic import generate; print(list(generate(100, 0, 'train')))"
+    for seed in "0", "1":
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert run.stdout.strip() == str(corpus)
+    written = "".join(f"{label}\t{p}\t{h}\n" for p, h, label in corpus)
+    # A checkpoint's data position means something only while this holds.
+    assert (
+        hashlib.sha256(written.encode()).hexdigest()
+        == "21557d7a44b89088ba182aea6a6d6f1084b0efdcde2a443dfaccb18a3ce48c44"
+    )
+
+
+@pytest.mark.parametrize("split", COUNTS)
+def test_seeds_draw_other_pairs_of_the_same_split(corpora, split):
+    others = set(generate(300, SEED + 1, split))
+    assert len(others & set(corpora[split])) < 10  # by chance, in a small world
+    assert _abouts(generate(300, SEED + 1, split)) <= _abouts(corpora[split])
+
+
+@pytest.mark.parametrize(
+    ("count", "split", "message"),
+    [
+        (1, "valid", "split 'valid' is not one of train, dev, test"),
+        (-1, "dev", "count -1 is negative"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_the_call(count, split, message):
+    with pytest.raises(ValueError, match=message):
+        generate(count, 0, split)
+
+
+def test_none_is_a_count():
+    assert list(generate(0, 0, "dev")) == []

@@ -1,0 +1,317 @@
+"""What becomes of examples: held out, sampled, balanced, refused, numbered."""
+
+import collections
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attconv_jax.config import DataConfig, ModelConfig
+from attconv_jax.data import selection
+from attconv_jax.data.prepare import (
+    VECTORS,
+    Builder,
+    balance,
+    columns,
+    hold_out,
+    overlap,
+    sample,
+    tokenize,
+)
+from attconv_jax.data.sources import Example
+from common_jax.data.corpus import Corpus
+from common_jax.errors import UserError
+from common_jax.text import sentences
+from common_jax.text import words as words_module
+from common_jax.text.lexicon import UNKNOWN, Lexicon
+from tests.attconv_jax import anss
+
+MODEL = ModelConfig(word_dim=2, word_rows=100)
+
+
+def example(number, label="a", group=None):
+    text = f"text {number}"
+    return Example((text,), label, text if group is None else str(group), f"here:{number}")
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.integers(1, 12), st.integers(0, 3))
+def test_whole_groups_are_held_out(groups, count, seed):
+    train = [example(n, group=g) for n, g in enumerate(groups)]
+    sizes = collections.Counter(str(g) for g in groups)
+    try:
+        parts = hold_out(train, ["dev", "test"], count, seed)
+    except UserError as error:
+        assert "heldout" in str(error) and "hold out fewer" in str(error)
+        assert len(train) <= 2 * (count + max(sizes.values()) - 1)
+        return
+    assert list(parts) == ["train", "dev", "test"] and parts["train"]
+    assert sorted((e for part in parts.values() for e in part), key=train.index) == train
+    found = {split: {e.group for e in part} for split, part in parts.items()}
+    assert sum(map(len, found.values())) == len(sizes)  # none is in two
+    for split in ("dev", "test"):
+        assert len(parts[split]) >= count
+        assert any(len(parts[split]) - sizes[group] < count for group in found[split])
+    for part in parts.values():
+        assert part == sorted(part, key=train.index)
+    assert hold_out(train, ["dev", "test"], count, seed) == parts
+
+
+def test_another_seed_holds_out_others_and_fewer_splits_the_same():
+    train = [example(n) for n in range(50)]
+    chosen = {tuple(e.texts for e in hold_out(train, ["dev"], 10, s)["dev"]) for s in range(9)}
+    assert len(chosen) == 9
+    both, alone = (hold_out(train, splits, 10, 0) for splits in (["dev", "test"], ["dev"]))
+    assert both["dev"] == alone["dev"] and len(alone["train"]) == 40
+
+
+def test_a_sample_has_each_as_often_and_keeps_the_order():
+    counts = collections.Counter[int]()
+    for seed in range(2000):
+        found = sample(iter(range(20)), 6, seed)
+        assert len(set(found)) == 6 and found == sorted(found)
+        counts.update(found)
+    assert scipy.stats.chisquare([counts[n] for n in range(20)]).pvalue > 1e-3
+    assert sample(iter("abc"), 5, 0) == ["a", "b", "c"]
+    assert sample(iter(range(20)), 6, 3) == sample(iter(range(20)), 6, 3)
+
+
+@given(st.text("abc", min_size=1, max_size=30), st.integers(0, 3))
+def test_balanced_labels_are_as_many_as_the_rarest(labels, seed):
+    examples = [example(n, label) for n, label in enumerate(labels)]
+    least = min(labels.count(label) for label in set(labels))
+    found = balance(examples, seed)
+    assert collections.Counter(e.label for e in found) == dict.fromkeys(labels, least)
+    assert found == [e for e in examples if e in found]
+
+
+@given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from("abcd")))
+def test_overlap_counts_distinct_words(question, sentence):
+    common = sum(letter in question and letter in sentence for letter in "abcd")
+    assert overlap(question, sentence) == (common, *(len({*t}) for t in (question, sentence)))
+
+
+def test_words_are_in_lower_case():
+    assert tokenize("The U.S. can't—STOP, Zoë.") == (
+        *("the", "u.s.", "ca", "n't", "—", "stop", ",", "zoë", "."),
+    )
+
+
+ROWS = [
+    ("neutral", "A man eats.", "A man sleeps."),
+    ("-", "A man eats.", "Nobody agrees."),
+    ("entailment", "A man eats.", "Someone eats."),
+    ("contradiction", "Two cats sleep.", "No cat sleeps."),
+]
+
+
+def table(folder, name, rows):
+    text = "".join("\t".join(row) + "\n" for row in rows)
+    (folder / name).write_text(text, "utf-8")
+
+
+def config(folder, **options) -> DataConfig:
+    given = {"dir": str(folder), "train": "train.tsv", "dev": "dev.tsv", "test": "dev.tsv"}
+    return DataConfig(**(given | options))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("train.tsv", "dev.tsv"):
+        table(tmp_path, name, ROWS)
+    return tmp_path
+
+
+def built(folder, model=MODEL, **options):
+    path = folder / "built"
+    path.mkdir()
+    Builder(config(folder, **options), model).build(path)
+    return path
+
+
+def texts_of(folder):
+    return [json.loads(line) for line in (folder / "texts.jsonl").read_text().splitlines()]
+
+
+def column(corpus, name):
+    return corpus.gather(np.arange(len(corpus)), name, 1)[:, 0].tolist()
+
+
+def test_a_corpus_has_numbers_of_words_and_labels_in_the_order_of_the_config(folder):
+    path = built(folder, labels="contradiction, entailment ,neutral")
+    corpus, lexicon = Corpus.open(path / "train"), Lexicon.load(path)
+    assert corpus.columns == columns("pairs") == ("first", "second", "label")
+    assert column(corpus, "label") == [2, 1, 0]
+    for row, (_, *texts) in enumerate(ROWS[:1] + ROWS[2:]):
+        for name, text in zip(("first", "second"), texts, strict=True):
+            numbers = corpus.row(row, name).tolist()
+            assert numbers == lexicon.words(tokenize(text)) and UNKNOWN not in numbers
+    kept = texts_of(path / "dev")
+    assert kept == [list(texts) for label, *texts in ROWS if label != "-"]
+    assert not (path / "train" / "texts.jsonl").exists()
+
+
+def test_examples_without_a_label_are_dropped_and_counted(folder):
+    dropped = Corpus.open(built(folder) / "dev").meta["dropped"]
+    assert dropped == {"labelled '-'": {"count": 1, "first": [f"{folder}/dev.tsv:2"]}}
+
+
+REVIEWS = [
+    ('{"stars": 6, "text": "Good."}', "label '6': none of data.labels=1,2,3,4,5"),
+    ('{"stars": 1.5, "text": "Good."}', "label '1.5': none of data.labels=1,2,3,4,5"),
+    ('{"stars": 4, "text": " \\n"}', "a text without a word"),
+    ('{"stars": 4, "text": ""}', "a text without a word"),
+    (json.dumps({"stars": 4, "text": "good " * 5000}), "5000 words: over data.length=400"),
+    ('{"stars": 4, "text": "Go', ":22: not JSON"),
+    ('{"stars": 4}', "no 'text'; it has stars"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), REVIEWS)
+def test_a_bad_review_is_one_line_or_skipped_and_counted(tmp_path, line, message):
+    good = json.dumps({"stars": 4, "text": "Good soup."})
+    (tmp_path / "train.json").write_text(f"{good}\n{line}\n")
+    (tmp_path / "dev.json").write_text(f"{good}\n")
+    files = {"train": "train.json", "dev": "dev.json", "test": "dev.json"}
+    options = {**files, "form": "texts", "labels": "1,2,3,4,5"}
+    with pytest.raises(UserError) as error:
+        built(tmp_path, **options)
+    said = str(error.value)
+    assert said.startswith(f"{tmp_path}/train.json:2") and message in said and "\n" not in said
+    assert said.endswith("; mend it, or set data.on_bad_example=skip") and len(said) < 300
+    (tmp_path / "built").rmdir()
+    corpus = Corpus.open(built(tmp_path, **options, on_bad_example="skip") / "train")
+    assert corpus.columns == ("first", "label") and len(corpus) == 1
+    assert [fault["count"] for fault in corpus.meta["dropped"].values()] == [1]
+
+
+def test_a_pair_of_5000_words_and_an_unknown_label_are_named(folder):
+    for bad in (("neutral", "A b.", "word " * 5000), ("neural", "A b.", "c")):
+        table(folder, "train.tsv", [*ROWS, bad])
+        with pytest.raises(
+            UserError, match=r"train\.tsv:5: (5000 words: over|label 'neural': none)"
+        ):
+            Builder(config(folder), MODEL).build(folder)
+
+
+def test_nothing_left_is_one_line(folder):
+    table(folder, "train.tsv", ROWS[1:2])
+    for options in ({}, {"dev": "", "test": ""}):
+        with pytest.raises(UserError) as error:
+            Builder(config(folder, **options), MODEL).build(folder)
+        assert str(error.value) == (
+            f"{folder}/train.tsv: no examples left for train: 1 labelled '-' ({folder}/train.tsv:1)"
+        )
+
+
+def test_dev_and_test_are_held_out_by_premise(tmp_path):
+    rows = [("neutral", f"Premise {n // 3}.", f"Hypothesis {n}.") for n in range(90)]
+    table(tmp_path, "train.tsv", rows)
+    path = built(tmp_path, dev="", test="", heldout=10)
+    texts = {
+        split: [
+            json.loads(line) for line in (path / split / "texts.jsonl").read_text().splitlines()
+        ]
+        for split in ("dev", "test")
+    }
+    assert [len(found) for found in texts.values()] == [12, 12]
+    premises = [{premise for premise, _ in found} for found in texts.values()]
+    assert not premises[0] & premises[1]
+    assert len(Corpus.open(path / "train")) == 66
+
+
+def test_lins_split_samples_what_is_trained_on(tmp_path):
+    """500,000, 2,000 and 2,000 in small."""
+    rows = [(str(1 + n % 5), f"review number {n} is unlike others") for n in range(400)]
+    table(tmp_path, "train.tsv", rows)
+    options = {"form": "texts", "labels": "1,2,3,4,5", "dev": "", "test": "", "heldout": 20}
+    path = built(tmp_path, **options, examples=250)
+    sizes = [len(Corpus.open(path / split)) for split in ("train", "dev", "test")]
+    assert sizes == [250, 20, 20]
+
+
+def test_training_can_be_balanced(tmp_path):
+    rows = [("neutral" if n % 4 else "entailment", f"p {n}", f"h {n}") for n in range(40)]
+    table(tmp_path, "train.tsv", rows)
+    path = built(tmp_path, dev="train.tsv", test="train.tsv", balanced=True)
+    assert collections.Counter(column(Corpus.open(path / "train"), "label")) == {0: 10, 1: 10}
+    assert len(Corpus.open(path / "dev")) == 40
+
+
+def test_words_of_other_splits_are_known_where_a_file_has_vectors_for_them(folder):
+    table(folder, "dev.tsv", [("neutral", "A zebra Eats zwieback.", "A yak.")])
+    (folder / "glove.txt").write_text("Eats 1 2\nzebra 3 4\nYAK 5 6\nunused 7 8\nman 9 9\n")
+    vectors = str(folder / "glove.txt")
+    path = built(folder, vectors=vectors)
+    lexicon = Lexicon.load(path)
+    known = {w: lexicon.words([w])[0] for w in ("zebra", "yak", "zwieback", "unused", "cats")}
+    assert [w for w, number in known.items() if number == UNKNOWN] == ["zwieback", "unused"]
+    with np.load(path / VECTORS) as arrays:
+        begun = dict(zip(arrays["numbers"].tolist(), arrays["vectors"].tolist(), strict=True))
+    words = {"eats": [1, 2], "zebra": [3, 4], "yak": [5, 6], "man": [9, 9]}
+    assert begun == {lexicon.words([word])[0]: vector for word, vector in words.items()}
+    few = folder / "few"
+    few.mkdir()
+    Builder(config(folder, vectors=vectors), dataclasses.replace(MODEL, word_rows=5)).build(few)
+    with np.load(few / VECTORS) as arrays:
+        assert set(arrays["numbers"].tolist()) <= {2, 3, 4}
+    counts = collections.Counter(
+        w for _, *texts in ROWS[:1] + ROWS[2:] for t in texts for w in tokenize(t)
+    )
+    frequent = sorted(counts, key=lambda w: (-counts[w], w))[:3]
+    assert sorted(Lexicon.load(few).words(frequent)) == [2, 3, 4]
+
+
+def test_what_is_ranked_has_questions_and_overlaps(tmp_path):
+    anss.write(tmp_path)
+    files = {"train": "train.json", "dev": "dev.json", "test": "dev.json"}
+    path = built(tmp_path, form="ranking", labels="no,yes", ignored="", **files)
+    corpus = Corpus.open(path / "dev")
+    assert corpus.columns == columns("ranking")
+    texts = texts_of(path / "dev")
+    asked = list(dict.fromkeys(question for question, _ in texts))
+    assert column(corpus, "question") == [asked.index(question) for question, _ in texts]
+    for row, pair in enumerate(texts):
+        question, sentence = (set(tokenize(text)) for text in pair)
+        expected = [len(question & sentence), len(question), len(sentence)]
+        assert corpus.row(row, "overlap").tolist() == expected
+
+
+def test_all_that_decides_the_content_is_in_the_fingerprint(folder, monkeypatch):
+    (folder / "glove.txt").write_text("a 1 2\n")
+    before = Builder(config(folder), MODEL).fingerprint()
+    assert json.loads(json.dumps(before)) == before
+    changes = [
+        *({"seed": 1, "dev": ""}, {"dev": ""}, {"heldout": 7}, {"examples": 3}, {"length": 9}),
+        *({"labels": "neutral,entailment,contradiction"}, {"ignored": "neutral"}),
+        *({"balanced": True}, {"on_bad_example": "skip"}, {"vectors": str(folder / "glove.txt")}),
+    ]
+    found = [Builder(config(folder, **options), MODEL).fingerprint() for options in changes]
+    other = dataclasses.replace(MODEL, word_rows=99)
+    found.append(Builder(config(folder), other).fingerprint())
+    table(folder, "dev.tsv", ROWS[2:])
+    found.append(Builder(config(folder), MODEL).fingerprint())
+    table(folder, "dev.tsv", ROWS)
+    for module in (words_module, sentences):
+        changed = folder / "changed.py"
+        changed.write_text(Path(module.__file__).read_text() + "\n")
+        monkeypatch.setattr(module, "__file__", str(changed))
+        found.append(Builder(config(folder), MODEL).fingerprint())
+        monkeypatch.undo()
+    assert len({json.dumps(f, sort_keys=True) for f in [before, *found]}) == 1 + len(found)
+    assert Builder(config(folder), MODEL).fingerprint() == before
+
+
+def test_another_selection_prepares_anew(tmp_path, monkeypatch):
+    anss.write(tmp_path)
+    files = {"train": "train.json", "dev": "dev.json", "test": "dev.json"}
+    ranking = config(tmp_path, form="ranking", labels="no,yes", ignored="", **files)
+    before = Builder(ranking, MODEL).fingerprint()
+    changed = tmp_path / "changed.py"
+    changed.write_text(Path(selection.__file__).read_text() + "\n")
+    monkeypatch.setattr(selection, "__file__", str(changed))
+    assert Builder(ranking, MODEL).fingerprint() != before

@@ -1,0 +1,89 @@
+"""SQuAD-AnSS: the sentences of passages, and which of them is right."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attconv_jax.data.selection import Candidate, candidates, split_by_punkt
+from common_jax.bad_examples import Faults
+from common_jax.text.squad import Answer, Question, Squad, read_squad
+from tests.real import needs_real_data, real_data
+
+PASSAGE = 'Ada lived in Rome.  "Was it hot?" She liked it (the sun)! It rained.'
+SENTENCES = ["Ada lived in Rome.", '"Was it hot?"', "She liked it (the sun)!", "It rained."]
+
+
+def asked(*answers, context=PASSAGE):
+    """The candidates of one question with answers at these offsets."""
+    spans = tuple(Answer(text, start) for text, start in answers)
+    return list(candidates(Squad([context], [Question("q", "Who?", 0, spans)], ["a"])))
+
+
+def test_the_sentence_in_which_an_answer_starts_is_right():
+    for number, sentence in enumerate(SENTENCES):
+        start = PASSAGE.index(sentence)
+        for first in range(start, start + len(sentence)):
+            if not PASSAGE[first].isspace():
+                found = asked((PASSAGE[first : first + 40], first))
+                assert [c.sentence for c in found] == SENTENCES
+                assert [c.right for c in found] == [n == number for n in range(4)]
+
+
+def test_an_answer_that_starts_with_space_is_in_the_sentence_of_its_word():
+    start = PASSAGE.index(' "Was')
+    assert [c.right for c in asked((' "Was', start))] == [False, True, False, False]
+    assert [c.right for c in asked(("  Yes", 0), context="  Yes. It is so.")] == [True, False]
+
+
+def test_each_of_several_answers_makes_its_sentence_right():
+    places = [(text, PASSAGE.index(text)) for text in ("Rome", "sun", "it (the")]
+    assert [c.right for c in asked(*places)] == [True, False, True, False]
+
+
+def test_questions_come_one_after_the_other_each_with_its_own_passage():
+    contexts = ["One here. Two there.", "Only one."]
+    questions = [
+        Question(name, name.upper(), context, (Answer(text, contexts[context].index(text)),))
+        for name, context, text in [("b", 1, "one"), ("a", 0, "Two"), ("c", 0, "One")]
+    ]
+    assert list(candidates(Squad(contexts, questions, ["x", "x"]))) == [
+        Candidate(questions[0], "Only one.", True),
+        Candidate(questions[1], "One here.", False),
+        Candidate(questions[1], "Two there.", True),
+        Candidate(questions[2], "One here.", True),
+        Candidate(questions[2], "Two there.", False),
+    ]
+
+
+TEXTS = st.lists(st.text("aB.?!\"”')( \n1", min_size=1).filter(str.strip), min_size=1, max_size=4)
+
+
+@settings(deadline=None)  # the first call imports NLTK
+@given(TEXTS)
+def test_each_character_is_in_one_sentence(texts):
+    for text, spans in zip(texts, split_by_punkt(texts), strict=True):
+        counts = [0] * len(text)
+        for start, end in spans:
+            assert start < end
+            for at in range(start, end):
+                counts[at] += 1
+        assert all(n == 1 or (n == 0 and c.isspace()) for n, c in zip(counts, text, strict=True))
+        assert spans == sorted(spans)
+
+
+def test_punkt_learns_abbreviations_from_the_passages():
+    learnt = [f"The ch. {n} of book {n} is long. It ends." for n in range(60)]
+    assert len(split_by_punkt(["The ch. Five is short."])[0]) == 2
+    assert len(split_by_punkt([*learnt, "The ch. Five is short."])[-1]) == 1
+
+
+@needs_real_data
+def test_real_counts():
+    """Those of the paper are 105,980 pairs; its 10,570 questions are all here."""
+    squad = read_squad(real_data("squad/dev-v1.1.json.gz"), Faults("error"))
+    found = list(candidates(squad))
+    by_question: dict[str, list[bool]] = {}
+    for candidate in found:
+        by_question.setdefault(candidate.question.id, []).append(candidate.right)
+    assert len(by_question) == 10_570 and all(map(any, by_question.values()))
+    assert 50_000 < len(found) < 56_000
+    assert len(set(squad.articles)) == 48

@@ -1,0 +1,300 @@
+"""Labelled texts in the forms in which people have them, and each mistake one line."""
+
+import gzip
+import json
+
+import pytest
+
+from attconv_jax.config import DataConfig
+from attconv_jax.data.sources import Example, held_out_splits, source_of
+from attconv_jax.data.squad_anss import build
+from common_jax.bad_examples import Faults
+from common_jax.errors import UserError
+from tests.attconv_jax import anss, entailments
+from tests.real import needs_real_data, real_data
+
+FORMS = {
+    "pairs": {},
+    "texts": {"labels": "1,2,3,4,5"},
+    "ranking": {"labels": "no,yes", "ignored": ""},
+}
+
+
+def config(folder, form="pairs", **options) -> DataConfig:
+    given = {"dir": str(folder), "cache_dir": str(folder / "cache"), "form": form, **FORMS[form]}
+    return DataConfig(**(given | options))
+
+
+def read(folder, form="pairs", policy="error", split="train", **options):
+    """A split's examples and the faults."""
+    source, faults = source_of(config(folder, form, **options), split), Faults(policy)
+    return list(source.read(faults)), faults.kinds
+
+
+def contents(examples):
+    """Label, texts and group."""
+    return [(example.label, *example.texts, example.group) for example in examples]
+
+
+def write(folder, name, content):
+    content = content.encode() if isinstance(content, str) else content
+    path = folder / name
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    return path
+
+
+SNLI = [
+    {"annotator_labels": ["neutral"], "gold_label": "neutral", "pairID": "1#r1n",
+     "sentence1": "A man — “Zoë” — plays.", "sentence2": "A man\tplays\nwell."},
+    {"gold_label": "-", "sentence1": "A dog.", "sentence2": "A cat."},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "train.jsonl.gz", "train.json"])
+def test_snlis_json_lines(tmp_path, name):
+    path = write(tmp_path, name, "".join(json.dumps(row) + "\n\n" for row in SNLI))
+    examples, faults = read(tmp_path, train=name.removesuffix(".gz"))
+    assert contents(examples) == [
+        ("neutral", "A man — “Zoë” — plays.", "A man\tplays\nwell.", "A man — “Zoë” — plays."),
+        ("-", "A dog.", "A cat.", "A dog."),
+    ]
+    assert [e.place for e in examples] == [f"{path}:1", f"{path}:3"] and not faults
+
+
+def test_tables_of_pairs_and_of_texts(tmp_path):
+    write(tmp_path, "a.tsv", 'neutral\ta "b\tc\tmore\tand more\r\n\nentailment\td\te')
+    write(tmp_path, "b.tsv.gz", "5\tGood, \\n really\tmore\n")
+    assert contents(read(tmp_path, train="a.tsv")[0]) == [
+        ("neutral", 'a "b', "c", 'a "b'),
+        ("entailment", "d", "e", "d"),
+    ]
+    (example,) = read(tmp_path, "texts", train="b.tsv")[0]
+    assert example.texts == ("Good, \\n really",) == (example.group,) and example.label == "5"
+
+
+YELP = '"5","dr. goldberg ""the best"", says\\n\\nI."\n"1","two\nlines"\n3,plain\n\n"2","last"'
+
+
+def test_yelp_review_full(tmp_path):
+    for name in ("train.csv", "other.csv.gz"):
+        path = write(tmp_path, name, YELP)
+        examples, _ = read(tmp_path, "texts", train=name)
+        assert [(e.label, *e.texts) for e in examples] == [
+            ("5", 'dr. goldberg "the best", says\n\nI.'),
+            ("1", "two\nlines"),
+            ("3", "plain"),
+            ("2", "last"),
+        ]
+        assert [e.place for e in examples] == [f"{path}:{n}" for n in (1, 2, 4, 6)]
+
+
+def test_yelps_json_lines_have_stars_as_numbers(tmp_path):
+    stars = [5, 4.0, "3", 6, 2.5]
+    rows = [{"review_id": "x", "stars": s, "text": f"text {s}"} for s in stars]
+    write(tmp_path, "reviews.json", "\n".join(map(json.dumps, rows)))
+    examples, _ = read(tmp_path, "texts", train="reviews.json")
+    assert [e.label for e in examples] == ["5", "4", "3", "6", "2.5"]
+
+
+BAD = [
+    ("pairs", "x.tsv", "neutral\ta\n", 0, "1: 2 columns where 3 are needed"),
+    ("pairs", "x.tsv", "a\tb\tc\nno tabs\n", 1, "2: 1 columns where 3 are needed"),
+    ("texts", "x.tsv", "5 good\n", 0, "1: 1 columns where 2 are needed"),
+    ("texts", "x.csv", '"5"\n', 0, "1: 1 columns where 2 are needed"),
+    ("texts", "x.csv", '"5","a" b\n', 0, "1: not CSV (',' expected after '\"')"),
+    ("texts", "x.csv", '1,a\n"5","a\nb\n', 1, "2: not CSV (unexpected end of data)"),
+    ("pairs", "x.tsv", b"neutral\ta\xff\tb\n", 0, "1: not UTF-8 (byte 0xff after 9 bytes)"),
+    ("pairs", "x.jsonl", "{}\n", 0, "1: no 'gold_label'; it has nothing"),
+    ("pairs", "x.jsonl", '{"gold_label": "a", "sentence1": ""}', 0, "1: no 'sentence2'; it has"),
+    ("pairs", "x.jsonl", '\n{"gold_label": "a",\n', 0, "2:20: not JSON ("),
+    ("pairs", "x.jsonl", "[1]\n", 0, "1: a list where an object is needed"),
+    ("texts", "x.json", '{"stars": true, "text": "b"}', 0, "1: stars: a bool where a string is"),
+    ("texts", "x.json", '{"stars": 4, "text": null}', 0, "1: text: null where a string is"),
+]
+
+
+@pytest.mark.parametrize(("form", "name", "content", "kept", "message"), BAD)
+def test_bad_lines_are_named_or_skipped_and_counted(tmp_path, form, name, content, kept, message):
+    path = write(tmp_path, name, content)
+    with pytest.raises(UserError) as error:
+        read(tmp_path, form, train=name)
+    said = str(error.value)
+    assert said.startswith(f"{path}:{message}") and "\n" not in said
+    assert said.endswith("; mend it, or set data.on_bad_example=skip")
+    examples, faults = read(tmp_path, form, "skip", train=name)
+    assert len(examples) == kept
+    assert [fault["count"] for fault in faults.values()] == [1]
+
+
+def test_rows_behind_one_that_is_not_csv_are_read(tmp_path):
+    write(tmp_path, "x.csv", '"1","a" b\n"2","c"\n"3,"d"\n"4","e"\n')
+    examples, faults = read(tmp_path, "texts", "skip", train="x.csv")
+    assert [e.label for e in examples] == ["2", "4"]
+    ((kind, fault),) = faults.items()
+    assert kind.startswith("not CSV") and [p[-2:] for p in fault["first"]] == [":1", ":3"]
+
+
+def test_files_are_joined_and_missing_ones_named(tmp_path):
+    write(tmp_path, "a.tsv", "neutral\ta\tb\n")
+    write(tmp_path, "b.tsv.gz", "neutral\tc\td\n")
+    examples, _ = read(tmp_path, train="a.tsv, b.tsv")
+    assert [e.texts for e in examples] == [("a", "b"), ("c", "d")]
+    names = ("a.tsv,b.tsv", "b.tsv,a.tsv", "a.tsv")
+    assert (
+        len({json.dumps(source_of(config(tmp_path, train=n), "train").identity()) for n in names})
+        == 3
+    )
+    for train, message in (
+        ("a.tsv,c.tsv", r"c\.tsv: no such file"),
+        ("a.tsv,", "name its"),
+    ):
+        with pytest.raises(UserError, match=message):
+            read(tmp_path, train=train)
+    with pytest.raises(UserError, match=r"^data\.dir=.*/none: no such folder$"):
+        read(tmp_path / "none", train="a.tsv")
+
+
+def test_what_is_generated_has_splits_of_its_own(tmp_path):
+    options = {"source": "generated", "examples": 9, "heldout": 6}
+    assert [len(read(tmp_path, split=s, **options)[0]) for s in ("train", "dev", "test")] == [
+        9,
+        6,
+        6,
+    ]
+    assert held_out_splits(config(tmp_path, **options)) == []
+    assert held_out_splits(config(tmp_path, train="a", dev="b")) == ["test"]
+
+
+@pytest.fixture(scope="module")
+def tfds(tmp_path_factory):
+    entailments.register()
+    return tmp_path_factory.mktemp("tfds")
+
+
+def records(folder, name="pairs", form="pairs", split="train", policy="error", **options):
+    options = {"source": "tfds", "tfds": f"entailments/{name}", "train": "train", **options}
+    return read(folder, form, policy, split, **options)
+
+
+def test_a_datasets_labels_have_the_datasets_names(tfds):
+    for name, form in (("pairs", "pairs"), ("texts", "texts")):
+        examples, _ = records(tfds, name, form)
+        texts = [p if form == "pairs" else p[:1] for p in entailments.PAIRS[:14]]
+        assert [e.texts for e in examples] == texts
+        assert [e.label for e in examples] == [entailments.label(n) for n in range(14)]
+        assert examples[3].label == "-"
+        assert [e.group for e in examples] == [text[0] for text in texts]
+        assert examples[2].place == f"entailments/{name} train:3"
+    assert len(records(tfds, train="validation")[0]) == 6
+
+
+def test_what_is_wrong_with_a_dataset_is_one_line(tfds):
+    def fails(*args, **options):
+        with pytest.raises(UserError) as error:
+            records(tfds, *args, **options)
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    assert fails("texts") == (
+        "data.tfds=entailments/texts: not of data.form=pairs, which needs the label 'label' and "
+        "the texts premise, hypothesis; it has label and the texts text"
+    )
+    assert "it has no label and the texts premise, hypothesis" in fails("unlabelled")
+    assert "which needs the label 'label' and the texts question, " in fails(form="ranking")
+    assert "data.train='dev': entailments/pairs has the splits train, val" in fails(train="dev")
+    assert "entailments/bytes train:6: not UTF-8; mend it, or set" in fails("bytes")
+    examples, faults = records(tfds, "bytes", policy="skip")
+    assert len(examples) == 13 and faults["not UTF-8"]["count"] == 1
+
+
+@pytest.fixture(scope="module")
+def squad(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("squad")
+    anss.write(folder)
+    return folder
+
+
+def test_candidates_of_squads_file(squad):
+    examples, _ = read(squad, "ranking", train="train.json")
+    context, asked = anss.passage(0, 1)
+    sentences = [f"{part}." for part in context.removesuffix(".").split(". ")]
+    expected = [
+        Example(
+            (question, sentence),
+            "yes" if place in sentence else "no",
+            "Article 0",
+            f"{squad}/train.json: question 0-1-{place}",
+            f"0-1-{place}",
+        )
+        for question, place in asked.items()
+        for sentence in sentences
+    ]
+    assert [e for e in examples if e.question.startswith("0-1-")] == expected
+    assert len({e.question for e in examples}) == 2 * (1 + 2 + 3 + 4) * 12 // 4
+
+
+def test_the_dataset_has_what_the_files_have(squad, tmp_path):
+    path = build(squad / "train.json", squad / "dev.json", tmp_path, heldout=20)
+    assert path.is_dir() and path.parent.parent == tmp_path
+    options = {
+        "source": "tfds",
+        "tfds": "squad_anss",
+        "train": "train",
+        "dev": "dev",
+        "test": "test",
+    }
+    plain = lambda examples: [(e.texts, e.label, e.group, e.question) for e in examples]
+    found = {
+        split: plain(read(tmp_path, "ranking", split=split, **options)[0])
+        for split in ("train", "dev", "test")
+    }
+    assert found["test"] == plain(read(squad, "ranking", train="dev.json")[0])
+    everything = plain(read(squad, "ranking", train="train.json")[0])
+    articles = {split: {group for _, _, group, _ in rows} for split, rows in found.items()}
+    assert articles["train"] | articles["dev"] == {f"Article {n}" for n in range(12)}
+    for split in ("train", "dev"):  # in their old order
+        assert found[split] == [row for row in everything if row[2] in articles[split]]
+    assert not articles["train"] & articles["dev"]
+    assert (
+        20
+        <= len(found["dev"])
+        < 20 + max(sum(row[2] == article for row in everything) for article in articles["dev"])
+    )
+
+
+def test_a_dataset_that_cannot_be_built_is_one_line(squad, tmp_path):
+    def fails(*args, **options):
+        with pytest.raises(UserError) as error:
+            build(*args, **options)
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    train, dev = squad / "train.json", squad / "dev.json"
+    assert "none.json: no such file" in fails(squad / "none.json", dev, tmp_path)
+    assert "heldout=48307: too many for" in fails(train, dev, tmp_path)
+    broken = json.loads(dev.read_text())
+    broken["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 1
+    (tmp_path / "broken.json").write_text(json.dumps(broken))
+    said = fails(train, tmp_path / "broken.json", tmp_path, heldout=9)
+    assert "broken.json: data[0].paragraphs[0].qas[0].answers[0]: answer not at its" in said
+    build(train, tmp_path / "broken.json", tmp_path, heldout=9, on_bad_example="skip")
+    assert "is there already; delete it, or" in fails(train, dev, tmp_path, heldout=9)
+    (tmp_path / "file").touch()
+    assert f"{tmp_path}/file" in fails(train, dev, tmp_path / "file", heldout=9)
+
+
+@needs_real_data
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("dev.tsv", (3329, 3235, 3278)),
+        ("train_partial.tsv", (8165, 8055, 8255)),
+        ("mnli_subset_train.tsv", None),
+    ],
+)
+def test_real_pairs(name, counts):
+    examples, faults = read(real_data("snli"), train=name)
+    labels = [e.label for e in examples]
+    found = tuple(labels.count(n) for n in ("entailment", "neutral", "contradiction"))
+    assert sum(found) == len(labels) and not faults
+    assert found == counts if counts else len(labels) == 20_000

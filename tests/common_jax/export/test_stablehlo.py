@@ -1,0 +1,102 @@
+"""Programs of whole models: any number of rows, any lengths, the same numbers."""
+
+import jax
+import jax.export
+import numpy as np
+import pytest
+
+from common_jax.export.stablehlo import serialized
+from common_jax.training.config import parse, task_class
+from common_jax.training.mesh import make_mesh
+from common_jax.training.state import init_state
+
+SHRUNK = {
+    "csan": {
+        "model.dim": 8,
+        "model.mlp_dim": 8,
+        "model.num_heads": 4,
+        "model.source_vocab_size": 30,
+        "model.target_vocab_size": 30,
+        "decode.extra_length": 4,
+    },
+    "qanet": {
+        "model.dim": 8,
+        "model.num_heads": 2,
+        "model.word_dim": 6,
+        "model.char_dim": 4,
+        "model.char_rows": 9,
+        "model.model_blocks": 1,
+        "model.embedding_convs": 1,
+        "model.model_convs": 1,
+        "data.word_length": 3,
+    },
+    "attconv": {
+        "model.dim": 6,
+        "model.word_dim": 4,
+        "model.word_rows": 30,
+        "model.unknown_rows": 0,
+    },
+}
+CASES = {
+    "2D-CSAN, layers in a loop": ("csan/wmt14_ende.py:base", {}),
+    "post-norm, separate vocabularies": (
+        "csan/tatoeba_deen.py",
+        {"model.norm": "post", "model.tie": "target", "data.joint_vocabulary": False},
+    ),
+    "fixed vectors, position encodings in each block": (
+        "qanet/squad.py",
+        {"data.vectors": "x", "model.positions": "block", "model.characters": "max"},
+    ),
+    "additive energy": (
+        "attconv/snli.py:advanced_intra",
+        {"data.vectors": "x", "model.energy": "additive"},
+    ),
+    "padding as the authors have it": (
+        "attconv/snli.py:light",
+        {"data.vectors": "x", "model.author_compat": True},
+    ),
+    "one text, in bfloat16": (
+        "attconv/yelp.py:advanced",
+        {"data.vectors": "x", "train.compute_dtype": "bfloat16"},
+    ),
+}
+
+
+SLOW = ("post-norm, separate vocabularies", "padding as the authors have it", "additive energy")
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, marks=[pytest.mark.slow] * (c in SLOW)) for c in CASES]
+)
+def test_a_program_computes_what_the_model_does(case):
+    file, changes = CASES[case]
+    family = file.partition("/")[0]
+    flags = {"data.dir": ".", "mesh.data": 1, **SHRUNK[family], **changes}
+    config = parse(f"configs/{file}", [f"--config.{k}={v}" for k, v in flags.items()])
+    task = task_class(config.task)(config)
+    params = init_state(task, make_mesh(config.mesh)).params
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), params)
+    (static, *_) = task.programs
+    answer = jax.jit(lambda params, arrays: task.answer(params, arrays, **static))
+    program = jax.export.deserialize(bytearray(serialized(answer, shapes, task.inputs)))
+    assert set(program.platforms) == {"cpu", "cuda", "tpu"}
+    arrays = drawn(task.inputs, 12)
+    found, want = jax.jit(program.call)(params, arrays), answer(params, arrays)
+    atol = 2e-2 if "bfloat16" in case else 2e-5
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=atol), found, want)
+
+
+def drawn(inputs, size):
+    """As many texts as the longest has words, zeros behind the shorter ones."""
+    random = np.random.default_rng(size)
+    words, arrays = {}, {}
+    for name, (dims, dtype) in inputs.items():
+        shape = [int(dim) if dim.strip().isdecimal() else size for dim in dims.split(",")]
+        base = name.partition("_")[0]
+        if base not in words:
+            lengths = random.integers(1, size + 1, size)
+            words[base] = np.arange(size)[None] < lengths[:, None]
+        valid = words[base].reshape(*words[base].shape, *[1] * (len(shape) - 2))
+        values = random.integers(2, 9, shape) if dtype == np.int32 else random.random(shape)
+        arrays[name] = np.where(valid, values, 0).astype(dtype)
+    return arrays

@@ -1,0 +1,67 @@
+"""Values of JSON by their kinds, and each that is of another as one line that names it."""
+
+import json
+
+import pytest
+
+from common_jax.errors import UserError
+from common_jax.io.json_files import parse_json
+
+KINDS = {
+    "flag": (bool, True, [None, 1, "true", [], {}]),
+    "count": (int, 3, [None, True, 1.0, "1", 2**63, [], {}]),
+    "rate": (float, 0.5, [None, True, "1", 2**63, [], {}]),
+    "name": (str, "a", [None, 1, [], {}, "\ud800"]),
+    "any list": (list, [1, "a", None], [None, 1, "a", {}]),
+    "any object": (dict, {"a": 1}, [None, 1, "a", []]),
+    "names": (list[str], ["a", "b"], [None, "a", [1], ["a", None], ["\udfff"], {}]),
+    "parts": (
+        list[tuple[int, float]],
+        [[1, 2.5], [2, 3]],
+        [[1], [[1]], [[1, 2, 3]], [[1.5, 2]], [[1, "a"]], [{}], {}],
+    ),
+    "scores": (
+        dict[str, dict[str, float]],
+        {"dev": {"f1": 2.0, "em": 1}, "test": {}},
+        [[], {"dev": 1}, {"dev": {"f1": "a"}}, {"dev": {"\ud800": 1}}, {"\ud800": {}}],
+    ),
+}
+
+
+def node(**fields):
+    return parse_json(json.dumps(fields), "FILE")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_of_its_kind_is_given_and_nothing_else(name):
+    kind, right, wrong = KINDS[name]
+    assert node(field=right).get("field", kind) == right
+    for value in wrong:
+        with pytest.raises(UserError) as error:
+            node(field=value).get("field", kind)
+        said = str(error.value)
+        assert said.startswith("FILE: field") and "\n" not in said
+        said.encode()  # can be printed
+
+
+def test_a_line_names_the_value_that_is_wrong():
+    lines = {
+        '{"a": [1, "x"]}': "FILE: a[1]: a string where a whole number is needed",
+        '{"a": [1, 1e400, null]}': "FILE: a[1]: a number where a whole number is needed",
+        '{"a": [9223372036854775808]}': "FILE: a[0]: a number beyond 2^63",
+        '{"a": {"b": 1}}': "FILE: a: an object where a list is needed",
+        '{"b": [1]}': "FILE: no 'a'; it has b",
+        "[1]": "FILE: a list where an object is needed",
+    }
+    for text, line in lines.items():
+        with pytest.raises(UserError) as error:
+            parse_json(text, "FILE").get("a", list[int])
+        assert str(error.value) == line
+    with pytest.raises(UserError, match=r"^FILE: a\['b\\n'\]\[0\]: 3 values where 2 are needed$"):
+        node(a={"b\n": [[1, 2, 3]]}).get("a", dict[str, list[tuple[int, int]]])
+
+
+def test_a_default_is_for_what_is_not_there():
+    assert node(a=None).get("a", list[int], []) == node().get("a", list[int], []) == []
+    with pytest.raises(UserError, match="a string where a list is needed"):
+        node(a="").get("a", list[int], [])

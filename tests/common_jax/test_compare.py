@@ -1,0 +1,244 @@
+"""The report of some runs, against what the runs themselves have left."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from scipy import stats
+
+from common_jax.compare import read_runs, report
+from common_jax.config import PaperConfig
+from common_jax.errors import UserError
+from common_jax.report.document import Chart, Table
+from launch import train
+
+CONFIG = """
+from common_jax.config import to_config_dict
+from tests.toy import ToyConfig
+
+
+def get_config():
+    config = to_config_dict(ToyConfig())
+    config.train.steps = 60
+    config.train.log_every = 5
+    config.train.evaluate_every = 20
+    config.paper.results = ("Summer: test loss 1.5 rounded 97", "Winter: dev loss 3")
+    config.paper.source = "Table 9"
+    return config
+"""
+RUNS = {"base": {}, "seed1": {"train.seed": 1}, "plain": {"rate": 0.0, "train.steps": 40}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "sums.py").write_text(CONFIG)
+    fixed = {"data.cache_dir": folder / "cache", "mesh.data": 1}
+    for name, changes in RUNS.items():
+        overrides = [f"--config.{key}={value}" for key, value in {**fixed, **changes}.items()]
+        argv = ["--config", str(folder / "sums.py"), *overrides, "--workdir", str(folder / name)]
+        train.main(argv)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sections(folder):
+    found = report(read_runs([folder / name for name in RUNS]))
+    assert found.title == "Toy"
+    return {section.title: section.parts for section in found.sections}
+
+
+def lines(folder, name):
+    return [json.loads(line) for line in (folder / name / "metrics.jsonl").open()]
+
+
+def result(folder, name):
+    return json.loads((folder / name / "result.json").read_text())
+
+
+def by_name(table: Table):
+    return {row[0]: dict(zip(table.head, row, strict=True)) for row in table.rows}
+
+
+def test_each_run_has_its_size_and_speed(folder, sections):
+    rows = by_name(sections["Runs"][0])
+    assert [rows[name]["steps"] for name in RUNS] == [60, 60, 40]
+    for name in RUNS:
+        assert rows[name]["parameters"] == 44
+        assert rows[name]["minutes"] == result(folder, name)["wall_seconds"] / 60
+        logged = [x["examples_per_second"] for x in lines(folder, name) if "split" not in x]
+        assert min(logged) <= rows[name]["tokens or examples/s"] <= max(logged)
+
+
+def test_settings_are_the_fields_that_differ(sections):
+    differing, *commands = sections["Toy: settings"]
+    assert by_name(differing) == {
+        "base": {"run": "base", "rate": "0.1", "train.steps": "60", "train.seed": "0"},
+        "seed1": {"run": "seed1", "rate": "0.1", "train.steps": "60", "train.seed": "1"},
+        "plain": {"run": "plain", "rate": "0.0", "train.steps": "40", "train.seed": "0"},
+    }
+    assert len(commands) == 3
+    assert commands[2].startswith("plain: python -m launch.train --config")
+
+
+def test_scores_stand_beside_their_mean_over_seeds_and_the_papers(folder, sections):
+    dev, test = sections["Toy: scores"]
+    rows = by_name(test)
+    for name in RUNS:
+        scores = result(folder, name)["metrics"]["test"]
+        assert {key: rows[name][key] for key in scores} == scores
+    seeds = [result(folder, name)["metrics"]["test"]["loss"] for name in ("base", "seed1")]
+    half = stats.t.ppf(0.975, 1) * stats.sem(seeds)
+    assert rows["mean of 2: base, seed1"]["loss"] == f"{sum(seeds) / 2:.2f} ± {half:.2f}"
+    said = "the paper (Table 9): Summer"
+    assert rows[said] == {"test": said, "loss": 1.5, "rounded": 97.0}
+    assert len(rows) == 5
+    assert by_name(dev)["the paper (Table 9): Winter"]["rounded"] is None
+
+
+def test_intervals_of_a_score_are_shown_with_it(folder, tmp_path):
+    shutil.copytree(folder / "base", tmp_path / "base")
+    file = tmp_path / "base" / "eval" / "test.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "intervals": {"loss": [1, 2.5]}}))
+    found = report(read_runs([tmp_path / "base"]))
+    (test,) = [
+        t for s in found.sections for t in s.parts if isinstance(t, Table) and "test" in t.head
+    ]
+    loss = result(folder, "base")["metrics"]["test"]["loss"]
+    assert by_name(test)["base"]["loss"] == f"{loss:.2f} (1.00 to 2.50)"
+
+
+def test_curves_are_the_logs(folder, sections):
+    training, validation, by_time = sections["Toy: learning"]
+    assert all(isinstance(chart, Chart) for chart in (training, validation, by_time))
+    for series in training.series:
+        logged = [line for line in lines(folder, series.name) if "split" not in line]
+        assert series.x == [line["step"] for line in logged]
+        assert series.y == [line["loss"] for line in logged]
+    for series, timed in zip(validation.series, by_time.series, strict=True):
+        logged = [line for line in lines(folder, series.name) if line.get("split") == "dev"]
+        assert series.x == [line["step"] for line in logged]
+        assert series.y == timed.y == [line["loss"] for line in logged]
+        assert timed.x == [line["wall_seconds"] / 60 for line in logged]
+
+
+def test_only_seeds_of_one_setting_are_averaged(folder, tmp_path):
+    for name in ("base", "seed1"):
+        shutil.copytree(folder / name, tmp_path / name)
+    shutil.copytree(folder / "base", tmp_path / "again")  # the same seed
+    for names, count in ((["base", "seed1"], 1), (["base", "again"], 0)):
+        for table in scores(tmp_path, names):
+            assert sum(str(row[0]).startswith("mean of") for row in table.rows) == count
+    config = tmp_path / "seed1" / "config.json"
+    config.write_text(config.read_text().replace('"steps": 60', '"steps": 61'))
+    for table in scores(tmp_path, ["base", "seed1"]):
+        assert not any(str(row[0]).startswith("mean of") for row in table.rows)
+
+
+def test_a_metric_that_a_seed_lacks_has_no_mean(folder, tmp_path):
+    for name in ("base", "seed1"):
+        shutil.copytree(folder / name, tmp_path / name)
+    file = tmp_path / "seed1" / "result.json"
+    changed = result(tmp_path, "seed1")
+    del changed["metrics"]["test"]["loss"]
+    file.write_text(json.dumps(changed))
+    _, test = scores(tmp_path, ["base", "seed1"])
+    mean = by_name(test)["mean of 2: base, seed1"]
+    assert mean["loss"] is None and "±" in mean["rounded"]
+
+
+def scores(folder, names):
+    found = report(read_runs([folder / name for name in names]))
+    (parts,) = [section.parts for section in found.sections if section.title == "Toy: scores"]
+    return parts
+
+
+def test_a_trial_that_failed_before_it_had_a_vocabulary_is_no_hindrance(folder, tmp_path):
+    shutil.copytree(folder / "base", tmp_path / "base")
+    (tmp_path / "begun").mkdir()
+    shutil.copy(folder / "base" / "config.json", tmp_path / "begun")
+    found = report(read_runs([tmp_path / "begun", tmp_path / "base"]))
+    rows = by_name(found.sections[0].parts[0])
+    assert (rows["begun"]["steps"], rows["base"]["steps"]) == (0, 60)
+    (parts,) = [s.parts for s in found.sections if s.title == "Toy: scores"]
+    assert parts[-1] == "Not scored on test, hence not compared: begun."
+
+
+def test_a_damaged_result_is_named(folder, tmp_path):
+    shutil.copytree(folder / "base", tmp_path / "base")
+    (tmp_path / "base" / "result.json").write_text("[]")
+    with pytest.raises(UserError, match=r"result.json: a list where an object is needed"):
+        report(read_runs([tmp_path / "base"]))
+
+
+def test_lines_of_the_log_that_are_no_numbers_are_left_out(folder, tmp_path):
+    shutil.copytree(folder / "base", tmp_path / "base")
+    wrong = [
+        {"step": 1, "loss": {}, "wall_seconds": 1.0},
+        {"step": 1, "loss": "low", "wall_seconds": 1.0},
+        {"step": 1, "loss": 1.0, "wall_seconds": "1"},
+        {"step": 1, "loss": None, "wall_seconds": 1.0},
+        {"step": 2**70, "loss": 1.0, "wall_seconds": 1.0},
+    ]
+    with (tmp_path / "base" / "metrics.jsonl").open("a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in wrong)
+    whole, found = (report(read_runs([f / "base"])) for f in (folder, tmp_path))
+    for wanted, section in zip(whole.sections, found.sections, strict=True):
+        charts = [part for part in section.parts if isinstance(part, Chart)]
+        assert charts == [part for part in wanted.parts if isinstance(part, Chart)]
+
+
+def test_a_run_that_is_not_over_has_curves_and_no_score(folder, tmp_path):
+    shutil.copytree(folder / "base", tmp_path / "base")
+    (tmp_path / "base" / "result.json").unlink()
+    found = report(read_runs([tmp_path / "base"]))
+    titles = [section.title for section in found.sections]
+    assert titles == ["Runs", "Toy: learning"]
+    assert by_name(found.sections[0].parts[0])["base"]["best step"] == "not finished"
+
+
+def test_labels_tell_runs_apart(folder, tmp_path):
+    shutil.copytree(folder / "base", tmp_path / "other" / "base")
+    labels = [run.label for run in read_runs([folder / "base", tmp_path / "other" / "base"])]
+    assert labels == [f"{folder.name}/base", "other/base"]
+
+
+def test_trials_of_a_sweep_are_called_by_what_tells_them_apart(folder, tmp_path):
+    names = ["model.a=1,model.b=2,train.seed=0", "model.a=1,model.b=3,train.seed=0", "plain"]
+    for name in names:
+        shutil.copytree(folder / "base", tmp_path / name)
+    labels = [run.label for run in read_runs([tmp_path / name for name in names])]
+    assert labels == ["b=2", "b=3", "plain"]
+    assert [run.label for run in read_runs([tmp_path / names[0]])] == ["a=1, b=2, seed=0"]
+
+
+def test_what_is_no_run_is_refused(folder, tmp_path):
+    for folders, said in (
+        ([tmp_path], "not the folder of a run"),
+        ([tmp_path / "none"], "not the folder of a run"),
+        ([folder / "base", Path(f"{folder}/./base")], "given twice"),
+    ):
+        with pytest.raises(UserError, match=said):
+            read_runs(folders)
+    with pytest.raises(UserError, match=r"--split train: must be dev \| test"):
+        report(read_runs([folder / "base"]), "train")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "QANet",
+        "QANet: dev",
+        "QANet: dev f1",
+        "QANet: dev f1 x",
+        "QANet: dev f1 1 em",
+        ": dev f1 1",
+    ],
+)
+def test_a_papers_number_has_a_system_a_split_and_a_metric(line):
+    with pytest.raises(UserError, match="write SYSTEM: SPLIT METRIC VALUE"):
+        PaperConfig((line,))
+    known = PaperConfig(("a: b: dev f1 1 em 2.5",)).parsed
+    assert known == [("a: b", "dev", "f1", 1.0), ("a: b", "dev", "em", 2.5)]

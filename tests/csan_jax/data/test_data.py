@@ -1,0 +1,330 @@
+"""Sentence pairs from file to batch: nothing lost, nothing leaked, and every mistake one line."""
+
+import collections
+import gzip
+import hashlib
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from common_jax.errors import UserError
+from common_jax.io.files import read_lines
+from csan_jax.config import DataConfig
+from csan_jax.data.dataset import TranslationData
+from tests.real import needs_real_data, real_data
+
+COLOURS = ["red", "green", "blue", "black", "white", "grey", "brown", "pink"]
+FARBEN = ["rote", "grüne", "blaue", "schwarze", "weiße", "graue", "braune", "rosa"]
+THINGS = ["cat", "lamp", "clock", "flower", "bird", "door", "cup", "shop"]
+DINGE = ["Katze", "Lampe", "Uhr", "Blume", "Meise", "Tür", "Tasse", "Werkstatt"]
+PAIRS = [
+    (f"the {colour} {thing} {n}", f"die {farbe} {ding} {n}")
+    for n in range(4)
+    for colour, farbe in zip(COLOURS, FARBEN, strict=True)
+    for thing, ding in zip(THINGS, DINGE, strict=True)
+]
+
+
+def config(folder, **options) -> DataConfig:
+    given = dict(dir=str(folder), cache_dir=str(folder / "cache"), vocab_size=330, max_length=40)
+    return DataConfig(**(given | dict(batch_tokens=128, max_shapes=2) | options))
+
+
+def prepared(*args, **options) -> TranslationData:
+    data = TranslationData(config(*args, **options))
+    data.prepare()
+    data.report()
+    return data
+
+
+def write(folder: Path, name: str, pairs) -> None:
+    for side, language in enumerate(("en", "de")):
+        text = "".join(f"{pair[side]}\n" for pair in pairs)
+        (folder / f"{name}.{language}").write_bytes(text.encode())
+
+
+def table(folder: Path, lines, name="all.tsv.gz") -> None:
+    (folder / name).write_bytes(gzip.compress("".join(f"{x}\n" for x in lines).encode()))
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    write(tmp_path, "train", PAIRS[:200])
+    write(tmp_path, "dev", PAIRS[200:220])
+    write(tmp_path, "test", PAIRS[220:250])
+    return tmp_path
+
+
+def train_pairs(data: TranslationData) -> list[tuple[str, str]]:
+    """The training text as the batches have it, in corpus order, each row ended and padded."""
+    found = {}
+    for batch in data.train_batches().epoch(0):
+        for index, source, target in zip(*batch.values(), strict=True):
+            if index < 0:
+                assert not source.any() and not target.any()
+                continue
+            texts = []
+            for row, subwords in (source, data.source_subwords), (target, data.target_subwords):
+                length = np.count_nonzero(row)
+                assert row[length - 1] == 1 and not row[length:].any()
+                texts += subwords.decode([row[: length - 1]])
+            assert index not in found
+            found[int(index)] = tuple(texts)
+    assert sorted(found) == list(range(len(found)))
+    return [found[index] for index in sorted(found)]
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_parallel_files(folder, joint):
+    data = prepared(folder, joint_vocabulary=joint, vocab_size=330 if joint else 310)
+    assert train_pairs(data) == PAIRS[:200]
+    assert (data.source_subwords is data.target_subwords) == joint
+    for split, rows in (("dev", PAIRS[200:220]), ("test", PAIRS[220:250])):
+        assert list(zip(data.sources(split), data.references(split), strict=True)) == rows
+        seen = [i for b in data.split_batches(split, 64).epoch(0) for i in b["index"] if i >= 0]
+        assert sorted(seen) == list(range(len(rows)))
+    pieces = sum(len(data.source_subwords.encode([s])[0]) + 1 for s, _ in PAIRS[:200])
+    assert data.sizes["train"]["pairs"] == 200
+    assert data.sizes["train"]["source_tokens"] == pieces
+    assert data.sizes["train"]["dropped"] == {}
+
+
+def test_preparing_again_finds_it(folder):
+    one, other = prepared(folder), prepared(folder, batch_tokens=64, max_shapes=1)
+    assert one.path == other.path
+    (folder / "test.de").write_text((folder / "test.de").read_text().replace("Katze", "Kutze"))
+    assert prepared(folder).path != one.path
+    for changed in ({"max_length": 30}, {"vocab_size": 320}, {"joint_vocabulary": False}):
+        small = {"vocab_size": 310} if "joint_vocabulary" in changed else {}
+        assert prepared(folder, **changed, **small).path != other.path
+
+
+def test_order_is_a_function_of_the_seed(folder):
+    data = prepared(folder)
+
+    def order(seed, epoch):
+        return [batch["index"].tolist() for batch in data.train_batches(seed).epoch(epoch)]
+
+    assert order(1, 2) == order(1, 2) != order(2, 2)
+    assert order(1, 3) != order(1, 2)
+
+
+def test_vocabulary_travels_alone(folder, tmp_path_factory):
+    data, run = prepared(folder), tmp_path_factory.mktemp("run")
+    data.write_vocabulary(run)
+    alone = TranslationData(data.config)
+    alone.read_vocabulary(run)
+    assert alone.source_subwords == data.source_subwords
+    alone.prepare()
+    other = tmp_path_factory.mktemp("other")
+    for split in ("train", "dev", "test"):
+        write(other, split, [(s.upper(), t.upper()) for s, t in PAIRS])
+    stranger = TranslationData(config(other))
+    stranger.read_vocabulary(run)
+    with pytest.raises(UserError, match="other subwords than the run has"):
+        stranger.prepare()
+    with pytest.raises(UserError, match=r"source\.model: No such file"):
+        TranslationData(config(folder, joint_vocabulary=False)).read_vocabulary(run)
+
+
+def test_before_prepare(folder):
+    with pytest.raises(RuntimeError, match="prepare"):
+        TranslationData(config(folder)).train_batches()
+
+
+def test_generated(tmp_path):
+    options = dict(source="generated", examples=400, heldout=30, vocab_size=600, dir="")
+    data = prepared(tmp_path, **options)
+    from csan_jax.data.synthetic import generate
+
+    assert train_pairs(data) == list(generate(400, 0, "train"))
+    assert list(zip(data.sources("dev"), data.references("dev"), strict=True)) == list(
+        generate(30, 0, "dev")
+    )
+    assert prepared(tmp_path, **options).path == data.path
+    assert prepared(tmp_path, **options, seed=1).path != data.path
+    with pytest.raises(UserError, match=r"data\.heldout=1000000000: count"):
+        prepared(tmp_path, **(options | {"heldout": 10**9}))
+
+
+TABLE = [f"{s}\t{t} {n}\tCC-BY {n}" for s, t in PAIRS for n in range(1 + len(s) % 3)]
+
+
+def held_out(folder, **options) -> TranslationData:
+    table(folder, TABLE)
+    return prepared(folder, train="all.tsv", **({"dev": "", "test": "", "heldout": 20} | options))
+
+
+def test_held_out_sentences_are_in_one_split(tmp_path):
+    data = held_out(tmp_path)
+    parts = [train_pairs(data)]
+    parts += [list(zip(data.sources(s), data.references(s), strict=True)) for s in ("dev", "test")]
+    sources = [{source for source, _ in part} for part in parts]
+    assert len(sources[1]) == len(sources[2]) == 20 and len(sources[0]) == len(PAIRS) - 40
+    assert not sources[0] & sources[1] | sources[0] & sources[2] | sources[1] & sources[2]
+    expected = collections.Counter(tuple(line.split("\t")[:2]) for line in TABLE)
+    assert collections.Counter(pair for part in parts for pair in part) == expected
+
+
+def test_held_out_choice_is_a_function_of_the_seed(tmp_path):
+    dev = held_out(tmp_path).sources("dev")
+    assert held_out(tmp_path, max_length=39).sources("dev") == dev
+    assert held_out(tmp_path, seed=1).sources("dev") != dev
+    write(tmp_path, "test", PAIRS[:9])
+    only_dev = held_out(tmp_path, test="test")
+    assert only_dev.sources("dev") == dev and only_dev.sources("test") == [s for s, _ in PAIRS[:9]]
+
+
+def test_held_out_needs_enough(tmp_path):
+    with pytest.raises(UserError, match=r"heldout=200: .*tsv\.gz:.* 256 .*at most 127 would do"):
+        held_out(tmp_path, heldout=200)
+    held_out(tmp_path, heldout=127, vocab_size=300)
+
+
+def test_tsv_columns(tmp_path):
+    table(tmp_path, [f"{n}\t{t}\tx\t{s}" for n, (s, t) in enumerate(PAIRS)])
+    options = dict(train="all.tsv.gz", dev="all.tsv", test="all.tsv", tsv_columns="4,2")
+    assert train_pairs(prepared(tmp_path, **options)) == PAIRS
+
+
+LONG = ("the cat " * 30, "die Katze " * 30)
+
+
+def test_long_training_pairs_are_dropped_and_named(folder, caplog):
+    write(folder, "train", [*PAIRS[:100], LONG, *PAIRS[100:200], (LONG[0], "kurz")])
+    data = prepared(folder)
+    assert train_pairs(data) == PAIRS[:200]
+    assert data.sizes["train"]["dropped"] == {"over data.max_length=40 pieces": 2}
+    (message,) = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert "kept 200 pairs, left out 2 over data.max_length=40 pieces" in message
+    assert f"{folder}/train.en:101, {folder}/train.en:202" in message
+
+
+def test_the_limit_counts_the_end_symbol(folder):
+    longest = max(row.max() for row in prepared(folder)._corpus("train").lengths("source"))
+    assert prepared(folder, max_length=int(longest)).sizes["train"]["dropped"].keys() <= {
+        f"over data.max_length={longest} pieces"
+    }
+    both = prepared(folder)._corpus("train").lengths("source", "target").max(1)
+    for limit in (both.max(), both.max() - 1):
+        dropped = prepared(folder, max_length=int(limit)).sizes["train"]["dropped"]
+        assert sum(dropped.values()) == (both > limit).sum()
+
+
+def test_evaluation_keeps_and_truncates_nothing(folder):
+    write(folder, "dev", [PAIRS[0], LONG])
+    data = prepared(folder)
+    assert data.sources("dev") == [PAIRS[0][0], LONG[0]]
+    rows = [b for b in data.split_batches("dev", 64).epoch(0) if 1 in b["index"]]
+    width = rows[0]["source"].shape[1]
+    assert np.count_nonzero(rows[0]["source"][rows[0]["index"] == 1]) == width > 40
+
+
+BAD = {
+    "empty source": ("", "ja"),
+    "empty target": ("yes", " \t"),
+    "both sides empty": ("", ""),
+}
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_pairs_in_parallel_files(folder, caplog, kind, split):
+    rows = PAIRS[:200]
+    write(folder, split, [*rows[:4], BAD[kind], *rows[4:]])
+    language = "de" if kind == "empty target" else "en"
+    with pytest.raises(UserError, match=rf"{split}\.{language}:5: {kind}; .*on_bad_example=skip"):
+        prepared(folder)
+    data = prepared(folder, on_bad_example="skip")
+    assert data.sizes[split]["dropped"] == {kind: 1}
+    assert f"1 {kind} ({folder}/{split}.{language}:5)" in caplog.text
+    if split == "train":
+        assert train_pairs(data) == rows
+    else:
+        assert data.sources(split) == [source for source, _ in rows]
+
+
+def test_bad_lines_in_a_table(tmp_path, caplog):
+    lines = [f"{s}\t{t}\tx" for s, t in PAIRS]
+    bad = {3: "no tab", 7: "\tno source", 9: "no target\t", 10: "", 12: "none\t\tx", 15: "a\\tb"}
+    for at, line in bad.items():
+        lines.insert(at, line)
+    table(tmp_path, lines)
+    options = dict(train="all.tsv", dev="", test="", heldout=10)
+    with pytest.raises(UserError, match=r"all\.tsv\.gz:4: fewer than 2 columns"):
+        prepared(tmp_path, **options)
+    data = prepared(tmp_path, **options, on_bad_example="skip")
+    counts = {"fewer than 2 columns": 3, "empty source": 1, "empty target": 2}
+    assert data.sizes["train"]["dropped"] == counts
+    assert data.sizes["train"]["pairs"] + sum(len(data.sources(s)) for s in ("dev", "test")) == 256
+    assert "all.tsv.gz:4, " in caplog.text and "all.tsv.gz:16)" in caplog.text
+
+
+def test_text_in_another_encoding(folder):
+    for name, line in (("train.de", 3), ("dev.en", 2)):
+        lines = (folder / name).read_bytes().split(b"\n")
+        lines[line - 1] = "für".encode("latin-1")
+        whole = (folder / name).read_bytes()
+        (folder / name).write_bytes(b"\n".join(lines))
+        with pytest.raises(UserError, match=rf"{name}:{line}: not UTF-8; .*skip"):
+            prepared(folder)
+        skipped = prepared(folder, on_bad_example="skip").sizes[name.split(".")[0]]
+        assert skipped["dropped"] == {"not UTF-8": 1}
+        (folder / name).write_bytes(whole)
+
+
+def fails(folder, **options) -> str:
+    with pytest.raises(UserError) as error:
+        prepared(folder, **options)
+    assert "\n" not in str(error.value)
+    assert not list((folder / "cache").glob("*.tmp"))
+    return str(error.value)
+
+
+def test_mistakes_are_one_line(folder, tmp_path_factory):
+    assert fails(folder, dir=str(folder / "none")) == f"data.dir={folder}/none: no such folder"
+    assert "trian.en: no such file, nor with .gz" in fails(folder, train="trian")
+    assert "all.tsv: no such file" in fails(folder, train="all.tsv")
+    assert "data.train: name" in fails(folder, train="")
+    assert "data.vocab_size=100000: this text has pieces for" in fails(folder, vocab_size=100_000)
+    assert "train.en:1: no pairs left for train: 200 over" in fails(folder, max_length=1)
+    (folder / "dev.de").write_text("ja\n")
+    assert f"dev.de:1: ends after 1 lines, but {folder}/dev.en has 20" in fails(folder)
+    with (folder / "dev.de").open("a") as file:
+        file.write("ja\n" * 30)
+    assert f"dev.en:20: ends after 20 lines, but {folder}/dev.de has 31" in fails(folder)
+    write(folder, "dev", [])
+    assert "dev.en:1: no pairs left for dev" in fails(folder)
+    write(folder, "train", [])
+    assert "train.en:1: no pairs to train on" in fails(folder)
+
+
+@needs_real_data
+def test_multi30k(tmp_path):
+    folder = real_data("multi30k")
+    options = dict(dir=str(folder), dev="val", test="test_2016_flickr", vocab_size=8000)
+    data = prepared(tmp_path, **options, max_length=64, batch_tokens=1024, max_shapes=8)
+    assert [sizes["pairs"] for sizes in data.sizes.values()] == [29_000, 1014, 1000]
+    assert all(not sizes["dropped"] for sizes in data.sizes.values())
+    assert data.train_batches().plan.padding_fraction <= 0.15
+    assert data.references("test") == list(read_lines(folder / "test_2016_flickr.de.gz"))
+
+
+@needs_real_data
+def test_tatoeba_does_not_leak(tmp_path):
+    folder = real_data("tatoeba")
+    options = dict(dir=str(folder), train="deu-eng.tsv", dev="", test="", heldout=2000)
+    data = prepared(tmp_path, **options, vocab_size=8000, max_length=128)
+    dev, test = set(data.sources("dev")), set(data.sources("test"))
+    assert len(dev) == len(test) == 2000 and not dev & test
+    lines = list(read_lines(folder / "deu-eng.tsv.gz"))
+    held_out = dev | test
+    train = [line for line in lines if line.split("\t")[0] not in held_out]
+    corpus = data._corpus("train")
+    assert len(corpus) == len(train)
+    ids = data.source_subwords.encode([line.split("\t")[0] for line in train])
+    digest = hashlib.sha256(np.concatenate([[*row, 1] for row in ids]).astype("<i4").tobytes())
+    written = hashlib.sha256((data.path / "train" / "source.tokens").read_bytes())
+    assert written.digest() == digest.digest()

@@ -1,0 +1,319 @@
+"""The made corpus: its German by hand, its splits read back from the English alone."""
+
+import itertools
+import random
+import re
+import tracemalloc
+
+import pytest
+
+from csan_jax.data import synthetic_phrases as say
+from csan_jax.data.synthetic import _lanes, generate, split_of
+from csan_jax.data.synthetic_templates import EVENTS, SUBJECTS, TEMPLATES, THINGS
+
+COUNTS = {"train": 100_000, "dev": 20_000, "test": 20_000}
+
+# A phrase, found without the generator's help: the longest run of these words.
+_PHRASE_WORDS = {
+    *re.findall(r"[a-z']+", " ".join(map(say.english_number, range(1_000))) + " thousand o'clock"),
+    *re.findall(r"\w+", " ".join(say.english_date(day, 1) for day in range(1, 32))),
+    *(month for month, _, _ in say.MONTHS),
+    *["past", "to", "half", "quarter", "euro", "euros", "cent", "cents", "and"],
+}
+_EDGES = {"of", "to", "and", "past"}  # which also join a phrase to its carrier
+
+
+def _phrase(english: str) -> str:
+    words = english.rstrip(".").split(" ")
+    inside = [all(part in _PHRASE_WORDS for part in word.split("-")) for word in words]
+    runs = [
+        [word for _, word in run]
+        for is_phrase, run in itertools.groupby(
+            zip(inside, words, strict=True), lambda pair: pair[0]
+        )
+        if is_phrase
+    ]
+    longest = max(runs, key=lambda run: (len(run), not set(run) <= _EDGES))
+    while longest[0] in _EDGES:
+        longest = longest[1:]
+    while longest[-1] in _EDGES:
+        longest = longest[:-1]
+    # A day is held out whatever its year.
+    return re.sub(r" nineteen [a-z-]+$", "", " ".join(longest))
+
+
+@pytest.fixture(scope="module")
+def corpora():
+    return {split: list(generate(count, 7, split)) for split, count in COUNTS.items()}
+
+
+def _render(name: str, value: int, *words) -> tuple[str, str]:
+    (template,) = [t for t in TEMPLATES if t.render.__name__ == name]
+    chosen = [
+        next(w for w in options if word in (w, getattr(w, "english", None)))
+        for options, word in zip(template.fillers, words, strict=True)
+    ]
+    return template.render(value, *chosen)
+
+
+@pytest.mark.parametrize(
+    ("template", "value", "words", "english", "german"),
+    [
+        (
+            "_traded",
+            21_300,
+            ("my sister", "sold", "apple", "at the market"),
+            "Yesterday my sister sold twenty-one thousand three hundred apples at the market.",
+            "Gestern hat meine Schwester auf dem Markt einundzwanzigtausenddreihundert Äpfel "
+            "verkauft.",
+        ),
+        (
+            "_traded",
+            1,
+            ("I", "bought", "apple", "in the city"),
+            "Yesterday I bought one apple in the city.",
+            "Gestern habe ich in der Stadt einen Apfel gekauft.",
+        ),
+        (
+            "_there_are",
+            1,
+            ("flower", "kitchen"),
+            "There is one flower in the kitchen.",
+            "In der Küche gibt es eine Blume.",
+        ),
+        (
+            "_there_are",
+            17,
+            ("glass", "garden"),
+            "There are seventeen glasses in the garden.",
+            "Im Garten gibt es siebzehn Gläser.",
+        ),
+        (
+            "_container",
+            1,
+            ("box", "letter", "heavy"),
+            "The box with one letter is very heavy.",
+            "Die Kiste mit einem Brief ist sehr schwer.",
+        ),
+        (
+            "_container",
+            62,
+            ("parcel", "book", "full"),
+            "The parcel with sixty-two books is very full.",
+            "Das Paket mit zweiundsechzig Büchern ist sehr voll.",
+        ),
+        (
+            "_quantity",
+            101,
+            ("The code for the gate", "was"),
+            "The code for the gate was one hundred and one.",
+            "Der Code für das Tor war einhunderteins.",
+        ),
+        (
+            "_page",
+            30,
+            ("the book", "read"),
+            "Please read page thirty of the book.",
+            "Bitte lesen Sie Seite dreißig des Buches.",
+        ),
+        (
+            "_event",
+            32 * 5 + 3,
+            ("course", "begins", "Vienna"),
+            "The course in Vienna begins on the third of May.",
+            "Der Kurs in Wien beginnt am dritten Mai.",
+        ),
+        (
+            "_weekday",
+            32 * 5 + 3,
+            ("Monday", "next year"),
+            "The third of May is a Monday next year.",
+            "Der dritte Mai ist im nächsten Jahr ein Montag.",
+        ),
+        (
+            "_on_the_evening",
+            32 * 5 + 3,
+            ("evening", "they", "danced"),
+            "On the evening of the third of May they danced.",
+            "Am Abend des dritten Mai haben sie getanzt.",
+        ),
+        (
+            "_born",
+            32 * 12 + 31,
+            ("the teachers", 1998),
+            "The teachers were born on the thirty-first of December nineteen ninety-eight.",
+            "Die Lehrer wurden am einunddreißigsten Dezember neunzehnhundertachtundneunzig "
+            "geboren.",
+        ),
+        (
+            "_stays",
+            32 * 3 + 1,
+            ("the child", "Munich"),
+            "The child will stay in Munich until the first of March.",
+            "Das Kind bleibt bis zum ersten März in München.",
+        ),
+        (
+            "_departure",
+            60 * 3 + 30,
+            ("train", "Cologne", "Friday"),
+            "The train to Cologne leaves at half past three on Friday.",
+            "Der Zug nach Köln fährt am Freitag um halb vier ab.",
+        ),
+        (
+            "_meeting",
+            60 * 7 + 50,
+            ("Saturday", "evening", "school"),
+            "We will meet at ten to eight on Saturday evening in front of the school.",
+            "Wir treffen uns am Samstagabend um zehn vor acht vor der Schule.",
+        ),
+        (
+            "_time_there",
+            60 * 1,
+            ("almost", "Berlin"),
+            "In Berlin it is almost one o'clock.",
+            "In Berlin ist es fast ein Uhr.",
+        ),
+        (
+            "_costs",
+            350,
+            ("table", "in this shop"),
+            "The table costs three euros and fifty cents in this shop.",
+            "Der Tisch kostet in diesem Laden drei Euro fünfzig.",
+        ),
+        (
+            "_paid",
+            110,
+            ("he", "chair"),
+            "He paid one euro and ten cents for the chair.",
+            "Er hat für den Stuhl einen Euro und zehn Cent bezahlt.",
+        ),
+    ],
+)
+def test_sentences_written_by_hand(template, value, words, english, german):
+    assert _render(template, value, *words) == (english, german)
+
+
+def test_every_template_is_written_by_hand_above():
+    (mark,) = [m for m in test_sentences_written_by_hand.pytestmark if isinstance(m.args[1], list)]
+    assert {case[0] for case in mark.args[1]} == {t.render.__name__ for t in TEMPLATES}
+
+
+def test_sentences_are_distinct_and_so_a_function(corpora):
+    english = [source for pairs in corpora.values() for source, _ in pairs]
+    assert len(set(english)) == len(english) == sum(COUNTS.values())
+
+
+def test_another_seed_translates_alike(corpora):
+    german = dict(corpora["train"])
+    again = list(generate(COUNTS["train"], 8, "train"))
+    shared = [(source, target) for source, target in again if source in german]
+    assert len(shared) > 1_000
+    assert all(german[source] == target for source, target in shared)
+
+
+def test_every_sentence_has_five_words_and_ends(corpora):
+    for sentence in itertools.chain.from_iterable(itertools.chain(*corpora.values())):
+        assert 5 <= len(sentence.split(" ")) <= 20, sentence
+        assert re.fullmatch(r"[A-ZÄÖÜ][A-Za-zÄÖÜäöüß' -]*\.", sentence), sentence
+
+
+def test_phrases_are_read_from_their_carriers():
+    assert _phrase("Yesterday I bought one hundred and one apples in the city.") == (
+        "one hundred and one"
+    )
+    assert _phrase("The train to Cologne leaves at quarter to four on Friday.") == "quarter to four"
+    assert _phrase("She was born on the third of May nineteen ten.") == "third of May"
+    assert _phrase("He paid one euro and ten cents for the lamp.") == "one euro and ten cents"
+    assert _phrase("Please read page two of the book.") == "two"
+
+
+def test_splits_share_no_phrase(corpora):
+    phrases = {split: {_phrase(e) for e, _ in pairs} for split, pairs in corpora.items()}
+    assert all(len(found) > 1_000 for found in phrases.values())
+    assert not phrases["train"] & phrases["dev"]
+    assert not phrases["train"] & phrases["test"]
+    assert not phrases["dev"] & phrases["test"]
+
+
+def test_held_out_phrases_are_made_of_words_seen_in_training(corpora):
+    seen = set(" ".join(e for e, _ in corpora["train"][:20_000]).split(" "))
+    for split in ("dev", "test"):
+        unseen = {word for e, _ in corpora[split][:5_000] for word in e.split(" ")} - seen
+        assert {word for word in unseen if "-" not in word} <= set(), split
+
+
+def test_what_cannot_be_composed_is_always_in_training():
+    assert set(split_of("number", [*range(20), *range(20, 100, 10)])) == {"train"}
+
+
+def test_splits_take_the_shares_they_should():
+    split = split_of("number", range(1_000, 200_000))
+    assert 0.79 < (split == "train").mean() < 0.81
+    assert 0.09 < (split == "dev").mean() < 0.11
+
+
+def test_same_arguments_give_the_same_sentences():
+    assert list(generate(2_000, 3, "test")) == list(generate(2_000, 3, "test"))
+    assert list(generate(50, 3, "test")) == list(generate(2_000, 3, "test"))[:50]
+    assert list(generate(50, 3, "test")) != list(generate(50, 4, "test"))
+
+
+def test_sentences_stay_the_same_over_versions():
+    # A checkpoint's data position means something only while this holds.
+    assert list(generate(2, 0, "train")) == [
+        (
+            "We paid ninety-nine euros and eighty-five cents for the car.",
+            "Wir haben für das Auto neunundneunzig Euro und fünfundachtzig Cent bezahlt.",
+        ),
+        (
+            "The woman will stay in Vienna until the thirty-first of October.",
+            "Die Frau bleibt bis zum einunddreißigsten Oktober in Wien.",
+        ),
+    ]
+
+
+@pytest.mark.parametrize("count", [0, 1, 10, 999])
+def test_gives_the_count_asked_for(count):
+    assert sum(1 for _ in generate(count, 0, "dev")) == count
+
+
+def test_memory_does_not_grow_with_the_count():
+    list(generate(1, 0, "train"))  # fills the table of phrases
+    tracemalloc.start()
+    stream = generate(2_000_000, 0, "train")
+    for _ in itertools.islice(stream, 20_000):
+        pass
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1_000_000
+
+
+def test_a_lane_says_all_it_can_once():
+    (lane,) = [lane for lane in _lanes("dev") if lane.template.render.__name__ == "_time_there"]
+    sentences = list(lane.sentences(random.Random(0)))
+    assert len(sentences) == lane.size == len(set(sentences))
+
+
+def test_other_templates_go_on_where_one_is_exhausted():
+    lanes = {lane.template.render.__name__: lane.size for lane in _lanes("dev")}
+    found = sum(e.startswith("In ") for e, _ in generate(20_000, 0, "dev"))
+    assert found == lanes["_time_there"]
+
+
+@pytest.mark.parametrize(
+    ("count", "split", "message"),
+    [(-1, "train", "count -1"), (10**12, "test", "all there is in test"), (1, "valid", "'valid'")],
+)
+def test_impossible_arguments_are_refused_at_the_call(count, split, message):
+    with pytest.raises(ValueError, match=message):
+        generate(count, 0, split)
+
+
+def test_words_agree_with_their_tables():
+    for noun in (*THINGS, *EVENTS):
+        assert noun.german[0].isupper() and noun.gender in "mfn"
+    for noun in THINGS:
+        # Dative plurals end in n, but for foreign plurals in s.
+        assert noun.dative_plural.endswith("n") or noun.plural.endswith("s"), noun
+        assert noun.dative_plural in (noun.plural, noun.plural + "n")
+    assert {who.have for who in SUBJECTS} == {"habe", "hat", "haben"}

@@ -1,0 +1,316 @@
+"""From SQuAD's JSON to batches: every word, answer and window where it belongs."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common_jax.errors import UserError
+from common_jax.text import sentences
+from common_jax.text import words as words_module
+from common_jax.text.lexicon import UNKNOWN
+from common_jax.text.squad import Answer
+from common_jax.text.words import split_words
+from qanet_jax.config import DataConfig, ModelConfig
+from qanet_jax.data import triviaqa
+from qanet_jax.data.dataset import ReadingData
+from qanet_jax.data.prepare import Builder
+from qanet_jax.data.text import Text, windows
+
+FACTS = "Ada was born in Paris in 1901. Her brother, Ben, lived in Rome (Italy) until 1950."
+LONG = " ".join(f"Word{n} and number {n}." for n in range(60))
+GLOVE = "ada 1 2 3\nparis 4 5 6\nBen 7 8 9\n. 1 1 1\n"
+
+
+def question(name, text, answer, context, at=0):
+    start = context.index(answer, at)
+    return {"id": name, "question": text, "answers": [{"text": answer, "answer_start": start}]}
+
+
+TRAIN = [
+    (FACTS, [("a", "Where was Ada born?", "Paris"), ("b", "When was she born?", "1901")]),
+    (LONG, [("c", "Which is the last?", "Word59"), ("d", "And the tenth?", "Word9 and number 9")]),
+    ("Two words.", [("e", "How many words are there?", "Two")]),
+]
+
+
+def squad(passages):
+    return {
+        "data": [
+            {
+                "title": "t",
+                "paragraphs": [
+                    {"context": context, "qas": [question(*q, context) for q in questions]}
+                    for context, questions in passages
+                ],
+            }
+        ]
+    }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(squad(TRAIN)))
+    (tmp_path / "glove.txt").write_text(GLOVE)
+    return tmp_path
+
+
+def prepared(folder, model=None, **changes):
+    fields = {
+        **{"train": "train.json", "dev": "dev.json", "dir": str(folder)},
+        **{"cache_dir": str(folder / "cache"), "batch_size": 2, "max_shapes": 2},
+        **{"word_length": 6, "window": 50, "stride": 20},
+    }
+    config = DataConfig(**{**fields, **changes})
+    data = ReadingData(config, model or ModelConfig(word_rows=300, char_rows=80))
+    data.prepare()
+    return data
+
+
+def epoch(batches, number=0):
+    rows = {}
+    for batch in batches.epoch(number):
+        for row, index in enumerate(batch["index"]):
+            if index >= 0:
+                rows[int(index)] = {name: values[row] for name, values in batch.items()}
+    return [rows[index] for index in sorted(rows)]
+
+
+def words(text):
+    return [text[start:end] for start, end in split_words(text)]
+
+
+def test_a_training_batch_has_the_passage_the_question_and_the_answers_words(folder):
+    data = prepared(folder)
+    texts = [(c, q, a) for c, questions in TRAIN for _, q, a in questions]
+    seen = {"word": {}, "letter": {}}
+    rows = epoch(data.train_batches(0))
+    assert len(rows) == len(texts)
+    for row, (context, asked, answer) in zip(rows, texts, strict=True):
+        for name, text in (("context", words(context)), ("question", words(asked))):
+            ids, characters = row[name], row[f"{name}_characters"]
+            assert np.count_nonzero(ids) == len(text) and (ids[: len(text)] > 0).all()
+            for word, number, letters in zip(text, ids, characters, strict=False):
+                length = min(6, len(word))
+                assert (letters[:length] > 0).all() and not letters[length:].any()
+                assert seen["word"].setdefault(word, int(number)) == number
+                for letter, value in zip(word, letters.tolist(), strict=False):
+                    assert seen["letter"].setdefault(letter, value) == value
+            assert not characters[len(text) :].any()
+        assert words(context)[row["start"] : row["end"] + 1] == words(answer)
+    for numbers in seen.values():
+        assert len(set(numbers.values())) == len(numbers) and min(numbers.values()) > 1
+
+
+def test_batches_have_as_many_rows_as_asked_and_an_epoch_every_question_once(folder):
+    batches = prepared(folder, batch_size=3).train_batches(1)
+    for number in range(3):
+        read = list(batches.epoch(number))
+        assert all(len(batch["index"]) == 3 for batch in read)
+        index = np.concatenate([batch["index"] for batch in read])
+        assert sorted(index[index >= 0]) == list(range(5))
+
+
+def test_fixed_vectors_are_the_files_and_unknown_words_have_none(folder):
+    model = ModelConfig(word_dim=3)
+    data = prepared(folder, model, vectors=str(folder / "glove.txt"))
+    row = epoch(data.train_batches(0))[0]
+    expected = {"Ada": [1, 2, 3], "Paris": [4, 5, 6], "Ben": [7, 8, 9], ".": [1, 1, 1]}
+    for word, number, vector in zip(
+        words(FACTS), row["context"], row["context_vectors"], strict=False
+    ):
+        np.testing.assert_array_equal(vector, expected.get(word, [0, 0, 0]))
+        assert (number == 1) == (word not in expected)
+    assert not row["context_vectors"][len(words(FACTS)) :].any()
+
+
+def test_evaluation_reads_every_word_of_every_question(folder):
+    data = prepared(folder)
+    corpus, texts = data.split("dev"), data.texts("dev")
+    rows = epoch(data.split_batches("dev"))
+    covered = {number: set() for number in range(len(texts.questions))}
+    for example, row in enumerate(rows):
+        number = int(corpus.numbers[example])
+        length = np.count_nonzero(row["context"])
+        assert length <= 50
+        covered[number] |= {corpus.characters(example, at, at) for at in range(length)}
+    for number, asked in enumerate(texts.questions):
+        assert covered[number] == set(split_words(texts.contexts[asked.context]))
+
+
+def test_what_is_too_long_to_train_on_is_dropped_counted_and_named(folder):
+    data = prepared(folder, context_length=30, answer_length=2, question_length=5)
+    kinds = data.split("train").questions.meta["dropped"]
+    assert {kind: fault["count"] for kind, fault in kinds.items()} == {
+        "over data.context_length=30 words": 2,
+        "over data.question_length=5 words": 1,
+    }
+    assert "question e" in kinds["over data.question_length=5 words"]["first"][0]
+    assert len(data.texts("dev").questions) == 5
+
+
+def test_nothing_left_to_train_on_is_one_line(folder):
+    with pytest.raises(UserError, match=r"train\.json: no questions left for train: 5 over"):
+        prepared(folder, context_length=1)
+
+
+def other_file(folder):
+    """A file elsewhere, of words and letters that the corpus lacks but for "Ben"."""
+    path = folder / "elsewhere" / "other.json"
+    path.parent.mkdir(exist_ok=True)
+    context = "Ben 北京 zebra."
+    path.write_text(json.dumps(squad([(context, [("z", "Who?", "zebra")])])))
+    return path
+
+
+def again(data, folder, model, **changes):
+    """The data that a run finds later, whose lexicon is in `folder`."""
+    found = ReadingData(dataclasses.replace(data.config, **changes), model)
+    found.read_vocabulary(folder)
+    found.prepare()
+    return found
+
+
+FIXED, TRAINED = ModelConfig(word_dim=3, char_rows=80), ModelConfig(word_rows=300, char_rows=80)
+
+
+@pytest.mark.parametrize("model", [FIXED, TRAINED])
+def test_a_run_reads_other_files_but_notices_other_words(folder, model):
+    vectors = "" if model.word_rows else str(folder / "glove.txt")
+    (folder / "glove.txt").write_text(GLOVE + "zebra 5 6 7\n")
+    data = prepared(folder, model, vectors=vectors)
+    run = folder / "run"
+    run.mkdir()
+    data.lexicon.save(run)
+    for key in ("dev", "test"):
+        other = again(data, run, model, **{key: str(other_file(folder))})
+        (row,) = epoch(other.split_batches(key))
+        ben, town, zebra, _ = row["context"].tolist()[:4]
+        assert town == UNKNOWN and row["context_characters"][1, :2].tolist() == [UNKNOWN] * 2
+        assert ben == other.lexicon.words(["Ben"])[0] > UNKNOWN
+        if model.word_rows:
+            assert ben == data.lexicon.words(["Ben"])[0] and zebra == UNKNOWN
+        else:
+            assert row["context_vectors"][:3].tolist() == [[7, 8, 9], [0, 0, 0], [5, 6, 7]]
+        known = data.lexicon.characters(["Ben"], 3).tolist()
+        assert row["context_characters"][0, :3].tolist() == known[0]
+    changes = [({"train": str(other_file(folder))}, model)]
+    if model.word_rows:
+        changes.append(({}, dataclasses.replace(model, word_rows=90)))
+    else:
+        (folder / "others.txt").write_text(GLOVE.replace("7 8 9", "7 8 8"))
+        changes.append(({"vectors": str(folder / "others.txt")}, model))
+    for fields, other_model in changes:
+        with pytest.raises(UserError, match="other words or characters than the run was trained"):
+            again(data, run, other_model, **fields)
+
+
+@pytest.mark.parametrize("model", [FIXED, TRAINED])
+def test_characters_and_trained_words_are_those_of_the_training_split(folder, model):
+    vectors = "" if model.word_rows else str(folder / "glove.txt")
+    data = prepared(folder, model, vectors=vectors, dev=str(other_file(folder)))
+    letters = {letter for context, asked in TRAIN for letter in context + str(asked)}
+    numbers = data.lexicon.characters(["zebra北京"], 7)[0].tolist()
+    assert [n == UNKNOWN for n in numbers] == [letter not in letters for letter in "zebra北京"]
+    assert numbers[-2:] == [UNKNOWN, UNKNOWN]
+
+
+def test_the_home_folders_vectors_and_how_many_words_have_one(folder, monkeypatch, caplog):
+    monkeypatch.setenv("HOME", str(folder))
+    (folder / "glove.txt").write_text(GLOVE + "cat 1 2\n")
+    with pytest.raises(UserError, match=r"^data\.vectors: .*glove\.txt:5: 2 numbers behind"):
+        prepared(folder, FIXED, vectors="~/glove.txt")
+    data = prepared(folder, FIXED, vectors="~/glove.txt", on_bad_example="skip")
+    with caplog.at_level("INFO"):
+        data.report()
+    texts = [text for c, asked in TRAIN for text in (c, *(q for _, q, _ in asked))]
+    every = {word for text in texts for word in words(text)}
+    found = [word for word in every if word in {"Ada", "Paris", "Ben", "."}]
+    share = f"{100 * len(found) / len(every):.1f}% of {len(every)} distinct words have a vector"
+    assert share in caplog.text
+    assert "~/glove.txt: left out 1 2 numbers behind a word, not 3 (" in caplog.text
+
+
+def test_another_tokeniser_prepares_anew(folder, monkeypatch):
+    config = prepared(folder).config
+    before = Builder(config, TRAINED).fingerprint()
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "0.0")
+    assert Builder(config, TRAINED).fingerprint() != before
+    monkeypatch.undo()
+    for module in (words_module, sentences, triviaqa):
+        changed = folder / "changed.py"
+        changed.write_text(Path(module.__file__).read_text() + "\n")
+        monkeypatch.setattr(module, "__file__", str(changed))
+        assert Builder(config, TRAINED).fingerprint() != before
+        monkeypatch.undo()
+    assert Builder(config, TRAINED).fingerprint() == before
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"dev": ""}, "data.dev: name the file"),
+        ({"train": ""}, "data.train: name the file"),
+        (
+            {"source": "tfds", "tfds": "trivia_qa/rc", "form": "triviaqa_lines"},
+            "data.form=triviaqa_lines: a dataset is of the form squad or triviaqa",
+        ),
+    ],
+)
+def test_configs_that_cannot_be(fields, message):
+    with pytest.raises(UserError, match=message):
+        DataConfig(**{"dir": "data", **fields})
+
+
+@pytest.mark.parametrize("rows", [-1, 1, 2])
+def test_a_table_of_words_has_one_for_a_word(rows):
+    with pytest.raises(UserError, match=f"model.word_rows={rows}: 0, or at least 3"):
+        ModelConfig(word_rows=rows)
+
+
+TRIVIA = [
+    {"id": "a", "question": "Who?", "aliases": ["Ada"], "context": FACTS},
+    {"id": "b", "question": "Where?", "aliases": ["Oslo"], "context": FACTS},
+    {"id": "c", "question": "Where?", "aliases": ["Rome"], "context": FACTS},
+]
+
+
+def test_the_oracles_questions_are_those_with_a_window(folder):
+    for name in ("train", "dev"):
+        lines = "".join(json.dumps(row) + "\n" for row in TRIVIA)
+        (folder / f"{name}.json").write_text(lines)
+    data = prepared(folder, form="triviaqa_lines")
+    assert data.splits == ("train", "dev_oracle", "dev")
+    names = {split: [gold["QuestionId"] for gold in data.golds(split)] for split in data.splits[1:]}
+    assert names == {"dev_oracle": ["a", "c"], "dev": ["a", "b", "c"]}
+    dropped = data.split("dev_oracle").questions.meta["dropped"]
+    assert dropped["question without a window"] == {"count": 1, "first": ["b"]}
+    assert not data.split("dev").questions.meta["dropped"]
+    assert not (data.path / "train" / "golds.json").exists()
+    with_test = dataclasses.replace(data.config, test="dev.json")
+    assert ReadingData(with_test, TRAINED).splits == ("train", "dev_oracle", "dev", "test")
+
+
+@given(st.integers(0, 400), st.integers(1, 30), st.data())
+def test_every_short_span_lies_in_a_window(length, answer, draw):
+    stride = draw.draw(st.integers(1, 60))
+    window = stride + answer + draw.draw(st.integers(0, 20))
+    cuts = windows(length, window, stride)
+    assert all(0 <= start <= stop <= length and stop - start <= window for start, stop in cuts)
+    for first in range(max(0, length - answer + 1)):
+        assert any(start <= first and first + answer <= stop for start, stop in cuts)
+
+
+@settings(deadline=None)  # the first call imports NLTK
+@given(st.text(alphabet="ab .-\u05d0😀", max_size=30), st.data())
+def test_an_answers_words_are_those_it_has_a_character_of(text, draw):
+    start = draw.draw(st.integers(0, len(text)))
+    end = draw.draw(st.integers(start, len(text)))
+    found = Text.of(text).locate(Answer(text[start:end], start))
+    inside = [n for n, (a, b) in enumerate(split_words(text)) if a < end and b > start]
+    assert found == ((inside[0], inside[-1]) if inside else None)

@@ -1,0 +1,207 @@
+"""Packages and their layers: imports go down only, without circles; heavy modules are lazy."""
+
+import ast
+import importlib.util
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
+PAPERS = {name for name in PACKAGES if name.endswith("_jax")} - {"common_jax"}
+PACKAGE_LAYERS = {"common_jax": 0, **dict.fromkeys(PAPERS, 1), "configs": 2, "launch": 3}
+# Inside common_jax, lowest first. A module imports from lower layers and from its own package.
+LAYERS = (
+    {"errors", "versions", "scopes", "masks", "dropout", "metrics"},
+    {"fields"},
+    {"bad_examples"},
+    {"io"},
+    {"config", "text"},
+    {"attention", "predictor", "data"},
+    {"layers"},
+    {"export", "report"},
+    {"training"},
+    {"compare", "deploy", "sweep"},
+)
+HEAVY = {"tensorflow_datasets", "tensorboardX", "nltk", "ray", "sacremoses", "grain"}
+WITHOUT_JAX = ("errors", "versions", "metrics", "fields", "bad_examples", "io", "config", "text")
+FILES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
+LIBRARY = [path for path in FILES if path.relative_to(ROOT).parts[0] in {"common_jax", *PAPERS}]
+
+
+def imported(tree: ast.AST, package: str, inside_functions: bool = True) -> Iterator[str]:
+    """Full names of what a module imports, under TYPE_CHECKING too.
+
+    Args:
+      tree: the module's syntax.
+      package: the package that it is in, from which relative imports start.
+      inside_functions: whether imports in functions count.
+    """
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            module = importlib.util.resolve_name(module, package)
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+        elif inside_functions or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from imported(node, package, inside_functions)
+
+
+def layer_of(name: str) -> int:
+    """The layer of a module of common_jax by its full name; -1 for the package itself."""
+    parts = name.split(".")
+    found = [at for at, units in enumerate(LAYERS) if len(parts) > 1 and parts[1] in units]
+    return found[0] if found else -1
+
+
+def forbidden(source: str, package: str, module: str = "") -> list[str]:
+    """What a module imports that its layer forbids.
+
+    Args:
+      source: its text.
+      package: the package that it is in.
+      module: its full name, for the layers inside common_jax.
+    """
+    home, unit = package.split(".")[0], ".".join((module or package).split(".")[:2])
+    wrong = []
+    for name in imported(ast.parse(source), package):
+        top = name.split(".")[0]
+        sibling = top != home and {top, home} <= PAPERS
+        upwards = PACKAGE_LAYERS.get(top, 0) > PACKAGE_LAYERS[home]
+        if top == home == "common_jax" and ".".join(name.split(".")[:2]) != unit:
+            upwards = layer_of(name) >= layer_of(unit)
+        if top == "tests" or sibling or upwards:
+            wrong.append(name)
+    return wrong
+
+
+def circles(sources: Mapping[str, tuple[str, str]]) -> list[list[str]]:
+    """Groups of modules that import each other, directly or through others.
+
+    Args:
+      sources: the package and the text of each module, by its full name.
+    """
+    uses: dict[str, set[str]] = {}
+    for module, (package, source) in sources.items():
+        names = set(imported(ast.parse(source), package))
+        names |= {name.rpartition(".")[0] for name in names}
+        uses[module] = (names & sources.keys()) - {module}
+    reached = {module: _reach(module, uses) for module in uses}
+    groups = {
+        frozenset(other for other in reached[module] if module in reached[other])
+        for module in uses
+        if module in reached[module]
+    }
+    return sorted(sorted(group) for group in groups)
+
+
+def _reach(start: str, uses: Mapping[str, set[str]]) -> set[str]:
+    found, todo = set[str](), [start]
+    while todo:
+        new = uses[todo.pop()] - found
+        found |= new
+        todo += new
+    return found
+
+
+def heavy_at_import(source: str, package: str) -> set[str]:
+    """The heavy modules that importing a module of `package` would load."""
+    names = imported(ast.parse(source), package, inside_functions=False)
+    return {name.split(".")[0] for name in names} & HEAVY
+
+
+def _package(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).parent.parts)
+
+
+def _module(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def _sources() -> dict[str, tuple[str, str]]:
+    return {_module(path): (_package(path), path.read_text(encoding="utf-8")) for path in FILES}
+
+
+def test_every_package_has_its_layer():
+    assert set(PACKAGE_LAYERS) == PACKAGES
+    inside = {_module(path).split(".")[1] for path in LIBRARY if _module(path).count(".")}
+    ours = {_module(p).split(".")[1] for p in LIBRARY if _module(p).startswith("common_jax.")}
+    assert ours == set().union(*LAYERS)
+    assert sum(map(len, LAYERS)) == len(ours) <= len(inside)
+
+
+def test_every_folder_of_modules_is_a_package():
+    # The build leaves out those that are not.
+    assert [path for path in FILES if not (path.parent / "__init__.py").exists()] == []
+
+
+def test_imports_go_down_only():
+    wrong = {
+        _name(path): names
+        for path in FILES
+        if (names := forbidden(path.read_text(encoding="utf-8"), _package(path), _module(path)))
+    }
+    assert wrong == {}
+
+
+def test_there_are_no_circles():
+    assert circles(_sources()) == []
+
+
+def test_a_planted_circle_is_found():
+    sources = _sources()
+    package, text = sources["common_jax.masks"]
+    sources["common_jax.masks"] = package, text + "\ndef f():\n    from csan_jax import model\n"
+    (group,) = circles(sources)
+    assert {"common_jax.masks", "csan_jax.model", "common_jax.attention.api"} <= set(group)
+
+
+def test_heavy_modules_wait_until_they_are_needed():
+    sources = {path: path.read_text(encoding="utf-8") for path in LIBRARY}
+    wrong = {_name(p): heavy_at_import(text, _package(p)) for p, text in sources.items()}
+    assert {name: heavy for name, heavy in wrong.items() if heavy} == {}
+
+
+def test_the_lowest_modules_import_no_jax():
+    # An exported model needs the text alone.
+    for path in (ROOT / "common_jax").rglob("*.py"):
+        if _module(path).split(".")[1:2] and _module(path).split(".")[1] in WITHOUT_JAX:
+            names = imported(ast.parse(path.read_text(encoding="utf-8")), _package(path))
+            tops = {name.split(".")[0] for name in names}
+            assert not tops & {"jax", "flax", "optax", "orbax"}, path
+
+
+@pytest.mark.parametrize(
+    ("source", "package", "found"),
+    [
+        ("import csan_jax.model", "common_jax", ["csan_jax.model"]),
+        ("def f():\n  from launch import cli", "csan_jax", ["launch.cli"]),
+        ("from ..training import loop", "common_jax.text", ["common_jax.training.loop"]),
+        ("from ..io import files", "common_jax.text", []),
+        ("from . import words", "common_jax.text", []),
+        (
+            "if TYPE_CHECKING:\n  from common_jax.deploy import load",
+            "common_jax.training",
+            ["common_jax.deploy.load"],
+        ),
+        ("from tests import oracle", "launch", ["tests.oracle"]),
+        ("import configs.csan.quickstart", "csan_jax", ["configs.csan.quickstart"]),
+        ("from common_jax import masks\nimport csan_jax", "configs.csan", []),
+    ],
+)
+def test_the_walk_sees_what_it_should(source, package, found):
+    assert forbidden(source, package) == found
+
+
+def test_the_walk_sees_heavy_modules():
+    assert heavy_at_import("try:\n  import ray\nexcept ImportError:\n  pass", "common_jax") == {
+        "ray"
+    }
+    assert heavy_at_import("class A:\n  from nltk import data", "common_jax") == {"nltk"}
+    assert heavy_at_import("def f():\n  import grain", "common_jax") == set()
