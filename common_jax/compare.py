@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from common_jax.errors import UserError
-from common_jax.fields import named_class
+from common_jax.fields import named_class, to_mapping
 from common_jax.io.files import read_lines
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.report.document import Cell, Chart, Part, Report, Section, Series, Table
@@ -53,7 +53,7 @@ class Run:
     @functools.cached_property
     def fields(self) -> dict[str, Any]:
         """Of the config, what its results may depend on."""
-        fields = flat(self.workdir.read_config())
+        fields = flat(to_mapping(self.task.config))
         return {k: v for k, v in fields.items() if not k.startswith(_NO_MATTER)}
 
     @property

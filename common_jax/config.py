@@ -6,13 +6,17 @@ A section is a frozen dataclass: a field's name, type and default live there onc
 """
 
 import dataclasses
+import functools
 import math
 import re
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
 
 import ml_collections
 
-from common_jax.fields import require, require_choice
+from common_jax.fields import from_mapping, renamed, require, require_choice, to_mapping
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,12 +196,24 @@ class PaperConfig:
 
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:
     """A dataclass as the ConfigDict that a config file edits and the command line overrides."""
-    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-    return ml_collections.ConfigDict(
-        {k: to_config_dict(v) if dataclasses.is_dataclass(v) else v for k, v in values.items()}
-    )
+    return ml_collections.ConfigDict(to_mapping(config))
 
 
-def to_json(config: Any) -> dict[str, Any]:
-    """A config as plain nested values, for config.json."""
-    return dataclasses.asdict(config)
+def aliases_of(kind: type) -> Mapping[str, str]:
+    """Old full names of a config's keys, and the new ones: its class attribute `aliases`."""
+    return getattr(kind, "aliases", {})
+
+
+def from_values(kind: type[T], values: Mapping[str, Any]) -> T:
+    """A config from nested values, in which keys may have their old names.
+
+    Raises:
+      UserError: as `common_jax.fields.from_mapping`.
+    """
+    return from_mapping(kind, renamed(values, aliases_of(kind)))
+
+
+def value_of(config: Any, key: str) -> Any:
+    """The value of a field by its full name, or by an old one."""
+    key = aliases_of(type(config)).get(key, key)
+    return functools.reduce(getattr, key.split("."), config)

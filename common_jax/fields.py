@@ -30,6 +30,20 @@ MOVED = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """A config section that names its own class: {"name": "package.module:Class", FIELD: value}.
+
+    A field of a config whose type is a subclass of `Choice` holds any of its subclasses, so that a
+    new variant is a new module and an entry in a config file. Its fields are those of the class.
+    """
+
+    @property
+    def name(self) -> str:
+        """ "package.module:Class"."""
+        return f"{type(self).__module__}:{type(self).__qualname__}"
+
+
 def require(condition: bool, message: str) -> None:
     """The check of `__post_init__`: raises UserError(message) unless `condition` holds."""
     if not condition:
@@ -51,22 +65,74 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:
       UserError: an unknown key, one that has no default and is not there, or a value of the wrong
         type, by its full name.
     """
-    types = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind)
+    known = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     fields = {}
     for name, value in values.items():
         key = f"{at}{name}"
-        if name not in types:
-            raise UserError(f"unknown config key {key!r}{suggestion(name, list(types))}")
-        if dataclasses.is_dataclass(types[name]):
+        if name not in known:
+            raise UserError(f"unknown config key {key!r}{suggestion(name, list(known))}")
+        if dataclasses.is_dataclass(section := hints[name]):
             require(isinstance(value, Mapping), f"config key {key!r} is a group of keys")
-            fields[name] = from_mapping(types[name], value, f"{key}.")
+            if issubclass(section, Choice):  # type: ignore[arg-type]
+                section, value = _chosen(section, known[name], value, key)
+            fields[name] = from_mapping(section, value, f"{key}.")  # type: ignore[arg-type]
         else:
-            fields[name] = _checked(types[name], value, key)
-    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+            fields[name] = _checked(section, value, key)
+    for name, field in known.items():
         default = (field.default, field.default_factory)
-        if field.name not in fields and default == (dataclasses.MISSING,) * 2:
-            raise UserError(f"config key '{at}{field.name}' is missing")
+        if name not in fields and default == (dataclasses.MISSING,) * 2:
+            raise UserError(f"config key '{at}{name}' is missing")
     return kind(**fields)
+
+
+def to_mapping(config: Any) -> dict[str, Any]:
+    """A dataclass as nested mappings, from which `from_mapping` makes it again."""
+    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    nested = {k: to_mapping(v) if dataclasses.is_dataclass(v) else v for k, v in values.items()}
+    return {"name": config.name, **nested} if isinstance(config, Choice) else nested
+
+
+def renamed(values: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
+    """Nested mappings in which keys that have moved are where they are now.
+
+    Args:
+      aliases: from the old full name of a key, "model.word_dim", to the new one, "words.dim".
+    """
+    values = {k: renamed(v, {}) if isinstance(v, Mapping) else v for k, v in values.items()}
+    for old, new in aliases.items():
+        *above, last = old.split(".")
+        node = _node(values, above)
+        if node is not None and last in node:
+            *above, name = new.split(".")
+            target = _node(values, above, make=True)
+            assert target is not None
+            target[name] = node.pop(last)
+    return values
+
+
+def _node(values: dict[str, Any], path: list[str], make: bool = False) -> dict[str, Any] | None:
+    for part in path:
+        if not isinstance(values.get(part), dict):
+            if not make:
+                return None
+            values[part] = {}
+        values = values[part]
+    return values
+
+
+def _chosen(
+    section: Any, field: dataclasses.Field, value: Mapping[str, Any], key: str
+) -> tuple[Any, dict[str, Any]]:
+    """The class that a `Choice` names, the field's default if it names none, and its fields."""
+    values = dict(value)
+    name = values.pop("name", None)
+    if name is not None:
+        require(isinstance(name, str), f"{key}.name={name!r}: expected str")
+        return named_class(name, section, f"{key}.name"), values
+    if field.default_factory is not dataclasses.MISSING:
+        return type(field.default_factory()), values
+    raise UserError(f"config key '{key}.name' is missing")
 
 
 def named_class(name: str, kind: Any, key: str) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 
 import jax
 
-from common_jax.config import to_json
 from common_jax.export.format import Manifest
+from common_jax.fields import to_mapping
 from common_jax.predictor import said
 from common_jax.report.markdown import table
 from common_jax.training.parameters import Parameters
@@ -34,7 +34,7 @@ def model_card(
       command: what made it; "" if nobody knows.
       out: where it will lie.
     """
-    values, result = to_json(task.config), workdir.read_result() or {}
+    values, result = to_mapping(task.config), workdir.read_result() or {}
     place = shlex.quote(str(out))
     about = inspect.getdoc(type(task)) or ""
     count = sum(leaf.size for leaf in jax.tree.leaves(found.values))

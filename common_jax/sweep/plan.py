@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from common_jax.config import value_of
 from common_jax.errors import UserError, naming
 from common_jax.training.config import parse
 from common_jax.training.workdir import Workdir
@@ -140,7 +141,7 @@ def plan(
         )
     if SEED not in swept:
         first = [f"--config.{field}={v}" for axis in axes for field, v in axis.first]
-        base = _value(parse(file, [*overrides, *first]), SEED)
+        base = value_of(parse(file, [*overrides, *first]), SEED)
         axes = [*axes, Axis((SEED,), tuple((str(base + n),) for n in range(seeds)))]
         swept.append(SEED)
     elif seeds > 1:
@@ -151,7 +152,7 @@ def plan(
         own = [f"--config.{field}={value}" for field, value in written.items()]
         with naming(",".join(f"{field}={value}" for field, value in written.items())):
             config = parse(file, [*overrides, *own])
-            values = {field: _value(config, field) for field in swept}
+            values = {field: value_of(config, field) for field in swept}
             values[SEED] = values.pop(SEED)
             trial = Trial(values, file, (*overrides, *own), config, folder / "trials")
             if trial.name in trials:
@@ -175,7 +176,3 @@ def _listed(text: str) -> list[str]:
         return [str(value) for value in json.loads(text)]
     except (ValueError, RecursionError) as error:
         raise UserError(f'{text[:40]}: not a JSON list such as ["1,2", "2,1"]') from error
-
-
-def _value(config: Any, field: str) -> Any:
-    return functools.reduce(getattr, field.split("."), config)

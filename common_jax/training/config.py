@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
+from common_jax.config import aliases_of, from_values
 from common_jax.errors import UserError
-from common_jax.fields import from_mapping, named_class, suggestion
+from common_jax.fields import named_class, suggestion
 from common_jax.training.task import Task
 
 
@@ -44,10 +45,9 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
             f"--config={file}: get_config() must return to_config_dict of a task's config, as the "
             "files in configs do"
         )
-    for override in overrides:
-        _require_known(plain, override.removeprefix("--config.").partition("=")[0])
-    config_dict = _read(file, overrides)
-    return from_mapping(task_class(config_dict.task).config_class, config_dict.to_dict())
+    kind = task_class(plain.task).config_class
+    overrides = [_current(override, plain, aliases_of(kind)) for override in overrides]
+    return from_values(kind, _read(file, overrides).to_dict())
 
 
 def task_class(name: str) -> type[Task]:
@@ -88,13 +88,24 @@ def _read(file: str, overrides: Sequence[str]) -> ml_collections.ConfigDict:
         raise UserError(f"--config={file}{at}: {said}") from error
 
 
-def _require_known(config: ml_collections.ConfigDict, key: str) -> None:
-    """ml_collections' own error for an unknown key is the bare key."""
+def _current(override: str, config: ml_collections.ConfigDict, aliases: Mapping[str, str]) -> str:
+    """An override of a key that there is, the key by its present name.
+
+    ml_collections' own error for an unknown key is the bare key.
+
+    Raises:
+      UserError: for an unknown key, or a group of keys.
+    """
+    key, _, value = override.removeprefix("--config.").partition("=")
+    path = aliases.get(key, key)
     node: Any = config
-    for part in key.split("."):
+    for part in path.split("."):
         known = list(node) if isinstance(node, ml_collections.ConfigDict) else []
         if part not in known:
+            if path != key and "name" in known:  # a field of another class
+                raise UserError(f"config key {key!r}: {node.name} has no {part}")
             raise UserError(f"unknown config key {key!r}{suggestion(part, known)}")
         node = node[part]
     if isinstance(node, ml_collections.ConfigDict):
         raise UserError(f"config key {key!r} is a group of keys: {', '.join(sorted(node))}")
+    return f"--config.{path}={value}"

@@ -21,9 +21,10 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from common_jax.config import TrainConfig, to_json
+from common_jax.config import TrainConfig
 from common_jax.data.batches import Batch, Batches, stream
 from common_jax.errors import Interrupted, UserError
+from common_jax.fields import to_mapping
 from common_jax.io.parameters import named_parameters, parameters_sha256
 from common_jax.training.checkpoint import Checkpoints, Position, goodness
 from common_jax.training.evaluate import evaluate
@@ -83,7 +84,7 @@ def train(task: Task, workdir: Workdir, command: str = "") -> Outcome:
 def _require_alike(config: Any) -> None:
     """Checks that all processes were given one config, and have the same versions."""
     of_versions = {f"the version of {name}": version for name, version in versions().items()}
-    own = json.loads(json.dumps({**flat(to_json(config)), **of_versions}))  # as it is told
+    own = json.loads(json.dumps({**flat(to_mapping(config)), **of_versions}))  # as it is told
     first = from_first(lambda: own)
 
     def check() -> None:

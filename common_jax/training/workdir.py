@@ -6,17 +6,18 @@ The contract is in the README ("What a run leaves behind").
 import contextlib
 import functools
 import os
+import shlex
 import shutil
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from common_jax.config import to_json
+from common_jax.config import from_values
 from common_jax.errors import UserError, naming
 from common_jax.export.format import Export
-from common_jax.fields import from_mapping
+from common_jax.fields import to_mapping
 from common_jax.io.atomic import replace_text, write_json, writing
 from common_jax.io.json_files import Node, read_json
 from common_jax.training.config import task_class
@@ -68,7 +69,7 @@ class Workdir:
         try:
             self.require(config)  # nobody changes it now
             with writing(self.path):
-                write_json(self._config, {"version": VERSION, "config": to_json(config)})
+                write_json(self._config, {"version": VERSION, "config": to_mapping(config)})
                 return (self.path / "lock").read_text()
         except BaseException:
             self.release()
@@ -100,11 +101,13 @@ class Workdir:
         """
         self._require_run()
         if self._config.exists():
-            differing = _differing(_identity(self.read_config()), _identity(to_json(config)))
-            if differing:
+            with naming(self._config):
+                old = _identity(from_values(type(config), self.read_config()))
+            new = _identity(config)
+            if differing := sorted(k for k in {*old, *new} if old.get(k) != new.get(k)):
                 raise UserError(
                     f"{self.path} holds another run; it differs in {', '.join(differing)}: "
-                    "choose another --workdir"
+                    f"{_resuming(differing, old, new)}choose another --workdir"
                 )
 
     def _require_run(self) -> None:
@@ -206,7 +209,7 @@ class Workdir:
             values["data"]["test"] = os.path.abspath(test)  # though data.dir is another folder
         with naming(self._config):
             kind = task_class(str(values.get("task", "")))
-            return kind(from_mapping(kind.config_class, values))
+            return kind(from_values(kind.config_class, values))
 
     def write_vocabulary(self, task: Task) -> None:
         """Keeps the vocabulary, so that the run can be used without its corpus."""
@@ -309,18 +312,20 @@ def devices(result: Mapping[str, Any]) -> str:
     return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names)) or "?"
 
 
-def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
+def _identity(config: Any) -> dict[str, Any]:
     """What makes a run this run: its config without how far, how often and on what it runs, and
     without what a paper says."""
     return {
-        key: value
-        for key, value in flat(config).items()
-        if not key.startswith(("mesh.", "paper.")) and key != "train.steps"
-        if not key.endswith("_every")
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in flat(to_mapping(config)).items()
+        if not key.startswith(("mesh.", "paper."))
+        if key not in ("train.steps", "model.unroll") and not key.endswith("_every")
     }
 
 
-def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    missing = object()
-    keys = sorted({*old, *new})
-    return [key for key in keys if old.get(key, missing) != new.get(key, missing)]
+def _resuming(differing: Sequence[str], old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """The overrides by which this config resumes the old run; "" where other fields are needed."""
+    if any(key not in old or key not in new or key.endswith(".name") for key in differing):
+        return ""
+    overrides = (shlex.quote(f"--config.{key}={old[key]}") for key in differing)
+    return f"{' '.join(overrides)} resumes it, or "

@@ -3,7 +3,6 @@
 import pytest
 from scipy import stats
 
-from attconv_jax.compare import compare
 from common_jax.compare import Run
 from common_jax.training.task import Scored
 from common_jax.training.workdir import Workdir
@@ -26,7 +25,7 @@ def as_run(tmp_path):
 
 
 def test_p_is_that_of_the_chi_squared_test(as_run):
-    (section,) = compare([as_run("a", 100), as_run("b", 130)], "test")
+    (section,) = LabelComparison.compare([as_run("a", 100), as_run("b", 130)], "test")
     (table,) = section.parts
     first, second = (dict(zip(table.head, row, strict=True)) for row in table.rows)
     assert (first["gap"], first["p"]) == (None, None)
@@ -38,7 +37,7 @@ def test_p_is_that_of_the_chi_squared_test(as_run):
 
 
 def test_runs_of_other_examples_are_not_compared(as_run):
-    (section,) = compare([as_run("a", 100), as_run("b", 130, gold="yes")], "test")
+    (section,) = LabelComparison.compare([as_run("a", 100), as_run("b", 130, gold="yes")], "test")
     assert section.parts[0].rows[1][-2:] == ["other examples", None]
 
 
@@ -47,7 +46,9 @@ def test_lengths_and_confusions_are_shown_where_there_are_some(as_run):
         "by_length": [[1, 3, 80.0], [4, 9, 70.0]],
         "confusion": {"no": {"no": 3, "yes": 1}, "yes": {"no": 0, "yes": 6}},
     }
-    _, lengths, confusion = compare([as_run("a", 100, **notes), as_run("b", 90)], "test")
+    _, lengths, confusion = LabelComparison.compare(
+        [as_run("a", 100, **notes), as_run("b", 90)], "test"
+    )
     (chart,) = lengths.parts
     assert [(s.name, s.x, s.y) for s in chart.series] == [("a", ["1-3", "4-9"], [80.0, 70.0])]
     _, table = confusion.parts

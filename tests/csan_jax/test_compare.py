@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from common_jax.metrics import translation
-from csan_jax.compare import compare, intervals
+from csan_jax.compare import TranslationComparison
 
 RANDOM = np.random.default_rng(3)
 WORDS = ["the", "a", "cat", "dog", "sat", "on", "under", "mat", "tree", "and", "then", "rain"]
@@ -94,7 +94,7 @@ def test_ngrams_are_counted_right():
 
 
 def test_the_report_has_gaps_to_the_first_run(official):
-    differences, grams = compare(RUNS, "test")
+    differences, grams = TranslationComparison.compare(RUNS, "test")
     (table,) = differences.parts
     rows = {row[0]: dict(zip(table.head, row, strict=True)) for row in table.rows}
     scores = [row["BLEU"]["score"] for row in official]
@@ -112,16 +112,16 @@ def test_the_report_has_gaps_to_the_first_run(official):
 
 
 def test_a_run_alone_has_intervals_and_ngrams_but_no_gap():
-    low, high = intervals(RUNS[0], "test")["sacrebleu"]
+    low, high = TranslationComparison.intervals(RUNS[0], "test")["sacrebleu"]
     bleu = translation.score(SYSTEMS["first"], REFERENCES, language="en").metrics["sacrebleu"]
     assert low < bleu < high
-    differences, grams = compare(RUNS[:1], "test")
+    differences, grams = TranslationComparison.compare(RUNS[:1], "test")
     assert len(differences.parts[0].rows) == len(grams.parts) == 1
 
 
 def test_runs_on_another_test_are_not_compared():
     other = as_run("other", REFERENCES[:9], REFERENCES[:9])
-    differences, grams = compare([RUNS[0], other, RUNS[1]], "test")
+    differences, grams = TranslationComparison.compare([RUNS[0], other, RUNS[1]], "test")
     table, said = differences.parts
     assert [row[0] for row in table.rows] == ["first", "better"]
     assert said == "Not compared, having other references: other."

@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 
 from common_jax.io.json_files import Node
-from qanet_jax.compare import compare
 
 TYPES = {"what": [6, 50.0, 60.0], "who": [2, 0.0, 12.5]}
 LENGTHS = {"10+": [1, 0.0, 20.0], "1": [4, 75.0, 75.0], "4-5": [3, 10.0, 15.0]}
@@ -20,7 +19,7 @@ def test_each_kind_has_its_scores_in_their_order():
         as_run("a", by_question_type=TYPES, by_answer_length=LENGTHS),
         as_run("b", by_question_type=better),
     ]
-    types, lengths = compare(runs, "dev")
+    types, lengths = SpanComparison.compare(runs, "dev")
     chart, table = types.parts
     assert [(s.name, s.x, s.y) for s in chart.series] == [
         ("a", ["what", "who"], [60.0, 12.5]),
@@ -37,11 +36,11 @@ def test_each_kind_has_its_scores_in_their_order():
 
 def test_runs_of_other_questions_are_not_compared():
     runs = [as_run("a", by_question_type=TYPES), as_run("b", by_question_type={"why": [8, 1, 2]})]
-    (types,) = compare(runs, "dev")
+    (types,) = SpanComparison.compare(runs, "dev")
     chart, _, said = types.parts
     assert [series.name for series in chart.series] == ["a"]
     assert said == "Not compared, having other questions: b."
 
 
 def test_runs_scored_without_kinds_are_left_out():
-    assert compare([as_run("old")], "dev") == []
+    assert SpanComparison.compare([as_run("old")], "dev") == []
