@@ -121,6 +121,20 @@ def _node(values: dict[str, Any], path: list[str], make: bool = False) -> dict[s
     return values
 
 
+def from_choice(kind: Any, values: Mapping[str, Any], at: str) -> Any:
+    """The `Choice` that `to_mapping` has written.
+
+    Args:
+      kind: the class that it must be one of.
+      at: what an error calls its place.
+
+    Raises:
+      UserError: as `named_class` and `from_mapping`.
+    """
+    fields = dict(values)
+    return from_mapping(named_class(str(fields.pop("name", "")), kind, at), fields, f"{at}.")
+
+
 def _chosen(
     section: Any, field: dataclasses.Field, value: Mapping[str, Any], key: str
 ) -> tuple[Any, dict[str, Any]]:

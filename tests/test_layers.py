@@ -18,14 +18,24 @@ LAYERS = (
     {"bad_examples"},
     {"io"},
     {"config", "text"},
-    {"attention", "predictor", "data"},
+    {"attention", "predictor", "data", "inputs"},
     {"layers"},
     {"export", "report"},
     {"training"},
     {"compare", "deploy", "sweep"},
 )
 HEAVY = {"tensorflow_datasets", "tensorboardX", "nltk", "ray", "sacremoses", "grain"}
-WITHOUT_JAX = ("errors", "versions", "metrics", "fields", "bad_examples", "io", "config", "text")
+WITHOUT_JAX = (
+    "errors",
+    "versions",
+    "metrics",
+    "fields",
+    "bad_examples",
+    "io",
+    "config",
+    "text",
+    "inputs",
+)
 FILES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
 LIBRARY = [path for path in FILES if path.relative_to(ROOT).parts[0] in {"common_jax", *PAPERS}]
 

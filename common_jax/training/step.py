@@ -28,9 +28,9 @@ def make_train_step(task: Task, mesh: Mesh) -> Any:
 
     The loss of a step is the batch's sum over the batch's weight, divided once over all devices and
     parts of the batch (`train.accumulate`). A step whose loss or gradient norm is not finite is
-    counted and changes nothing else. The old state's memory is given to the new one. Metrics: loss,
-    nll, grad_norm (before clipping), learning_rate, bad_steps (in a row until then), and the size
-    of the batch (`Task.size`), real and positions.
+    counted and changes nothing else. The old state's memory is given to the new one. Metrics:
+    those of `Task.loss`, grad_norm (before clipping), learning_rate, bad_steps (in a row until
+    then), and the size of the batch (`Task.size`), real and positions.
     """
     config = task.config.train
     optimizer, schedule = (
@@ -67,8 +67,7 @@ def make_train_step(task: Task, mesh: Mesh) -> Any:
         params, ema, opt_state = jax.lax.cond(finite, update, keep)
         bad_steps = jnp.where(finite, 0, state.bad_steps + 1)
         metrics = {
-            "loss": loss,
-            "nll": sums["nll"] / weight,
+            **{name: total / weight for name, total in sums.items() if name != "weight"},
             "grad_norm": norm,
             "learning_rate": rate,
             "bad_steps": bad_steps,

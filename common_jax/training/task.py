@@ -77,7 +77,8 @@ class Task(abc.ABC, Generic[Config]):
     @abc.abstractmethod
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
         """Sums over the batch: "loss" (optimised), "nll" (unsmoothed) and "weight" (what both are
-        divided by, once, however the batch is spread over devices)."""
+        divided by, once, however the batch is spread over devices); further losses by their names,
+        which "loss" has in it, are logged."""
 
     @abc.abstractmethod
     def prepare(self, workers: int | None = None) -> None:
