@@ -13,7 +13,7 @@ from attconv_jax.data.text import TEXTS, tokenize
 from common_jax.data.requests import Group, groups, padded
 from common_jax.errors import UserError
 from common_jax.fields import require
-from common_jax.predictor import Predictor, Programs
+from common_jax.predictor import Option, Predictor, Programs
 from common_jax.text.lexicon import Lexicon
 
 
@@ -22,7 +22,7 @@ class Judge(Predictor):
 
     CHUNK = 512  # lines read before the first is answered
 
-    options = ("explain",)
+    options = (Option("explain", bool, "also the attention weights"),)
 
     @dataclasses.dataclass(frozen=True)
     class Settings:
