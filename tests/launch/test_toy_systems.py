@@ -5,10 +5,14 @@ import functools
 import json
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
+from common_jax.config import MeshConfig
 from common_jax.deploy import load
+from common_jax.training.mesh import make_mesh
+from common_jax.training.parameters import read_parameters
 from common_jax.training.workdir import Workdir
 from launch import evaluate, sweep, train
 from tests.launch import commands
@@ -65,10 +69,23 @@ def test_an_export_answers_as_the_run(folder, monkeypatch, capsys):
         assert ask(lines, "--model", model, *flags) == run
 
 
-def test_what_training_moved_is_in_the_run_and_can_be_looked_at(folder):
-    task = Workdir(folder / "run").read_task()
+def test_weights_of_a_run_are_those_of_what_it_learned(folder):
+    """A 60 in place of what was learned leaves each word with itself alone."""
+    run = Workdir(folder / "run")
+    task = run.read_task()
     assert task.config.model.encoder_attention.name == "tests.systems.nearness:Nearness"
-    assert task.config.paper.system == "toy"
+    params = read_parameters(run, task, make_mesh(MeshConfig(data=1)), 1).values
+    source = np.array([[5, 300, 40, 1]], np.int32)
+    look = jax.jit(lambda p: task.model.apply({"params": p}, source, method="encoder_weights"))
+    (learned,) = look(params)
+    np.testing.assert_allclose(learned.sum((3, 4)), 1, rtol=1e-5)
+    own = params["encoder_local"]["layers"]["self_attention"]
+    assert (np.asarray(own["near"]) != 0.5).all()
+    own["near"] = np.full_like(own["near"], 60)
+    (near,) = look(params)
+    itself = np.broadcast_to(np.eye(4)[:, None], near.shape)
+    np.testing.assert_allclose(near, itself, atol=1e-6)
+    assert np.abs(learned - itself).max() > 0.1
 
 
 def test_a_window_is_refused_by_name(folder, monkeypatch, capsys):
