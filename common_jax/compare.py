@@ -57,6 +57,11 @@ class Run:
         return {k: v for k, v in fields.items() if not k.startswith(_NO_MATTER)}
 
     @property
+    def system(self) -> str:
+        """The name by which reports group runs; "" where the config has none."""
+        return self.task.config.paper.system
+
+    @property
     def setting(self) -> str:
         """Equal for runs that differ in their seed alone."""
         return json.dumps({k: v for k, v in self.fields.items() if k != SEED}, sort_keys=True)
@@ -192,7 +197,8 @@ def _title(family: type[Task]) -> str:
 
 def _trained(runs: Iterable[Run]) -> Table:
     head = (
-        *("run", "steps", "best step", "parameters", "minutes", "steps/s", "tokens or examples/s"),
+        *("run", "system", "steps", "best step", "parameters", "minutes"),
+        *("steps/s", "tokens or examples/s"),
         *("padding, %", "waiting for data, %", "saving, %", "device"),
     )
     rows: list[list[Cell]] = []
@@ -202,6 +208,7 @@ def _trained(runs: Iterable[Run]) -> Table:
         rows.append(
             [
                 run.label,
+                run.system or None,
                 run.result.get("steps", max((line["step"] for line in run.lines), default=0)),
                 run.result.get("best_step", "not finished"),
                 run.result.get("parameters"),
@@ -299,9 +306,7 @@ def _means(
             groups.setdefault(run.setting, []).append(run)
     seeds_of = lambda group: {run.fields.get(SEED) for run in group}
     several = [group for group in groups.values() if len(seeds_of(group)) == len(group) > 1]
-    rows: list[list[Cell]] = [
-        [f"mean of {len(group)}: {', '.join(run.label for run in group)}"] for group in several
-    ]
+    rows: list[list[Cell]] = [[_mean_label(group)] for group in several]
     for name in names:
         seeds = [[(scored[run] or {}).get(name) for run in group] for group in several]
         known = [[value for value in values if value is not None] for values in seeds]
@@ -310,6 +315,11 @@ def _means(
             half = next(halves) if numbers else None
             row.append(None if half is None else f"{statistics.fmean(numbers):.2f} ± {half:.2f}")
     return rows
+
+
+def _mean_label(group: Sequence[Run]) -> str:
+    system = f"{group[0].system}, " if group[0].system else ""
+    return f"{system}mean of {len(group)}: {', '.join(run.label for run in group)}"
 
 
 def _curves(runs: Sequence[Run]) -> list[Chart]:

@@ -166,15 +166,15 @@ class PaperConfig:
     """What the paper reports, to be laid beside a run's own numbers.
 
     Attributes:
-      system: the name by which tables and reports group runs.
       results: each "SYSTEM: SPLIT METRIC VALUE ..." with split and metrics called as the run's, as
         in "2D-CSAN: test tokenized_bleu 28.18".
       source: where the paper says so, and on what data if not on these.
+      system: the name by which tables and reports group runs.
     """
 
-    system: str = ""
     results: tuple[str, ...] = ()
     source: str = ""
+    system: str = ""
 
     def __post_init__(self):
         _ = self.parsed

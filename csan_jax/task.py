@@ -180,9 +180,9 @@ class Translation(Task[Config]):
 
 def _sized(config: Config) -> ModelConfig:
     """The model's fields with vocabulary sizes filled in: 0 is what the tokeniser will have."""
-    model, default = config.model, config.data.vocab_size
+    model, (source, target) = config.model, config.data.vocab_sizes
     return dataclasses.replace(
         model,
-        source_vocab_size=model.source_vocab_size or default,
-        target_vocab_size=model.target_vocab_size or default,
+        source_vocab_size=model.source_vocab_size or source,
+        target_vocab_size=model.target_vocab_size or target,
     )

@@ -14,7 +14,7 @@ from common_jax.errors import UserError
 from common_jax.fields import require, require_choice
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.io.json_files import parse_json
-from common_jax.predictor import Predictor, Programs
+from common_jax.predictor import Option, Predictor, Programs
 from common_jax.text.lexicon import Lexicon
 from common_jax.text.vectors import read_vectors
 from qanet_jax.data.text import TEXTS, Text, text_arrays, windows
@@ -41,7 +41,10 @@ class Reader(Predictor):
     """Answers questions about contexts of any length; long ones are read in overlapping windows."""
 
     fields = TEXTS
-    options = ("count", "vectors")
+    options = (
+        Option("count", int, "answers to a question, best first (3)", compiled=True),
+        Option("vectors", str, "the run's data.vectors, for words that its corpus lacks", "FILE"),
+    )
 
     @dataclasses.dataclass(frozen=True)
     class Settings:
