@@ -144,12 +144,6 @@ def encode(
     return arrays
 
 
-def by_kind(inputs: Sequence[Input]) -> tuple[list[WordInput], list[ExampleInput]]:
-    """Those of each word, and those of each example."""
-    words = [one for one in inputs if isinstance(one, WordInput)]
-    return words, [one for one in inputs if isinstance(one, ExampleInput)]
-
-
 def inputs_to_text(inputs: Sequence[Input]) -> str:
     """Inputs as JSON, for a predictor's settings and a corpus's fingerprint; "" for none."""
     return json.dumps([to_mapping(one) for one in inputs], sort_keys=True) if inputs else ""

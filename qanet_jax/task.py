@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from common_jax.data.batches import Batch
-from common_jax.inputs import by_kind, inputs_to_text
+from common_jax.inputs import columns_of, inputs_to_text
 from common_jax.layers import DROPOUT
 from common_jax.metrics import spans, triviaqa
 from common_jax.scopes import part
@@ -41,16 +41,15 @@ class SpanExtraction(WordedTask[Config]):
         super().__init__(config)
         self.data = ReadingData(config)
         self.model = config.model.module(config.words, jnp.dtype(config.train.compute_dtype))
-        self._of_words, self._of_examples = by_kind(config.model.inputs)
+        self._inputs = columns_of(config.model.inputs, TEXTS)
         self.splits = tuple(split for split in self.data.splits if split != "train")
 
     def init(self, key: Array) -> Params:
-        config, ones = self.config, lambda *shape: jnp.ones(shape, jnp.int32)
-        vectors = None if config.words.rows else jnp.zeros((1, 2, config.words.dim))
-        inputs = {one.key: ones(1, 2, one.width) for one in self._of_words}
-        words = Words(ones(1, 2), ones(1, 2, config.word_length), vectors, inputs)
-        examples = {one.key: ones(1, one.width) for one in self._of_examples}
-        return self.model.init(key, words, words, train=False, **examples)["params"]
+        sizes = {"B": 1, "N": 2, "M": 2}
+        shape = lambda dims: [sizes.get(dim) or int(dim) for dim in dims.split(", ")]
+        arrays = {name: jnp.ones(shape(dims), kind) for name, (dims, kind) in self.inputs.items()}
+        texts, examples = self._read(arrays)
+        return self.model.init(key, *texts, train=False, **examples)["params"]
 
     def logits(
         self, params: Params, batch: Batch, key: Array | None = None
@@ -60,20 +59,20 @@ class SpanExtraction(WordedTask[Config]):
 
     def _outputs(self, params: Params, batch: Batch, key: Array | None) -> tuple[Any, ...]:
         """What the model returns (`ReaderModel.module`)."""
-        texts = (
-            Words(
-                batch[text],
-                batch[f"{text}_characters"],
-                batch.get(f"{text}_vectors"),
-                {one.key: batch[f"{text}_{one.key}"] for one in self._of_words},
-            )
-            for text in TEXTS
-        )
-        examples = {one.key: batch[one.key] for one in self._of_examples}
+        texts, examples = self._read(batch)
         rngs = None if key is None else {DROPOUT: key}
         return self.model.apply(
             {"params": params}, *texts, train=key is not None, rngs=rngs, **examples
         )
+
+    def _read(self, batch: Batch) -> tuple[list[Words], dict[str, Array]]:
+        """The texts of a batch, and the inputs of its examples by key."""
+        of = lambda text: {c.input.key: batch[c.name] for c in self._inputs if c.text == text}
+        texts = [
+            Words(batch[text], batch[f"{text}_characters"], batch.get(f"{text}_vectors"), of(text))
+            for text in TEXTS
+        ]
+        return texts, of("")
 
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
         """-log p1[start] - log p2[end] (section 2.2, layer 5), summed, and what the model adds."""
@@ -173,14 +172,13 @@ class SpanExtraction(WordedTask[Config]):
     def inputs(self) -> Mapping[str, tuple[str, Any]]:
         config = self.config
         inputs: dict[str, tuple[str, Any]] = {}
-        for text, words in zip(TEXTS, ("B, N", "B, M"), strict=True):
+        dims = dict(zip(TEXTS, ("B, N", "B, M"), strict=True))
+        for text, words in dims.items():
             inputs[text] = words, np.int32
             inputs[f"{text}_characters"] = f"{words}, {config.word_length}", np.int32
             if not config.words.rows:
                 inputs[f"{text}_vectors"] = f"{words}, {config.words.dim}", np.float32
-            for one in self._of_words:
-                inputs[f"{text}_{one.key}"] = f"{words}, {one.width}", np.int32
-        return inputs | {one.key: (f"B, {one.width}", np.int32) for one in self._of_examples}
+        return inputs | {column.name: (column.dims(dims), np.int32) for column in self._inputs}
 
     def answer(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
         return self.decode(params, arrays, **static)
