@@ -31,6 +31,12 @@ class LabelComparison(Comparison):
         return {"gold": _gold(run, split), **super().examples(run, split)}
 
     @classmethod
+    def require(cls, run: Run, split: str) -> None:
+        """Also that it counts right answers."""
+        _right(run, split)
+        super().require(run, split)
+
+    @classmethod
     def tested(cls, result: str, differences: Float[np.ndarray, "n"]) -> dict[str, float]:
         """The difference with its interval, and McNemar's test in the place of the t-test."""
         numbers = super().tested(result, differences)

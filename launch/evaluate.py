@@ -148,7 +148,7 @@ def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> 
 
 def _scored_run(folder: str, task: "Task", name: str) -> "Run":
     """The run to compare with, which has been scored."""
-    from common_jax.compare import Run
+    from common_jax.compare import Run, comparison_of
     from common_jax.training.workdir import Workdir
 
     run = Run(folder, Workdir(folder))
@@ -156,6 +156,7 @@ def _scored_run(folder: str, task: "Task", name: str) -> "Run":
     if type(run.task) is not type(task):
         kinds = (type(one).__name__ for one in (run.task, task))
         raise UserError(f"{folder}: a run of {' is not compared with one of '.join(kinds)}")
+    comparison_of(type(task)).require(run, name)
     return run
 
 

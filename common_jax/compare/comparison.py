@@ -74,6 +74,16 @@ class Comparison:
         return {} if results is None else {LENGTH: results[LENGTH].tolist()}
 
     @classmethod
+    def require(cls, run: Run, split: str) -> None:
+        """Checks that a run has a score of a split that others can be compared with.
+
+        Raises:
+          UserError: for one that is missing or damaged.
+        """
+        run.workdir.read_scored(split)
+        cls.examples(run, split)
+
+    @classmethod
     def tested(cls, result: str, differences: Float[np.ndarray, "n"]) -> dict[str, float]:
         """The numbers of one result of the examples, by the paired t-test.
 

@@ -94,7 +94,8 @@ def test_older_runs_are_compared_by_their_counts(as_run):
     ]
     (section,) = LabelComparison.compare([a, b], "test")
     assert section.parts[1:] == found.notes
-    c = as_run("c", RIGHT["b"], correct=None)
+    c = as_run("c", RIGHT["b"])
+    c.workdir.write_scored("test", Scored({}, {}, {}, []))
     with pytest.raises(IncomparableError, match="c: its score of test counts no right answers"):
         LabelComparison.paired(c, b, "test")
 

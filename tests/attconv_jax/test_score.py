@@ -82,7 +82,8 @@ def test_precision_at_1_is_of_all_questions(tmp_path):
             rows.append(([7] * lengths[question], [8], [label], [question], [common, asked, said]))
     chances = RANDOM.integers(0, 4, len(rows)) / 4  # with ties
     likely = np.stack([1 - chances, chances], axis=1)
-    metrics, notes, results = score_ranking(corpus(tmp_path, "ranking", rows), likely, ("no", "yes"))
+    ranked = corpus(tmp_path, "ranking", rows)
+    metrics, notes, results = score_ranking(ranked, likely, ("no", "yes"))
     plain = [(row[3][0], row[2][0]) for row in rows]
     hits = first(plain, chances)
     assert metrics == {"precision_at_1": pytest.approx(100 * sum(hits) / 40)}
@@ -114,6 +115,6 @@ def test_word_overlap_on_squad(tmp_path):
     data = LabelledData(config, ModelConfig())
     data.prepare()
     corpus = data.corpus("test")
-    _, notes = score_ranking(corpus, np.zeros((len(corpus), 2)), ("no", "yes"))
+    _, notes, _ = score_ranking(corpus, np.zeros((len(corpus), 2)), ("no", "yes"))
     assert (notes["examples"], notes["pairs"]) == (10_570, 53_658)
     assert (notes["WordC1"], notes["WordC2"]) == (69.1, 79.47)
