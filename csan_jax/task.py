@@ -131,6 +131,7 @@ class Translation(Task[Config]):
                     zip(sources, hypotheses, references, strict=True), EXAMPLES
                 )
             ],
+            results={"length": predictions["weight"], "nll": predictions["nll"]},
         )
 
     @property

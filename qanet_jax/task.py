@@ -23,7 +23,7 @@ from qanet_jax.data.text import TEXTS
 from qanet_jax.decode import best_spans
 from qanet_jax.layers import Words
 from qanet_jax.predictor import Reader
-from qanet_jax.score import by_question, score_squad
+from qanet_jax.score import by_question, example_results, score_squad
 
 EXAMPLES = 5  # answered questions shown after an evaluation
 
@@ -108,12 +108,14 @@ class SpanExtraction(WordedTask[Config]):
             golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
             metrics, texts = score_squad(answers, golds), {q.id: q.text for q in squad.questions}
             each = spans.scores(answers, golds)
+            words = {q.id: len(squad.contexts[q.context].split()) for q in squad.questions}
         else:
             answers = by_question(found)
             golds = {q["QuestionId"]: triviaqa.golds(q["Answer"]) for q in trivia}
             texts = {q.id.partition("--")[0]: q.text for q in squad.questions}
             metrics = triviaqa.score(answers, trivia)
             each = spans.scores(answers, golds, triviaqa.normalize_answer)
+            words = {key: len(texts.get(key, "").split()) for key in golds}
         shown = squad.questions[:: max(1, len(squad.questions) // EXAMPLES)][:EXAMPLES]
         right = [" | ".join(dict.fromkeys(a.text for a in q.answers)) for q in shown]
         return Scored(
@@ -124,6 +126,7 @@ class SpanExtraction(WordedTask[Config]):
                 f"{q.text}\n  -> {found[q.id][0]}\n   = {text}"
                 for q, text in zip(shown, right, strict=True)
             ],
+            results=example_results(each, words, attacked="f1_worst" in metrics),
         )
 
     def _answers(
