@@ -11,7 +11,6 @@ Our deviations: parameters are stacked over layers; `tie` and `norm` offer what 
 import functools
 from typing import Any
 
-import flax
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -28,12 +27,13 @@ from common_jax.layers import (
     sinusoids,
 )
 from common_jax.masks import Mask, causal, padding, segments
+from common_jax.pytrees import pytree
 from common_jax.scopes import part
 from csan_jax.attention.area import encoder_spans
 from csan_jax.config import ModelConfig
 
 
-@flax.struct.dataclass
+@pytree()
 class Cache:
     """What decoding keeps of a decoder layer between steps, for k hypotheses a sentence.
 

@@ -6,7 +6,6 @@ characters of a word.
 
 from typing import Any
 
-import flax
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -26,13 +25,14 @@ from common_jax.layers import (
     sinusoids,
 )
 from common_jax.masks import masked_softmax, padding
+from common_jax.pytrees import pytree
 from common_jax.text.lexicon import UNKNOWN
 from qanet_jax.config import ModelConfig
 
 named = nn.with_logical_partitioning
 
 
-@flax.struct.dataclass
+@pytree()
 class Words:
     """A batch of texts as the model reads them.
 

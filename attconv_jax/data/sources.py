@@ -11,7 +11,7 @@ import csv
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from attconv_jax.data import selection
 from common_jax.bad_examples import Faults
@@ -60,6 +60,7 @@ class Example:
     words: tuple[tuple[str, ...], ...] = ()
 
 
+@runtime_checkable
 class Source(Protocol):
     """A split's examples."""
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int
@@ -31,6 +31,7 @@ _COVERAGE = "vectors.json"
 _log = logging.getLogger(__name__)
 
 
+@runtime_checkable
 class Builder(Protocol):
     """What `common_jax.data.corpus.prepare` wants. Its folder has the lexicon."""
 
