@@ -169,10 +169,12 @@ class PaperConfig:
       results: each "SYSTEM: SPLIT METRIC VALUE ..." with split and metrics called as the run's, as
         in "2D-CSAN: test tokenized_bleu 28.18".
       source: where the paper says so, and on what data if not on these.
+      system: the name by which tables and reports group runs.
     """
 
     results: tuple[str, ...] = ()
     source: str = ""
+    system: str = ""
 
     def __post_init__(self):
         _ = self.parsed
@@ -207,10 +209,14 @@ def aliases_of(kind: type) -> Mapping[str, str]:
 def from_values(kind: type[T], values: Mapping[str, Any]) -> T:
     """A config from nested values, in which keys may have their old names.
 
+    A class method `upgraded` of `kind`, if there is one, is given the values, renamed, and returns
+    those that are valid now.
+
     Raises:
       UserError: as `common_jax.fields.from_mapping`.
     """
-    return from_mapping(kind, renamed(values, aliases_of(kind)))
+    upgraded = getattr(kind, "upgraded", dict)
+    return from_mapping(kind, upgraded(renamed(values, aliases_of(kind))))
 
 
 def value_of(config: Any, key: str) -> Any:

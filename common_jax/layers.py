@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Shaped
 
-from common_jax.attention import Implementation, attention
+from common_jax.attention import Bias, Implementation, attention
 from common_jax.attention.dense import attend, heads_first
 from common_jax.dropout import dropout
 from common_jax.masks import Mask
@@ -88,12 +88,13 @@ def shifted(x: Float[Array, "*b T D"], width: int) -> list[Float[Array, "*b T D"
     return [padded[..., at : at + x.shape[-2], :] for at in range(width)]
 
 
-class MultiHeadAttention(nn.Module):
+class _Heads(nn.Module):
     """Scaled dot-product attention in `num_heads` subspaces (Vaswani et al. 2017, section 3.2).
 
     Q, K, V = x W_Q, m W_K, m W_V; the heads' outputs are concatenated and mapped by W_O; all four
     have biases. What a head may see, of tokens and of other heads, is the mask's business; where it
-    has a token window, or for "chunked", `implementation` says how.
+    has a token window, or for "chunked", `implementation` says how. A subclass may add a bias to
+    the scores.
     """
 
     dim: int
@@ -107,16 +108,27 @@ class MultiHeadAttention(nn.Module):
         self.query, self.key, self.value = project(), project(), project()
         self.out = dense(self.dim, ("heads", "embed"), self.dtype)
 
-    def __call__(
+    def bias(self, query: Float[Array, "B T H K"], mask: Mask) -> Bias | None:
+        """What is added to the scores; a subclass says, here nothing.
+
+        Args:
+          query: the projection of x, not scaled.
+          mask: of this attention, with positions and lengths of segments.
+        """
+        return None
+
+    def attend(
         self, x: Float[Array, "B T D"], memory: Float[Array, "B S D"], mask: Mask, *, train: bool
     ) -> Float[Array, "B T D"]:
-        """Lets each position of `x` look at `memory`, which is `x` itself in self-attention."""
+        """Attention of each position of `x` to those of `memory`."""
         dropped = train and self.dropout > 0
         only_dense = self.implementation != "chunked" and mask.window is None
+        query = self._split(self.query(x))
         heads: Array = attention(
-            self._split(self.query(x)),
+            query,
             *self._keys_values(memory),
             mask,
+            self.bias(query, mask),
             dropout_rate=self.dropout if dropped else 0.0,
             dropout_key=self.make_rng(DROPOUT) if dropped else None,
             implementation="dense" if only_dense else self.implementation,
@@ -133,9 +145,11 @@ class MultiHeadAttention(nn.Module):
         x: Float[Array, "B T D"],
         keys_values: LaidOut,
         allowed: Bool[Array, "B #T S"],
+        bias: Float[Array, "#B #H T S"] | None = None,
     ) -> Float[Array, "B T D"]:
         """Attention, without dropout, to what is laid out for it: nothing is transposed but the
-        queries. Where it may not look there must be no NaN."""
+        queries. Where it may not look there must be no NaN. `bias` is added to the scaled scores,
+        instead of that of the method `bias`."""
         keys, values = keys_values
         out, _ = attend(
             heads_first(self._split(self.query(x))),
@@ -143,19 +157,20 @@ class MultiHeadAttention(nn.Module):
             values,
             allowed[:, None],
             np.ones((self.num_heads, 1), bool),
+            bias,
             scale=(self.dim // self.num_heads) ** -0.5,
             dropout_rate=0.0,
             dropout_key=None,
         )
         return self.out(heads_first(out).reshape(x.shape))
 
-    def weights(
+    def attention_weights(
         self, x: Float[Array, "B T D"], memory: Float[Array, "B S D"], mask: Mask
     ) -> Float[Array, "B H T N S"]:
-        """The attention weights, to look at."""
+        """The weights of `attend`, to look at."""
         query = self._split(self.query(x))
-        keys_values = self._keys_values(memory)
-        return attention(query, *keys_values, mask, implementation="dense", return_weights=True)[1]
+        inputs = query, *self._keys_values(memory), mask, self.bias(query, mask)
+        return attention(*inputs, implementation="dense", return_weights=True)[1]
 
     def _keys_values(
         self, memory: Float[Array, "B S D"]
@@ -164,6 +179,30 @@ class MultiHeadAttention(nn.Module):
 
     def _split(self, x: Float[Array, "B T D"]) -> Float[Array, "B T H K"]:
         return x.reshape(*x.shape[:-1], self.num_heads, self.dim // self.num_heads)
+
+
+class MultiHeadAttention(_Heads):
+    """Attention of one sequence to another, or to itself (Vaswani et al. 2017, section 3.2)."""
+
+    def __call__(
+        self, x: Float[Array, "B T D"], memory: Float[Array, "B S D"], mask: Mask, *, train: bool
+    ) -> Float[Array, "B T D"]:
+        """Lets each position of `x` look at `memory`, which is `x` itself in self-attention."""
+        return self.attend(x, memory, mask, train=train)
+
+
+class SelfAttention(_Heads):
+    """Attention of a sequence to itself."""
+
+    def __call__(
+        self, x: Float[Array, "B T D"], mask: Mask, *, train: bool
+    ) -> Float[Array, "B T D"]:
+        """The sequence in which each position has attended to what the mask allows."""
+        return self.attend(x, x, mask, train=train)
+
+    def weights(self, x: Float[Array, "B T D"], mask: Mask) -> Float[Array, "B H T N T"]:
+        """The attention weights, to look at."""
+        return self.attention_weights(x, x, mask)
 
 
 class Stack(nn.Module):

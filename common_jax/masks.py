@@ -102,6 +102,22 @@ class Mask:
             inside &= left if self.direction == "left" else right
         return inside[None, None]
 
+    def query_positions(self, length: int) -> Int[Array, "b {length}"]:
+        """Each query's position in its segment, from 0; b is 1 where every row is one segment."""
+        return positions(self.query_segments, length)
+
+    def key_positions(self, length: int) -> Int[Array, "b {length}"]:
+        """The same of the keys."""
+        return positions(self.key_segments, length)
+
+    def query_lengths(self, length: int) -> Int[Array, "b {length}"]:
+        """The length of each query's segment; 0 for padding."""
+        return lengths(self.query_segments, length)
+
+    def key_lengths(self, length: int) -> Int[Array, "b {length}"]:
+        """The same of the keys."""
+        return lengths(self.key_segments, length)
+
 
 def padding(
     key_valid: Bool[Array, "B S"] | None, query_valid: Bool[Array, "B T"] | None = None
@@ -171,6 +187,43 @@ def head_table(heads: int, size: int, edge: HeadEdge) -> tuple[np.ndarray, np.nd
 def valid(segments: Array) -> Bool[Array, "..."]:
     """Which positions are not padding."""
     return segments if segments.dtype == bool else segments != 0
+
+
+def positions(
+    segments: Bool[Array, "B T"] | Int[Array, "B T"] | None, length: int
+) -> Int[Array, "b {length}"]:
+    """Each position in its segment, from 0, [B, T]; [1, T] without ids: a row is one segment.
+
+    Args:
+      segments: as a mask's. A segment is a run of equal ids; valid positions come before padding.
+      length: T.
+    """
+    places = jnp.arange(length, dtype=jnp.int32)[None]
+    if segments is None or not _has_ids(segments):
+        return places
+    begins = segments != jnp.pad(segments[:, :-1], ((0, 0), (1, 0)))
+    return places - jax.lax.cummax(jnp.where(begins, places, 0), axis=1)
+
+
+def lengths(
+    segments: Bool[Array, "B T"] | Int[Array, "B T"] | None, length: int
+) -> Int[Array, "b {length}"]:
+    """The length of the segment that each position is in, [B, T]; 0 for padding. Without segments
+    it is T everywhere, [1, T].
+
+    Args: as `positions`.
+    """
+    places = jnp.arange(length, dtype=jnp.int32)[None]
+    if segments is None:
+        return jnp.zeros_like(places) + length
+    if not _has_ids(segments):
+        counted = segments.sum(axis=1, keepdims=True, dtype=jnp.int32)
+        return jnp.where(segments, counted, 0)
+    ends = jnp.pad(segments[:, 1:] != segments[:, :-1], ((0, 0), (0, 1)), constant_values=True)
+    far = jnp.iinfo(jnp.int32).max
+    stop = jax.lax.cummin(jnp.where(ends, places + 1, far), axis=1, reverse=True)
+    first = places - positions(segments, length)
+    return jnp.where(valid(segments), stop - first, 0)
 
 
 def segments_meet(

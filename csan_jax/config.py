@@ -2,27 +2,27 @@
 
 import dataclasses
 import re
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SourceConfig, TrainConfig
 from common_jax.fields import require, require_choice
-from common_jax.masks import HeadEdge, head_table
+from csan_jax.attention.area import Area
+from csan_jax.attention.base import DecoderAttention, EncoderAttention, Sizes
+from csan_jax.attention.causal import Causal
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
-    """The Transformer (Vaswani et al. 2017) with CSAN in its lowest encoder layers.
+    """The Transformer (Vaswani et al. 2017), and which self-attention its layers have.
 
     Attributes:
       dim: the model's width d.
       mlp_dim: the feed-forward layers' inner width.
       num_heads: H; divides `dim`.
       encoder_layers, decoder_layers: how many of each.
-      local_layers: how many of the encoder's lowest layers attend locally (section 5: 3 of 6); 0
-        is the vanilla Transformer.
-      token_window: M + 1 of Eq. 4, odd; section 5.1 finds 11 best.
-      head_window: N + 1 of Eq. 7, odd; 1 is 1D-CSAN, 3 is 2D-CSAN.
-      head_edge: what the first and last heads see beyond the edge (common_jax.masks.head_table).
+      encoder_attention: self-attention of the encoder's lowest layers.
+      decoder_attention: the decoder's self-attention.
       norm: layer normalisation before each sub-layer, or after it.
       tie: which embeddings are one: none, target (output = target), all (source too).
       source_vocab_size, target_vocab_size: rows of the embeddings; 0 is what the tokeniser has.
@@ -38,10 +38,8 @@ class ModelConfig:
     num_heads: int = 8
     encoder_layers: int = 6
     decoder_layers: int = 6
-    local_layers: int = 3
-    token_window: int = 11
-    head_window: int = 3
-    head_edge: HeadEdge = "truncate"
+    encoder_attention: EncoderAttention = dataclasses.field(default_factory=Area)
+    decoder_attention: DecoderAttention = dataclasses.field(default_factory=Causal)
     norm: Literal["pre", "post"] = "pre"
     tie: Literal["none", "target", "all"] = "none"
     source_vocab_size: int = 0
@@ -62,17 +60,6 @@ class ModelConfig:
             f"model.num_heads={self.num_heads}: must divide model.dim={self.dim}",
         )
         require(self.dim % 2 == 0, f"model.dim={self.dim}: must be even (sines and cosines)")
-        require(
-            0 <= self.local_layers <= self.encoder_layers,
-            f"model.local_layers={self.local_layers}: 0 to encoder_layers={self.encoder_layers}",
-        )
-        for name in ("token_window", "head_window"):
-            size = getattr(self, name)
-            require(size >= 1 and size % 2 == 1, f"model.{name}={size}: must be odd, at least 1")
-        try:
-            head_table(self.num_heads, self.head_window, self.head_edge)
-        except ValueError as error:
-            require(False, f"model.head_window={self.head_window}: {error}")
         for name in ("dropout", "attention_dropout", "relu_dropout"):
             require(0 <= getattr(self, name) < 1, f"model.{name}: a rate in [0, 1)")
         for name in ("source_vocab_size", "target_vocab_size"):
@@ -82,6 +69,17 @@ class ModelConfig:
                 self.source_vocab_size == self.target_vocab_size,
                 "model.tie=all: source_vocab_size and target_vocab_size must be equal",
             )
+        self.encoder_attention.check(self.sizes())
+        self.decoder_attention.check(self.sizes())
+
+    def sizes(self, dtype: Any = None) -> Sizes:
+        """What an attention needs of these fields; the type is that of its activations."""
+        same = ("dim", "num_heads", "encoder_layers", "decoder_layers", "norm", "dropout")
+        return Sizes(
+            **{name: getattr(self, name) for name in (*same, "attention_dropout")},
+            implementation=self.attention,
+            dtype=dtype,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +102,7 @@ class DataConfig(SourceConfig):
       seed: of held-out choice and generated pairs.
       joint_vocabulary: one subword model for both sides, or one each.
       vocab_size: SentencePiece BPE pieces of each model.
+      source_vocab_size, target_vocab_size: those of each side's model instead, where not 0.
       max_length: longest sentence in pieces, the end symbol included; longer training pairs are
         dropped, counted and named; evaluation drops nothing and truncates nothing.
       batch_tokens: the global batch: rows x the longer padded side.
@@ -126,6 +125,8 @@ class DataConfig(SourceConfig):
     seed: int = 0
     joint_vocabulary: bool = True
     vocab_size: int = 32_000
+    source_vocab_size: int = 0
+    target_vocab_size: int = 0
     max_length: int = 256
     batch_tokens: int = 4096
     max_shapes: int = 8
@@ -136,6 +137,14 @@ class DataConfig(SourceConfig):
         super().__post_init__()
         for name in ("vocab_size", "max_length", "batch_tokens", "max_shapes", "heldout"):
             require(getattr(self, name) >= 1, f"data.{name}={getattr(self, name)}: at least 1")
+        for name in ("source_vocab_size", "target_vocab_size"):
+            require(getattr(self, name) >= 0, f"data.{name}: must not be negative")
+        source, target = self.vocab_sizes
+        require(
+            source == target or not self.joint_vocabulary,
+            f"data.source_vocab_size={source} and target_vocab_size={target}: must be equal, or "
+            "data.joint_vocabulary=False",
+        )
         require(
             self.source != "generated" or self.examples >= 1,
             "data.examples: at least 1 if generated",
@@ -156,6 +165,11 @@ class DataConfig(SourceConfig):
             f"data.tsv_columns={self.tsv_columns!r}: two 1-based columns such as '1,2' or '-2,-1'",
         )
         require(bool(self.separator), "data.separator: at least one character")
+
+    @property
+    def vocab_sizes(self) -> tuple[int, int]:
+        """Pieces of the source's model and of the target's."""
+        return self.source_vocab_size or self.vocab_size, self.target_vocab_size or self.vocab_size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,6 +200,10 @@ class DecodeConfig:
 class Config:
     """A run of CSAN."""
 
+    aliases: ClassVar[Mapping[str, str]] = {
+        f"model.{name}": f"model.encoder_attention.{name}"
+        for name in ("local_layers", "token_window", "head_window", "head_edge")
+    }
     task: str = "csan_jax.task:Translation"
     model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
     data: DataConfig = dataclasses.field(default_factory=lambda: DataConfig(dir="data"))

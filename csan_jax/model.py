@@ -9,14 +9,14 @@ Our deviations: parameters are stacked over layers; `tie` and `norm` offer what 
 """
 
 import functools
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.attention import Implementation
 from common_jax.layers import (
     Dropout,
     LaidOut,
@@ -26,51 +26,10 @@ from common_jax.layers import (
     dense,
     sinusoids,
 )
-from common_jax.masks import Mask, causal, padding, segments
-from common_jax.pytrees import pytree
+from common_jax.masks import Mask, padding, positions, segments
 from common_jax.scopes import part
-from csan_jax.attention.area import encoder_spans
+from csan_jax.attention.base import EncoderAttention
 from csan_jax.config import ModelConfig
-
-
-@pytree()
-class Cache:
-    """What decoding keeps of a decoder layer between steps, for k hypotheses a sentence.
-
-    Self-attention's keys and values of every hypothesis at every step, laid out as they are looked
-    at. A hypothesis finds its own past by its ancestry (csan_jax.decode), so that nothing is ever
-    reordered.
-    """
-
-    keys: Float[Array, "B H K steps k"]
-    values: Float[Array, "B H steps k K"]
-
-    @property
-    def steps(self) -> int:
-        """How many there is room for."""
-        return self.values.shape[2]
-
-    def grown(self, steps: int) -> "Cache":
-        """The same with room for so many steps."""
-        more, none = (0, steps - self.steps), (0, 0)
-        return Cache(
-            jnp.pad(self.keys, (none, none, none, more, none)),
-            jnp.pad(self.values, (none, none, more, none, none)),
-        )
-
-    def written(self, now: Int[Array, ""], new: LaidOut) -> "Cache":
-        """With the keys and values of the k hypotheses at step `now`."""
-        write = jax.lax.dynamic_update_slice_in_dim
-        return Cache(
-            write(self.keys, new[0][..., None, :], now, axis=3),
-            write(self.values, new[1][:, :, None], now, axis=2),
-        )
-
-    def past(self) -> LaidOut:
-        """All entries, as those of steps * k positions."""
-        keys, values = self.keys, self.values
-        flat = values.reshape(*values.shape[:2], -1, values.shape[-1])
-        return keys.reshape(*keys.shape[:3], -1), flat
 
 
 class _Layer(nn.Module):
@@ -84,14 +43,11 @@ class _Layer(nn.Module):
         self.inner = dense(config.mlp_dim, ("embed", "mlp"), self.dtype)
         self.outer = dense(config.dim, ("mlp", "embed"), self.dtype)
         self.feed_forward_norm = LayerNorm()
-        self.self_attention, self.self_norm = self._attention(config.attention)
+        self.self_attention, self.self_norm = self._self_attention(), LayerNorm()
         self.dropout, self.relu_dropout = Dropout(config.dropout), Dropout(config.relu_dropout)
 
-    def _attention(self, implementation: Implementation) -> tuple[MultiHeadAttention, LayerNorm]:
-        config = self.config
-        return MultiHeadAttention(
-            config.dim, config.num_heads, config.attention_dropout, implementation, self.dtype
-        ), LayerNorm()
+    def _self_attention(self) -> nn.Module:
+        raise NotImplementedError
 
     def _residual(self, x: Array, norm: LayerNorm, sublayer: Any, train: bool) -> Array:
         """x + f(norm(x)), or norm(x + f(x)); dropout is on f's output."""
@@ -109,19 +65,37 @@ class _Layer(nn.Module):
 
 
 class EncoderLayer(_Layer):
-    """Self-attention under a mask, then the feed-forward layer."""
+    """Self-attention under a mask, then the feed-forward layer.
+
+    Attributes:
+      choice: of the self-attention and what is before it.
+    """
+
+    choice: EncoderAttention
+
+    def setup(self):
+        super().setup()
+        self.before = self.choice.before(self.config.sizes(self.dtype))
+
+    def _self_attention(self) -> nn.Module:
+        return self.choice.module(self.config.sizes(self.dtype))
 
     def __call__(
         self, x: Float[Array, "B T D"], mask: Mask, *, train: bool
     ) -> Float[Array, "B T D"]:
-        attend = lambda y: self.self_attention(y, y, mask, train=train)
+        x = self._prepared(x, mask, train=train)
+        attend = lambda y: self.self_attention(y, mask, train=train)
         x = self._residual(x, self.self_norm, attend, train)
         return self._feed_forward(x, train)
 
     def weights(self, x: Float[Array, "B T D"], mask: Mask) -> Float[Array, "B H T N T"]:
         """The attention weights on this layer's input."""
+        x = self._prepared(x, mask, train=False)
         y = self.self_norm(x) if self.config.norm == "pre" else x
-        return self.self_attention.weights(y, y, mask)
+        return self.self_attention.weights(y, mask)
+
+    def _prepared(self, x: Array, mask: Mask, *, train: bool) -> Array:
+        return x if self.before is None else self.before(x, mask, train=train)
 
 
 class DecoderLayer(_Layer):
@@ -129,7 +103,11 @@ class DecoderLayer(_Layer):
 
     def setup(self):
         super().setup()
-        self.cross_attention, self.cross_norm = self._attention("auto")
+        heads = self.config.sizes(self.dtype).heads | {"implementation": "auto"}
+        self.cross_attention, self.cross_norm = MultiHeadAttention(**heads), LayerNorm()
+
+    def _self_attention(self) -> nn.Module:
+        return self.config.decoder_attention.module(self.config.sizes(self.dtype))
 
     def __call__(
         self,
@@ -140,7 +118,7 @@ class DecoderLayer(_Layer):
         *,
         train: bool,
     ) -> Float[Array, "B T D"]:
-        attend = lambda y: self.self_attention(y, y, self_mask, train=train)
+        attend = lambda y: self.self_attention(y, self_mask, train=train)
         x = self._residual(x, self.self_norm, attend, train)
         attend_source = lambda y: self.cross_attention(y, memory, cross_mask, train=train)
         x = self._residual(x, self.cross_norm, attend_source, train)
@@ -153,18 +131,18 @@ class DecoderLayer(_Layer):
     def step(
         self,
         x: Float[Array, "B k D"],
-        cache: Cache,
+        cache: Any,
         source: LaidOut,
         now: Int[Array, ""],
-        ancestry: Bool[Array, "B k steps*k"],
+        ancestry: Bool[Array, "B k past"],
         source_valid: Bool[Array, "B S"],
-    ) -> tuple[Float[Array, "B k D"], Cache]:
+    ) -> tuple[Float[Array, "B k D"], Any]:
         """One position further for k hypotheses a sentence."""
 
         def attend(y: Array) -> Array:
             nonlocal cache
-            cache = cache.written(now, self.self_attention.laid_out(y))
-            return self.self_attention.look(y, cache.past(), ancestry)
+            y, cache = self.self_attention.step(y, cache, now, ancestry)
+            return y
 
         x = self._residual(x, self.self_norm, attend, train=False)
         attend_source = lambda y: self.cross_attention.look(y, source, source_valid[:, None])
@@ -197,10 +175,14 @@ class Transformer(nn.Module):
             else self.target_embedding
         )
         self.source_bias = self.param("source_bias", nn.initializers.zeros, (config.dim,))
-        layer = functools.partial(EncoderLayer, config, self.dtype, parent=None)
-        self.encoder = Stack(layer, config.encoder_layers, config.unroll, config.remat)
+        stack = functools.partial(Stack, unroll=config.unroll, remat=config.remat)
+        plain, choice = EncoderAttention(), config.encoder_attention
+        own = choice.local_layers if choice.own_parameters else 0
+        self.encoder_local = stack(self._encoder_layer(choice), own) if own else None
+        above = config.encoder_layers - own
+        self.encoder = stack(self._encoder_layer(plain), above) if above else None
         layer = functools.partial(DecoderLayer, config, self.dtype, parent=None)
-        self.decoder = Stack(layer, config.decoder_layers, config.unroll, config.remat)
+        self.decoder = stack(layer, config.decoder_layers)
         if config.norm == "pre":
             self.encoder_norm = LayerNorm()
             self.decoder_norm = LayerNorm()
@@ -248,14 +230,19 @@ class Transformer(nn.Module):
         with part("embeddings"):
             x = self._encoder_input(source, ids, train=train)
         with part("encoder"):
-            x = self.encoder(x, encoder_spans(self.config, segments(ids, ids)), train=train)
+            for stack, spans in self._encoder_stacks(ids):
+                x = stack(x, spans, train=train)
             return self.encoder_norm(x) if self.config.norm == "pre" else x
 
-    def encoder_weights(self, source: Int[Array, "B S"]) -> list[Float[Array, "B H S N S"]]:
+    def encoder_weights(self, source: Int[Array, "B S"]) -> list[Float[Array, "B H S _ S"]]:
         """Each encoder layer's attention weights; N is 1 where heads see only themselves."""
         ids = source != 0
-        spans = encoder_spans(self.config, segments(ids, ids))
-        return self.encoder.inspect("weights", self._encoder_input(source, ids, train=False), spans)
+        x = self._encoder_input(source, ids, train=False)
+        weights = []
+        for stack, spans in self._encoder_stacks(ids):
+            weights += stack.inspect("weights", x, spans)
+            x = stack(x, spans, train=False)
+        return weights
 
     def decode(
         self,
@@ -270,42 +257,40 @@ class Transformer(nn.Module):
         with part("embeddings"):
             embedded = self._embed(self.target_embedding, target)
             x = jnp.pad(embedded[:, :-1], ((0, 0), (1, 0), (0, 0)))
-            positions = _positions(target_ids)
-            x = jnp.where(positions[..., None] == 0, 0, x)  # each sentence's first input is zeros
-            x = self.dropout(x + self._position_encodings(positions, x.shape[1]), train=train)
+            places = positions(target_ids, x.shape[1])
+            x = jnp.where(places[..., None] == 0, 0, x)  # each sentence's first input is zeros
+            x = self.dropout(x + self._position_encodings(places, x.shape[1]), train=train)
+        past = self.config.decoder_attention.mask()
         if target_ids.dtype == bool:
             # No target padding in the masks: under the causal one it can reach no valid position.
-            masks = causal(), padding(source_ids)
+            masks = past, padding(source_ids)
         else:
-            masks = causal() & segments(target_ids, target_ids), segments(target_ids, source_ids)
+            masks = past & segments(target_ids, target_ids), segments(target_ids, source_ids)
         with part("decoder"):
             x = self.decoder(x, [(self.config.decoder_layers, (memory, *masks))], train=train)
         return self._logits(x)
 
     def start(
         self, memory: Float[Array, "B S D"], steps: int, hypotheses: int
-    ) -> tuple[list[Cache], list[tuple[Any, LaidOut]]]:
+    ) -> tuple[list[Any], list[tuple[Any, LaidOut]]]:
         """An empty cache for each decoder layer, and what is the same at all steps: each layer's
         parameters and the source as its attention sees it."""
-        config = self.config
-        size = config.dim // config.num_heads
-        rows = (memory.shape[0], config.num_heads)
-        empty = lambda *dims: jnp.zeros((*rows, *dims), self.dtype)
+        config, sizes = self.config, self.config.sizes(self.dtype)
         caches = [
-            Cache(empty(size, steps, hypotheses), empty(steps, hypotheses, size))
+            config.decoder_attention.cache(sizes, memory.shape[0], steps, hypotheses)
             for _ in range(config.decoder_layers)
         ]
         return caches, self.decoder.start("source", memory)
 
     def step(
         self,
-        caches: list[Cache],
+        caches: list[Any],
         layers: list[tuple[Any, LaidOut]],
         source_valid: Bool[Array, "B S"],
         previous: Int[Array, "B k"],
         now: Int[Array, ""],
-        ancestry: Bool[Array, "B k steps*k"],
-    ) -> tuple[Float[Array, "B k V"], list[Cache]]:
+        ancestry: Bool[Array, "B k past"],
+    ) -> tuple[Float[Array, "B k V"], list[Any]]:
         """Logits of position `now` for k hypotheses a sentence.
 
         Args:
@@ -318,7 +303,8 @@ class Transformer(nn.Module):
             own at `now` included.
         """
         x = self._embed(self.target_embedding, previous) * (now > 0).astype(self.dtype)
-        x = x + self._position_encodings(now[None, None], caches[0].steps)
+        steps = ancestry.shape[2] // previous.shape[1]
+        x = x + self._position_encodings(now[None, None], steps)
         x, caches = self.decoder.step(x, caches, layers, now, ancestry, source_valid)
         return self._logits(x), caches
 
@@ -327,8 +313,19 @@ class Transformer(nn.Module):
             self._embed(self.source_embedding, source)
             + self.source_bias.astype(self.dtype)[None, None]
         )
-        encodings = self._position_encodings(_positions(ids), source.shape[1])
+        encodings = self._position_encodings(positions(ids, source.shape[1]), source.shape[1])
         return self.dropout(x + encodings, train=train)
+
+    def _encoder_layer(self, choice: EncoderAttention) -> Any:
+        return functools.partial(EncoderLayer, self.config, self.dtype, choice, parent=None)
+
+    def _encoder_stacks(self, ids: Array) -> list[tuple[Stack, list[tuple[int, tuple[Mask]]]]]:
+        """The encoder's stacks, lowest first, and their layers' masks."""
+        config = self.config
+        masks = config.encoder_attention.layer_masks(segments(ids, ids), config.encoder_layers)
+        below = 0 if self.encoder_local is None else self.encoder_local.length
+        parts = (self.encoder_local, masks[:below]), (self.encoder, masks[below:])
+        return [(stack, _spans(masks)) for stack, masks in parts if stack is not None]
 
     def _embedding(self, name: str, size: int) -> Float[Array, "V D"]:
         init = nn.initializers.normal(self.config.dim**-0.5)
@@ -347,10 +344,7 @@ class Transformer(nn.Module):
             return (x @ self.output_embedding.astype(self.dtype).T).astype(jnp.float32)
 
 
-def _positions(ids: Bool[Array, "B T"] | Int[Array, "B T"]) -> Int[Array, "b T"]:
-    """Positions from 0 on, beginning anew with each segment."""
-    positions = jnp.arange(ids.shape[1], dtype=jnp.int32)[None]
-    if ids.dtype == bool:
-        return positions
-    begins = ids != jnp.pad(ids[:, :-1], ((0, 0), (1, 0)))
-    return positions - jax.lax.cummax(jnp.where(begins, positions, 0), axis=1)
+def _spans(masks: Sequence[Mask]) -> list[tuple[int, tuple[Mask]]]:
+    """Layers that follow one another with one mask, as `Stack` counts them."""
+    groups = (list(group) for _, group in itertools.groupby(masks, id))
+    return [(len(group), (group[0],)) for group in groups]

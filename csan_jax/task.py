@@ -103,7 +103,7 @@ class Translation(Task[Config]):
         likely, most = (source.shape[1] + min(n, decode.extra_length) for n in (8, 2**30))
         cache, layers = apply("start", apply("encode", source, train=False), likely, beam_size)
 
-        def step(cache: Any, previous: Array, now: Array, ancestry: Bool[Array, "B k S"]):
+        def step(cache: Any, previous: Array, now: Array, ancestry: Bool[Array, "B k past"]):
             return apply("step", cache, layers, valid, previous, now, ancestry)
 
         stages = [likely, most] if most > likely else [likely]
@@ -131,6 +131,7 @@ class Translation(Task[Config]):
                     zip(sources, hypotheses, references, strict=True), EXAMPLES
                 )
             ],
+            results={"length": predictions["weight"], "nll": predictions["nll"]},
         )
 
     @property
@@ -180,9 +181,9 @@ class Translation(Task[Config]):
 
 def _sized(config: Config) -> ModelConfig:
     """The model's fields with vocabulary sizes filled in: 0 is what the tokeniser will have."""
-    model, default = config.model, config.data.vocab_size
+    model, (source, target) = config.model, config.data.vocab_sizes
     return dataclasses.replace(
         model,
-        source_vocab_size=model.source_vocab_size or default,
-        target_vocab_size=model.target_vocab_size or default,
+        source_vocab_size=model.source_vocab_size or source,
+        target_vocab_size=model.target_vocab_size or target,
     )

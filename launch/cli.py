@@ -38,6 +38,19 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f"{message} (see {self.prog} --help)")
 
 
+def add_systems(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """`--systems A,B,C`: arguments of the config file, each as in FILE:SYSTEM."""
+
+    def names(text: str) -> list[str]:
+        listed = [name.strip() for name in text.split(",")]
+        if not all(listed):
+            raise argparse.ArgumentTypeError(f"{text!r}: write SYSTEM,SYSTEM,...")
+        return listed
+
+    text = f"systems of the config file, FILE:SYSTEM each: {purpose}"
+    parser.add_argument("--systems", type=names, default=[], metavar="A,B,...", help=text)
+
+
 def add_options(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
     """Flags for the options of a predictor."""
     group = parser.add_argument_group("options of this model") if options else parser

@@ -9,7 +9,9 @@ from common_jax.training.config import parse
 
 FOLDER = Path(__file__).parents[1] / "configs"
 FILES = sorted(
-    path.relative_to(FOLDER) for path in FOLDER.glob("*/*.py") if path.stem != "__init__"
+    path.relative_to(FOLDER)
+    for path in FOLDER.glob("*/*.py")
+    if path.stem not in ("__init__", "systems")
 )
 
 

@@ -1,5 +1,6 @@
-"""Attention over tokens and heads: one function, one definition, one fast form."""
+"""Attention over tokens and heads: one function, one definition, faster forms."""
 
 from common_jax.attention.api import Implementation, attention
+from common_jax.attention.bias import Bias
 
-__all__ = ["Implementation", "attention"]
+__all__ = ["Bias", "Implementation", "attention"]

@@ -1,11 +1,13 @@
 """The one way to attend: checks the request, silences padding, and picks an implementation."""
 
+import dataclasses
 from typing import Any, Literal
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from common_jax.attention.banded import banded_attention, block_length
+from common_jax.attention.bias import Bias
 from common_jax.attention.chunked import chunked_attention
 from common_jax.attention.dense import dense_attention
 from common_jax.masks import Mask, valid
@@ -18,11 +20,44 @@ Implementation = Literal["auto", "dense", "banded", "chunked"]
 BANDED_FROM = 2.25
 
 
+@dataclasses.dataclass(frozen=True)
+class Support:
+    """What an implementation serves.
+
+    Attributes:
+      any_window: also masks without a token window.
+      any_lengths: also queries and keys of two sequences.
+      head_area: heads that attend to other heads.
+      explicit: masks given as arrays.
+      dropout: of the weights.
+      weights: can return them.
+      bias: which: any, those that depend on positions' differences alone, or none.
+    """
+
+    any_window: bool = True
+    any_lengths: bool = True
+    head_area: bool = True
+    explicit: bool = True
+    dropout: bool = True
+    weights: bool = True
+    bias: Literal["any", "relative", "none"] = "any"
+
+
+SUPPORT = {
+    "dense": Support(),
+    "banded": Support(
+        any_window=False, any_lengths=False, explicit=False, weights=False, bias="relative"
+    ),
+    "chunked": Support(head_area=False, explicit=False, dropout=False, weights=False, bias="none"),
+}
+
+
 def attention(
     query: Float[Array, "B T H K"],
     key: Float[Array, "B S H K"],
     value: Float[Array, "B S H V"],
     mask: Mask = Mask(),  # noqa: B008 (frozen)
+    bias: Bias | None = None,
     *,
     scale: float | None = None,
     dropout_rate: float = 0.0,
@@ -32,20 +67,21 @@ def attention(
 ) -> Float[Array, "B T H V"] | tuple[Float[Array, "B T H V"], Float[Array, "B H T N S"]]:
     """Scaled dot-product attention over the tokens and heads that `mask` allows.
 
-    softmax(scale * q . k) over all allowed keys of the head's area at once (CSAN Eq. 7-9), in
-    float32; the output has the query's dtype. A query with no allowed key yields zeros, in
+    softmax(scale * q . k + bias) over all allowed keys of the head's area at once (CSAN Eq. 7-9),
+    in float32; the output has the query's dtype. A query with no allowed key yields zeros, in
     value and gradient. What stands in padded places, NaN included, reaches nothing valid, and its
     gradient is zero.
 
     Args:
       query, key, value: one dtype; lengths T and S may differ where no window is asked for.
       mask: which tokens and heads are seen.
+      bias: added to the scaled scores; None is 0.
       scale: of the logits; K**-0.5 if None.
       dropout_rate: of the weights; needs `dropout_key` if above 0.
-      implementation: "dense" (any mask), "banded" (self-attention in a token window), "chunked"
-        (no head area, no dropout; keeps no weights for the backward pass), or "auto": the faster
-        of the first two at these shapes. For symbolic lengths, an export's, "auto" and "banded"
-        are "dense".
+      implementation: "dense" (any mask and bias), "banded" (self-attention in a token window),
+        "chunked" (keeps no weights for the backward pass), or "auto": of the first two the faster
+        one at these shapes that serves the request; `SUPPORT` has what each serves. For symbolic
+        lengths, an export's, "auto" and "banded" are "dense".
       return_weights: also the float32 weights before dropout, heads of the area in the order of
         `masks.head_table`; dense only.
 
@@ -55,18 +91,14 @@ def attention(
     symbolic = not all(isinstance(x.shape[1], int) for x in (query, key))
     if symbolic and implementation in ("auto", "banded"):
         implementation = "dense"  # an export has one form, for all lengths
-    obstacles = {
-        "dense": None,
-        "banded": _obstacle_to_banded(query, key, mask, return_weights),
-        "chunked": _obstacle_to_chunked(mask, dropout_rate, return_weights),
-    }
+    reasons = obstacles(query, key, mask, bias, bool(dropout_rate), return_weights)
     if implementation == "auto":
-        banded = obstacles["banded"] is None and _banded_pays(query, mask)
+        banded = reasons["banded"] is None and _banded_pays(query, mask)
         implementation = "banded" if banded else "dense"
-    if implementation not in obstacles:
+    if implementation not in reasons:
         raise ValueError(f"no attention implementation is called {implementation!r}")
-    if obstacle := obstacles[implementation]:
-        raise ValueError(f"{implementation} attention cannot serve this: {obstacle}")
+    if reason := reasons[implementation]:
+        raise ValueError(f"{implementation} attention cannot serve this: {reason}")
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     options: dict[str, Any] = {
         "scale": scale,
@@ -79,33 +111,42 @@ def attention(
     if implementation == "chunked":
         return chunked_attention(query, key, value, mask, scale)
     if implementation == "banded":
-        return banded_attention(query, key, value, mask, **options)
-    out, weights = dense_attention(query, key, value, mask, **options)
+        return banded_attention(query, key, value, mask, bias, **options)
+    out, weights = dense_attention(query, key, value, mask, bias, **options)
     return (out, weights) if return_weights else out
 
 
-def _obstacle_to_banded(query: Array, key: Array, mask: Mask, return_weights: bool) -> str | None:
-    if mask.window is None:
-        return "the mask has no token window"
-    if mask.explicit is not None:
-        return "the mask is explicit"
-    if return_weights:
-        return "only the dense form has the weights"
-    if query.shape[1] != key.shape[1]:
-        return f"{query.shape[1]} queries and {key.shape[1]} keys are not one sequence"
-    return None
+def obstacles(
+    query: Float[Array, "B T H K"],
+    key: Float[Array, "B S H K"],
+    mask: Mask,
+    bias: Bias | None,
+    dropout: bool,
+    return_weights: bool,
+) -> dict[str, str | None]:
+    """Why each implementation cannot serve a request; None where it can."""
+    queries, keys = query.shape[1], key.shape[1]
 
+    def reason(form: Support) -> str | None:
+        if not form.any_window and mask.window is None:
+            return "the mask has no token window"
+        if not form.head_area and mask.heads != 1:
+            return "the mask has an area of heads"
+        if not form.explicit and mask.explicit is not None:
+            return "the mask is explicit"
+        if not form.dropout and dropout:
+            return "it drops no weights"
+        if not form.weights and return_weights:
+            return "only the dense form has the weights"
+        if not form.any_lengths and queries != keys:
+            return f"{queries} queries and {keys} keys are not one sequence"
+        if form.bias == "none" and bias is not None:
+            return "it takes no bias"
+        if form.bias == "relative" and bias is not None and not bias.relative:
+            return "the bias depends on more than the difference of positions"
+        return None
 
-def _obstacle_to_chunked(mask: Mask, dropout_rate: float, return_weights: bool) -> str | None:
-    if mask.heads != 1:
-        return "the mask has an area of heads"
-    if mask.explicit is not None:
-        return "the mask is explicit"
-    if dropout_rate:
-        return "it drops no weights"
-    if return_weights:
-        return "only the dense form has the weights"
-    return None
+    return {name: reason(form) for name, form in SUPPORT.items()}
 
 
 def _banded_pays(query: Array, mask: Mask) -> bool:

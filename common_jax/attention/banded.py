@@ -6,8 +6,9 @@ same way.
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
+from common_jax.attention.bias import Bias
 from common_jax.attention.dense import attend, head_halo, heads_first, union_of_heads
 from common_jax.masks import Mask, head_table, segments_meet
 
@@ -19,12 +20,14 @@ def banded_attention(
     key: Float[Array, "B T H K"],
     value: Float[Array, "B T H V"],
     mask: Mask,
+    bias: Bias | None,
     *,
     scale: float,
     dropout_rate: float,
     dropout_key: Key[Array, ""] | None,
 ) -> Float[Array, "B T H V"]:
-    """Self-attention whose `mask` has a token window and no explicit part."""
+    """Self-attention whose `mask` has a token window and no explicit part, whose `bias` depends on
+    differences of positions alone."""
     assert mask.window is not None
     length, heads = query.shape[1:3]
     half = min(mask.window // 2, length - 1)
@@ -37,6 +40,7 @@ def banded_attention(
         union_of_heads(cut(head_halo(value, value_heads), block, half), heads),
         allowed_in_blocks(mask, length, heads, block, half),
         seen,
+        None if bias is None else bias.at(*_block_positions(block, half))[:, :, None],
         scale=scale,
         dropout_rate=dropout_rate,
         dropout_key=dropout_key,
@@ -49,12 +53,17 @@ def allowed_in_blocks(
     mask: Mask, length: int, heads: int, block: int, half: int
 ) -> Bool[Array, "b h C t t+2*half"]:
     """What `mask` allows between the t queries of each block and its keys."""
-    near = mask.band(jnp.arange(block), jnp.arange(-half, block + half), heads)
+    near = mask.band(*_block_positions(block, half), heads)
     keys = mask.key_segments
     if keys is None:
         keys = jnp.ones((1, length), bool)  # the halo beyond the borders becomes padding
     meet = segments_meet(_cut_ids(mask.query_segments, block), _cut_ids(keys, block, half))
     return near[:, :, None] & meet
+
+
+def _block_positions(block: int, half: int) -> tuple[Int[Array, "t"], Int[Array, "t+2*half"]]:
+    """Where the queries of a block and its keys are, counted from the block's first query."""
+    return jnp.arange(block), jnp.arange(-half, block + half)
 
 
 def _cut_ids(ids: Array | None, block: int, half: int = 0) -> Shaped[Array, "B 1 C _"] | None:

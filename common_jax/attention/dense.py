@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
+from common_jax.attention.bias import Bias
 from common_jax.dropout import dropout
 from common_jax.masks import MASKED, Mask, head_table
 
@@ -21,20 +22,22 @@ def dense_attention(
     key: Float[Array, "B S H K"],
     value: Float[Array, "B S H V"],
     mask: Mask,
+    bias: Bias | None,
     *,
     scale: float,
     dropout_rate: float,
     dropout_key: Key[Array, ""] | None,
 ) -> tuple[Float[Array, "B T H V"], Float[Array, "B H T N S"]]:
     """Output and weights; every pair of tokens is computed."""
-    heads = query.shape[2]
+    (queries, heads), keys = query.shape[1:3], key.shape[1]
     key_heads, value_heads, seen = head_table(heads, mask.heads, mask.head_edge)
     out, weights = attend(
         heads_first(query),
         union_of_heads([head_halo(key, key_heads)], heads),
         union_of_heads([head_halo(value, value_heads)], heads),
-        mask.allowed(query.shape[1], key.shape[1], heads),
+        mask.allowed(queries, keys, heads),
         seen,
+        None if bias is None else bias.at(jnp.arange(queries), jnp.arange(keys)),
         scale=scale,
         dropout_rate=dropout_rate,
         dropout_key=dropout_key,
@@ -48,6 +51,7 @@ def attend(
     values: Float[Array, "B H *C N*S V"],
     allowed: Bool[Array, "b h *c T S"],
     seen: Bool[np.ndarray, "H N"],
+    bias: Float[Array, "#B #H *#C T S"] | None = None,
     *,
     scale: float,
     dropout_rate: float,
@@ -59,7 +63,10 @@ def attend(
     last, when the weights of a query have become V numbers.
     """
     scores = jnp.einsum("...tk,...sk->...ts", query, keys, preferred_element_type=jnp.float32)
-    scores = jnp.where(mask_of_area(allowed, seen), scores * scale, MASKED)
+    scores = scores * scale
+    if bias is not None:
+        scores = scores + jnp.concatenate([bias] * seen.shape[1], axis=-1)
+    scores = jnp.where(mask_of_area(allowed, seen), scores, MASKED)
     peak = jax.lax.stop_gradient(scores.max(-1, keepdims=True))
     exponentials = jnp.exp(scores - peak)
     total = exponentials.sum(-1, keepdims=True)

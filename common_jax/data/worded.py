@@ -182,7 +182,7 @@ class WordedData(abc.ABC):
         shapes = stored(self.path / "train" / "plans", f"buckets-{most}", find)["shapes"]
         return BucketPlan(lengths, shapes, 0, seed, batch_size=self.config.batch_size)
 
-    def split_plan(self, split: str, lengths: Mapping[str, Int[np.ndarray, "n c"]]) -> BucketPlan:
+    def split_plan(self, split: str, lengths: Mapping[str, Int[np.ndarray, "_ c"]]) -> BucketPlan:
         """Every example of an evaluated split once, by length.
 
         Args:

@@ -99,11 +99,14 @@ def _current(override: str, config: ml_collections.ConfigDict, aliases: Mapping[
     key, _, value = override.removeprefix("--config.").partition("=")
     path = aliases.get(key, key)
     node: Any = config
-    for part in path.split("."):
+    parts = path.split(".")
+    for at, part in enumerate(parts):
         known = list(node) if isinstance(node, ml_collections.ConfigDict) else []
         if part not in known:
             if path != key and "name" in known:  # a field of another class
                 raise UserError(f"config key {key!r}: {node.name} has no {part}")
+            moved = [old.split(".") for old in aliases]
+            known += [old[-1] for old in moved if old[:-1] == parts[:at]]
             raise UserError(f"unknown config key {key!r}{suggestion(part, known)}")
         node = node[part]
     if isinstance(node, ml_collections.ConfigDict):

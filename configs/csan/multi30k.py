@@ -9,10 +9,11 @@ vocabulary of 8,000 pieces, three-way tied embeddings. Measured: test sacreBLEU 
 """
 
 from common_jax.config import to_config_dict
+from configs.csan import systems
 from csan_jax.config import Config
 
 
-def get_config():
+def get_config(system: str = ""):
     config = to_config_dict(Config())
     config.data.dir = "data/multi30k"
     config.data.dev = "val"
@@ -26,7 +27,7 @@ def get_config():
     config.model.num_heads = 4
     config.model.encoder_layers = 3
     config.model.decoder_layers = 3
-    config.model.local_layers = 2
+    config.model.encoder_attention.local_layers = 2
     config.model.tie = "all"
     config.model.unroll = True
 
@@ -40,4 +41,4 @@ def get_config():
     config.optimizer.cooldown_steps = 5300
     config.train.evaluate_every = 1500
     config.train.checkpoint_every = 1500
-    return config
+    return systems.choose(config, system)

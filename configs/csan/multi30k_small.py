@@ -12,8 +12,8 @@ tokens. Each trial takes some six minutes on two CPU cores (README.md).
 from configs.csan import multi30k
 
 
-def get_config():
-    config = multi30k.get_config()
+def get_config(system: str = ""):
+    config = multi30k.get_config(system)
     config.model.dim = 128
     config.model.mlp_dim = 512
     config.model.num_heads = 8

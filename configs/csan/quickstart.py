@@ -4,10 +4,11 @@ python -m launch.train --config configs/csan/quickstart.py
 """
 
 from common_jax.config import to_config_dict
+from configs.csan import systems
 from csan_jax.config import Config, DataConfig
 
 
-def get_config():
+def get_config(system: str = ""):
     config = to_config_dict(Config(data=DataConfig(source="generated", examples=60_000)))
     config.data.heldout = 500
     config.data.vocab_size = 800
@@ -20,7 +21,7 @@ def get_config():
     config.model.num_heads = 4
     config.model.encoder_layers = 2
     config.model.decoder_layers = 2
-    config.model.local_layers = 1
+    config.model.encoder_attention.local_layers = 1
     config.model.tie = "all"
     config.model.unroll = True
 
@@ -33,4 +34,4 @@ def get_config():
     config.train.checkpoint_every = 120
     config.train.log_every = 20
     config.decode.extra_length = 30
-    return config
+    return systems.choose(config, system)

@@ -12,8 +12,8 @@ figures on this text only. The model is multi30k.py's. Not run here to the end.
 from configs.csan import multi30k
 
 
-def get_config():
-    config = multi30k.get_config()
+def get_config(system: str = ""):
+    config = multi30k.get_config(system)
     config.data.dir = "data/tanaka_jaen"
     config.data.dev = ""
     config.data.heldout = 500

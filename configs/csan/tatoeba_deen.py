@@ -7,10 +7,11 @@ translations, and here German is the source: dev and test are held out by distin
 """
 
 from common_jax.config import to_config_dict
+from configs.csan import systems
 from csan_jax.config import Config
 
 
-def get_config():
+def get_config(system: str = ""):
     config = to_config_dict(Config())
     config.data.dir = "data/tatoeba"
     config.data.train = "deu-eng.tsv"
@@ -29,7 +30,7 @@ def get_config():
     config.model.num_heads = 4
     config.model.encoder_layers = 3
     config.model.decoder_layers = 3
-    config.model.local_layers = 2
+    config.model.encoder_attention.local_layers = 2
     config.model.tie = "all"
 
     config.optimizer.learning_rate = 1.5e-3
@@ -37,4 +38,4 @@ def get_config():
     config.train.steps = 10_000
     config.optimizer.cooldown_start = 5000
     config.optimizer.cooldown_steps = 5000
-    return config
+    return systems.choose(config, system)

@@ -7,25 +7,46 @@ sentence. The paper restricts and widens K and V, and adds no parameter:
 - 2D-CSAN (Eq. 7-9): K-tilde = the union of K-hat over heads h-N/2 ... h+N/2, the head window of
   N + 1, under one joint softmax.
 
-Windows are masks (common_jax.masks), so that one attention serves all variants. A new variant is
-a new function here and a field in `csan_jax.config.ModelConfig`.
+Windows are masks (common_jax.masks). Section 3.1: the lower layers attend locally, the higher ones
+globally.
 
 Where the paper leaves it open: borders truncate (edge queries see fewer neighbours), and "masked
 as 0" is read as a zero attention weight.
 """
 
-from common_jax.masks import Mask, head_window, token_window
-from csan_jax.config import ModelConfig
+import dataclasses
+
+from common_jax.fields import require, require_choice
+from common_jax.masks import HeadEdge, Mask, head_table, head_window, token_window
+from csan_jax.attention.base import EncoderAttention, Sizes
 
 
-def local(config: ModelConfig) -> Mask:
-    """The restriction of the lowest `local_layers` encoder layers, without padding."""
-    return token_window(config.token_window) & head_window(config.head_window, config.head_edge)
+@dataclasses.dataclass(frozen=True)
+class Area(EncoderAttention):
+    """1D-CSAN and 2D-CSAN.
 
+    Attributes:
+      token_window: M + 1 of Eq. 4, odd; section 5.1 finds 11 best.
+      head_window: N + 1 of Eq. 7, odd; 1 is 1D-CSAN, 3 is 2D-CSAN.
+      head_edge: what the first and last heads see beyond the edge (common_jax.masks.head_table).
+    """
 
-def encoder_spans(config: ModelConfig, padding: Mask) -> list[tuple[int, tuple[Mask]]]:
-    """Section 3.1: the lower layers attend locally, the higher ones globally."""
-    return [
-        (config.local_layers, (padding & local(config),)),
-        (config.encoder_layers - config.local_layers, (padding,)),
-    ]
+    token_window: int = 11
+    head_window: int = 3
+    head_edge: HeadEdge = "truncate"
+
+    def __post_init__(self):
+        require_choice("model", self)
+        for name in ("token_window", "head_window"):
+            size = getattr(self, name)
+            require(size >= 1 and size % 2 == 1, f"model.{name}={size}: must be odd, at least 1")
+
+    def check(self, sizes: Sizes) -> None:
+        super().check(sizes)
+        try:
+            head_table(sizes.num_heads, self.head_window, self.head_edge)
+        except ValueError as error:
+            require(False, f"model.head_window={self.head_window}: {error}")
+
+    def mask(self) -> Mask:
+        return token_window(self.token_window) & head_window(self.head_window, self.head_edge)

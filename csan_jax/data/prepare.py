@@ -75,7 +75,7 @@ class Builder:
             "translation": _FORMAT,
             "sources": {"train": self._train.identity(), **own},
             "held_out": [held_out, config.heldout, config.seed] if held_out else [],
-            "vocabulary": [config.joint_vocabulary, config.vocab_size],
+            "vocabulary": [config.joint_vocabulary, *dict.fromkeys(config.vocab_sizes)],
             "max_length": config.max_length,
             "on_bad_example": config.on_bad_example,
         }
@@ -106,11 +106,16 @@ class Builder:
         sample = [pair for pair in sample if self._held_out.split(pair[0]) == "train"]
         if not sample:
             raise UserError(f"{self._train.place(1)}: no pairs to train on")
-        size, most = self._config.vocab_size, 2 * SUBWORD_PAIRS
-        if self._config.joint_vocabulary:
-            both = Subwords.train(itertools.chain.from_iterable(sample), size, max_sentences=most)
+        config, most = self._config, 2 * SUBWORD_PAIRS
+        keys = [f"{column}_vocab_size" for column in COLUMNS]
+        keys = [f"data.{key if getattr(config, key) else 'vocab_size'}" for key in keys]
+        sizes = config.vocab_sizes
+        if config.joint_vocabulary:
+            texts = itertools.chain.from_iterable(sample)
+            both = Subwords.train(texts, sizes[0], max_sentences=most, key=keys[0])
             return both, both
-        source, target = (Subwords.train(side, size) for side in zip(*sample, strict=True))
+        sides = zip(zip(*sample, strict=True), sizes, keys, strict=True)
+        source, target = (Subwords.train(side, size, key=key) for side, size, key in sides)
         return source, target
 
     def _encode(

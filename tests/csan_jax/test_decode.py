@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from common_jax.text.subwords import END
+from csan_jax.attention.area import Area
 from csan_jax.config import ModelConfig
 from csan_jax.decode import _top_k, beam_search
 from csan_jax.model import Transformer
@@ -24,9 +25,7 @@ def model_and_params():
         num_heads=2,
         encoder_layers=1,
         decoder_layers=2,
-        local_layers=1,
-        token_window=3,
-        head_window=3,
+        encoder_attention=Area(local_layers=1, token_window=3, head_window=3),
         source_vocab_size=VOCABULARY,
         target_vocab_size=VOCABULARY,
     )

@@ -14,6 +14,7 @@ from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import make_predict_step, make_train_step
+from csan_jax.attention.area import Area
 from csan_jax.config import Config, DataConfig, DecodeConfig, ModelConfig
 from csan_jax.task import Translation
 from tests.placed import placed
@@ -25,9 +26,7 @@ MODEL = ModelConfig(
     num_heads=4,
     encoder_layers=2,
     decoder_layers=2,
-    local_layers=1,
-    token_window=3,
-    head_window=3,
+    encoder_attention=Area(local_layers=1, token_window=3, head_window=3),
     tie="all",
     source_vocab_size=40,
     target_vocab_size=40,

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from csan_jax.attention.area import Area
 from csan_jax.config import ModelConfig
 from csan_jax.model import Transformer
 
@@ -17,8 +18,7 @@ SMALL = ModelConfig(
     num_heads=4,
     encoder_layers=3,
     decoder_layers=2,
-    local_layers=2,
-    token_window=3,
+    encoder_attention=Area(local_layers=2, token_window=3),
     source_vocab_size=20,
     target_vocab_size=23,
     attention_dropout=0.1,
@@ -26,9 +26,14 @@ SMALL = ModelConfig(
 )
 
 
+AREA = {field.name for field in dataclasses.fields(Area)}
+
+
 @functools.cache
 def build(**changes):
-    model = Transformer(dataclasses.replace(SMALL, **changes))
+    area = {name: changes.pop(name) for name in AREA & changes.keys()}
+    area = dataclasses.replace(SMALL.encoder_attention, **area)
+    model = Transformer(dataclasses.replace(SMALL, **{"encoder_attention": area, **changes}))
     pieces = jnp.ones((1, 2), jnp.int32)
     init = jax.jit(lambda key: model.init(key, pieces, pieces, train=False))
     return model, init(jax.random.key(0))
@@ -69,7 +74,9 @@ SOURCE, TARGET = 24_004 * 512, 30_851 * 512
     "kind", [{"local_layers": 0}, {"head_window": 1}, {"head_window": 3}, {"head_edge": "wrap"}]
 )
 def test_parameters_are_the_papers_and_csan_adds_none(tie, total, kind):
-    config = ModelConfig(source_vocab_size=24_004, target_vocab_size=30_851, tie=tie, **kind)
+    config = ModelConfig(
+        source_vocab_size=24_004, target_vocab_size=30_851, tie=tie, encoder_attention=Area(**kind)
+    )
     assert count(config) == total
     if tie == "none":
         assert total == 88_022_528

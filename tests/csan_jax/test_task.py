@@ -10,6 +10,7 @@ import pytest
 import scipy.special
 
 from common_jax.config import OptimizerConfig, TrainConfig
+from csan_jax.attention.area import Area
 from csan_jax.config import Config, DataConfig, ModelConfig
 from csan_jax.task import Translation, cross_entropy, to_text
 
@@ -51,7 +52,7 @@ def tiny(**model) -> Config:
 
 
 def test_the_models_size_is_the_tokenisers_where_the_config_says_0():
-    config = tiny(local_layers=1)
+    config = tiny(encoder_attention=Area(local_layers=1))
     config = dataclasses.replace(
         config,
         model=dataclasses.replace(config.model, source_vocab_size=0),
@@ -88,7 +89,7 @@ def test_packed_rows_lose_what_single_ones_do(attention):
             start = sum(len(p[side]) + 1 for p in pairs[number - before : number])
             packed[column][row, start : start + len(pieces)] = pieces
             packed[f"{column}_segments"][row, start : start + len(pieces)] = before + 1
-    task = Translation(tiny(local_layers=1, token_window=5, attention=attention))
+    task = Translation(tiny(encoder_attention=Area(1, token_window=5), attention=attention))
     params = nn.unbox(jax.jit(task.init)(jax.random.key(0)))
 
     @jax.jit

@@ -1,0 +1,141 @@
+"""What a self-attention of the encoder or the decoder is: a choice in the config, a module a layer.
+
+A new variant is a new module beside this one, with a subclass of `EncoderAttention` or
+`DecoderAttention`, and an entry in `configs/csan/systems.py`.
+"""
+
+import abc
+import dataclasses
+from typing import Any, Literal
+
+import flax.linen as nn
+from jaxtyping import Array
+
+from common_jax.fields import Choice, require
+from common_jax.layers import SelfAttention
+from common_jax.masks import Mask, causal
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """What an attention needs of the model.
+
+    Attributes:
+      dim: D.
+      num_heads: H, which divides `dim`.
+      encoder_layers, decoder_layers: how many of each.
+      norm: layer normalisation before each sub-layer, or after it.
+      dropout: of each sub-layer's output.
+      attention_dropout: of the weights.
+      implementation: `common_jax.attention`'s.
+      dtype: of activations and products.
+    """
+
+    dim: int
+    num_heads: int
+    encoder_layers: int
+    decoder_layers: int
+    norm: Literal["pre", "post"]
+    dropout: float
+    attention_dropout: float
+    implementation: Literal["auto", "dense", "banded"]
+    dtype: Any
+
+    @property
+    def heads(self) -> dict[str, Any]:
+        """The fields of `common_jax.layers.SelfAttention`."""
+        return {
+            "dim": self.dim,
+            "num_heads": self.num_heads,
+            "dropout": self.attention_dropout,
+            "implementation": self.implementation,
+            "dtype": self.dtype,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class EncoderAttention(Choice):
+    """The self-attention of the lowest encoder layers; the others have the plain one.
+
+    A variant that is a mask overrides `mask`, and its parameters are those of the Transformer. One
+    that overrides `module` or `before` has parameters of its own: its layers are then a stack of
+    their own ("encoder_local") below the others ("encoder").
+
+    Attributes:
+      local_layers: how many of the lowest layers have it (section 5: 3 of 6); 0 is the vanilla
+        Transformer.
+    """
+
+    local_layers: int = 3
+
+    def check(self, sizes: Sizes) -> None:
+        """Checks the fields against the model.
+
+        Raises:
+          UserError: what cannot be, in one line.
+        """
+        require(
+            0 <= self.local_layers <= sizes.encoder_layers,
+            f"model.local_layers={self.local_layers}: 0 to encoder_layers={sizes.encoder_layers}",
+        )
+
+    def mask(self) -> Mask:
+        """What the lowest layers' attention is restricted to, besides padding."""
+        return Mask()
+
+    def layer_masks(self, padding: Mask, layers: int) -> list[Mask]:
+        """The mask of each layer, lowest first: one object for layers that run in one loop."""
+        local = padding & self.mask()
+        return [local] * self.local_layers + [padding] * (layers - self.local_layers)
+
+    def module(self, sizes: Sizes) -> nn.Module:
+        """One layer's attention: (x [B, T, D], mask, *, train) -> [B, T, D], without the residual
+        connection, and `weights(x, mask)` -> [B, H, T, N, T]. Usually a subclass of
+        `common_jax.layers.SelfAttention` whose `bias` adds to the scores."""
+        return SelfAttention(**sizes.heads)
+
+    def before(self, sizes: Sizes) -> nn.Module | None:
+        """Sub-layers of each layer before its attention, with their residual connections:
+        (x [B, T, D], mask, *, train) -> [B, T, D]."""
+        return None
+
+    @property
+    def own_parameters(self) -> bool:
+        """Whether its layers have other parameters than plain ones."""
+        kind = type(self)
+        plain = EncoderAttention
+        return kind.module is not plain.module or kind.before is not plain.before
+
+
+@dataclasses.dataclass(frozen=True)
+class DecoderAttention(Choice):
+    """The self-attention of all decoder layers: in training, and step by step with a cache."""
+
+    def check(self, sizes: Sizes) -> None:
+        """As `EncoderAttention.check`."""
+
+    def mask(self) -> Mask:
+        """What a position may attend to in training, besides its segment."""
+        return causal()
+
+    @abc.abstractmethod
+    def module(self, sizes: Sizes) -> nn.Module:
+        """One layer's attention, without the residual connection:
+
+        - (x [B, T, D], mask, *, train) -> [B, T, D], of all target positions at once;
+        - `step(x [B, k, D], cache, now, ancestry)` -> ([B, k, D], cache), one position further for
+          k hypotheses a sentence. `now` is the position, from 0. `ancestry` [B, k, steps*k] is
+          true for the (position, hypothesis) pairs that each hypothesis continues, its own at `now`
+          included: entry n is of position n // k.
+        """
+
+    @abc.abstractmethod
+    def cache(self, sizes: Sizes, rows: int | Array, steps: int, hypotheses: int) -> Any:
+        """One layer's cache before the first step, a pytree.
+
+        Args:
+          rows: B.
+          steps: positions to have room for. Nodes with a method `grown(steps)` are given more
+            room by it.
+          hypotheses: k of each sentence.
+        """

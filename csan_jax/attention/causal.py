@@ -1,0 +1,83 @@
+"""The decoder's plain self-attention, each position to itself and those before it, and its cache.
+
+Vaswani et al. (2017), section 3.2.3.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from common_jax.layers import LaidOut, SelfAttention
+from common_jax.pytrees import pytree
+from csan_jax.attention.base import DecoderAttention, Sizes
+
+
+@pytree()
+class Cache:
+    """What decoding keeps of a decoder layer between steps, for k hypotheses a sentence.
+
+    Self-attention's keys and values of every hypothesis at every step, laid out as they are looked
+    at. A hypothesis finds its own past by its ancestry (csan_jax.decode), so that nothing is ever
+    reordered.
+    """
+
+    keys: Float[Array, "B H K steps k"]
+    values: Float[Array, "B H steps k K"]
+
+    @property
+    def steps(self) -> int:
+        """How many there is room for."""
+        return self.values.shape[2]
+
+    def grown(self, steps: int) -> "Cache":
+        """The same with room for so many steps."""
+        more, none = (0, steps - self.steps), (0, 0)
+        return Cache(
+            jnp.pad(self.keys, (none, none, none, more, none)),
+            jnp.pad(self.values, (none, none, more, none, none)),
+        )
+
+    def written(self, now: Int[Array, ""], new: LaidOut) -> "Cache":
+        """With the keys and values of the k hypotheses at step `now`."""
+        write = jax.lax.dynamic_update_slice_in_dim
+        return Cache(
+            write(self.keys, new[0][..., None, :], now, axis=3),
+            write(self.values, new[1][:, :, None], now, axis=2),
+        )
+
+    def past(self) -> LaidOut:
+        """All entries, as those of steps * k positions."""
+        keys, values = self.keys, self.values
+        flat = values.reshape(*values.shape[:2], -1, values.shape[-1])
+        return keys.reshape(*keys.shape[:3], -1), flat
+
+
+class CausalAttention(SelfAttention):
+    """Self-attention of all positions at once, and of one position with a cache of the others."""
+
+    def step(
+        self,
+        x: Float[Array, "B k D"],
+        cache: Cache,
+        now: Int[Array, ""],
+        ancestry: Bool[Array, "B k past"],
+    ) -> tuple[Float[Array, "B k D"], Cache]:
+        """One position further, as `DecoderAttention.module` has it."""
+        cache = cache.written(now, self.laid_out(x))
+        return self.look(x, cache.past(), ancestry), cache
+
+
+@dataclasses.dataclass(frozen=True)
+class Causal(DecoderAttention):
+    """The Transformer's."""
+
+    def module(self, sizes: Sizes) -> CausalAttention:
+        return CausalAttention(**sizes.heads)
+
+    def cache(self, sizes: Sizes, rows: Any, steps: int, hypotheses: int) -> Cache:
+        heads, size = sizes.num_heads, sizes.dim // sizes.num_heads
+        empty = lambda *dims: jnp.zeros((rows, heads, *dims), sizes.dtype)
+        return Cache(empty(size, steps, hypotheses), empty(steps, hypotheses, size))
