@@ -1,110 +1,38 @@
 """AttentiveConvNet's config: the paper's numbers as defaults (section 4, "common setup"; 4.1)."""
 
 import dataclasses
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
+from attconv_jax.models.attentive_convolution import AttentiveConvolution
+from attconv_jax.models.base import PairModel
+from attconv_jax.models.bi_cnn import BiCNN
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SourceConfig, TrainConfig
-from common_jax.fields import require, require_choice
-
-Features = Literal["states", "unigram", "phrase", "multigranular"]
+from common_jax.fields import require
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelConfig:
-    """The layers of sections 3 and 4, as the advanced model between two texts has them.
+class WordsConfig:
+    """The words of all matching models.
 
     Attributes:
-      word_dim: D, of a word's vector, which is trained.
-      word_rows: rows of the table of words, for padding and unknown ones too.
-      unknown_rows: those of them that unknown words share, by their hash, so that a name that
-        stands in both texts is seen to; 0 makes them all one.
-      dim: the hidden size, of attentive convolutions and of the head.
-      layers: attentive convolutions, one upon the other.
-      filter_width: of attentive convolution (Eq. 5), in words.
-      attention: "inter" lets each text look at the other, "intra" at itself, "both" does both
-        (the paper's "advanced & intra"); "none" is its bi-CNN, without what the next fields say.
-      two_way: both texts look at the other; if not, only the first does.
-      source, focus, beneficiary: what attention takes the states for (section 3.2): "states" as
-        they are (all three of them, for the light model), "unigram" or "phrase" after a gated
-        convolution of one or of `phrase_width` words, "multigranular" after both. Table 4's "w/o
-        tri-hidden" has "unigram" as source and focus, and "w/o uni-hidden" has "phrase".
-      phrase_width: words of a phrase.
-      gate: the convolutions of these maps are gated (Eq. 9; Table 4's "w/o gate").
-      energy: "dot" (Eq. 1), "bilinear" (Eq. 2) or "additive" (Eq. 3).
-      slope: of the tanh of Eq. 6 at 0, the paper's being 1. Of many words the largest is in the
-        flat part of that, where it tells little and learns little.
-      author_compat: the softmax has no mask, as in the authors' code: padding, up to
-        `author_length` words, has energies of 0 and takes its share.
-      author_length: words to which the authors pad a text (SNLI 70, Yelp 180).
-      dropout: rate on what each layer reads: words, pooled texts and hidden layers.
+      dim: D, of a word's vector, which is trained.
+      rows: of the table of words, for padding and unknown ones too.
+      unknown_rows: those of them that unknown words share, by their hash, so that a name in both
+        texts is seen as the same; 0 makes them all one.
     """
 
-    word_dim: int = 300
-    word_rows: int = 40_000
-    unknown_rows: int = 0
     dim: int = 300
-    layers: int = 1
-    filter_width: int = 3
-    attention: Literal["inter", "intra", "both", "none"] = "inter"
-    two_way: bool = True
-    source: Features = "multigranular"
-    focus: Features = "multigranular"
-    beneficiary: Features = "unigram"
-    phrase_width: int = 3
-    gate: bool = True
-    energy: Literal["dot", "bilinear", "additive"] = "dot"
-    slope: float = 1.0
-    author_compat: bool = False
-    author_length: int = 70
-    dropout: float = 0.1
+    rows: int = 40_000
+    unknown_rows: int = 0
 
     def __post_init__(self):
-        require_choice("model", self)
-        for name in ("word_dim", "dim", "layers", "author_length"):
-            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
+        require(self.dim >= 1, f"words.dim={self.dim}: at least 1")
         require(
-            self.word_rows >= 3 + self.unknown_rows >= 3,
-            f"model.word_rows={self.word_rows}: at least 3 (padding, unknown and a word) more than "
-            f"model.unknown_rows={self.unknown_rows}, which is at least 0",
+            self.rows >= 3 + self.unknown_rows >= 3,
+            f"words.rows={self.rows}: at least 3 (padding, unknown and a word) more than "
+            f"words.unknown_rows={self.unknown_rows}, which is at least 0",
         )
-        for name in ("filter_width", "phrase_width"):
-            size = getattr(self, name)
-            require(size >= 1 and size % 2 == 1, f"model.{name}={size}: must be odd, at least 1")
-        require(
-            self.energy != "dot" or self._wide(self.source) == self._wide(self.focus),
-            f"model.energy=dot: model.source={self.source} and model.focus={self.focus} must be "
-            "equally wide; take bilinear or additive",
-        )
-        require(self.slope > 0, f"model.slope={self.slope}: above 0")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
-
-    @property
-    def contexts(self) -> tuple[str, ...]:
-        """The kinds of attention there are."""
-        return {"none": (), "both": ("inter", "intra")}.get(self.attention, (self.attention,))
-
-    @staticmethod
-    def _wide(features: Features) -> bool:
-        return features == "multigranular"
-
-
-VARIANTS: dict[str, dict[str, Any]] = {
-    "cnn": {"attention": "none"},
-    "light": {"source": "states", "focus": "states", "beneficiary": "states"},
-    "advanced": {},
-    "advanced_intra": {"attention": "both"},
-}
-
-
-def variant_of(name: str, texts: int = 2) -> ModelConfig:
-    """A system of Tables 3, 5 and 6 (`VARIANTS`); one text looks at itself.
-
-    Raises:
-      ValueError: for a name that is none of `VARIANTS`.
-    """
-    if name not in VARIANTS:
-        raise ValueError(f"{name!r}: must be {' | '.join(VARIANTS)}")
-    return ModelConfig(**(({"attention": "intra"} if texts == 1 else {}) | VARIANTS[name]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,9 +129,16 @@ class Config:
         (section 4.2); for data.form=ranking alone.
     """
 
+    aliases: ClassVar[Mapping[str, str]] = {
+        "model.word_dim": "words.dim",
+        "model.word_rows": "words.rows",
+        "model.unknown_rows": "words.unknown_rows",
+    }
+
     task: str = "attconv_jax.task:Judgement"
     margin: float = 0.85
-    model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
+    words: WordsConfig = dataclasses.field(default_factory=WordsConfig)
+    model: PairModel = dataclasses.field(default_factory=AttentiveConvolution)
     data: DataConfig = dataclasses.field(default_factory=lambda: DataConfig(dir="data"))
     optimizer: OptimizerConfig = dataclasses.field(
         default_factory=lambda: OptimizerConfig(
@@ -222,9 +157,17 @@ class Config:
     paper: PaperConfig = dataclasses.field(default_factory=PaperConfig)
 
     def __post_init__(self):
-        require(
-            self.data.texts == 2 or self.model.attention in ("intra", "none"),
-            f"model.attention={self.model.attention}: a single text can only look at itself: "
-            "intra or none",
-        )
+        self.model.require_texts(self.data.texts)
         require(self.margin > 0, f"margin={self.margin}: above 0")
+
+    @classmethod
+    def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Values in which attentive convolution with attention "none" is the bi-CNN that it was."""
+        model, former = values.get("model", {}), AttentiveConvolution().name
+        if not isinstance(model, Mapping) or model.get("name", former) != former:
+            return dict(values)
+        if model.get("attention") != "none":
+            return dict(values)
+        fields = [field.name for field in dataclasses.fields(BiCNN)]
+        kept = {name: model[name] for name in fields if name in model}
+        return {**values, "model": {"name": BiCNN().name, **kept}}

@@ -1,21 +1,24 @@
-"""Attentive convolution: filters that see a window and what attention brings from farther away.
+"""Layers of matching models: gated convolution, feature maps, energies, max-pooling, the head.
 
 Legend beside the house's (`common_jax.masks`): T and S words of the text that attends and of the
 one attended to (t^x and t^a in the paper); D the width of what comes in, H of what comes out.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from attconv_jax.config import Features, ModelConfig
-from common_jax.layers import Convolution, dense
-from common_jax.masks import masked_softmax, padding
+from common_jax.layers import Convolution, Dropout, dense
+from common_jax.masks import MASKED
+from common_jax.scopes import part
 
+Features = Literal["states", "unigram", "phrase", "multigranular"]
+
+SLOPE = 0.02  # of the hidden layers' leaky ReLUs
 _ROWS = 8  # words whose additive energies are computed at once
 
 
@@ -97,98 +100,44 @@ class Energy(nn.Module):
         return jnp.swapaxes(rows, 0, 1)
 
 
-class Maps(NamedTuple):
-    """What a text is for attention."""
+class Head(nn.Module):
+    """From pooled texts to logits: composition, two hidden layers, and a logistic regression over
+    the outputs of all three (section 4, "common setup").
 
-    source: Float[Array, "B T F"]
-    focus: Float[Array, "B T G"]
-    beneficiary: Float[Array, "B T D"]
-
-
-class Attended(NamedTuple):
-    """The words of one text that those of another have looked at.
+    The composition is [r_x, r_y, r_x * r_y] for two texts, r_x for one; the hidden layers are leaky
+    ReLUs. A model shares its scope with its head (`flax.linen.share_scope`), which has the
+    parameters "hidden_0", "hidden_1" and "regression".
 
     Attributes:
-      text, context: numbers of the text that attended and of the one attended to.
+      dim: of the hidden layers.
+      dropout: of pooled texts and of hidden layers, the model's own.
     """
 
-    text: int
-    context: int
-    weights: Float[Array, "B T S"]
-
-
-class AttentiveConvolution(nn.Module):
-    """One layer over a text, or over two that attend to each other (Eq. 4-6, Figure 1).
-
-    h_i = tanh(W1 [f_{i-1}, f_i, f_{i+1}] + W2 c_i + b): f is the beneficiary's map, and c_i the sum
-    of the focus's map weighted by the softmax of the energies between the source's word i and each
-    word of the focus. With attention "both" there is one more term, W3 c'_i, whose context is the
-    text itself. Two texts have the same parameters (section 4.1, "Siamese").
-    """
-
-    config: ModelConfig
+    dim: int
+    labels: int
+    dropout: Dropout
     dtype: Any
 
     def setup(self):
-        config = self.config
-        made = lambda kind: FeatureMap(kind, config.phrase_width, config.gate, self.dtype)
-        self.source = made(config.source)
-        # one f_mgran for both, as the paper writes it, where both are of one kind
-        self.focus = self.source if config.focus == config.source else made(config.focus)
-        self.beneficiary = made(config.beneficiary)
-        self.convolution = Convolution(config.dim, config.filter_width, self.dtype)
-        self.energy = Energy(config.energy, self.dtype)
-        context = lambda: dense(config.dim, ("embed", "mlp"), self.dtype, use_bias=False)
-        self.context = {kind: context() for kind in config.contexts}
+        hidden = lambda: dense(self.dim, ("embed", "mlp"), self.dtype)
+        self.hidden = [hidden(), hidden()]
+        self.regression = dense(self.labels, ("mlp", "labels"), jnp.float32)
 
     def __call__(
-        self, states: Sequence[Float[Array, "B T D"]], valid: Sequence[Bool[Array, "B T"]]
-    ) -> tuple[list[Float[Array, "B T H"]], list[Attended]]:
-        """The states of the layer above for each text, zeros at its padding; and the weights."""
-        maps = [self._maps(*text) for text in zip(states, valid, strict=True)]
-        above, attended = [], []
-        for text, (source, _, beneficiary) in enumerate(maps):
-            total = self.convolution(beneficiary)
-            for kind, context in self._contexts(text, len(maps)):
-                focus = maps[context].focus
-                weights = self._weights(source, focus, valid[text], valid[context])
-                seen = jnp.einsum("bts,bsf->btf", weights.astype(self.dtype), focus)
-                total = total + self.context[kind](seen)
-                attended.append(Attended(text, context, weights))
-            above.append(jnp.where(valid[text][..., None], jnp.tanh(self.config.slope * total), 0))
-        return above, attended
+        self, pooled: Sequence[Float[Array, "B H"]], *, train: bool
+    ) -> Float[Array, "B labels"]:
+        """Logits, from one pooled text or two."""
+        with part("head"):
+            pooled = [self.dropout(text, train=train) for text in pooled]
+            product = [pooled[0] * pooled[1]] if len(pooled) == 2 else []
+            outputs = [jnp.concatenate([*pooled, *product], axis=-1)]
+            for hidden in self.hidden:
+                above = nn.leaky_relu(hidden(outputs[-1]), SLOPE)
+                outputs.append(self.dropout(above, train=train))
+            return self.regression(jnp.concatenate(outputs, axis=-1).astype(jnp.float32))
 
-    def _maps(self, states: Array, valid: Array) -> Maps:
-        if not self.config.contexts:
-            return Maps(states, states, states)
-        return Maps(*(f(states, valid) for f in (self.source, self.focus, self.beneficiary)))
 
-    def _contexts(self, text: int, texts: int) -> Iterator[tuple[str, int]]:
-        """The kinds of attention of a text, and the text that each looks at."""
-        for kind in self.config.contexts:
-            if kind == "intra":
-                yield kind, text
-            elif texts == 2 and (text == 0 or self.config.two_way):
-                yield kind, 1 - text
-
-    def _weights(
-        self,
-        source: Float[Array, "B T F"],
-        focus: Float[Array, "B S G"],
-        source_valid: Bool[Array, "B T"],
-        focus_valid: Bool[Array, "B S"],
-    ) -> Float[Array, "B T S"]:
-        """Softmax of the energies over the words of the focus (Eq. 4), zeros at padding."""
-        mask = padding(focus_valid, source_valid)
-        allowed = mask.allowed(source.shape[1], focus.shape[1], 1)[:, 0]
-        energies = self.energy(source, focus)
-        if not self.config.author_compat:
-            return masked_softmax(energies, allowed)
-        # the padding, of energies 0, as one more word that is as likely as all of it
-        pads = jnp.maximum(self.config.author_length - focus_valid.sum(axis=1), 0)
-        share = jnp.broadcast_to(
-            jnp.log(pads.astype(jnp.float32))[:, None, None], (*energies.shape[:2], 1)
-        )
-        energies = jnp.concatenate([energies, share], axis=-1)
-        allowed = jnp.concatenate([allowed, (share > -jnp.inf) & source_valid[..., None]], axis=-1)
-        return masked_softmax(energies, allowed)[..., :-1]
+def max_pooled(states: Float[Array, "B T H"], valid: Bool[Array, "B T"]) -> Float[Array, "B H"]:
+    """Max-pooling over the words; zeros for a text without one."""
+    most = jnp.where(valid[..., None], states, jnp.asarray(MASKED, states.dtype)).max(axis=1)
+    return jnp.where(valid.any(axis=1)[:, None], most, 0)

@@ -5,16 +5,30 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Int32
 
 from attconv_jax.data.text import TEXTS, tokenize
 from common_jax.data.requests import Group, groups, padded
-from common_jax.errors import UserError
+from common_jax.errors import UserError, naming
 from common_jax.fields import require
-from common_jax.predictor import Predictor, Programs
+from common_jax.inputs import columns_of, encode, inputs_from_text
+from common_jax.predictor import Option, Predictor, Programs
 from common_jax.text.lexicon import Lexicon
+
+
+class Request(NamedTuple):
+    """A line.
+
+    Attributes:
+      texts: the words of each.
+      arrays: of the model's inputs, by name.
+    """
+
+    texts: list[tuple[str, ...]]
+    arrays: dict[str, Int32[np.ndarray, "..."]]
 
 
 class Judge(Predictor):
@@ -22,7 +36,7 @@ class Judge(Predictor):
 
     CHUNK = 512  # lines read before the first is answered
 
-    options = ("explain",)
+    options = (Option("explain", bool, "also the attention weights"),)
 
     @dataclasses.dataclass(frozen=True)
     class Settings:
@@ -32,11 +46,13 @@ class Judge(Predictor):
           labels: by number, with commas between.
           texts: of an example, 1 or 2.
           evaluation_positions: words of the longer texts that are read together.
+          inputs: what the model reads beside words (`common_jax.inputs.inputs_to_text`).
         """
 
         labels: str
         texts: int
         evaluation_positions: int
+        inputs: str = ""
 
         def __post_init__(self):
             require(self.texts in (1, 2), f"texts={self.texts}: 1 or 2")
@@ -48,11 +64,14 @@ class Judge(Predictor):
     ):
         """
         Args:
-          programs: `attconv_jax.data.text.TEXTS`, [B, T] each, give `Judgement.answer`'s.
+          programs: `attconv_jax.data.text.TEXTS`, [B, T] each, and the arrays of the model's
+            inputs give `Judgement.answer`'s.
           explain: also say which words attended to which.
         """
         self._lexicon, self._settings, self._explain = vocabulary, settings, explain
         self._labels = settings.labels.split(",")
+        inputs = inputs_from_text(settings.inputs, "settings.inputs")
+        self._columns = columns_of(inputs, TEXTS[: settings.texts])
         self._judge = programs()
 
     @classmethod
@@ -62,14 +81,15 @@ class Judge(Predictor):
     def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
         """A JSON object for each line: its label and the probability of each label; with `explain`
         also the `words` of its texts and, by layer, who attended to whom: the numbers of the
-        `text` and of the `context` it looked at, and the `weights`, a row for each word."""
+        `text` (null where the rows are no words but weighted sums of the context) and of the
+        `context` it looked at, and the `weights`, a row for each word."""
         numbered = enumerate(lines, start=1)
         while chunk := list(itertools.islice(numbered, self.CHUNK)):
-            texts = [self._texts(line, f"{source}:{number}") for number, line in chunk]
-            yield from self._answers(texts)
+            requests = [self._request(line, f"{source}:{number}") for number, line in chunk]
+            yield from self._answers(requests)
 
-    def _texts(self, line: str, place: str) -> list[tuple[str, ...]]:
-        """The words of a line's texts."""
+    def _request(self, line: str, place: str) -> Request:
+        """The words of a line's texts, and the arrays of the model's inputs."""
         wanted = self._settings.texts
         texts = line.split("\t") if wanted == 2 else [line]
         if len(texts) != wanted:
@@ -77,27 +97,31 @@ class Judge(Predictor):
         words = [tokenize(text) for text in texts]
         if not all(words):
             raise UserError(f"{place}: a text without a word")
-        return words
+        with naming(place):
+            return Request(words, encode(self._columns, dict(zip(TEXTS, words, strict=False)), {}))
 
-    def _answers(self, texts: Sequence[Sequence[tuple[str, ...]]]) -> list[str]:
+    def _answers(self, requests: Sequence[Request]) -> list[str]:
         """Texts of like lengths are judged together."""
-        answers = [""] * len(texts)
-        lengths = [tuple(map(len, words)) for words in texts]
+        answers = [""] * len(requests)
+        lengths = [tuple(map(len, request.texts)) for request in requests]
         for group in groups(lengths, self._settings.evaluation_positions):
-            found = self._judged([texts[at] for at in group.members], group)
+            found = self._judged([requests[at] for at in group.members], group)
             for at, answer in zip(group.members, found, strict=True):
                 answers[at] = json.dumps(answer, ensure_ascii=False)
         return answers
 
-    def _judged(
-        self, texts: Sequence[Sequence[tuple[str, ...]]], group: Group
-    ) -> Iterator[dict[str, Any]]:
+    def _judged(self, requests: Sequence[Request], group: Group) -> Iterator[dict[str, Any]]:
         """Answers, one after the other."""
+        texts = [request.texts for request in requests]
         columns = zip(TEXTS, zip(*texts, strict=True), group.widths, strict=False)
         arrays = {
             name: padded([self._lexicon.words(words) for words in column], group.rows, width)
             for name, column, width in columns
         }
+        widths = dict(zip(TEXTS, group.widths, strict=False))
+        for column in self._columns:
+            own = [request.arrays[column.name] for request in requests]
+            arrays[column.name] = column.padded(own, group.rows, widths.get(column.text, 0))
         found = self._judge(arrays)
         likely = np.asarray(found["probabilities"])
         if likely.shape[1] != len(self._labels):
@@ -121,8 +145,13 @@ def _looked(
 ) -> dict[str, Any]:
     """What the words of one text of an example saw of another's."""
     text, context, weights = attended
-    words = weights[row, : len(texts[text]), : len(texts[context])]
-    return {"text": text, "context": context, "weights": _rounded(words, 4)}
+    words, pooled = weights[row, :, : len(texts[context])], text < 0
+    shown = words if pooled else words[: len(texts[text])]
+    return {
+        "text": None if pooled else text,
+        "context": context,
+        "weights": _rounded(shown, 4),
+    }
 
 
 def _rounded(numbers: np.ndarray, digits: int) -> list[Any]:

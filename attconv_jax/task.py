@@ -1,6 +1,6 @@
 """Labels of texts and of pairs, and ranked sentences, as a task."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import flax.linen as nn
@@ -9,12 +9,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from attconv_jax.config import Config
-from attconv_jax.data.dataset import YES, LabelledData
+from attconv_jax.data.dataset import YES, LabelledData, other_name
 from attconv_jax.data.text import TEXTS
-from attconv_jax.models.attentive_convolution import SPREAD, AttentiveConvNet
+from attconv_jax.models.base import SPREAD, TABLES, Losses, Matcher
 from attconv_jax.predictor import Judge
 from attconv_jax.score import score_labels, score_ranking
 from common_jax.data.batches import Batch
+from common_jax.inputs import columns_of, inputs_to_text
 from common_jax.layers import DROPOUT
 from common_jax.scopes import part
 from common_jax.training.task import Params, Scored
@@ -35,49 +36,67 @@ class Judgement(WordedTask[Config]):
         super().__init__(config)
         self.ranking = config.data.form == "ranking"
         self.metric_names = ("precision_at_1",) if self.ranking else ("accuracy",)
-        self.data = LabelledData(config.data, config.model)
+        words, inputs = config.words, config.model.inputs
+        self._columns = columns_of(inputs, TEXTS[: config.data.texts])
+        self.data = LabelledData(config.data, words, inputs)
         dtype = jnp.dtype(config.train.compute_dtype)
-        self.model = AttentiveConvNet(config.model, len(config.data.names), dtype)
+        self.model = Matcher(config.model, words.rows, words.dim, len(config.data.names), dtype)
 
     def init(self, key: Array) -> Params:
         """Fresh parameters; after `prepare` words begin with the vectors that a file has, and what
         it lacks with random ones as widely spread."""
-        texts = [jnp.ones((1, 2), jnp.int32)] * self.config.data.texts
-        params = self.model.init(key, texts, train=False)["params"]
+        texts = self.config.data.texts
+        arrays = {name: jnp.ones((1, 2), jnp.int32) for name in TEXTS[:texts]}
+        for name, text, one in self._columns:
+            arrays[name] = jnp.zeros((1, *((2,) if text else ()), one.width), jnp.int32)
+        params = self.model.init(key, arrays, train=False)["params"]
         if (begun := self.data.vectors() if self.data.prepared else None) is not None:
             numbers, vectors = begun
-            table = nn.unbox(params["words"]) * (vectors.std() / SPREAD)
-            table = table.at[numbers].set(vectors)
-            params["words"] = nn.meta.replace_boxed(params["words"], table)
+            for name in TABLES:
+                if name in params:
+                    table = nn.unbox(params[name]) * (vectors.std() / SPREAD)
+                    table = table.at[numbers].set(vectors)
+                    params[name] = nn.meta.replace_boxed(params[name], table)
         return params
 
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
-        """The label's cross-entropy; or, of ranked sentences, how much less than `margin` the one
-        that answers is likelier than the other (section 4.2). Summed."""
+        """The label's cross-entropy, "nll"; or, of ranked sentences, how much less than `margin`
+        the one that answers is likelier than the other (section 4.2). The model's further losses
+        are added to it, those of both sentences of what is ranked. Summed."""
         real = batch["index"] >= 0
         if self.ranking:
-            both = [jnp.concatenate([batch["first"]] * 2)]
-            both.append(jnp.concatenate([batch["second"], batch["other"]]))
-            likely = nn.softmax(self._logits(params, both, key))[:, YES]
+            logits, further = self._matched(params, self._both(batch), key)
+            likely = nn.softmax(logits)[:, YES]
             right, wrong = jnp.split(likely, 2)
             losses = jnp.maximum(0.0, self.config.margin - right + wrong)
+            further = {name: sum(jnp.split(each, 2)) for name, each in further.items()}
         else:
-            logits = self._logits(params, self._texts(batch), key)
+            logits, further = self._matched(params, batch, key)
             with part("loss"):
                 losses = -jnp.take_along_axis(
                     nn.log_softmax(logits), batch["label"][:, None], axis=1
                 )[:, 0]
-        loss = jnp.sum(losses, where=real)
-        return {"loss": loss, "nll": loss, "weight": real.sum().astype(jnp.float32)}
+        nll = jnp.sum(losses, where=real)
+        named = {name: jnp.sum(each, where=real) for name, each in further.items()}
+        sums = {"loss": sum(named.values(), nll), "nll": nll}
+        assert not named.keys() & {*sums, "weight"}, f"names of losses: {', '.join(named)}"
+        return {**sums, **named, "weight": real.sum().astype(jnp.float32)}
+
+    def _both(self, batch: Batch) -> dict[str, Array]:
+        """The questions with the sentences that answer, then with those that do not."""
+        other = {"second": "other", **{c.name: other_name(c) for c in self._columns}}
+        names = [*TEXTS, *(column.name for column in self._columns)]
+        second = {name: batch.get(other.get(name, name), batch[name]) for name in names}
+        return {name: jnp.concatenate([batch[name], second[name]]) for name in names}
 
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
-        return {"probabilities": nn.softmax(self._logits(params, self._texts(batch)))}
+        return {"probabilities": nn.softmax(self._matched(params, batch)[0])}
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
         corpus, likely = self.data.corpus(split), predictions["probabilities"]
         names, texts = self.config.data.names, self.data.texts(split)
         measure = score_ranking if self.ranking else score_labels
-        metrics, notes = measure(corpus, likely, names)
+        metrics, notes, results = measure(corpus, likely, names)
         gold = corpus.column("label")
         lines = ["\t".join(("gold", "label", *names))]
         for label, chances in zip(gold, likely, strict=True):
@@ -89,7 +108,7 @@ class Judgement(WordedTask[Config]):
             for at in shown[:EXAMPLES]
         ]
         files = {".predictions.tsv": "\n".join(lines) + "\n"}
-        return Scored(metrics, notes, files, examples)
+        return Scored(metrics, notes, files, examples, results)
 
     def evaluated(self, split: str) -> Any:
         gold = self.data.corpus(split).column("label").tolist()
@@ -98,18 +117,20 @@ class Judgement(WordedTask[Config]):
     @property
     def settings(self) -> Judge.Settings:
         data = self.config.data
-        return Judge.Settings(",".join(data.names), data.texts, data.evaluation_positions)
+        inputs = inputs_to_text(self.config.model.inputs)
+        return Judge.Settings(",".join(data.names), data.texts, data.evaluation_positions, inputs)
 
     @property
     def inputs(self) -> Mapping[str, tuple[str, Any]]:
-        shapes = dict(zip(TEXTS, ("B, T", "B, S"), strict=True))
-        return {name: (shapes[name], np.int32) for name in TEXTS[: self.config.data.texts]}
+        texts = TEXTS[: self.config.data.texts]
+        dims = dict(zip(texts, ("B, T", "B, S"), strict=False))
+        dims |= {column.name: column.dims(dims) for column in self._columns}
+        return {name: (shape, np.int32) for name, shape in dims.items()}
 
     def answer(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
         """The "probabilities", [B, labels], and for each of the "layers" the texts that attended:
         (its number, that of the text attended to, the weights [B, T, S])."""
-        texts, explain = self._texts(arrays), AttentiveConvNet.explain
-        logits, layers = self.model.apply({"params": params}, texts, method=explain)
+        logits, layers = self.model.apply({"params": params}, arrays, method=Matcher.explain)
         seen = [
             [(jnp.int32(a.text), jnp.int32(a.context), a.weights) for a in layer]
             for layer in layers
@@ -119,12 +140,9 @@ class Judgement(WordedTask[Config]):
     def request(self) -> str:
         return "\t".join(" ".join(text.split()) for text in self.data.texts("test")[0])
 
-    def _texts(self, batch: Batch) -> list[Array]:
-        return [batch[name] for name in TEXTS if name in batch]
-
-    def _logits(
-        self, params: Params, texts: Sequence[Array], key: Array | None = None
-    ) -> Float[Array, "B labels"]:
-        """With dropout if there is a key."""
+    def _matched(
+        self, params: Params, batch: Mapping[str, Any], key: Array | None = None
+    ) -> tuple[Float[Array, "B labels"], Losses]:
+        """Logits and further losses; with dropout if there is a key."""
         rngs = None if key is None else {DROPOUT: key}
-        return self.model.apply({"params": params}, texts, train=key is not None, rngs=rngs)
+        return self.model.apply({"params": params}, batch, train=key is not None, rngs=rngs)

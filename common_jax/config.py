@@ -209,10 +209,14 @@ def aliases_of(kind: type) -> Mapping[str, str]:
 def from_values(kind: type[T], values: Mapping[str, Any]) -> T:
     """A config from nested values, in which keys may have their old names.
 
+    A class method `upgraded` of `kind`, if there is one, is given the values, renamed, and returns
+    those that are valid now.
+
     Raises:
       UserError: as `common_jax.fields.from_mapping`.
     """
-    return from_mapping(kind, renamed(values, aliases_of(kind)))
+    upgraded = getattr(kind, "upgraded", dict)
+    return from_mapping(kind, upgraded(renamed(values, aliases_of(kind))))
 
 
 def value_of(config: Any, key: str) -> Any:

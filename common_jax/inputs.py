@@ -8,11 +8,11 @@ when a corpus is prepared; its name and fields are part of the corpus's fingerpr
 import abc
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Int32
+from jaxtyping import Int, Int32
 
 from common_jax.fields import Choice, from_choice, to_mapping
 
@@ -60,6 +60,88 @@ class ExampleInput(Input):
         self, texts: Sequence[Sequence[str]], annotations: Sequence[Annotations]
     ) -> Int32[np.ndarray, "{self.width}"]:
         """The integers of an example, given the words of its texts."""
+
+
+class Column(NamedTuple):
+    """One array that an input gives of an example.
+
+    Attributes:
+      name: of the array and of its column in a corpus, "TEXT_KEY" or "KEY".
+      text: that it belongs to; "" for one of the example.
+      input: what encodes it.
+    """
+
+    name: str
+    text: str
+    input: Any
+
+    def dims(self, texts: Mapping[str, str]) -> str:
+        """The array's dims, such as "B, T, 3", given those of the texts' words, "B, T"."""
+        return f"{texts[self.text] if self.text else 'B'}, {self.input.width}"
+
+    def gather(
+        self, gather: Callable[..., np.ndarray], rows: Int[np.ndarray, "B"], words: int
+    ) -> Int32[np.ndarray, "B ..."]:
+        """The array of a batch: [B, words, width], zeros at padding, or [B, width].
+
+        Args:
+          gather: `Corpus.gather`.
+          rows: of the corpus; a negative one is all zeros.
+          words: the width of the text in the batch, which the array of an example has not.
+        """
+        width = self.input.width
+        if not self.text:
+            return gather(rows, self.name, width)
+        return gather(rows, self.name, words * width).reshape(len(rows), words, width)
+
+    def padded(
+        self, arrays: Sequence[np.ndarray], rows: int, words: int
+    ) -> Int32[np.ndarray, "{rows} ..."]:
+        """The array of a batch of encoded examples, as `gather` gives it."""
+        shape = (rows, words, self.input.width) if self.text else (rows, self.input.width)
+        batch = np.zeros(shape, np.int32)
+        for row, array in zip(batch, arrays, strict=False):
+            row[: len(array)] = array
+        return batch
+
+
+def columns_of(inputs: Sequence[Input], texts: Sequence[str]) -> list[Column]:
+    """The arrays that inputs give of an example with these texts."""
+    found = []
+    for one in inputs:
+        of_words = isinstance(one, WordInput)
+        names = {f"{text}_{one.key}": text for text in texts} if of_words else {one.key: ""}
+        found += [Column(name, text, one) for name, text in names.items()]
+    return found
+
+
+def encode(
+    columns: Sequence[Column],
+    texts: Mapping[str, Sequence[str]],
+    annotations: Mapping[str, Annotations],
+) -> dict[str, Int32[np.ndarray, "..."]]:
+    """The arrays of one example by name: [T, width] of a text, [width] of the example.
+
+    Args:
+      texts: the words of each text.
+      annotations: of each text; a text that is not there has none.
+
+    Raises:
+      UserError: for an annotation that is needed and missing.
+      ValueError: for an input that gives an array of another shape.
+    """
+    arrays = {}
+    for name, text, one in columns:
+        if text:
+            found = one.encode(texts[text], annotations.get(text, {}))
+            shape: tuple[int, ...] = (len(texts[text]), one.width)
+        else:
+            found = one.encode([*texts.values()], [annotations.get(text, {}) for text in texts])
+            shape = (one.width,)
+        if found.shape != shape:
+            raise ValueError(f"{one.name}: gave an array of {found.shape}, not {shape}")
+        arrays[name] = found.astype(np.int32)
+    return arrays
 
 
 def inputs_to_text(inputs: Sequence[Input]) -> str:

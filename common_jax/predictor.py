@@ -6,6 +6,7 @@ an export (`Programs`).
 """
 
 import abc
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -35,17 +36,37 @@ class Programs(abc.ABC):
         """The values of a choice that there are programs with, ascending; none if any will do."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """An option of a predictor: a keyword argument of its constructor and a flag of the commands.
+
+    Attributes:
+      name: the flag is --NAME.
+      kind: int, str or bool; a bool is a flag without a value.
+      help: one line for --help.
+      metavar: what --help calls the value.
+      compiled: whether a compiled program has its value fixed, so that `launch.export` makes one
+        program for each value asked for.
+    """
+
+    name: str
+    kind: type
+    help: str
+    metavar: str = "N"
+    compiled: bool = False
+
+
 class Predictor(abc.ABC):
     """A trained model as a function on text.
 
     Attributes:
       Settings: a dataclass of numbers, strings and booleans: what of a run's config it needs.
-      options: keyword arguments of its making, by name.
+      options: of its constructor, from which the commands make their flags.
       fields: of the JSON object that each line is; none where it is plain text.
     """
 
     Settings: ClassVar[type]
-    options: ClassVar[tuple[str, ...]] = ()
+    options: ClassVar[tuple[Option, ...]] = ()
     fields: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
@@ -88,6 +109,7 @@ def said(static: Mapping[str, int]) -> str:
 
 def require_options(kind: type[Predictor], options: Mapping[str, Any], path: Path) -> None:
     """Raises UserError for an option that a predictor does not have."""
-    if unknown := set(options) - set(kind.options):
-        known = ", ".join(kind.options) or "none"
-        raise UserError(f"{path}: its predictor has no option {min(unknown)}; it has {known}")
+    known = [option.name for option in kind.options]
+    if unknown := set(options) - set(known):
+        names = ", ".join(known) or "none"
+        raise UserError(f"{path}: its predictor has no option {min(unknown)}; it has {names}")

@@ -10,7 +10,7 @@ from jaxtyping import Int
 
 from common_jax.data.requests import groups, padded
 from common_jax.fields import require
-from common_jax.predictor import Predictor, Programs
+from common_jax.predictor import Option, Predictor, Programs
 from common_jax.text.subwords import END, Subwords
 from csan_jax.data import JOINT, SEPARATE
 
@@ -20,7 +20,7 @@ class Translator(Predictor):
 
     CHUNK = 512  # lines read before the first is answered
 
-    options = ("beam_size",)
+    options = (Option("beam_size", int, "hypotheses kept; 1 is greedy (the run's)", compiled=True),)
 
     @dataclasses.dataclass(frozen=True)
     class Settings:

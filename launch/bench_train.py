@@ -3,19 +3,22 @@
 import argparse
 import collections
 import itertools
+import random
 import re
 import resource
+import statistics
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from common_jax.errors import UserError
+from launch.cli import add_systems
 from launch.measure import Row, positive
 
 TRAIN = """Times training steps of a config on its own data, after compiling every shape of batch
@@ -24,10 +27,15 @@ memory, floating-point operations against what the machine can do (on a CPU, aga
 in the same run), with --inference answering the same batches, and with --parts the parts of a step,
 as shares of the time that devices are busy.
 
-Where train.steps_per_call is above 1, one step a call is timed beside it.
+Where train.steps_per_call is above 1, one step a call is timed beside it. Several --systems of one
+config file are timed in turn, in several rounds, their order drawn anew for each; rates are medians
+over the rounds, and "speed_to_first" is the median of the rounds' ratios.
 
 example:
-  python -m launch.bench train --config configs/csan/quickstart.py --parts --json train.json"""
+  python -m launch.bench train --config configs/csan/quickstart.py --parts --json train.json
+  python -m launch.bench train --config configs/csan/quickstart.py --systems transformer,csan_2d"""
+
+ROUNDS = 5  # of several systems
 
 # Dense products a second of one device, from the makers' data sheets: {device: {dtype: peak}}.
 PEAKS = {
@@ -48,6 +56,7 @@ def add_train(commands) -> argparse.ArgumentParser:
     parser.add_argument(
         "--config.KEY", metavar="VALUE", dest="_", help="set a field: --config.train.accumulate=2"
     )
+    add_systems(parser, "a column for each")
     parser.add_argument("--steps", type=positive, default=30, help="timed steps (30)")
     text = "also answering the same batches, as the final evaluation does (not packed ones)"
     parser.add_argument("--inference", action="store_true", help=text)
@@ -59,22 +68,34 @@ def add_train(commands) -> argparse.ArgumentParser:
 
 
 def measure_train(args: argparse.Namespace) -> list[Row]:
-    """A row for each measure, with a column for each number of steps a call."""
+    """A row for each measure, with a column for each system, or for each number of steps a call."""
+    from common_jax.sweep.plan import system_files
     from common_jax.training.config import parse, task_class
     from common_jax.training.memory import keep_freed_memory
     from launch.cli import quiet
 
-    config = parse(args.config, args.overrides)
+    files = system_files(args.config, args.systems)
+    configs = {name: parse(file, args.overrides) for name, file in files.items()}
     quiet()
     keep_freed_memory()
     columns = {}
-    for per_call in sorted({1, config.train.steps_per_call}):
+    for name, config in configs.items():
         task = task_class(config.task)(config)
         task.prepare()
-        columns[f"{per_call} a call"] = _Measured(task, per_call, args).values
-    names = dict.fromkeys(name for values in columns.values() for name in values)
+        calls = {config.train.steps_per_call} if name else {1, config.train.steps_per_call}
+        for per_call in sorted(calls):
+            columns[name or f"{per_call} a call"] = _Measured(task, per_call, args)
+    order = list(columns.values())
+    for number in range(ROUNDS if args.systems else 1):
+        random.Random(number).shuffle(order)
+        for measured in order:
+            measured.time(args.steps)
+    first = next(iter(columns.values()))
+    for measured in columns.values():
+        measured.finish(first if args.systems else None)
+    names = dict.fromkeys(name for measured in columns.values() for name in measured.values)
     return [
-        {"measure": name, **{at: values.get(name) for at, values in columns.items()}}
+        {"measure": name, **{at: measured.values.get(name) for at, measured in columns.items()}}
         for name in names
     ]
 
@@ -94,14 +115,29 @@ class _Measured:
         self.programs: dict[Any, Any] = {}
         self.flops: dict[Any, float] = {}
         self.values: dict[str, float | None] = {}
-        calls = self._calls()
-        self._compile(calls, args.steps)
-        self._time(args.steps)
+        self.rounds: list[dict[str, float]] = []
+        self._args = args
+        self._compile(self._calls(), args.steps)
+
+    def finish(self, first: Self | None) -> None:
+        """What is measured beside the timed rounds, whose medians are taken.
+
+        Args:
+          first: the column that speeds are compared with, round by round.
+        """
+        for name in self.rounds[0]:
+            self.values[name] = statistics.median(values[name] for values in self.rounds)
+        flops, peak = self.values["gflop_per_second"], self._peak()
+        self.values["flop_utilisation"] = 1e9 * flops / peak if flops and peak else None
+        if first is not None:
+            rates = zip(self.rounds, first.rounds, strict=True)
+            ratios = (own["steps_per_second"] / one["steps_per_second"] for own, one in rates)
+            self.values["speed_to_first"] = statistics.median(ratios)
         self._save()
-        if args.inference:
-            self._infer(args.steps)
-        if args.parts or args.profile:
-            self._trace(args)
+        if self._args.inference:
+            self._infer(self._args.steps)
+        if self._args.parts or self._args.profile:
+            self._trace(self._args)
 
     def _calls(self) -> Iterator[list[Any]]:
         from common_jax.config import TrainConfig
@@ -148,7 +184,8 @@ class _Measured:
         temporary = [p.memory_analysis().temp_size_in_bytes for p in self.programs.values()]
         self.values["temporary_mib"] = max(temporary) / 2**20
 
-    def _time(self, steps: int) -> None:
+    def time(self, steps: int) -> None:
+        """A round of timed steps."""
         calls = self._calls()
         start, waited, taken, flops, before = time.perf_counter(), 0.0, 0, 0.0, None
         sizes = []
@@ -165,14 +202,14 @@ class _Measured:
         jax.block_until_ready(before)
         seconds = time.perf_counter() - start
         real, positions = np.sum(sizes, axis=0)
-        self.values |= {
+        values = {
             "steps_per_second": taken / seconds,
             f"{self.task.unit}_per_second": real / seconds,
             "padding_fraction": 1 - real / positions,
             "waiting_for_data_share": waited / seconds,
             "gflop_per_second": flops / seconds / 1e9,
-            "flop_utilisation": flops / seconds / peak if (peak := self._peak()) else None,
         }
+        self.rounds.append(values)
 
     def _peak(self) -> float | None:
         """What all devices could do; on a CPU, what a large product reaches in this very run."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from common_jax.errors import Interrupted, UserError, causes
+from common_jax.predictor import Option
 from launch.processes import leave
 
 # of the system's errors, those that what a person typed has brought about, wherever it is noticed
@@ -35,6 +36,33 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message} (see {self.prog} --help)")
+
+
+def add_systems(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """`--systems A,B,C`: arguments of the config file, each as in FILE:SYSTEM."""
+
+    def names(text: str) -> list[str]:
+        listed = [name.strip() for name in text.split(",")]
+        if not all(listed):
+            raise argparse.ArgumentTypeError(f"{text!r}: write SYSTEM,SYSTEM,...")
+        return listed
+
+    text = f"systems of the config file, FILE:SYSTEM each: {purpose}"
+    parser.add_argument("--systems", type=names, default=[], metavar="A,B,...", help=text)
+
+
+def add_options(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
+    """Flags for the options of a predictor."""
+    group = parser.add_argument_group("options of this model") if options else parser
+    for option in options:
+        if option.kind is bool:
+            group.add_argument(
+                f"--{option.name}", action="store_true", default=None, help=option.help
+            )
+        else:
+            group.add_argument(
+                f"--{option.name}", type=option.kind, metavar=option.metavar, help=option.help
+            )
 
 
 def typed(command: str, argv: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 from typing import get_args
 
+from common_jax.predictor import Option
 from launch.cli import Parser, quiet, run, typed
 
 OLDEST_JAX = "0.10.2"  # that is supported; its programs can be read by all newer ones
@@ -18,7 +19,8 @@ new folder, in one of three formats:
 
   stablehlo    compiled programs beside the parameters: used without model code, flax or Orbax, on a
                CPU, a CUDA GPU or a TPU, for any number of texts of any length. A translator has one
-               program for each --beam_size, a reader for each --count of answers.
+               program for each --beam_size, a reader for each --count of answers; what a run's
+               model has is listed by --workdir RUN --help.
   safetensors  parameters by their names
   orbax        parameters in Orbax's form
 
@@ -51,22 +53,17 @@ def main(argv: list[str]) -> None:
         action=argparse.BooleanOptionalAction,
         help="the moving average of the parameters (where the run keeps one)",
     )
-    parser.add_argument(
-        "--beam_size",
-        type=int,
-        action="append",
-        metavar="N",
-        help="a translator's program for N hypotheses; may be repeated (the run's number, and 1)",
-    )
-    parser.add_argument(
-        "--count",
-        type=int,
-        action="append",
-        metavar="N",
-        help="a reader's program that finds N answers; may be repeated (3)",
-    )
+    options = _compiled_options(argv)
+    for option in options:
+        parser.add_argument(
+            f"--{option.name}",
+            type=int,
+            action="append",
+            metavar=option.metavar,
+            help=f"{option.help}: a program for this number; may be repeated",
+        )
     args = parser.parse_args(argv)
-    choices = {"beam_size": args.beam_size or [], "count": args.count or []}
+    choices = {option.name: getattr(args, option.name) or [] for option in options}
     choices = {name: values for name, values in choices.items() if values}
     for name, values in {"average": [args.average], **choices}.items():
         if (least := min(values)) < 1:
@@ -89,6 +86,18 @@ def main(argv: list[str]) -> None:
             f"uv run --with jax=={OLDEST_JAX} {command}"
         )
     print(f"next:\n  python -m launch.predict --model {shlex.quote(str(args.out))}")
+
+
+def _compiled_options(argv: list[str]) -> list[Option]:
+    """The options of the run's predictor that its programs have fixed."""
+    parser = Parser(add_help=False, prog="python -m launch.export")
+    parser.add_argument("--workdir")
+    args, _ = parser.parse_known_args(argv)
+    if args.workdir is None:
+        return []
+    from common_jax.deploy import predictor_class
+
+    return [option for option in predictor_class(args.workdir).options if option.compiled]
 
 
 if __name__ == "__main__":

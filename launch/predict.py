@@ -2,11 +2,13 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from common_jax.errors import UserError
-from launch.cli import Parser, keep_compiled, quiet, run
+from common_jax.predictor import Option
+from launch.cli import Parser, add_options, keep_compiled, quiet, run
 
 DESCRIPTION = (
     __doc__
@@ -17,6 +19,7 @@ characters (decoded as UTF-8, line ends as they are) it says where the answer st
 judge takes texts, or pairs parted by a tab, and answers with JSON: the label, each label's
 probability, and with --explain which words attended to which. A model is a run, or an export
 (launch.export), which is checked for damage and of which nothing is executed but its programs.
+Each model has options of its own: --workdir RUN --help lists them.
 
 example:
   echo "A man rides a horse." | python -m launch.predict --workdir runs/csan/multi30k
@@ -30,23 +33,14 @@ def main(argv: list[str]) -> None:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--workdir", metavar="RUN", help="folder of the run")
     where.add_argument("--model", metavar="DIR", help="folder of an export")
-    parser.add_argument(
-        "--beam_size", type=int, metavar="N", help="hypotheses kept; 1 is greedy (the run's)"
-    )
-    parser.add_argument(
-        "--count", type=int, metavar="N", help="answers to a question, best first (3)"
-    )
-    parser.add_argument("--explain", action="store_true", default=None, help="attention's weights")
-    parser.add_argument(
-        "--vectors", metavar="FILE", help="the run's data.vectors, for words that its corpus lacks"
-    )
     parser.add_argument("--context", metavar="FILE", help="text that --question is about")
     parser.add_argument("--question", metavar="TEXT", help="a question about --context")
-    args = parser.parse_args(argv)
-    options = {}
-    for name in ("beam_size", "count", "explain", "vectors"):
-        if (value := getattr(args, name)) is not None:
-            options[name] = value
+    model, options = _model(argv)
+    add_options(parser, options)
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        names = ", ".join(f"--{option.name}" for option in options) or "none"
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}; options of this model: {names}")
     if (args.context is None) != (args.question is None):
         parser.error("--context and --question belong together")
     if args.question is not None and not args.question.strip():
@@ -58,10 +52,10 @@ def main(argv: list[str]) -> None:
     quiet()
     keep_compiled()
     from common_jax.deploy import load
-    from common_jax.export.format import Export
 
-    model = Export(args.model) if args.model else args.workdir
-    predictor = load(model, **options)
+    chosen = {option.name: getattr(args, option.name) for option in options}
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    predictor = load(model, **chosen)
     if args.context is None:
         lines, source = _standard_input(), "standard input"
     else:
@@ -71,6 +65,22 @@ def main(argv: list[str]) -> None:
         lines, source = iter([json.dumps(request)]), args.context
     for answer in predictor.predict(lines, source):
         print(answer, flush=True)
+
+
+def _model(argv: list[str]) -> tuple[Any, Sequence[Option]]:
+    """The run or export that the arguments name, and the options of its predictor."""
+    parser = Parser(add_help=False, prog="python -m launch.predict")
+    parser.add_argument("--workdir")
+    parser.add_argument("--model")
+    args, _ = parser.parse_known_args(argv)
+    if (args.workdir is None) == (args.model is None):
+        return None, ()  # the command's own parser names the mistake
+    from common_jax.deploy import predictor_class
+    from common_jax.export.format import Export
+
+    path = args.workdir if args.model is None else args.model
+    model = Export(path) if args.model is not None or Export.is_at(path) else path
+    return model, predictor_class(model).options
 
 
 def _read(path: str) -> str:

@@ -12,7 +12,7 @@ from common_jax.io.atomic import writing
 from common_jax.sweep.plan import SEED, Trial, grid_axis, plan, require_own_folders, zipped_axis
 from common_jax.sweep.results import Found, find, write_results
 from common_jax.training.config import task_class
-from launch.cli import Parser, quiet, run
+from launch.cli import Parser, add_systems, quiet, run
 from launch.measure import positive
 
 DESCRIPTION = (
@@ -30,7 +30,9 @@ example:
   python -m launch.sweep --config configs/csan/quickstart.py --grid model.token_window=3,11 \\
     --grid model.head_window=1,3 --seeds 2 --out sweeps/quickstart
   python -m launch.sweep --config configs/csan/multi30k.py --zip model.dim=128,256 \\
-    --zip model.mlp_dim=512,1024 --out sweeps/size --dry_run"""
+    --zip model.mlp_dim=512,1024 --out sweeps/size --dry_run
+  python -m launch.sweep --config configs/csan/quickstart.py --seeds 3 \\
+    --systems transformer,csan_1d,csan_2d --out sweeps/systems"""
 )
 
 
@@ -46,7 +48,7 @@ def main(argv: list[str]) -> None:
     axes = [grid_axis(text) for text in args.grid]
     if args.zip:
         axes.append(zipped_axis(args.zip))
-    trials = plan(args.config, overrides, axes, args.seeds, args.out)
+    trials = plan(args.config, overrides, axes, args.seeds, args.out, args.systems)
     with naming("--out"):
         require_own_folders(trials)
     _require_metric(args.metric, trials[0])
@@ -89,6 +91,7 @@ def _parser() -> Parser:
         metavar="KEY=V,V,...",
         help="fields that move together, the first values of all, then the second",
     )
+    add_systems(parser, "sweep over them; results.csv has them in the column `system`")
     parser.add_argument("--seeds", type=positive, default=1, metavar="N", help="seeds of each (1)")
     parser.add_argument(
         "--out", required=True, type=Path, metavar="DIR", help="folder of the sweep"

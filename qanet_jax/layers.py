@@ -1,38 +1,28 @@
-"""QANet's layers: words from vectors and characters, the encoder, context-query attention.
+"""Layers that readers share: words from vectors and characters, context-query attention.
 
 Legend beside the house's (`common_jax.masks`): N words of the context, M of the question, W
 characters of a word.
 """
 
-from typing import Any
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Literal
 
-import flax
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.dropout import drop, survivors
-from common_jax.layers import (
-    DROPOUT,
-    Convolution,
-    Dropout,
-    LayerNorm,
-    MultiHeadAttention,
-    Stack,
-    dense,
-    shifted,
-    sinusoids,
-)
-from common_jax.masks import masked_softmax, padding
+from common_jax.layers import Convolution, Dropout, dense, shifted
+from common_jax.masks import masked_softmax
+from common_jax.pytrees import pytree
 from common_jax.text.lexicon import UNKNOWN
-from qanet_jax.config import ModelConfig
+from qanet_jax.models.base import WordsConfig
 
 named = nn.with_logical_partitioning
 
 
-@flax.struct.dataclass
+@pytree()
 class Words:
     """A batch of texts as the model reads them.
 
@@ -40,11 +30,13 @@ class Words:
       ids: 0 is padding, `lexicon.UNKNOWN` a word without a vector.
       characters: of each word, 0 behind its end.
       vectors: the words' fixed vectors, zeros for unknown ones; None where they are trained.
+      inputs: integers of each word by the key of the `WordInput` that the reader declares.
     """
 
     ids: Int[Array, "B T"]
     characters: Int[Array, "B T W"]
     vectors: Float[Array, "B T P"] | None = None
+    inputs: Mapping[str, Int[Array, "B T _"]] = dataclasses.field(default_factory=dict)
 
     @property
     def valid(self) -> Bool[Array, "B T"]:
@@ -93,15 +85,28 @@ class Embedding(nn.Module):
     x_w is the word's fixed vector, with one trained row for all unknown words, or a trained one.
     x_c is the maximum over the word's characters, of a convolution of their vectors or of the
     vectors themselves; what pads a word to W characters takes no part.
+
+    Attributes:
+      config: dimension and rows of both tables of vectors.
+      char_dim: p2, of a character's vector.
+      characters: "convolution" or "max", what the maximum is of.
+      char_kernel: width of the convolution.
+      std: standard deviation of the trained vectors at the start.
+      word_dropout, char_dropout: rates on word vectors and on characters' vectors.
     """
 
-    config: ModelConfig
+    config: WordsConfig
+    char_dim: int
+    characters: Literal["convolution", "max"]
+    char_kernel: int
+    std: float
+    word_dropout: float
+    char_dropout: float
     dtype: Any
 
     @nn.compact
     def __call__(self, words: Words, *, train: bool) -> Float[Array, "B T P"]:
-        config = self.config
-        x_w = Dropout(config.word_dropout)(self._word(words), train=train)
+        x_w = Dropout(self.word_dropout)(self._word(words), train=train)
         x = jnp.concatenate([x_w.astype(self.dtype), self._characters(words, train)], axis=-1)
         for _ in range(2):  # T(x) H(x) + (1 - T(x)) x (Srivastava et al. 2015)
             gate = nn.sigmoid(dense(x.shape[-1], ("embed", "mlp"), self.dtype)(x))
@@ -110,125 +115,26 @@ class Embedding(nn.Module):
         return x
 
     def _word(self, words: Words) -> Float[Array, "B T P"]:
-        normal = nn.initializers.normal(self.config.embedding_std)
+        normal = nn.initializers.normal(self.std)
         if words.vectors is None:
-            shape = (self.config.word_rows, self.config.word_dim)
+            shape = (self.config.rows, self.config.dim)
             table = self.param("words", named(normal, ("vocab", "embed")), shape)
             return jnp.take(table, words.ids, axis=0)
-        unknown = self.param("unknown", normal, (self.config.word_dim,))
+        unknown = self.param("unknown", normal, (self.config.dim,))
         vectors = jnp.where(words.valid[..., None], words.vectors, 0)
         return jnp.where((words.ids == UNKNOWN)[..., None], unknown[None, None], vectors)
 
     def _characters(self, words: Words, train: bool) -> Float[Array, "B T C"]:
-        config, valid = self.config, (words.characters != 0)[..., None]
-        normal = nn.initializers.normal(config.embedding_std)
-        shape = (config.char_rows, config.char_dim)
+        valid = (words.characters != 0)[..., None]
+        normal = nn.initializers.normal(self.std)
+        shape = (self.config.char_rows, self.char_dim)
         table = self.param("characters", named(normal, ("vocab", "embed")), shape)
         x = jnp.take(table.astype(self.dtype), words.characters, axis=0)
-        x = Dropout(config.char_dropout)(jnp.where(valid, x, 0), train=train)
-        if config.characters == "convolution":
-            x = nn.relu(Convolution(config.char_dim, config.char_kernel, self.dtype)(x))
+        x = Dropout(self.char_dropout)(jnp.where(valid, x, 0), train=train)
+        if self.characters == "convolution":
+            x = nn.relu(Convolution(self.char_dim, self.char_kernel, self.dtype)(x))
         most = jnp.where(valid, x, float(jnp.finfo(self.dtype).min)).max(axis=-2)
         return jnp.where(valid.any(axis=-2), most, 0)
-
-
-class EncoderBlock(nn.Module):
-    """[convolution x # + self-attention + feed-forward] (Figure 1, right).
-
-    Every sub-layer f is x + f(layernorm(x)), with dropout on f.
-
-    Attributes:
-      convs, kernel: how many convolutions, and their width.
-    """
-
-    config: ModelConfig
-    convs: int
-    kernel: int
-    dtype: Any
-
-    @nn.compact
-    def __call__(
-        self,
-        x: Float[Array, "B T D"],
-        valid: Bool[Array, "B T"],
-        positions: Float[Array, "T D"],
-        present: Bool[Array, "S"] | None = None,
-        *,
-        train: bool,
-    ) -> Float[Array, "B T D"]:
-        """
-        Args:
-          x: the block's input.
-          valid: which places hold a word; what stands in the others changes nothing.
-          positions: encodings, added here if that is each block's business.
-          present: which of the block's sub-layers are not left out; None leaves out none.
-        """
-        config, sublayers = self.config, [*self._sublayers(valid, train)]
-        if config.positions == "block":
-            x = x + positions.astype(x.dtype)[None]
-        dropped = train and config.dropout > 0
-        if dropped:  # one draw for all sub-layers: it is most of the time that a block compiles
-            shape = (len(x), len(sublayers), *x.shape[1:])
-            kept = survivors(config.dropout, self.make_rng(DROPOUT), shape)
-        for number, sublayer in enumerate(sublayers):
-            y = sublayer(LayerNorm()(x))
-            if dropped:
-                y = drop(y, config.dropout, kept[:, number])
-            x = x + (y if present is None else jnp.where(present[number], y, 0))
-        return x
-
-    def _sublayers(self, valid: Array, train: bool):
-        config = self.config
-        if config.convolution != "none":
-            kind = SeparableConvolution if config.convolution == "separable" else Convolution
-            for _ in range(self.convs):
-                convolution = kind(config.dim, self.kernel, self.dtype)
-                yield lambda y, f=convolution: nn.relu(f(jnp.where(valid[..., None], y, 0)))
-        if config.self_attention:
-            attention = MultiHeadAttention(
-                config.dim, config.num_heads, dtype=self.dtype, implementation=config.attention
-            )
-            yield lambda y: attention(y, y, padding(valid), train=train)
-        inner = dense(config.feed_forward_factor * config.dim, ("embed", "mlp"), self.dtype)
-        outer = dense(config.dim, ("mlp", "embed"), self.dtype)
-        yield lambda y: outer(nn.relu(inner(y)))
-
-
-class Encoder(nn.Module):
-    """A stack of equal encoder blocks; "encoder layer" in the paper.
-
-    In training the l-th of a stack's L sub-layers is left out with probability (1 - p_L) l / L
-    (stochastic depth, Huang et al. 2016; one draw for the whole batch, and no scaling otherwise, as
-    in the authors' code).
-    """
-
-    config: ModelConfig
-    blocks: int
-    convs: int
-    kernel: int
-    dtype: Any
-
-    @nn.compact
-    def __call__(
-        self, x: Float[Array, "B T D"], valid: Bool[Array, "B T"], *, train: bool
-    ) -> Float[Array, "B T D"]:
-        config = self.config
-        block = lambda: EncoderBlock(config, self.convs, self.kernel, self.dtype, parent=None)
-        positions = jnp.asarray(sinusoids(x.shape[1], config.dim))
-        if config.positions == "once":
-            x = x + positions.astype(x.dtype)[None]
-        each = (self._present(),) if train and config.survival < 1 else ()
-        stack = Stack(block, self.blocks, remat=config.remat)
-        x = stack(x, [(self.blocks, (valid, positions))], train=train, each=each)
-        return LayerNorm(name="norm")(x) if config.final_norm else x
-
-    def _present(self) -> Bool[Array, "L S"]:
-        """Draws which sub-layers of each block are not left out."""
-        config = self.config
-        each = (config.convolution != "none") * self.convs + config.self_attention + 1
-        depth = 1 + np.arange(self.blocks * each).reshape(self.blocks, each)
-        survival = 1 - depth / depth.size * (1 - config.survival)
-        return jax.random.bernoulli(self.make_rng(DROPOUT), survival.astype(np.float32))
 
 
 class ContextQueryAttention(nn.Module):

@@ -12,8 +12,9 @@ from common_jax.bad_examples import Faults
 from common_jax.data.requests import padded, padded_width, rows_for
 from common_jax.errors import UserError
 from common_jax.fields import require, require_choice
+from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.io.json_files import parse_json
-from common_jax.predictor import Predictor, Programs
+from common_jax.predictor import Option, Predictor, Programs
 from common_jax.text.lexicon import Lexicon
 from common_jax.text.vectors import read_vectors
 from qanet_jax.data.text import TEXTS, Text, text_arrays, windows
@@ -40,7 +41,10 @@ class Reader(Predictor):
     """Answers questions about contexts of any length; long ones are read in overlapping windows."""
 
     fields = TEXTS
-    options = ("count", "vectors")
+    options = (
+        Option("count", int, "answers to a question, best first (3)", compiled=True),
+        Option("vectors", str, "the run's data.vectors, for words that its corpus lacks", "FILE"),
+    )
 
     @dataclasses.dataclass(frozen=True)
     class Settings:
@@ -53,6 +57,7 @@ class Reader(Predictor):
             one such window to that of the next.
           evaluation_positions: context words that are read together.
           on_bad_example: what becomes of a bad row of `vectors`.
+          inputs: what the model reads beside words (`common_jax.inputs.inputs_to_text`).
         """
 
         word_dim: int
@@ -61,6 +66,7 @@ class Reader(Predictor):
         stride: int
         evaluation_positions: int
         on_bad_example: Literal["error", "skip"]
+        inputs: str = ""
 
         def __post_init__(self):
             require_choice("settings", self)
@@ -85,12 +91,13 @@ class Reader(Predictor):
             they are read by their characters alone.
 
         Raises:
-          UserError: for `vectors` where the run trained its own, or where `programs` find fewer
-            than `count`.
+          UserError: for `vectors` where the run trained its own, where `programs` find fewer than
+            `count`, or for inputs whose class is not installed.
         """
         require(count >= 1, f"count={count}: at least 1")
         self._known = self._lexicon = vocabulary
         self._settings, self._count, self._vectors = settings, count, vectors
+        self._inputs = columns_of(inputs_from_text(settings.inputs, "settings.inputs"), TEXTS)
         self._looked_up: set[str] = set()
         if vectors and self._lexicon.table is None:
             raise UserError(f"vectors={vectors}: this run trained its own, and can take no others")
@@ -172,8 +179,14 @@ class Reader(Predictor):
         for at in range(0, len(cuts), rows):
             parts = [context.part(*cut) for cut in cuts[at : at + rows]]
             questions = [question] * len(parts)
+            widths = {"context": width, "question": padded_width(len(question.words)), "": 0}
             batch = self._encoded("context", parts, rows, width)
-            batch |= self._encoded("question", questions, rows, padded_width(len(question.words)))
+            batch |= self._encoded("question", questions, rows, widths["question"])
+            pairs = [{"context": part.words, "question": question.words} for part in parts]
+            arrays = [encode(self._inputs, texts, {}) for texts in pairs]
+            for column in self._inputs:
+                own = [found[column.name] for found in arrays]
+                batch[column.name] = column.padded(own, rows, widths[column.text])
             found = {name: np.asarray(a) for name, a in self._decode(batch).items()}
             yield from ({name: a[row] for name, a in found.items()} for row in range(len(parts)))
 

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from common_jax.data.batches import Batch
+from common_jax.inputs import columns_of, inputs_to_text
 from common_jax.layers import DROPOUT
 from common_jax.metrics import spans, triviaqa
 from common_jax.scopes import part
@@ -21,15 +22,14 @@ from qanet_jax.data.dataset import ReadingData
 from qanet_jax.data.text import TEXTS
 from qanet_jax.decode import best_spans
 from qanet_jax.layers import Words
-from qanet_jax.models.qanet import QANet
 from qanet_jax.predictor import Reader
-from qanet_jax.score import by_question, score_squad
+from qanet_jax.score import by_question, example_results, score_squad
 
 EXAMPLES = 5  # answered questions shown after an evaluation
 
 
 class SpanExtraction(WordedTask[Config]):
-    """Trains `qanet_jax.models.qanet.QANet` to find answers in passages."""
+    """Trains a reader, the config's `model`, to find answers in passages."""
 
     config_class = Config
     data: ReadingData
@@ -39,36 +39,52 @@ class SpanExtraction(WordedTask[Config]):
 
     def __init__(self, config: Config):
         super().__init__(config)
-        self.data = ReadingData(config.data, config.model)
-        self.model = QANet(config.model, jnp.dtype(config.train.compute_dtype))
+        self.data = ReadingData(config)
+        self.model = config.model.module(config.words, jnp.dtype(config.train.compute_dtype))
+        self._inputs = columns_of(config.model.inputs, TEXTS)
         self.splits = tuple(split for split in self.data.splits if split != "train")
 
     def init(self, key: Array) -> Params:
-        model, ids = self.config.model, jnp.ones((1, 2), jnp.int32)
-        vectors = None if model.word_rows else jnp.zeros((1, 2, model.word_dim))
-        words = Words(ids, jnp.ones((1, 2, self.config.data.word_length), jnp.int32), vectors)
-        return self.model.init(key, words, words, train=False)["params"]
+        sizes = {"B": 1, "N": 2, "M": 2}
+        shape = lambda dims: [sizes.get(dim) or int(dim) for dim in dims.split(", ")]
+        arrays = {name: jnp.ones(shape(dims), kind) for name, (dims, kind) in self.inputs.items()}
+        texts, examples = self._read(arrays)
+        return self.model.init(key, *texts, train=False, **examples)["params"]
 
     def logits(
         self, params: Params, batch: Batch, key: Array | None = None
     ) -> tuple[Float[Array, "B N"], Float[Array, "B N"]]:
         """Of the answers' first and last words; with dropout if there is a key."""
-        texts = (
-            Words(batch[text], batch[f"{text}_characters"], batch.get(f"{text}_vectors"))
-            for text in TEXTS
-        )
+        return self._outputs(params, batch, key)[:2]
+
+    def _outputs(self, params: Params, batch: Batch, key: Array | None) -> tuple[Any, ...]:
+        """What the model returns (`ReaderModel.module`)."""
+        texts, examples = self._read(batch)
         rngs = None if key is None else {DROPOUT: key}
-        return self.model.apply({"params": params}, *texts, train=key is not None, rngs=rngs)
+        return self.model.apply(
+            {"params": params}, *texts, train=key is not None, rngs=rngs, **examples
+        )
+
+    def _read(self, batch: Batch) -> tuple[list[Words], dict[str, Array]]:
+        """The texts of a batch, and the inputs of its examples by key."""
+        of = lambda text: {c.input.key: batch[c.name] for c in self._inputs if c.text == text}
+        texts = [
+            Words(batch[text], batch[f"{text}_characters"], batch.get(f"{text}_vectors"), of(text))
+            for text in TEXTS
+        ]
+        return texts, of("")
 
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
-        """-log p1[start] - log p2[end] (section 2.2, layer 5), summed."""
-        logits = self.logits(params, batch, key)
+        """-log p1[start] - log p2[end] (section 2.2, layer 5), summed, and what the model adds."""
+        *logits, more = (*self._outputs(params, batch, key), {})[:3]
         with part("pointers"):
             real = batch["index"] >= 0
             pointers = zip(logits, (batch["start"], batch["end"]), strict=True)
             found = sum(-_log_probability(*pointer) for pointer in pointers)
-            loss = jnp.sum(found, where=real)
-        return {"loss": loss, "nll": loss, "weight": real.sum().astype(jnp.float32)}
+            nll = jnp.sum(found, where=real)
+        further = {name: jnp.sum(each, where=real) for name, each in more.items()}
+        loss = sum(further.values(), start=nll)
+        return {**further, "loss": loss, "nll": nll, "weight": real.sum().astype(jnp.float32)}
 
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
         found = self.decode(params, batch, 1)
@@ -92,12 +108,14 @@ class SpanExtraction(WordedTask[Config]):
             golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
             metrics, texts = score_squad(answers, golds), {q.id: q.text for q in squad.questions}
             each = spans.scores(answers, golds)
+            words = {q.id: len(squad.contexts[q.context].split()) for q in squad.questions}
         else:
             answers = by_question(found)
             golds = {q["QuestionId"]: triviaqa.golds(q["Answer"]) for q in trivia}
             texts = {q.id.partition("--")[0]: q.text for q in squad.questions}
             metrics = triviaqa.score(answers, trivia)
             each = spans.scores(answers, golds, triviaqa.normalize_answer)
+            words = {key: len(texts.get(key, "").split()) for key in golds}
         shown = squad.questions[:: max(1, len(squad.questions) // EXAMPLES)][:EXAMPLES]
         right = [" | ".join(dict.fromkeys(a.text for a in q.answers)) for q in shown]
         return Scored(
@@ -108,6 +126,7 @@ class SpanExtraction(WordedTask[Config]):
                 f"{q.text}\n  -> {found[q.id][0]}\n   = {text}"
                 for q, text in zip(shown, right, strict=True)
             ],
+            results=example_results(each, words, attacked="f1_worst" in metrics),
         )
 
     def _answers(
@@ -139,12 +158,13 @@ class SpanExtraction(WordedTask[Config]):
     def settings(self) -> Reader.Settings:
         data = self.config.data
         return Reader.Settings(
-            word_dim=self.config.model.word_dim,
-            word_length=data.word_length,
+            word_dim=self.config.words.dim,
+            word_length=self.config.word_length,
             window=data.window,
             stride=data.stride,
             evaluation_positions=data.evaluation_positions,
             on_bad_example=data.on_bad_example,
+            inputs=inputs_to_text(self.config.model.inputs),
         )
 
     @property
@@ -153,14 +173,15 @@ class SpanExtraction(WordedTask[Config]):
 
     @property
     def inputs(self) -> Mapping[str, tuple[str, Any]]:
-        model, data = self.config.model, self.config.data
+        config = self.config
         inputs: dict[str, tuple[str, Any]] = {}
-        for text, words in zip(TEXTS, ("B, N", "B, M"), strict=True):
+        dims = dict(zip(TEXTS, ("B, N", "B, M"), strict=True))
+        for text, words in dims.items():
             inputs[text] = words, np.int32
-            inputs[f"{text}_characters"] = f"{words}, {data.word_length}", np.int32
-            if not model.word_rows:
-                inputs[f"{text}_vectors"] = f"{words}, {model.word_dim}", np.float32
-        return inputs
+            inputs[f"{text}_characters"] = f"{words}, {config.word_length}", np.int32
+            if not config.words.rows:
+                inputs[f"{text}_vectors"] = f"{words}, {config.words.dim}", np.float32
+        return inputs | {column.name: (column.dims(dims), np.int32) for column in self._inputs}
 
     def answer(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
         return self.decode(params, arrays, **static)

@@ -2,20 +2,40 @@
 
 import atexit
 import os
+import subprocess
+import sys
 import tempfile
 
-os.environ["XLA_FLAGS"] = (
-    os.environ.get("XLA_FLAGS", "")
-    + " --xla_force_host_platform_device_count=8"
-    # The models of tests are so small that compiling them well takes longer than running them
-    # badly: these two and the next take three quarters of a step's compilation away.
-    + " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-)
+DEVICES = "--xla_force_host_platform_device_count=8"
+# The models of tests are so small that compiling them well takes longer than running them badly:
+# these two and JAX_DISABLE_MOST_OPTIMIZATIONS take three quarters of a step's compilation away.
+QUICK = ["--xla_cpu_use_fusion_emitters=false", "--xla_cpu_parallel_codegen_split_count=1"]
+
+
+def known(flags):
+    """Those that the installed jaxlib knows: any other would end this process.
+
+    It names the ones it does not know, in a process that ends of them. That it was asked at all
+    shows in a flag that none knows: where that is not named, nothing is known of the others.
+    """
+    nobodys = "--xla_known_to_no_version=1"
+    asked = subprocess.run(
+        [sys.executable, "-c", "from jaxlib import xla_client; xla_client.CompileOptions()"],
+        env={**os.environ, "XLA_FLAGS": " ".join([nobodys, *flags])},
+        capture_output=True,
+        text=True,
+    )
+    return [flag for flag in flags if nobodys in asked.stderr and flag not in asked.stderr]
+
+
+if DEVICES not in os.environ.get("XLA_FLAGS", ""):  # pytest's other processes have its flags
+    flags = [os.environ.get("XLA_FLAGS", ""), DEVICES, *known(QUICK)]
+    os.environ["XLA_FLAGS"] = " ".join(flags).strip()
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 
-import jax
+import jax  # noqa: E402  (reads the environment above)
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

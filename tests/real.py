@@ -1,4 +1,4 @@
-"""Real data, which is there only where `REAL_DATA` names its folder."""
+"""Real data, which is there only where `REAL_DATA` names its folder and is not empty."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 needs_real_data = pytest.mark.skipif(
-    "REAL_DATA" not in os.environ, reason="REAL_DATA names no folder of real data"
+    not os.environ.get("REAL_DATA"), reason="REAL_DATA names no folder of real data"
 )
 
 

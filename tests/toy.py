@@ -12,7 +12,7 @@ from common_jax.data.batches import Batches
 from common_jax.data.corpus import Corpus, Writer, prepare
 from common_jax.data.plan import BucketPlan
 from common_jax.dropout import dropout
-from common_jax.predictor import Predictor
+from common_jax.predictor import Option, Predictor
 from common_jax.training.task import Scored, Task
 
 
@@ -36,8 +36,11 @@ class Adder(Predictor):
     class Settings:
         digits: int
 
-    def __init__(self, vocabulary, settings, programs):
+    options = (Option("times", int, "a factor of each sum"),)
+
+    def __init__(self, vocabulary, settings, programs, *, times=1):
         self._vocabulary, self._settings, self._add = vocabulary, settings, programs()
+        self._times = times
 
     @classmethod
     def read_vocabulary(cls, folder):
@@ -47,7 +50,7 @@ class Adder(Predictor):
         for line in lines:
             numbers = np.array([[self._vocabulary.index(c) for c in line]], np.int32)
             found = np.asarray(self._add({"numbers": numbers})["sum"])
-            yield f"{found[0]:.{self._settings.digits}f}"
+            yield f"{self._times * found[0]:.{self._settings.digits}f}"
 
 
 class Toy(Task[ToyConfig]):

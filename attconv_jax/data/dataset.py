@@ -20,10 +20,11 @@ from common_jax.data.corpus import Corpus
 from common_jax.data.plan import Plan, PlannedBatch, epoch_random
 from common_jax.data.worded import Dropped, WordedData
 from common_jax.errors import UserError
+from common_jax.inputs import Column, Input, columns_of
 from common_jax.text.lexicon import Lexicon
 
 if TYPE_CHECKING:
-    from attconv_jax.config import DataConfig, ModelConfig
+    from attconv_jax.config import DataConfig, WordsConfig
 
 YES = LABELS.index("yes")  # the label's number of a sentence that answers
 _log = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 class LabelledBatches(Batches):
     """Batches of texts: beside "index" [B] there are "first" and, of pairs, "second", int32
-    [B, width], the words' numbers, and "label" int32 [B]."""
+    [B, width], the words' numbers, the arrays of a model's inputs, and "label" int32 [B]."""
 
     def __init__(
         self,
@@ -39,37 +40,50 @@ class LabelledBatches(Batches):
         columns: Sequence[str],
         plan: Plan,
         numbers: Int[np.ndarray, "n"] | None = None,
+        inputs: Sequence[Input] = (),
     ):
         """
         Args:
+          columns: of the texts' words.
           numbers: of words to a run, by their numbers in the corpus; None if they are the same.
+          inputs: what the model reads beside words.
         """
         super().__init__(corpus, columns, plan)
-        self._numbers = numbers
+        self._numbers, self._inputs = numbers, columns_of(inputs, columns)
 
     def read(self, planned: PlannedBatch) -> Batch:
         """The arrays of one planned batch."""
         batch = super().read(planned)
         if self._numbers is not None:
             batch |= {name: self._numbers[batch[name]] for name in self.columns}
-        return batch | {"label": self.corpus.gather(batch["index"], "label", 1)[:, 0]}
+        index, gather = batch["index"], self.corpus.gather
+        widths = {name: batch[name].shape[1] for name in self.columns}
+        further = {c.name: c.gather(gather, index, widths.get(c.text, 0)) for c in self._inputs}
+        return batch | further | {"label": gather(index, "label", 1)[:, 0]}
 
 
 class RankedBatches(Batches):
     """Batches of questions to train on: beside "index" [B] there are "first" int32 [B, width], the
     question, and "second" and "other", a sentence of its passage that answers it and one that does
-    not, both drawn anew in each epoch. Passages without both kinds are left out.
+    not, both drawn anew in each epoch. Passages without both kinds are left out. What a model's
+    inputs give of the sentence that does not answer, or of the example with it, begins with
+    "other_" instead of "second_", or before its name.
 
     Attributes:
       left_out: questions about these.
     """
 
     def __init__(
-        self, corpus: Corpus, plan: Callable[[Int[np.ndarray, "questions 2"]], Plan], seed: int
+        self,
+        corpus: Corpus,
+        plan: Callable[[Int[np.ndarray, "questions 2"]], Plan],
+        seed: int,
+        inputs: Sequence[Input] = (),
     ):
         """
         Args:
           plan: of questions whose own and whose longest sentence's lengths are given.
+          inputs: what the model reads beside words.
 
         Raises:
           UserError: if no passage has both kinds.
@@ -90,9 +104,9 @@ class RankedBatches(Batches):
         longest = np.maximum.reduceat(lengths[:, 1], starts)
         lengths = np.stack([lengths[starts, 0], longest], axis=1)[kept]
         super().__init__(corpus, TEXTS, plan(lengths))
-        self._seed = seed
+        self._seed, self._inputs = seed, columns_of(inputs, TEXTS)
 
-    def epoch(self, epoch: int) -> Sequence[Batch]:
+    def epoch(self, epoch: int) -> Epoch:
         """The batches of one epoch, each read when it is indexed."""
         random = epoch_random(~self._seed, epoch)  # another stream than the plan's
         right, other = random.random((2, len(self._starts)))
@@ -103,20 +117,29 @@ class RankedBatches(Batches):
 
         def read(planned: PlannedBatch) -> Batch:
             index, gather = self.index(planned), self.corpus.gather
-            first, second = self.plan.shapes[planned.shape].tolist()
+            widths = dict(zip(TEXTS, self.plan.shapes[planned.shape].tolist(), strict=True))
             answers, others = (np.where(index < 0, -1, rows[index]) for rows in (right, other))
-            return {
-                "index": index,
-                "first": gather(answers, "first", first),
-                "second": gather(answers, "second", second),
-                "other": gather(others, "second", second),
-            }
+            batch = {"index": index}
+            for text, width in widths.items():
+                batch[text] = gather(answers, text, width)
+            batch["other"] = gather(others, "second", widths["second"])
+            for column in self._inputs:
+                width = widths.get(column.text, 0)
+                batch[column.name] = column.gather(gather, answers, width)
+                if column.text != "first":
+                    batch[other_name(column)] = column.gather(gather, others, width)
+            return batch
 
         return Epoch(read, self.plan.epoch(epoch))
 
     def examples(self, position: Position) -> Int[np.ndarray, "n"]:
         """The numbers in the corpus of the batch's questions: of a sentence that answers each."""
         return self._rows[self._starts[super().examples(position)]]
+
+
+def other_name(column: Column) -> str:
+    """What `RankedBatches` call the array of the sentence that does not answer."""
+    return f"other_{column.name.removeprefix('second_')}"
 
 
 class LabelledData(WordedData):
@@ -128,15 +151,19 @@ class LabelledData(WordedData):
 
     counted = "examples"
 
-    def __init__(self, config: "DataConfig", model: "ModelConfig"):
+    def __init__(self, config: "DataConfig", words: "WordsConfig", inputs: Sequence[Input] = ()):
+        """
+        Args:
+          inputs: what the model reads beside words.
+        """
         super().__init__()
-        self.config, self._model = config, model
+        self.config, self._words, self._inputs = config, words, inputs
         self._columns = TEXTS[: config.texts]
         self._numbers: np.ndarray | None = None  # see `LabelledBatches`
 
     def builder(self) -> Builder:
         """Finds the sources."""
-        return Builder(self.config, self._model)
+        return Builder(self.config, self._words, self._inputs)
 
     def agreed(self, known: Lexicon, found: Lexicon) -> Lexicon:
         """The run's own."""
@@ -167,22 +194,24 @@ class LabelledData(WordedData):
         if self._numbers is not None:
             raise UserError(
                 "data: other words than the run was trained on; give it the same data.train, "
-                "data.vectors and model.word_rows"
+                "data.vectors and words.rows"
             )
         corpus = self.corpus("train")
         if self.config.form == "ranking":
-            batches = RankedBatches(corpus, lambda lengths: self.train_plan(lengths, seed), seed)
+            plan_of = lambda lengths: self.train_plan(lengths, seed)
+            batches = RankedBatches(corpus, plan_of, seed, self._inputs)
             if batches.left_out:
                 _log.info("%d questions are about passages that teach nothing", batches.left_out)
             return batches
         plan = self.train_plan(corpus.lengths(*self._columns), seed)
-        return LabelledBatches(corpus, self._columns, plan)
+        return LabelledBatches(corpus, self._columns, plan, inputs=self._inputs)
 
     def split_batches(self, split: str) -> Batches:
         """Every example of an evaluated split once, by length."""
         lengths = {str(name): self.corpus(name).lengths(*self._columns) for name in SPLITS[1:]}
         plan = self.split_plan(split, lengths)
-        return LabelledBatches(self.corpus(split), self._columns, plan, self._numbers)
+        corpus = self.corpus(split)
+        return LabelledBatches(corpus, self._columns, plan, self._numbers, self._inputs)
 
     def corpus(self, split: str) -> Corpus:
         """A split's examples."""

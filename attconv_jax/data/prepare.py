@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from jaxtyping import Int32
 
 from attconv_jax.data.sources import SPLITS, Example, Source, Split, held_out_splits, source_of
 from attconv_jax.data.text import TEXTS, tokenize
@@ -25,11 +26,12 @@ from common_jax.data.worded import (
     tokeniser_identity,
     vectors_identity,
 )
-from common_jax.errors import UserError
+from common_jax.errors import UserError, naming
+from common_jax.inputs import Input, columns_of, encode, inputs_to_text
 from common_jax.text.lexicon import Lexicon
 
 if TYPE_CHECKING:
-    from attconv_jax.config import DataConfig, ModelConfig
+    from attconv_jax.config import DataConfig, WordsConfig
 
 VECTORS = "vectors.npz"  # `numbers` of words [n] and the `vectors` [n, D] that they begin with
 T = TypeVar("T")
@@ -38,27 +40,36 @@ _FORMAT = 1  # of the folder; another one prepares everything anew
 _CHUNK = 4096  # rows written at once
 
 
-def columns(form: str) -> tuple[str, ...]:
+def columns(form: str, inputs: Sequence[Input] = ()) -> tuple[str, ...]:
     """Of a corpus: the words of each text and the label's number; of what is ranked also the number
     of the question, and the `overlap`: how many distinct words question and sentence have in
-    common, and how many the question has, and the sentence."""
+    common, and how many the question has, and the sentence; then those of a model's inputs."""
     texts = TEXTS[: 1 if form == "texts" else 2]
-    return (*texts, "label", *(("question", "overlap") if form == "ranking" else ()))
+    own = (*texts, "label", *(("question", "overlap") if form == "ranking" else ()))
+    further = [column.name for column in columns_of(inputs, texts)]
+    assert not {*own} & {*further}, f"keys of inputs that are columns: {further}"
+    return (*own, *further)
 
 
 class Builder:
     """Builds the folder."""
 
-    def __init__(self, config: "DataConfig", model: "ModelConfig"):
+    def __init__(self, config: "DataConfig", words: "WordsConfig", inputs: Sequence[Input] = ()):
         """Finds the files.
+
+        Args:
+          inputs: what the model reads beside words.
 
         Raises:
           UserError: if one is missing.
         """
-        self._config, self._model = config, model
+        self._config, self._words, self._inputs = config, words, inputs
+        self._columns = columns_of(inputs, TEXTS[: config.texts])
         self._held_out = held_out_splits(config)
         own = [split for split in SPLITS if split not in self._held_out]
-        self._sources: dict[Split, Source] = {split: source_of(config, split) for split in own}
+        self._sources: dict[Split, Source] = {
+            split: source_of(config, split, annotated=bool(inputs)) for split in own
+        }
         self._spelt: dict[str, str] = {}  # each distinct word, kept once
 
     def fingerprint(self) -> dict[str, Any]:
@@ -71,9 +82,10 @@ class Builder:
             "held_out": [self._held_out, config.heldout, config.examples, config.seed],
             "labels": [config.labels, config.ignored, config.balanced],
             "vectors": vectors_identity(config.vectors),
-            "lexicon": [self._model.word_dim, self._model.word_rows, self._model.unknown_rows],
+            "lexicon": [self._words.dim, self._words.rows, self._words.unknown_rows],
             "length": config.length,
             "on_bad_example": config.on_bad_example,
+            **({"inputs": inputs_to_text(self._inputs)} if self._inputs else {}),
         }
 
     def build(self, folder: Path) -> None:
@@ -106,7 +118,8 @@ class Builder:
         return sample(examples, config.examples + len(self._held_out) * config.heldout, config.seed)
 
     def _usable(self, examples: Iterable[Example], faults: Faults) -> Iterator[Example]:
-        """Those of a known label whose texts have words and are not too long, cut into words."""
+        """Those of a known label whose texts have words and are not too long, cut into words and
+        encoded."""
         config, spelt = self._config, self._spelt
         known = f"none of data.labels={config.labels}"
         for example in examples:
@@ -124,20 +137,28 @@ class Builder:
                 faults.bad(kind, f"{example.place}: {longest} words")
             else:
                 kept = tuple(tuple(spelt.setdefault(w, w) for w in text) for text in words)
-                yield dataclasses.replace(example, words=kept)
+                if (arrays := faults.attempt(self._encoded, example, kept)) is not None:
+                    yield dataclasses.replace(example, annotations=(), words=kept, arrays=arrays)
+
+    def _encoded(
+        self, example: Example, words: Sequence[Sequence[str]]
+    ) -> dict[str, Int32[np.ndarray, "..."]]:
+        texts = dict(zip(TEXTS, words, strict=False))
+        with naming(example.place):
+            return encode(self._columns, texts, dict(zip(texts, example.annotations, strict=False)))
 
     def _lexicon(self, splits: dict[Split, list[Example]], folder: Path) -> Lexicon:
         """The most frequent words of train, and where a file has vectors for them those of the
         other splits; what the file has is written beside."""
-        config, model = self._config, self._model
+        config, words = self._config, self._words
         counts = {split: _count(examples) for split, examples in splits.items()}
         if not config.vectors:
-            return Lexicon.make(counts["train"], model.word_rows, 0, model.unknown_rows)
+            return Lexicon.make(counts["train"], words.rows, 0, words.unknown_rows)
         everywhere = sum(counts.values(), Counter[str]())
         faults = Faults(config.on_bad_example)
-        vectors = read_word_vectors(config.vectors, everywhere, model.word_dim, faults, folder)
+        vectors = read_word_vectors(config.vectors, everywhere, words.dim, faults, folder)
         found = Counter({word: everywhere[word] for word in vectors.rows})
-        lexicon = Lexicon.make(counts["train"] | found, model.word_rows, 0, model.unknown_rows)
+        lexicon = Lexicon.make(counts["train"] | found, words.rows, 0, words.unknown_rows)
         rows = {word: row for word, row in vectors.rows.items() if word in lexicon}
         numbers = np.array(lexicon.words(rows), np.int32)
         if rows:
@@ -148,10 +169,10 @@ class Builder:
         self, folder: Path, examples: Sequence[Example], lexicon: Lexicon, dropped: Dropped
     ) -> None:
         config, questions = self._config, dict[str, int]()
-        with Writer(folder, columns(config.form)) as corpus:
+        with Writer(folder, columns(config.form, self._inputs)) as corpus:
             for start in range(0, len(examples), _CHUNK):
                 chunk = examples[start : start + _CHUNK]
-                rows: dict[str, list[Sequence[int]]] = {
+                rows: dict[str, list[Any]] = {
                     text: [lexicon.words(e.words[at]) for e in chunk]
                     for at, text in enumerate(TEXTS[: config.texts])
                 }
@@ -160,6 +181,8 @@ class Builder:
                     number = lambda e: questions.setdefault(e.question, len(questions))
                     rows["question"] = [[number(e)] for e in chunk]
                     rows["overlap"] = [overlap(*e.words) for e in chunk]
+                for column in self._columns:
+                    rows[column.name] = [e.arrays[column.name].ravel() for e in chunk]
                 corpus.extend(rows)
             corpus.meta["dropped"] = dropped
         if folder.name != "train":

@@ -9,15 +9,19 @@ there a backslash and an n are a line's end, as yelp_review_full writes it.
 
 import csv
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Int32
 
 from attconv_jax.data import selection
 from common_jax.bad_examples import Faults
 from common_jax.data.corpus import file_identity, recorded_identity
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
+from common_jax.inputs import Annotations
 from common_jax.io.files import decode_line, find_file, find_folder, names_in, read_raw_lines
 from common_jax.io.json_files import Node, read_json_lines
 from common_jax.text.squad import read_squad
@@ -40,6 +44,9 @@ _DATASET_FIELDS = {
 }
 
 
+_Row = tuple[str, list[str], tuple[Annotations, ...]]  # place, fields, annotations of each text
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Example:
     """Texts and their label.
@@ -49,7 +56,9 @@ class Example:
       group: what must not be in two splits: a premise, an article, the text itself.
       place: where it stands, for a message.
       question: the id of the question that a sentence is ranked for; "" where there is none.
+      annotations: of each text, where the source has some and they are read.
       words: the texts in words, once they are cut.
+      arrays: what a model's inputs give of it, by name, once it is encoded.
     """
 
     texts: tuple[str, ...]
@@ -57,9 +66,12 @@ class Example:
     group: str
     place: str
     question: str = ""
+    annotations: tuple[Annotations, ...] = ()
     words: tuple[tuple[str, ...], ...] = ()
+    arrays: Mapping[str, Int32[np.ndarray, "..."]] = dataclasses.field(default_factory=dict)
 
 
+@runtime_checkable
 class Source(Protocol):
     """A split's examples."""
 
@@ -80,10 +92,13 @@ class File:
 
     Attributes:
       form: "pairs" or "texts".
+      annotated: whether the annotations of JSON lines are read: of the text "sentence1" all further
+        fields "sentence1_NAME", by NAME, as SNLI has "sentence1_binary_parse".
     """
 
     path: Path
     form: Literal["pairs", "texts"]
+    annotated: bool = False
 
     @property
     def place(self) -> str:
@@ -98,20 +113,22 @@ class File:
 
     def read(self, faults: Faults) -> Iterator[Example]:
         rows = self._json_lines if self._kind in ("json", "jsonl") else self._table
-        for place, (label, *texts) in rows(faults):
-            yield Example(tuple(texts), label, texts[0], place)
+        for place, (label, *texts), annotations in rows(faults):
+            yield Example(tuple(texts), label, texts[0], place, annotations=annotations)
 
-    def _json_lines(self, faults: Faults) -> Iterator[tuple[str, list[str]]]:
+    def _json_lines(self, faults: Faults) -> Iterator[_Row]:
+        fields = _JSON_FIELDS[self.form]
         for node in read_json_lines(self.path, faults):
-            if row := faults.attempt(_fields, node, *_JSON_FIELDS[self.form]):
-                yield node.place, row
+            if row := faults.attempt(_fields, node, *fields):
+                texts = fields[1:] if self.annotated else ()
+                yield node.place, row, tuple(_annotations(node.value, text) for text in texts)
 
-    def _table(self, faults: Faults) -> Iterator[tuple[str, list[str]]]:
+    def _table(self, faults: Faults) -> Iterator[_Row]:
         columns = len(_JSON_FIELDS[self.form])
         for number, row in self._rows(faults):
             place = f"{self.path}:{number}"
             if len(row) >= columns:
-                yield place, row[:columns]
+                yield place, row[:columns], ()
             elif any(map(str.strip, row)):  # no blank line
                 faults.bad(f"{len(row)} columns where {columns} are needed", place)
 
@@ -139,6 +156,17 @@ def _fields(node: Node, label: str, *texts: str) -> list[str]:
     value = node.value.get(label) if isinstance(node.value, dict) else None
     number = str(value).removesuffix(".0") if type(value) in (int, float) else ""
     return [number or node.get(label, str), *(node.get(text, str) for text in texts)]
+
+
+def _annotations(fields: Mapping[str, Any], text: str) -> Annotations:
+    """Those of a text, by the rest of their fields' names."""
+    start = f"{text}_"
+    named = (
+        (name.removeprefix(start), value)
+        for name, value in fields.items()
+        if name.startswith(start)
+    )
+    return {name: value for name, value in named if isinstance(value, str)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,8 +293,11 @@ def held_out_splits(config: "DataConfig") -> list[Split]:
     return [s for s in SPLITS[1:] if config.source != "generated" and not getattr(config, s)]
 
 
-def source_of(config: "DataConfig", split: Split) -> Source:
+def source_of(config: "DataConfig", split: Split, annotated: bool = False) -> Source:
     """The examples of a split that has its own source.
+
+    Args:
+      annotated: whether texts' annotations are read, where a source has some.
 
     Raises:
       UserError: a folder, file, dataset or split of one that is not there, or a dataset without
@@ -280,5 +311,8 @@ def source_of(config: "DataConfig", split: Split) -> Source:
         return Records(Dataset(config.tfds, config.dir), named, f"data.{split}", config.form)
     folder = find_folder(config.dir, "data.dir")
     files = [find_file(folder / name) for name in names_in(named, f"data.{split}")]
-    sources = [Selection(f) if config.form == "ranking" else File(f, config.form) for f in files]
+    if config.form == "ranking":
+        sources: list[Source] = [Selection(file) for file in files]
+    else:
+        sources = [File(file, config.form, annotated) for file in files]
     return sources[0] if len(sources) == 1 else Joined(tuple(sources))

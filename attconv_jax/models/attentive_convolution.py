@@ -15,25 +15,183 @@ their code that change results (no mask in the softmax, statistics of a test bat
 model on the test set) are not here, but for the first where `author_compat` asks for it.
 """
 
-from collections.abc import Sequence
-from typing import Any
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
 import flax.linen as nn
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
-from attconv_jax.config import ModelConfig
-from attconv_jax.layers import Attended, AttentiveConvolution
-from common_jax.layers import Dropout, dense
-from common_jax.masks import MASKED
+from attconv_jax.layers import Energy, FeatureMap, Features, Head, max_pooled
+from attconv_jax.models.base import Attended, Explained, PairModel, PairModule, Text
+from common_jax.fields import require, require_choice
+from common_jax.layers import Convolution, Dropout, dense
+from common_jax.masks import masked_softmax, padding
 from common_jax.scopes import part
 
-SLOPE = 0.02  # of the hidden layers' leaky ReLUs
-SPREAD = 0.1  # standard deviation of words' vectors where there is no file
+
+@dataclasses.dataclass(frozen=True)
+class AttentiveConvolution(PairModel):
+    """The model of sections 3 and 4, by default the advanced one between two texts.
+
+    Attributes:
+      dim: the hidden size, of attentive convolutions and of the head.
+      layers: attentive convolutions, one upon the other.
+      filter_width: of attentive convolution (Eq. 5), in words.
+      attention: "inter" lets each text look at the other, "intra" at itself, "both" does both
+        (the paper's "advanced & intra").
+      two_way: both texts look at the other; if not, only the first does.
+      source, focus, beneficiary: what attention takes the states for (section 3.2): "states" as
+        they are (all three of them, for the light model), "unigram" or "phrase" after a gated
+        convolution of one or of `phrase_width` words, "multigranular" after both. Table 4's "w/o
+        tri-hidden" has "unigram" as source and focus, and "w/o uni-hidden" has "phrase".
+      phrase_width: words of a phrase.
+      gate: the convolutions of these maps are gated (Eq. 9; Table 4's "w/o gate").
+      energy: "dot" (Eq. 1), "bilinear" (Eq. 2) or "additive" (Eq. 3).
+      slope: of the tanh of Eq. 6 at 0, the paper's being 1. Of many words the largest is in the
+        flat part of that, where it tells little and learns little.
+      author_compat: the softmax has no mask, as in the authors' code: padding, up to
+        `author_length` words, has energies of 0 and takes its share.
+      author_length: words to which the authors pad a text (SNLI 70, Yelp 180).
+      dropout: rate on what each layer reads: words, pooled texts and hidden layers.
+    """
+
+    dim: int = 300
+    layers: int = 1
+    filter_width: int = 3
+    attention: Literal["inter", "intra", "both"] = "inter"
+    two_way: bool = True
+    source: Features = "multigranular"
+    focus: Features = "multigranular"
+    beneficiary: Features = "unigram"
+    phrase_width: int = 3
+    gate: bool = True
+    energy: Literal["dot", "bilinear", "additive"] = "dot"
+    slope: float = 1.0
+    author_compat: bool = False
+    author_length: int = 70
+    dropout: float = 0.1
+
+    def __post_init__(self):
+        require_choice("model", self)
+        for name in ("dim", "layers", "author_length"):
+            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
+        for name in ("filter_width", "phrase_width"):
+            size = getattr(self, name)
+            require(size >= 1 and size % 2 == 1, f"model.{name}={size}: must be odd, at least 1")
+        require(
+            self.energy != "dot" or self._wide(self.source) == self._wide(self.focus),
+            f"model.energy=dot: model.source={self.source} and model.focus={self.focus} must be "
+            "equally wide; take bilinear or additive",
+        )
+        require(self.slope > 0, f"model.slope={self.slope}: above 0")
+        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+
+    @property
+    def contexts(self) -> tuple[str, ...]:
+        """The kinds of attention there are."""
+        return ("inter", "intra") if self.attention == "both" else (self.attention,)
+
+    def require_texts(self, texts: int) -> None:
+        require(
+            texts == 2 or self.attention == "intra",
+            f"model.attention={self.attention}: a single text can only look at itself: intra",
+        )
+
+    def module(self, labels: int, dtype: Any) -> "AttentiveConvNet":
+        return AttentiveConvNet(self, labels, dtype)
+
+    @staticmethod
+    def _wide(features: Features) -> bool:
+        return features == "multigranular"
 
 
-class AttentiveConvNet(nn.Module):
-    """Scores of `labels` labels for texts, or for pairs of texts.
+class Maps(NamedTuple):
+    """What a text is for attention."""
+
+    source: Float[Array, "B T F"]
+    focus: Float[Array, "B T G"]
+    beneficiary: Float[Array, "B T D"]
+
+
+class AttentiveConvolutionLayer(nn.Module):
+    """One layer over a text, or over two that attend to each other (Eq. 4-6, Figure 1).
+
+    h_i = tanh(W1 [f_{i-1}, f_i, f_{i+1}] + W2 c_i + b): f is the beneficiary's map, and c_i the sum
+    of the focus's map weighted by the softmax of the energies between the source's word i and each
+    word of the focus. With attention "both" there is one more term, W3 c'_i, whose context is the
+    text itself. Two texts have the same parameters (section 4.1, "Siamese").
+    """
+
+    config: AttentiveConvolution
+    dtype: Any
+
+    def setup(self):
+        config = self.config
+        made = lambda kind: FeatureMap(kind, config.phrase_width, config.gate, self.dtype)
+        self.source = made(config.source)
+        # one f_mgran for both, as the paper writes it, where both are of one kind
+        self.focus = self.source if config.focus == config.source else made(config.focus)
+        self.beneficiary = made(config.beneficiary)
+        self.convolution = Convolution(config.dim, config.filter_width, self.dtype)
+        self.energy = Energy(config.energy, self.dtype)
+        context = lambda: dense(config.dim, ("embed", "mlp"), self.dtype, use_bias=False)
+        self.context = {kind: context() for kind in config.contexts}
+
+    def __call__(
+        self, states: Sequence[Float[Array, "B _ D"]], valid: Sequence[Bool[Array, "B _"]]
+    ) -> tuple[list[Float[Array, "B _ H"]], list[Attended]]:
+        """The states of the layer above for each text, zeros at its padding; and the weights."""
+        maps = [self._maps(*text) for text in zip(states, valid, strict=True)]
+        above, attended = [], []
+        for text, (source, _, beneficiary) in enumerate(maps):
+            total = self.convolution(beneficiary)
+            for kind, context in self._contexts(text, len(maps)):
+                focus = maps[context].focus
+                weights = self._weights(source, focus, valid[text], valid[context])
+                seen = jnp.einsum("bts,bsf->btf", weights.astype(self.dtype), focus)
+                total = total + self.context[kind](seen)
+                attended.append(Attended(text, context, weights))
+            above.append(jnp.where(valid[text][..., None], jnp.tanh(self.config.slope * total), 0))
+        return above, attended
+
+    def _maps(self, states: Array, valid: Array) -> Maps:
+        return Maps(*(f(states, valid) for f in (self.source, self.focus, self.beneficiary)))
+
+    def _contexts(self, text: int, texts: int) -> Iterator[tuple[str, int]]:
+        """The kinds of attention of a text, and the text that each looks at."""
+        for kind in self.config.contexts:
+            if kind == "intra":
+                yield kind, text
+            elif texts == 2 and (text == 0 or self.config.two_way):
+                yield kind, 1 - text
+
+    def _weights(
+        self,
+        source: Float[Array, "B T F"],
+        focus: Float[Array, "B S G"],
+        source_valid: Bool[Array, "B T"],
+        focus_valid: Bool[Array, "B S"],
+    ) -> Float[Array, "B T S"]:
+        """Softmax of the energies over the words of the focus (Eq. 4), zeros at padding."""
+        mask = padding(focus_valid, source_valid)
+        allowed = mask.allowed(source.shape[1], focus.shape[1], 1)[:, 0]
+        energies = self.energy(source, focus)
+        if not self.config.author_compat:
+            return masked_softmax(energies, allowed)
+        # the padding, of energies 0, as one more word that is as likely as all of it
+        pads = jnp.maximum(self.config.author_length - focus_valid.sum(axis=1), 0)
+        share = jnp.broadcast_to(
+            jnp.log(pads.astype(jnp.float32))[:, None, None], (*energies.shape[:2], 1)
+        )
+        energies = jnp.concatenate([energies, share], axis=-1)
+        allowed = jnp.concatenate([allowed, (share > -jnp.inf) & source_valid[..., None]], axis=-1)
+        return masked_softmax(energies, allowed)[..., :-1]
+
+
+class AttentiveConvNet(PairModule):
+    """Attentive convolutions, max-pooling and the head.
 
     Attributes:
       config: sizes and choices.
@@ -41,63 +199,32 @@ class AttentiveConvNet(nn.Module):
       dtype: of activations and products; parameters, softmaxes and scores are float32.
     """
 
-    config: ModelConfig
+    config: AttentiveConvolution
     labels: int
     dtype: Any = jnp.float32
 
     def setup(self):
         config = self.config
-        normal = nn.with_logical_partitioning(nn.initializers.normal(SPREAD), ("vocab", "embed"))
-        self.words = self.param("words", normal, (config.word_rows, config.word_dim))
-        self.layers = [AttentiveConvolution(config, self.dtype) for _ in range(config.layers)]
-        hidden = lambda: dense(config.dim, ("embed", "mlp"), self.dtype)
-        self.hidden = [hidden(), hidden()]
-        self.regression = dense(self.labels, ("mlp", "labels"), jnp.float32)
+        self.layers = [AttentiveConvolutionLayer(config, self.dtype) for _ in range(config.layers)]
         self.dropout = Dropout(config.dropout)
+        self.head = Head(config.dim, self.labels, self.dropout, self.dtype)
+        nn.share_scope(self, self.head)
 
-    def __call__(
-        self, texts: Sequence[Int[Array, "B T"]], *, train: bool
-    ) -> Float[Array, "B labels"]:
-        """Logits, from the numbers of the words of each text; 0 is padding."""
+    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
+        """Logits."""
         return self._judge(texts, train)[0]
 
-    def explain(
-        self, texts: Sequence[Int[Array, "B T"]]
-    ) -> tuple[Float[Array, "B labels"], list[list[Attended]]]:
+    def explain(self, texts: Sequence[Text]) -> Explained:
         """Logits, and who attended to whom in each layer, lowest first."""
         return self._judge(texts, train=False)
 
-    def _judge(self, texts: Sequence[Array], train: bool) -> tuple[Array, list[list[Attended]]]:
-        valid, seen = [ids != 0 for ids in texts], []
-        with part("embedding"):
-            states = [self._embed(ids) for ids in texts]
+    def _judge(self, texts: Sequence[Text], train: bool) -> Explained:
+        states, valid = [text.words for text in texts], [text.valid for text in texts]
+        seen = []
         with part("attention"):
             for layer in self.layers:
                 states = [self.dropout(x, train=train) for x in states]
                 states, attended = layer(states, valid)
                 seen.append(attended)
-        with part("head"):
-            # dropout comes behind the pooling: before it, the largest would be of few words, scaled
-            pooled = [
-                self.dropout(_most(x, v), train=train) for x, v in zip(states, valid, strict=True)
-            ]
-            return self._head(pooled, train), seen
-
-    def _embed(self, ids: Int[Array, "B T"]) -> Float[Array, "B T D"]:
-        vectors = jnp.take(self.words, ids, axis=0).astype(self.dtype)
-        return jnp.where((ids != 0)[..., None], vectors, 0)
-
-    def _head(self, pooled: Sequence[Float[Array, "B H"]], train: bool) -> Array:
-        """Composition, hidden layers and logistic regression."""
-        product = [pooled[0] * pooled[1]] if len(pooled) == 2 else []
-        outputs = [jnp.concatenate([*pooled, *product], axis=-1)]
-        for hidden in self.hidden:
-            above = nn.leaky_relu(hidden(outputs[-1]), SLOPE)
-            outputs.append(self.dropout(above, train=train))
-        return self.regression(jnp.concatenate(outputs, axis=-1).astype(jnp.float32))
-
-
-def _most(states: Float[Array, "B T H"], valid: Bool[Array, "B T"]) -> Float[Array, "B H"]:
-    """Max-pooling over the words; zeros for a text without one."""
-    most = jnp.where(valid[..., None], states, jnp.asarray(MASKED, states.dtype)).max(axis=1)
-    return jnp.where(valid.any(axis=1)[:, None], most, 0)
+        # dropout comes behind the pooling: before it, the largest would be of few words, scaled
+        return self.head(list(map(max_pooled, states, valid)), train=train), seen

@@ -38,13 +38,28 @@ def load(path: str | Path | Export, **options: Any) -> Predictor:
     return task.predictor(read_parameters(run, task, mesh, average).values, **options)
 
 
+def predictor_class(path: str | Path | Export) -> type[Predictor]:
+    """The class of what `load` returns, whose options the commands offer as flags.
+
+    Raises:
+      UserError: if the folder is neither a run's nor an export's.
+    """
+    export = path if isinstance(path, Export) else Export(path) if Export.is_at(path) else None
+    if export is not None:
+        kind: Any = Predictor
+        return named_class(export.manifest.predictor, kind, f"{export.file}: predictor")
+    from common_jax.training.workdir import Workdir
+
+    return Workdir(str(path)).make_task().predictor_class
+
+
 def _of_programs(export: Export, options: dict[str, Any]) -> Predictor:
     from common_jax.export.stablehlo import ExportedPrograms
 
-    kind = named_class(export.manifest.predictor, Predictor, f"{export.file}: predictor")
+    kind = predictor_class(export)
     require_options(kind, options, export.path)
     with naming(export.file):
-        settings = from_mapping(kind.Settings, export.manifest.settings, "settings.")
+        settings: Any = from_mapping(kind.Settings, export.manifest.settings, "settings.")
     vocabulary = kind.read_vocabulary(export.path / "vocabulary")
     versions = export.manifest.versions
     programs = ExportedPrograms(

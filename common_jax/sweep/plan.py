@@ -16,7 +16,7 @@ from common_jax.errors import UserError, naming
 from common_jax.training.config import parse
 from common_jax.training.workdir import Workdir
 
-SEED = "train.seed"
+SEED, SYSTEM = "train.seed", "system"
 _MOST = 10_000  # trials of a sweep; each one's config is checked before the first is trained
 _LONGEST = 120  # characters of a trial's name; file systems take 255 bytes
 
@@ -44,7 +44,7 @@ class Trial:
     """One run of a sweep.
 
     Attributes:
-      values: the swept fields, the seed the last of them.
+      values: the system if there are several, and the swept fields, the seed the last of them.
       file: of its config.
       overrides: "--config.KEY=VALUE", those of the whole sweep first.
       config: what they come to.
@@ -115,7 +115,12 @@ def zipped_axis(texts: Sequence[str]) -> Axis:
 
 
 def plan(
-    file: str, overrides: Sequence[str], axes: Sequence[Axis], seeds: int, folder: Path
+    file: str,
+    overrides: Sequence[str],
+    axes: Sequence[Axis],
+    seeds: int,
+    folder: Path,
+    systems: Sequence[str] = (),
 ) -> list[Trial]:
     """All trials, each one's config checked; those of one setting with its seeds follow each other.
 
@@ -124,41 +129,59 @@ def plan(
       overrides: of all trials.
       seeds: how many, counted up from the config's `train.seed`.
       folder: of the sweep.
+      systems: arguments of the config file, FILE:SYSTEM each; none is `file` alone.
 
     Raises:
       UserError: a field that there is not, or twice, or a value that cannot be.
     """
+    files = system_files(file, systems)
     swept = [field for axis in axes for field in axis.fields]
     for field in swept:
         if swept.count(field) > 1:
             raise UserError(f"{field}: swept twice")
         if any(override.startswith(f"--config.{field}=") for override in overrides):
             raise UserError(f"{field}: swept, and set with --config.{field} too")
-    count = math.prod([seeds, *(len(axis.points) for axis in axes)])
+    count = math.prod([seeds, len(files), *(len(axis.points) for axis in axes)])
     if count > _MOST:
         raise UserError(
             f"{count} trials: at most {_MOST} in one sweep; sweep fewer values or seeds"
         )
     if SEED not in swept:
         first = [f"--config.{field}={v}" for axis in axes for field, v in axis.first]
-        base = value_of(parse(file, [*overrides, *first]), SEED)
+        base = value_of(parse(next(iter(files.values())), [*overrides, *first]), SEED)
         axes = [*axes, Axis((SEED,), tuple((str(base + n),) for n in range(seeds)))]
         swept.append(SEED)
     elif seeds > 1:
         raise UserError(f"{SEED}: swept, hence --seeds cannot be")
     trials: dict[str, Trial] = {}
-    for points in itertools.product(*(axis.points for axis in axes)):
+    for (system, path), *points in itertools.product(
+        files.items(), *(axis.points for axis in axes)
+    ):
         written = dict(zip(swept, itertools.chain(*points), strict=True))
         own = [f"--config.{field}={value}" for field, value in written.items()]
-        with naming(",".join(f"{field}={value}" for field, value in written.items())):
-            config = parse(file, [*overrides, *own])
-            values = {field: value_of(config, field) for field in swept}
+        named = {SYSTEM: system} if system else {}
+        with naming(",".join(f"{name}={value}" for name, value in {**named, **written}.items())):
+            config = parse(path, [*overrides, *own])
+            values = named | {field: value_of(config, field) for field in swept}
             values[SEED] = values.pop(SEED)
-            trial = Trial(values, file, (*overrides, *own), config, folder / "trials")
+            trial = Trial(values, path, (*overrides, *own), config, folder / "trials")
             if trial.name in trials:
                 raise UserError("the same as another trial")
         trials[trial.name] = trial
     return list(trials.values())
+
+
+def system_files(file: str, systems: Sequence[str]) -> dict[str, str]:
+    """`--config` of each system by its name: FILE:SYSTEM; {"": file} for no systems.
+
+    Raises:
+      UserError: for a system given twice, or a file that names one already.
+    """
+    if systems and ":" in file:
+        raise UserError(f"--systems: --config {file} names one already")
+    if twice := [name for name in systems if list(systems).count(name) > 1]:
+        raise UserError(f"--systems: {twice[0]} is given twice")
+    return {name: f"{file}:{name}" for name in systems} or {"": file}
 
 
 def require_own_folders(trials: Sequence[Trial]) -> None:

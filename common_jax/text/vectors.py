@@ -147,9 +147,7 @@ def _numbers(line: bytes, dim: int, place: str) -> np.ndarray:
 
 
 def _other_dimension(path: str | Path, number: int, dim: int, found: int) -> UserError:
-    return UserError(
-        f"model.word_dim={dim}: {path}:{number} has vectors of {found}; set it to {found}"
-    )
+    return UserError(f"words.dim={dim}: {path}:{number} has vectors of {found}; set it to {found}")
 
 
 def _encode(word: str) -> bytes:

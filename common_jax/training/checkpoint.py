@@ -25,7 +25,7 @@ import orbax.checkpoint as ocp
 from common_jax.errors import UserError
 from common_jax.io import checksums
 from common_jax.io.atomic import replace_text, writing
-from common_jax.training.processes import from_first, in_all, is_first
+from common_jax.training.processes import by_first, from_first, in_all, is_first
 from common_jax.training.restore import Position, UnreadableError, read_position, read_state
 from common_jax.training.state import TrainState
 from common_jax.training.task import Params
@@ -70,17 +70,23 @@ class Checkpoints:
         self._failure: Exception | None = None
 
     @property
+    @by_first
     def steps(self) -> list[int]:
         """The steps saved, oldest first."""
+        return self._steps()
+
+    def _steps(self) -> list[int]:
         names = [path.name for path in self._folder.iterdir()] if self._folder.is_dir() else []
         return sorted(int(name) for name in names if re.fullmatch("0|[1-9][0-9]*", name))
 
     @property
+    @by_first
     def latest(self) -> int | None:
         """The newest step saved."""
         return max(self.steps, default=None)
 
     @property
+    @by_first
     def best(self) -> int | None:
         """The best step by the dev metric; the newest if none was validated.
 
@@ -110,7 +116,7 @@ class Checkpoints:
         with self._writing():
             self._folder.mkdir(parents=True, exist_ok=True)
             self._saver = self._saver or self._make_saver()
-            if from_first(lambda: step in self.steps):
+            if step in self.steps:
                 return self._add_metrics(step, metrics)
             saved = self._saver.save(step, args=args, metrics=metrics)
         if not saved:  # Orbax declines an existing or older step without a word
@@ -127,8 +133,8 @@ class Checkpoints:
         Raises:
           UserError: if there are steps but none is whole, or if they are of another model.
         """
-        aside = from_first(self._set_damaged_aside)
-        while (step := from_first(lambda: self.latest)) is not None:
+        aside = self._set_damaged_aside()
+        while (step := self.latest) is not None:
             try:
                 found, damage = self._read(step, abstract), ""
             except UnreadableError as error:
@@ -136,7 +142,7 @@ class Checkpoints:
             said = "; ".join(filter(None, in_all(functools.partial(str, damage))))
             if found is not None and not said:
                 return found
-            aside += from_first(functools.partial(self._set_aside, step, said))
+            aside += self._set_aside(step, said)
         if aside:
             raise UserError(
                 f"{self._folder}: every checkpoint was damaged; they are in {self._damaged}; the "
@@ -151,9 +157,9 @@ class Checkpoints:
           UserError: if none is.
         """
         self.wait()
-        if from_first(self._set_damaged_aside) and self._saver is not None:
+        if self._set_damaged_aside() and self._saver is not None:
             self._saver.reload()
-        best = from_first(lambda: self.best)
+        best = self.best
         if best is None:
             raise UserError(f"{self._folder}: no checkpoint is whole")
         return self.restore(best, abstract)
@@ -214,7 +220,7 @@ class Checkpoints:
         return self._folder.with_name("damaged")
 
     def _make_saver(self) -> ocp.CheckpointManager:
-        from_first(self._tidy)
+        self._tidy()
         policies = ocp.checkpoint_managers.preservation_policy
         best = policies.BestN(
             get_metric_fn=self._goodness, n=1, keep_checkpoints_without_metrics=False
@@ -241,18 +247,19 @@ class Checkpoints:
             checksums.seal(path, leave=_LATE)
 
     def _add_metrics(self, step: int, metrics: dict[str, float] | None) -> None:
-        def add() -> None:
-            path = self._metrics(step)
-            if metrics is not None:
-                with self._writing():
-                    if not path.exists():
-                        path.parent.mkdir(exist_ok=True)
-                        replace_text(path, json.dumps(metrics))
-                    checksums.seal(self._folder / str(step))  # a kill may have come before it
-
-        from_first(add)  # the others look when it is there
+        if metrics is not None:
+            self._write_metrics(step, metrics)
         assert self._saver is not None
         self._saver.reload()
+
+    @by_first
+    def _write_metrics(self, step: int, metrics: dict[str, float]) -> None:
+        path = self._metrics(step)
+        with self._writing():
+            if not path.exists():
+                path.parent.mkdir(exist_ok=True)
+                replace_text(path, json.dumps(metrics))
+            checksums.seal(self._folder / str(step))  # a kill may have come before it
 
     def _finish(self, step: int) -> None:
         """Waits for Orbax, then adds what it wrote last; runs beside the training."""
@@ -267,6 +274,7 @@ class Checkpoints:
                 checksums.seal(self._folder / str(step))
             shutil.rmtree(self._folder / _DELETED, ignore_errors=True)
 
+    @by_first
     def _tidy(self) -> None:
         self._remove_unfinished()
         self._set_damaged_aside()
@@ -276,11 +284,13 @@ class Checkpoints:
         for path in [*self._folder.glob("*.orbax-checkpoint-tmp*"), self._folder / _DELETED]:
             shutil.rmtree(path, ignore_errors=True)
 
+    @by_first
     def _set_damaged_aside(self) -> int:
         """Leaves only steps that are whole; how many were not."""
         found = {step: self._find_damage(step) for step in self.steps}
         return sum(self._set_aside(step, damage) for step, damage in found.items() if damage)
 
+    @by_first
     def _set_aside(self, step: int, damage: str) -> int:
         target, count = self._damaged / str(step), 1
         while target.exists():
@@ -334,7 +344,7 @@ class Checkpoints:
     def _what_is_safe(self) -> str:
         if is_first():
             self._remove_unfinished()  # its room may be wanted
-        safe = next((s for s in reversed(self.steps) if not self._find_damage(s)), None)
+        safe = next((s for s in reversed(self._steps()) if not self._find_damage(s)), None)
         return "; nothing is saved yet" if safe is None else f"; step {safe} is safely saved"
 
 
@@ -346,7 +356,7 @@ class _Saver(ocp.CheckpointManager):
         return False
 
 
-def goodness(metrics: Mapping[str, float], name: str) -> float:
+def goodness(metrics: Mapping[str, Any], name: str) -> float:
     """The metric `name` such that more is better, and anything is better than NaN or than none,
     which a log has where somebody changed it."""
     value = metrics.get(name, math.nan) * (-1 if name in FALLING else 1)

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from common_jax.io.atomic import replace_text, writing
 from common_jax.io.json_files import is_number
-from common_jax.training.processes import from_first, is_first
+from common_jax.training.processes import by_first, is_first
 
 
 class MetricsLog:
@@ -30,10 +30,11 @@ class MetricsLog:
     def __init__(self, path: Path, start: int):
         self._path = path
         self._files = contextlib.ExitStack()
-        kept, self.wall_seconds = from_first(lambda: self._open(start))
+        kept, self.wall_seconds = self._open(start)
         self.resumed_from = [line["resumed_from"] for line in kept if "resumed_from" in line]
         self.validations = [(x["step"], x) for x in kept if x.get("split") == "dev"]
 
+    @by_first
     def _open(self, start: int) -> tuple[list[dict[str, Any]], float]:
         """Opens both to go on after step `start`; the restarts and validations that there are, and
         the time spent."""
@@ -92,7 +93,7 @@ class _Board:
         self._add(start + 1, session_log=started)  # what follows replaces what was there from here
         self._flushed = time.monotonic()
 
-    def write(self, step: int, values: dict[str, float]) -> None:
+    def write(self, step: int, values: dict[str, int | float]) -> None:
         for name, value in values.items():
             self._add(step, summary=self._scalar(name, value))
         if time.monotonic() - self._flushed > 30:

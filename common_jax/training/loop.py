@@ -11,7 +11,6 @@ every batch; the first of them writes what is not a checkpoint.
 
 import contextlib
 import dataclasses
-import functools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -67,13 +66,12 @@ def train(task: Task, workdir: Workdir, command: str = "") -> Outcome:
         known = " | ".join(task.metric_names)
         raise UserError(f"train.best_metric={config.train.best_metric!r}: must be {known}")
     mesh = make_mesh(config.mesh)
-    holder = from_first(lambda: workdir.claim(config))
     try:
-        in_all(lambda: workdir.require_claimed(holder))
-        if finished := from_first(lambda: workdir.finished(config)):
+        workdir.claim(config)
+        if finished := workdir.finished(config):
             return Outcome(finished, {})
         in_all(task.prepare)
-        from_first(lambda: workdir.write_vocabulary(task))
+        workdir.write_vocabulary(task)
         with Requests() as requests, contextlib.closing(_Run(task, workdir, mesh, requests)) as run:
             requests.heed()
             return run.finish(run.take_steps(), command)
@@ -182,10 +180,10 @@ class _Run:
         scored = {}
         for split in self.task.splits:
             scored[split] = self._evaluated(params, split, self._final_step)
-            from_first(functools.partial(self.workdir.write_scored, split, scored[split]))
+            self.workdir.write_scored(split, scored[split])
         result = {
             "command": command,
-            "steps": from_first(lambda: self.checkpoints.latest),
+            "steps": self.checkpoints.latest,
             "best_step": best.step,
             "stopped_early": stopped_early,
             "wall_seconds": round(self.wall_seconds(), 3),
@@ -196,7 +194,7 @@ class _Run:
             "versions": versions(),
             "devices": [d.device_kind for d in self.mesh.devices.flat],
         }
-        from_first(lambda: self.workdir.write_result(result))
+        self.workdir.write_result(result)
         return Outcome(result, scored)
 
     def wall_seconds(self) -> float:
@@ -274,7 +272,7 @@ class _Run:
         if bad < self.config.max_bad_steps:
             return
         self.checkpoints.wait()
-        latest = from_first(lambda: self.checkpoints.latest)
+        latest = self.checkpoints.latest
         saved = "nothing is saved yet" if latest is None else f"the last step saved is {latest}"
         examples = batches.examples(divmod(self.step - 1, len(batches)))
         raise UserError(

@@ -13,7 +13,6 @@ from common_jax.errors import UserError, naming
 from common_jax.export.format import ORBAX, PARAMETERS, Export
 from common_jax.io.parameters import read_safetensors, require_same
 from common_jax.training.checkpoint import Checkpoints
-from common_jax.training.processes import from_first
 from common_jax.training.restore import UnreadableError, read_state
 from common_jax.training.state import abstract_state
 from common_jax.training.task import Params, Task
@@ -74,13 +73,13 @@ def _read(
             raise UserError(f"{workdir.path}: an export, whose parameters are what they are")
         return _read_export(workdir.export, abstract)
     checkpoints = Checkpoints(workdir.checkpoints, task.config.train.best_metric)
-    best = from_first(lambda: checkpoints.best)  # it may be training still
+    best = checkpoints.best
     if best is None:
         raise UserError(f"{workdir.path}: has no checkpoint yet")
     has_ema = bool(task.config.train.ema_decay)
     if ema and not has_ema:
         raise UserError(f"{workdir.path}: keeps no moving average (train.ema_decay=0)")
-    steps = from_first(lambda: checkpoints.steps[-average:]) if average > 1 else [best]
+    steps = checkpoints.steps[-average:] if average > 1 else [best]
     if len(steps) < average:
         raise UserError(
             f"{workdir.path}: has {len(steps)} checkpoints, too few to average {average}; "

@@ -7,20 +7,23 @@ through the service that JAX starts them with: without a device, and however lon
 a process has nobody to ask.
 """
 
+import functools
 import itertools
 import json
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 
 from common_jax.errors import UserError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _WEEK = 7 * 24 * 3600 * 1000  # in milliseconds; who has died is found out otherwise
 
 _numbers = itertools.count()  # the same in all, since all ask the same
+_in_first = False  # this is the first process, inside a call of `from_first`
 
 
 def several() -> bool:
@@ -35,20 +38,37 @@ def is_first() -> bool:
 
 
 def from_first(call: Callable[[], T]) -> T:
-    """What `call` gives in the first process, which alone calls it.
+    """The result of `call` in the first process, which alone calls it.
+
+    Inside such a call another one is a plain call.
 
     Args:
-      call: gives what JSON can hold.
+      call: returns what JSON can hold.
 
     Raises:
-      UserError: in all of them, if it does in the first.
+      UserError: in all processes, if it does in the first.
     """
-    if not several():
+    global _in_first
+    if not several() or _in_first:
         return call()
     key = f"conv_attention/{next(_numbers)}"
     if is_first():
-        _tell(key, _outcome(call))
+        _in_first = True
+        try:
+            _tell(key, _outcome(call))
+        finally:
+            _in_first = False
     return _value(_hear(key))
+
+
+def by_first(method: Callable[P, T]) -> Callable[P, T]:
+    """A function that the first process alone runs; all get its result, as `from_first`."""
+
+    @functools.wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return from_first(lambda: method(*args, **kwargs))
+
+    return call
 
 
 def in_all(call: Callable[[], T]) -> list[T]:

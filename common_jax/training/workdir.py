@@ -21,6 +21,8 @@ from common_jax.fields import to_mapping
 from common_jax.io.atomic import replace_text, write_json, writing
 from common_jax.io.json_files import Node, read_json
 from common_jax.training.config import task_class
+from common_jax.training.examples import Results, read_tsv, to_tsv
+from common_jax.training.processes import by_first, in_all
 from common_jax.training.task import Scored, Task
 
 VERSION = 1  # of config.json
@@ -28,13 +30,17 @@ _RESULT = {  # what every result.json has
     **{"steps": int, "parameters": int, "wall_seconds": float, "devices": list[str]},
     **{"metrics": dict[str, dict[str, float]], "versions": dict[str, str]},
 }
+_EXAMPLES = ".examples.tsv"
 _NETWORK_SECONDS = 60  # for which NFS may hold what it knew of a folder
 
 _held: dict[Path, Any] = {}  # the locks of this process, by folder; they end with it
 
 
 class Workdir:
-    """A run's folder; or an export's, which has its config and vocabulary in the same places."""
+    """A run's folder; or an export's, which has its config and vocabulary in the same places.
+
+    Of several processes that train together all call the methods that write, and the first writes.
+    """
 
     def __init__(self, path: str | Path, export: Export | None = None):
         """
@@ -50,18 +56,21 @@ class Workdir:
         self.result = self.path / "result.json"
         self._config = self.path / "config.json"
 
-    def claim(self, config: Any) -> str:
-        """Makes the folder this run's, or finds that it is; no other process may train in it then.
+    def claim(self, config: Any) -> None:
+        """Makes the folder this run's, or finds that it is; no other run may train in it then.
 
         The claim ends with `release`, or with this process, however that ends.
 
-        Returns:
-          who trains here now, for `require_claimed`.
-
         Raises:
           UserError: if it holds another run, or something else, or cannot be written, or another
-            process trains it now.
+            run trains in it now; or if a process of this run does not see it.
         """
+        holder = self._claim(config)
+        in_all(lambda: self._require_claimed(holder))
+
+    @by_first
+    def _claim(self, config: Any) -> str:
+        """The claim of the first process, and what it has written into the lock's file."""
         self._require_run()
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -75,7 +84,7 @@ class Workdir:
             self.release()
             raise
 
-    def require_claimed(self, holder: str) -> None:
+    def _require_claimed(self, holder: str) -> None:
         """Checks that this is the folder that another process of the run has claimed.
 
         Raises:
@@ -211,6 +220,7 @@ class Workdir:
             kind = task_class(str(values.get("task", "")))
             return kind(from_values(kind.config_class, values))
 
+    @by_first
     def write_vocabulary(self, task: Task) -> None:
         """Keeps the vocabulary, so that the run can be used without its corpus."""
         partial = self.path / "vocabulary.partial"
@@ -225,12 +235,15 @@ class Workdir:
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
 
+    @by_first
     def write_scored(self, split: str, scored: Scored) -> None:
-        """eval/<split>.json and the predictions in the task's own format."""
-        folder = self.path / "eval"
+        """eval/<split>.json, each example's result and the predictions in the task's own format."""
+        folder, files = self.path / "eval", scored.files
+        if scored.results:
+            files = files | {_EXAMPLES: to_tsv(scored.results)}
         with writing(folder):
             folder.mkdir(exist_ok=True)
-            for ending, text in scored.files.items():
+            for ending, text in files.items():
                 replace_text(folder / f"{split}{ending}", text)
             write_json(folder / f"{split}.json", {**scored.metrics, **scored.notes})
 
@@ -256,6 +269,16 @@ class Workdir:
             raise UserError(f"{file}: no scores; score {split} of that run again")
         return found
 
+    def example_results(self, split: str) -> Results | None:
+        """Each example's result, as `write_scored` wrote it; None where the score of the split has
+        none, as of older runs.
+
+        Raises:
+          UserError: as `common_jax.training.examples.read_tsv`.
+        """
+        file = self.path / "eval" / f"{split}{_EXAMPLES}"
+        return read_tsv(file) if file.exists() else None
+
     def right_answers(self, split: str) -> tuple[int, int] | None:
         """How many right answers of how many the score of a split has counted; None if it has not.
 
@@ -270,6 +293,7 @@ class Workdir:
             raise UserError(f"{scored.place}: {right} of {examples} answers are right")
         return right, examples
 
+    @by_first
     def write_result(self, result: Mapping[str, Any]) -> None:
         """result.json: the run is over."""
         with writing(self.path):
@@ -290,6 +314,7 @@ class Workdir:
             found.get(name, kind, default=kind())
         return found.value
 
+    @by_first
     def finished(self, config: Any) -> dict[str, Any] | None:
         """result.json if the run needs no more steps than it has; else None."""
         result = self.read_result()

@@ -3,14 +3,16 @@
   python -m launch.train --config configs/attconv/quickstart.py
 
 Nothing said of a thing in a place in training is said in dev or test, and every label is true by
-construction. The model is the paper's "advanced & intra", narrower, with phrases of five words.
+construction. The model is the paper's "advanced & intra", narrower, with phrases of five words;
+quickstart.py:cnn is another of configs/attconv/systems.py.
 """
 
-from attconv_jax.config import Config, DataConfig, variant_of
+from attconv_jax.config import DataConfig, WordsConfig
 from common_jax.config import OptimizerConfig, to_config_dict
+from configs.attconv.systems import config_of
 
 
-def get_config():
+def get_config(system="advanced_intra"):
     optimizer = OptimizerConfig(
         learning_rate=4e-3,
         schedule="constant",
@@ -19,16 +21,10 @@ def get_config():
         cooldown_steps=600,
     )
     data = DataConfig(source="generated", examples=20_000, heldout=1000, max_shapes=1)
-    config = to_config_dict(
-        Config(data=data, model=variant_of("advanced_intra"), optimizer=optimizer)
-    )
+    words = WordsConfig(dim=64, rows=200)
+    config = config_of(system, data, words, dim=128, filter_width=5, phrase_width=5, dropout=0.0)
+    config.optimizer.update(to_config_dict(optimizer))
     config.data.batch_size = 64
-    config.model.word_dim = 64
-    config.model.word_rows = 200
-    config.model.dim = 128
-    config.model.filter_width = 5
-    config.model.phrase_width = 5
-    config.model.dropout = 0.0
     config.train.steps = 1000
     config.train.evaluate_every = 500
     config.train.checkpoint_every = 500

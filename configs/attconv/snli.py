@@ -4,16 +4,16 @@
     --config.data.dir=FOLDER --config.data.vectors=glove.840B.300d.zip
 
 FOLDER holds snli_1.0_train.jsonl and snli_1.0_test.jsonl (nlp.stanford.edu/projects/snli). What
-chooses the checkpoint is held out of train, so that dev and test are only ever reported. Variants:
+chooses the checkpoint is held out of train, so that dev and test are only ever reported. Systems:
 "cnn" (the paper's bi-CNN: test accuracy 80.3), "light" (86.3), "advanced" (87.8) and
 "advanced_intra" (88.4); the ensemble of five of these has 89.3. Not trained on all of SNLI here.
 """
 
-from attconv_jax.config import Config, DataConfig, variant_of
-from common_jax.config import to_config_dict
+from attconv_jax.config import DataConfig, WordsConfig
+from configs.attconv.systems import config_of
 
 
-def get_config(variant="advanced_intra"):
+def get_config(system="advanced_intra"):
     # what is not set here is the default of attconv_jax/config.py, which is the paper's
     data = DataConfig(
         dir="data/snli",
@@ -22,8 +22,7 @@ def get_config(variant="advanced_intra"):
         heldout=10_000,
         vectors="data/glove/glove.840B.300d.zip",
     )
-    config = to_config_dict(Config(data=data, model=variant_of(variant)))
-    config.model.unknown_rows = 100
+    config = config_of(system, data, WordsConfig(unknown_rows=100))
     config.train.steps = 110_000  # ten epochs of 549,367 pairs
     config.train.evaluate_every = 2750
     config.train.checkpoint_every = 2750

@@ -5,16 +5,16 @@
 
 FOLDER holds snli_1.0_train.jsonl and snli_1.0_dev.jsonl (nlp.stanford.edu/projects/snli); other
 files of pairs will do, jsonl or tab-separated. Dev is only reported: what chooses the checkpoint is
-held out of train. Variants: "cnn" (dev accuracy 64.5 with 24,475 pairs of SNLI, 20,000 of MultiNLI
+held out of train. Systems: "cnn" (dev accuracy 64.5 with 24,475 pairs of SNLI, 20,000 of MultiNLI
 and the first 9,163 rows of glove.6B), "light" (69.1), "advanced" (69.9) and "advanced_intra"
 (71.1), in two to six minutes (README.md).
 """
 
-from attconv_jax.config import Config, DataConfig, variant_of
-from common_jax.config import to_config_dict
+from attconv_jax.config import DataConfig, WordsConfig
+from configs.attconv.systems import config_of
 
 
-def get_config(variant="advanced_intra"):
+def get_config(system="advanced_intra"):
     data = DataConfig(
         dir="data/snli",
         train="snli_1.0_train.jsonl",
@@ -24,12 +24,9 @@ def get_config(variant="advanced_intra"):
         length=100,
         vectors="data/glove/glove.6B.50d.txt",
     )
-    config = to_config_dict(Config(data=data, model=variant_of(variant)))
-    config.model.word_dim = 50
-    config.model.unknown_rows = 100
-    config.model.word_rows = 30_000
-    config.model.slope = 0.2
-    config.model.dropout = 0.0  # it slows learning, and so few epochs do not need it
+    words = WordsConfig(dim=50, rows=30_000, unknown_rows=100)
+    # dropout slows learning, and so few epochs do not need it
+    config = config_of(system, data, words, slope=0.2, dropout=0.0)
     config.optimizer.warmup_steps = 100
     config.optimizer.cooldown_start = 1100
     config.optimizer.cooldown_steps = 1100

@@ -8,11 +8,11 @@ Dev is held out of train by article; SQuAD's dev is the test. The paper's precis
 light, 88.27 advanced, 88.54 with intra-attention, on a test of twice as many pairs as there are.
 """
 
-from attconv_jax.config import Config, DataConfig, variant_of
-from common_jax.config import to_config_dict
+from attconv_jax.config import DataConfig, WordsConfig
+from configs.attconv.systems import config_of
 
 
-def get_config(variant="advanced"):
+def get_config(system="advanced"):
     data = DataConfig(
         form="ranking",
         dir="data/squad",
@@ -25,9 +25,8 @@ def get_config(variant="advanced"):
         batch_size=30,
         vectors="data/glove/glove.840B.300d.zip",
     )
-    config = to_config_dict(Config(data=data, model=variant_of(variant)))
-    config.model.unknown_rows = 100
-    config.model.word_rows = 110_000
+    words = WordsConfig(rows=110_000, unknown_rows=100)
+    config = config_of(system, data, words)
     config.train.best_metric = "precision_at_1"
     config.train.steps = 26_000  # ten epochs of 78,000 questions
     config.train.evaluate_every = 1300

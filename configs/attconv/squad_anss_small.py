@@ -8,11 +8,11 @@ Dev is held out of train by article; SQuAD's dev is the test. Precision at 1 on 
 first 9,163 rows of glove.6B, where counting common words has 79.5 (README.md).
 """
 
-from attconv_jax.config import Config, DataConfig, variant_of
-from common_jax.config import to_config_dict
+from attconv_jax.config import DataConfig, WordsConfig
+from configs.attconv.systems import config_of
 
 
-def get_config(variant="advanced"):
+def get_config(system="advanced"):
     data = DataConfig(
         form="ranking",
         dir="data/squad",
@@ -25,11 +25,8 @@ def get_config(variant="advanced"):
         batch_size=30,
         vectors="data/glove/glove.6B.50d.txt",
     )
-    config = to_config_dict(Config(data=data, model=variant_of(variant)))
-    config.model.word_dim = 50
-    config.model.word_rows = 60_000
-    config.model.unknown_rows = 1000
-    config.model.slope = 0.2
+    words = WordsConfig(dim=50, rows=60_000, unknown_rows=1000)
+    config = config_of(system, data, words, slope=0.2)
     config.optimizer.warmup_steps = 100
     config.train.best_metric = "precision_at_1"
     config.train.steps = 5000

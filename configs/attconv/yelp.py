@@ -9,11 +9,11 @@ and test are held out of train, 2,000 reviews each; the paper's 500,000 are Lin 
 whose choice is not published. The paper's accuracy: 66.75 light, 67.36 advanced. Not trained here.
 """
 
-from attconv_jax.config import Config, DataConfig, variant_of
-from common_jax.config import to_config_dict
+from attconv_jax.config import DataConfig, WordsConfig
+from configs.attconv.systems import config_of
 
 
-def get_config(variant="advanced"):
+def get_config(system="advanced"):
     data = DataConfig(
         form="texts",
         dir="data/yelp",
@@ -26,12 +26,8 @@ def get_config(variant="advanced"):
         batch_size=10,
         vectors="data/glove/glove.840B.300d.zip",
     )
-    config = to_config_dict(Config(data=data, model=variant_of(variant, texts=1)))
-    config.model.energy = "additive"
-    config.model.dim = 500
-    config.model.author_length = 180
-    config.model.unknown_rows = 100
-    config.model.word_rows = 200_000
+    words = WordsConfig(rows=200_000, unknown_rows=100)
+    config = config_of(system, data, words, energy="additive", dim=500, author_length=180)
     config.optimizer.learning_rate = 0.01
     config.train.steps = 150_000  # three epochs
     config.train.evaluate_every = 5000

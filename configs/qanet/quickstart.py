@@ -4,34 +4,32 @@
 
 Train, dev and test have no name in common, so that the answers must be read. The model is the
 paper's, narrower and with fewer blocks; words that it does not know it reads by their characters.
+`quickstart.py:SYSTEM` is another system (systems.py).
 """
 
-from common_jax.config import to_config_dict
-from qanet_jax.config import Config, DataConfig, ModelConfig
+from configs.qanet.systems import config_of
+from qanet_jax.config import DataConfig
+from qanet_jax.models.base import WordsConfig
 
 
-def get_config():
-    config = to_config_dict(
-        Config(
-            data=DataConfig(source="generated", examples=6000, heldout=300),
-            model=ModelConfig(word_rows=450),
-        )
+def get_config(system="qanet"):
+    # there are as many passages as one likes: nothing to forget
+    no_dropout = dict(word_dropout=0.0, char_dropout=0.0, dropout=0.0, survival=1.0)
+    config = config_of(
+        system,
+        DataConfig(source="generated", examples=6000, heldout=300),
+        WordsConfig(dim=64, rows=450),
+        char_dim=32,
+        dim=64,
+        num_heads=4,
+        embedding_convs=2,
+        model_blocks=1,
+        final_norm=True,
+        embedding_std=2.0,
+        **no_dropout,
     )
     config.data.batch_size = 32
     config.data.max_shapes = 1
-    config.model.dim = 64
-    config.model.num_heads = 4
-    config.model.word_dim = 64
-    config.model.char_dim = 32
-    config.model.embedding_convs = 2
-    config.model.model_blocks = 1
-    config.model.final_norm = True
-    config.model.embedding_std = 2.0
-    # there are as many passages as one likes: nothing to forget
-    config.model.word_dropout = 0.0
-    config.model.char_dropout = 0.0
-    config.model.dropout = 0.0
-    config.model.survival = 1.0
 
     config.optimizer.learning_rate = 3e-3
     config.optimizer.warmup_steps = 50

@@ -5,17 +5,18 @@
 
 FOLDER holds train-v1.1.json and dev-v1.1.json (rajpurkar.github.io/SQuAD-explorer), plain or .gz;
 the vectors are those of nlp.stanford.edu/projects/glove. The paper: dev EM 73.6, F1 82.7 after
-150,000 steps of 32; F1 77.0 after 3 hours on a P100. Not yet trained here.
+150,000 steps of 32; F1 77.0 after 3 hours on a P100. Not yet trained here. `squad.py:SYSTEM` is
+another system (systems.py).
 """
 
-from common_jax.config import to_config_dict
-from qanet_jax.config import Config, DataConfig
+from configs.qanet.systems import config_of
+from qanet_jax.config import DataConfig
 
 
-def get_config():
+def get_config(system="qanet"):
     # what is not set here is the default of qanet_jax/config.py, which is the paper's
     data = DataConfig(dir="data/squad", vectors="data/glove/glove.840B.300d.zip")
-    config = to_config_dict(Config(data=data))
+    config = config_of(system, data)
     config.train.steps = 150_000
     config.train.evaluate_every = 2000
     config.train.checkpoint_every = 2000

@@ -7,29 +7,31 @@ FOLDER holds train-v1.1.json and dev-v1.1.json, plain or .gz; glove.6B is of
 nlp.stanford.edu/projects/glove. Dev EM 52.1, F1 64.6 with the first 9,163 rows of it, in 57 minutes
 (README.md). Half the paper's width, two blocks of the model encoder instead of seven, words of 50
 numbers instead of 300; a rate that falls to zero, since an hour is not enough for a constant one;
-and no dropout.
+and no dropout. `squad_small.py:SYSTEM` is another system (systems.py).
 """
 
-from common_jax.config import to_config_dict
-from qanet_jax.config import Config, DataConfig
+from configs.qanet.systems import config_of
+from qanet_jax.config import DataConfig
+from qanet_jax.models.base import WordsConfig
 
 
-def get_config():
+def get_config(system="qanet"):
     data = DataConfig(dir="data/squad", vectors="data/glove/glove.6B.50d.txt")
-    config = to_config_dict(Config(data=data))
-    config.data.max_shapes = 5
-    config.model.word_dim = 50
-    config.model.char_dim = 16
-    config.model.dim = 64
-    config.model.num_heads = 2
-    config.model.embedding_convs = 2
-    config.model.model_blocks = 2
-    config.model.final_norm = True
     # hardly an example is seen twice: nothing to forget
-    config.model.word_dropout = 0.0
-    config.model.char_dropout = 0.0
-    config.model.dropout = 0.0
-    config.model.survival = 1.0
+    no_dropout = dict(word_dropout=0.0, char_dropout=0.0, dropout=0.0, survival=1.0)
+    config = config_of(
+        system,
+        data,
+        WordsConfig(dim=50),
+        char_dim=16,
+        dim=64,
+        num_heads=2,
+        embedding_convs=2,
+        model_blocks=2,
+        final_norm=True,
+        **no_dropout,
+    )
+    config.data.max_shapes = 5
 
     config.optimizer.learning_rate = 2e-3
     config.optimizer.warmup_steps = 200

@@ -8,14 +8,14 @@ FOLDER holds qa and evidence of nlp.cs.washington.edu/triviaqa (triviaqa-rc); wi
 Training windows of 256 words around the first name of the answer. Dev is scored by the official
 rule on the documents' first 800 words, and as "dev_oracle" on windows of 400 that hold an answer,
 which is what the paper reports: EM 51.1, F1 56.6 (Full), 53.3 and 59.2 (Verified). Not yet trained
-here.
+here. `triviaqa.py:SYSTEM` is another system (systems.py).
 """
 
-from common_jax.config import to_config_dict
-from qanet_jax.config import Config, DataConfig
+from configs.qanet.systems import config_of
+from qanet_jax.config import DataConfig
 
 
-def get_config():
+def get_config(system="qanet"):
     data = DataConfig(
         form="triviaqa",
         dir="data/triviaqa",
@@ -23,7 +23,7 @@ def get_config():
         dev="qa/wikipedia-dev.json",
         vectors="data/glove/glove.840B.300d.zip",
     )
-    config = to_config_dict(Config(data=data))
+    config = config_of(system, data)
     config.train.steps = 120_000
     config.train.evaluate_every = 5000
     config.train.checkpoint_every = 2000

@@ -3,7 +3,7 @@
 `qanet_jax.data.sources` reads, `qanet_jax.data.prepare` builds the folder, this opens it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from common_jax.data.corpus import Corpus
 from common_jax.data.plan import Plan, PlannedBatch
 from common_jax.data.worded import Dropped, WordedData
 from common_jax.errors import UserError
+from common_jax.inputs import Column, columns_of
 from common_jax.text.lexicon import Lexicon
 from common_jax.text.squad import Squad
 from qanet_jax.data.prepare import Builder, read_golds, read_texts
@@ -22,7 +23,7 @@ from qanet_jax.data.sources import Golds, Split, splits_of
 from qanet_jax.data.text import TEXTS, text_arrays
 
 if TYPE_CHECKING:
-    from qanet_jax.config import DataConfig, ModelConfig
+    from qanet_jax.config import Config
 
 
 class SpanBatches(Batches):
@@ -30,7 +31,8 @@ class SpanBatches(Batches):
 
     Beside "index" [B] a batch has, for both `TEXTS`, "TEXT" int32 [B, width], the words' numbers,
     "TEXT_characters" int32 [B, width, W], and where vectors are fixed "TEXT_vectors" float32
-    [B, width, P]; in training "start" and "end" int32 [B], the answer's first and last word.
+    [B, width, P]; in training "start" and "end" int32 [B], the answer's first and last word. Of the
+    model's inputs it has "TEXT_KEY" int32 [B, width, K] or, of each example, "KEY" int32 [B, K].
     """
 
     def __init__(self, split: "SplitCorpus", lexicon: Lexicon, plan: Plan):
@@ -41,13 +43,17 @@ class SpanBatches(Batches):
         """The arrays of one planned batch."""
         index = self.index(planned)
         batch, split = {"index": index}, self._split
+        widths = dict(zip(TEXTS, self.plan.shapes[planned.shape].tolist(), strict=True))
         rows = {"context": split.passage_of(index), "question": index}
         corpora = {"context": split.passages, "question": split.questions}
-        for text, width in zip(TEXTS, self.plan.shapes[planned.shape].tolist(), strict=True):
+        for text, width in widths.items():
             words = corpora[text].gather(rows[text], "words", width)
             flat = corpora[text].gather(rows[text], "characters", width * split.word_length)
             characters = flat.reshape(*words.shape, split.word_length)
             batch |= text_arrays(text, words, characters, self._lexicon)
+        for column in split.inputs:
+            text = column.text or "question"
+            batch[column.name] = column.gather(corpora[text].gather, rows[text], widths[text])
         if split.answered:
             batch["start"], batch["end"] = split.questions.gather(index, "answer", 2).T
         return batch
@@ -59,13 +65,16 @@ class SplitCorpus:
     Attributes:
       questions, passages: see `qanet_jax.data.prepare`.
       word_length: characters of a word.
+      inputs: columns of what the model reads beside words.
       answered: whether the questions have answers to train on.
     """
 
-    def __init__(self, folder: Path, word_length: int, *, answered: bool):
+    def __init__(
+        self, folder: Path, word_length: int, inputs: Sequence[Column] = (), *, answered: bool
+    ):
         self.questions = Corpus.open(folder / "questions")
         self.passages = Corpus.open(folder / "passages")
-        self.word_length, self.answered = word_length, answered
+        self.word_length, self.inputs, self.answered = word_length, inputs, answered
         self._passages = self.questions.column("passage")
         self.numbers = self.questions.column("number")
 
@@ -90,13 +99,13 @@ class ReadingData(WordedData):
 
     counted = "questions"
 
-    def __init__(self, config: "DataConfig", model: "ModelConfig"):
+    def __init__(self, config: "Config"):
         super().__init__()
-        self.config, self._model = config, model
+        self.config, self._run = config.data, config
 
     def builder(self) -> Builder:
         """Finds the sources."""
-        return Builder(self.config, self._model)
+        return Builder(self._run)
 
     def agreed(self, known: Lexicon, found: Lexicon) -> Lexicon:
         """The prepared folder's, which may have more words with fixed vectors, if it gives what was
@@ -104,7 +113,7 @@ class ReadingData(WordedData):
         if not known.trained_as(found):
             raise UserError(
                 "data: other words or characters than the run was trained on; give it the same "
-                "data.train, data.vectors, model.word_rows and model.char_rows"
+                "data.train, data.vectors, words.rows and words.char_rows"
             )
         return found
 
@@ -142,4 +151,6 @@ class ReadingData(WordedData):
 
     def split(self, name: str) -> SplitCorpus:
         """One split."""
-        return SplitCorpus(self.path / name, self.config.word_length, answered=name == "train")
+        folder, length = self.path / name, self._run.word_length
+        inputs = columns_of(self._run.model.inputs, TEXTS)
+        return SplitCorpus(folder, length, inputs, answered=name == "train")

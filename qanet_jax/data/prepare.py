@@ -2,10 +2,12 @@
 
 For each split two corpora. `passages`: a passage's words, their characters, and where each word
 starts and ends in its text. `questions`: words and characters, the number of the passage, and the
-answer's first and last word. In training they are as they come; in evaluation a longer passage is
-cut into overlapping windows, and a question is there once for each. `squad.json` keeps the texts
-that evaluation scores, and `golds.json` what TriviaQA scores them by. Beside the splits are the
-lexicon, and `vectors.json`: how many of the words have vectors.
+answer's first and last word. Inputs that the model declares have columns by their keys: those of
+words in both corpora, those of examples in `questions`. In training passages are as they come; in
+evaluation a longer one is cut into overlapping windows, each encoded for itself, and a question is
+there once for each. `squad.json` keeps the texts that evaluation scores, and `golds.json` what
+TriviaQA scores them by. Beside the splits are the lexicon, and `vectors.json`: how many of the
+words have vectors.
 """
 
 import dataclasses
@@ -15,6 +17,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from common_jax.bad_examples import Faults
 from common_jax.data.corpus import Writer
 from common_jax.data.worded import (
@@ -23,15 +27,16 @@ from common_jax.data.worded import (
     tokeniser_identity,
     vectors_identity,
 )
+from common_jax.inputs import columns_of, encode, inputs_to_text
 from common_jax.text.lexicon import Lexicon
 from common_jax.text.squad import Answer, Question, Squad
 from common_jax.text.vectors import Vectors
 from qanet_jax.data import triviaqa
 from qanet_jax.data.sources import Golds, Source, Split, source_of, splits_of
-from qanet_jax.data.text import Text, windows
+from qanet_jax.data.text import TEXTS, Text, windows
 
 if TYPE_CHECKING:
-    from qanet_jax.config import DataConfig, ModelConfig
+    from qanet_jax.config import Config
 
 PASSAGE_COLUMNS = ("words", "characters", "starts", "ends")
 QUESTION_COLUMNS = ("words", "characters", "passage", "number", "answer")
@@ -62,30 +67,32 @@ class Content:
 class Builder:
     """Builds the folder."""
 
-    def __init__(self, config: "DataConfig", model: "ModelConfig"):
+    def __init__(self, config: "Config"):
         """Finds the files.
 
         Raises:
           UserError: if one is missing.
         """
-        self._config, self._model = config, model
-        self._sources: dict[Split, Source] = {s: source_of(config, s) for s in splits_of(config)}
+        self._config, data = config, config.data
+        self._sources: dict[Split, Source] = {s: source_of(data, s) for s in splits_of(data)}
 
     def fingerprint(self) -> dict[str, Any]:
         """All that decides the folder's content; reads every file once."""
-        config, model = self._config, self._model
+        config, words = self._config.data, self._config.words
+        inputs = inputs_to_text(self._config.model.inputs)
         return {
             "span extraction": _FORMAT,
             "words": tokeniser_identity(),
             "triviaqa": triviaqa.IDENTITY,
             "sources": {split: source.identity() for split, source in self._sources.items()},
             "vectors": vectors_identity(config.vectors),
-            "lexicon": [model.word_dim, model.word_rows, model.char_rows],
+            "lexicon": [words.dim, words.rows, words.char_rows],
             "limits": [
-                *(config.word_length, config.context_length, config.question_length),
+                *(self._config.word_length, config.context_length, config.question_length),
                 *(config.answer_length, config.window, config.stride),
             ],
             "on_bad_example": config.on_bad_example,
+            **({"inputs": inputs} if inputs else {}),
         }
 
     def build(self, folder: Path) -> None:
@@ -95,38 +102,44 @@ class Builder:
           UserError: whatever is wrong with the data.
         """
         contents = {
-            split: Content(source, split, Faults(self._config.on_bad_example))
+            split: Content(source, split, Faults(self._config.data.on_bad_example))
             for split, source in self._sources.items()
         }
         counts = Counter(contents["train"].words())
-        known = self._read_vectors(contents.values(), folder) or self._model.word_rows
-        lexicon = Lexicon.make(counts, known, self._model.char_rows)
+        words = self._config.words
+        known = self._read_vectors(contents.values(), folder) or words.rows
+        lexicon = Lexicon.make(counts, known, words.char_rows)
         lexicon.save(folder)
         for split, content in contents.items():
             _SplitWriter(folder / split, self._config, lexicon, content).write()
 
     def _read_vectors(self, contents: Iterable[Content], folder: Path) -> Vectors | None:
         """Of all splits' words, since nothing trains them; None where words are trained."""
-        if not self._config.vectors:
+        config = self._config.data
+        if not config.vectors:
             return None
         wanted = dict.fromkeys(word for content in contents for word in content.words())
-        faults = Faults(self._config.on_bad_example)
-        dim = self._model.word_dim
-        return read_word_vectors(self._config.vectors, wanted, dim, faults, folder)
+        faults = Faults(config.on_bad_example)
+        dim = self._config.words.dim
+        return read_word_vectors(config.vectors, wanted, dim, faults, folder)
 
 
 class _SplitWriter:
     """Writes one split."""
 
-    def __init__(self, folder: Path, config: "DataConfig", lexicon: Lexicon, content: Content):
-        self._folder, self._config, self._lexicon = folder, config, lexicon
-        self._content = content
+    def __init__(self, folder: Path, config: "Config", lexicon: Lexicon, content: Content):
+        self._folder, self._config, self._lexicon = folder, config.data, lexicon
+        self._content, self._word_length = content, config.word_length
+        self._inputs = columns_of(config.model.inputs, TEXTS)
 
     def write(self) -> None:
         folder, content = self._folder, self._content
+        names = lambda *texts: [column.name for column in self._inputs if column.text in texts]
+        passage_columns = *PASSAGE_COLUMNS, *names("context")
+        question_columns = *QUESTION_COLUMNS, *names("question", "")
         with (
-            Writer(folder / "passages", PASSAGE_COLUMNS) as passages,
-            Writer(folder / "questions", QUESTION_COLUMNS) as rows,
+            Writer(folder / "passages", passage_columns) as passages,
+            Writer(folder / "questions", question_columns) as rows,
         ):
             numbers = [self._windows(passages, context) for context in content.contexts]
             for row in self._rows(numbers):
@@ -141,15 +154,18 @@ class _SplitWriter:
 
     def _windows(self, passages: Writer, context: Text) -> range:
         """Writes a passage, and says which rows it has become."""
-        config, before = self._config, passages.rows
-        length = len(context.words)
+        before = passages.rows
+        for part in self._parts(context):
+            starts, ends = zip(*part.spans, strict=True) if part.spans else ((), ())
+            passages.append({**self._encoded("context", part), "starts": starts, "ends": ends})
+        return range(before, passages.rows)
+
+    def _parts(self, context: Text) -> Iterator[Text]:
+        """The parts of a passage that are read at once."""
+        config, length = self._config, len(context.words)
         train = self._content.train
         cuts = [(0, length)] if train else windows(length, config.window, config.stride)
-        for start, stop in cuts:
-            part = context.part(start, stop)
-            starts, ends = zip(*part.spans, strict=True) if part.spans else ((), ())
-            passages.append({**self._encoded(part), "starts": starts, "ends": ends})
-        return range(before, passages.rows)
+        return (context.part(*cut) for cut in cuts)
 
     def _rows(self, numbers: list[range]) -> Iterator[dict[str, Any]]:
         """The questions, given each passage's rows: once for each, in training with an answer."""
@@ -159,9 +175,11 @@ class _SplitWriter:
         ):
             answer = self._answer(question, text) if content.train else ()
             if answer is not None:
-                encoded = {**self._encoded(text), "number": [number], "answer": answer}
-                for passage in numbers[question.context]:
-                    yield {**encoded, "passage": [passage]}
+                encoded = {**self._encoded("question", text), "number": [number], "answer": answer}
+                parts = self._parts(content.contexts[question.context])
+                for passage, part in zip(numbers[question.context], parts, strict=True):
+                    inputs = self._inputs_of("", context=part, question=text)
+                    yield {**encoded, "passage": [passage], **inputs}
 
     def _answer(self, question: Question, text: Text) -> tuple[int, int] | None:
         """The first and last word of the one to find, the first; None if something is too long."""
@@ -182,9 +200,18 @@ class _SplitWriter:
                 return None
         return span
 
-    def _encoded(self, text: Text) -> dict[str, Any]:
-        characters = self._lexicon.characters(text.words, self._config.word_length)
-        return {"words": self._lexicon.words(text.words), "characters": characters.ravel()}
+    def _encoded(self, name: str, text: Text) -> dict[str, Any]:
+        """The columns of one of `TEXTS`."""
+        words = self._lexicon.words(text.words)
+        characters = self._lexicon.characters(text.words, self._word_length)
+        inputs = self._inputs_of(name, **{name: text})
+        return {"words": words, "characters": characters.ravel(), **inputs}
+
+    def _inputs_of(self, owner: str, **texts: Text) -> dict[str, np.ndarray]:
+        """The columns of the model's inputs of one of `TEXTS`, or "" for those of the example."""
+        columns = [column for column in self._inputs if column.text == owner]
+        arrays = encode(columns, {name: text.words for name, text in texts.items()}, {})
+        return {name: array.ravel() for name, array in arrays.items()}
 
 
 def read_golds(folder: Path) -> Golds | None:

@@ -15,86 +15,179 @@ at the paper's 0; gradients are clipped at norm 5, as in the authors' code, and 
 to them (`optimizer.l2`) instead of to the loss that is shown.
 """
 
-from typing import Any
+import dataclasses
+from typing import Any, Literal
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from common_jax.layers import DROPOUT, Dropout, dense
-from common_jax.masks import MASKED
-from common_jax.scopes import part
-from qanet_jax.config import ModelConfig
-from qanet_jax.layers import ContextQueryAttention, Embedding, Encoder, Words
+from common_jax.dropout import drop, survivors
+from common_jax.fields import require
+from common_jax.layers import (
+    DROPOUT,
+    Convolution,
+    LayerNorm,
+    MultiHeadAttention,
+    Stack,
+    dense,
+    sinusoids,
+)
+from common_jax.masks import padding
+from qanet_jax.layers import SeparableConvolution
+from qanet_jax.models.five_layers import FiveLayers
 
 
-class QANet(nn.Module):
-    """Where in a context the answer to a question starts and where it ends.
+@dataclasses.dataclass(frozen=True)
+class QANet(FiveLayers):
+    """The paper's reader, and what Table 5 takes out of it.
 
     Attributes:
-      config: sizes and choices.
-      dtype: of activations and products; parameters, softmaxes and logits are float32.
+      num_heads: of self-attention.
+      embedding_blocks, embedding_convs, embedding_kernel: the embedding encoder's blocks,
+        convolutions in each, and their width.
+      model_blocks, model_convs, model_kernel: the model encoder's.
+      positions: position encodings are added "once" to a stack's input, or at each "block".
+      final_norm: each stack's output is normalised, as in the authors' code.
+      feed_forward_factor: width of the feed-forward layer's inside, in d.
+      convolution: "separable", "ordinary", or "none" for no convolution in the encoders (Table 5).
+      self_attention: without it the encoders have none (Table 5).
+      attention: the implementation, common_jax.attention's: "dense" keeps the weights of all heads
+        for the backward pass.
+      survival: p_L, the chance that the last sub-layer of a stack is kept in a training step.
+      remat: keep only the blocks' inputs for the backward pass and compute the rest again.
     """
 
-    config: ModelConfig
-    dtype: Any = jnp.float32
+    num_heads: int = 8
+    embedding_blocks: int = 1
+    embedding_convs: int = 4
+    embedding_kernel: int = 7
+    model_blocks: int = 7
+    model_convs: int = 2
+    model_kernel: int = 5
+    positions: Literal["once", "block"] = "once"
+    final_norm: bool = False
+    feed_forward_factor: int = 1
+    convolution: Literal["separable", "ordinary", "none"] = "separable"
+    self_attention: bool = True
+    attention: Literal["chunked", "dense"] = "chunked"
+    survival: float = 0.9
+    remat: bool = False
 
-    def setup(self):
-        config = self.config
-        self.embedding = Embedding(config, self.dtype)
-        self.project = dense(config.dim, ("embed", "mlp"), self.dtype)
-        self.embedding_encoder = Encoder(
-            config,
-            config.embedding_blocks,
-            config.embedding_convs,
-            config.embedding_kernel,
-            self.dtype,
+    def __post_init__(self):
+        super().__post_init__()
+        self._require_positive("num_heads", "embedding_blocks", "model_blocks")
+        self._require_positive("embedding_convs", "model_convs", "feed_forward_factor")
+        self._require_odd("embedding_kernel", "model_kernel")
+        require(
+            self.dim % self.num_heads == 0,
+            f"model.num_heads={self.num_heads}: must divide model.dim={self.dim}",
         )
-        self.attention = ContextQueryAttention(self.dtype)
-        self.reduce = dense(config.dim, ("embed", "mlp"), self.dtype)
-        self.model_encoder = Encoder(
-            config, config.model_blocks, config.model_convs, config.model_kernel, self.dtype
-        )
-        pointer = lambda: nn.Dense(
-            1, use_bias=False, dtype=jnp.float32, kernel_init=nn.initializers.xavier_uniform()
-        )
-        self.start, self.end = pointer(), pointer()
-        self.dropout = Dropout(config.dropout)
+        require(self.dim % 2 == 0, f"model.dim={self.dim}: must be even (sines and cosines)")
+        require(0 < self.survival <= 1, f"model.survival={self.survival}: a chance in (0, 1]")
 
+    def encoders(self, dtype: Any) -> tuple[nn.Module, nn.Module]:
+        embedding = self.embedding_blocks, self.embedding_convs, self.embedding_kernel
+        model = self.model_blocks, self.model_convs, self.model_kernel
+        return Encoder(self, *embedding, dtype), Encoder(self, *model, dtype)
+
+
+class EncoderBlock(nn.Module):
+    """[convolution x # + self-attention + feed-forward] (Figure 1, right).
+
+    Every sub-layer f is x + f(layernorm(x)), with dropout on f.
+
+    Attributes:
+      convs, kernel: how many convolutions, and their width.
+    """
+
+    config: QANet
+    convs: int
+    kernel: int
+    dtype: Any
+
+    @nn.compact
     def __call__(
-        self, context: Words, question: Words, *, train: bool
-    ) -> tuple[Float[Array, "B N"], Float[Array, "B N"]]:
-        """Logits of the answer's first and last word; very negative where there is no word."""
-        with part("embedding"):
-            c, q = (self._encode(words, train) for words in (context, question))
-        with part("attention"):
-            x = self.attention(c, q, context.valid, question.valid)
-            x = self.dropout(self.reduce(x), train=train)
-        with part("encoder"):
-            *_, m0, m1, m2 = self._passes(x, context.valid, train)
-        with part("pointers"):
-            start = self.start(jnp.concatenate([m0, m1], axis=-1))[..., 0]
-            end = self.end(jnp.concatenate([m0, m2], axis=-1))[..., 0]
-            return tuple(jnp.where(context.valid, x, MASKED) for x in (start, end))
+        self,
+        x: Float[Array, "B T D"],
+        valid: Bool[Array, "B T"],
+        positions: Float[Array, "T D"],
+        present: Bool[Array, "S"] | None = None,
+        *,
+        train: bool,
+    ) -> Float[Array, "B T D"]:
+        """
+        Args:
+          x: the block's input.
+          valid: which places hold a word; what stands in the others changes nothing.
+          positions: encodings, added here if that is each block's business.
+          present: which of the block's sub-layers are not left out; None leaves out none.
+        """
+        config, sublayers = self.config, [*self._sublayers(valid, train)]
+        if config.positions == "block":
+            x = x + positions.astype(x.dtype)[None]
+        dropped = train and config.dropout > 0
+        if dropped:  # one draw for all sub-layers: it is most of the time that a block compiles
+            shape = (len(x), len(sublayers), *x.shape[1:])
+            kept = survivors(config.dropout, self.make_rng(DROPOUT), shape)
+        for number, sublayer in enumerate(sublayers):
+            y = sublayer(LayerNorm()(x))
+            if dropped:
+                y = drop(y, config.dropout, kept[:, number])
+            x = x + (y if present is None else jnp.where(present[number], y, 0))
+        return x
 
-    def _encode(self, words: Words, train: bool) -> Float[Array, "B T D"]:
-        """Embedding and embedding encoder, whose parameters both texts share."""
-        x = self.project(self.embedding(words, train=train))
-        return self.embedding_encoder(self.dropout(x, train=train), words.valid, train=train)
+    def _sublayers(self, valid: Array, train: bool):
+        config = self.config
+        if config.convolution != "none":
+            kind = SeparableConvolution if config.convolution == "separable" else Convolution
+            for _ in range(self.convs):
+                convolution = kind(config.dim, self.kernel, self.dtype)
+                yield lambda y, f=convolution: nn.relu(f(jnp.where(valid[..., None], y, 0)))
+        if config.self_attention:
+            attention = MultiHeadAttention(
+                config.dim, config.num_heads, dtype=self.dtype, implementation=config.attention
+            )
+            yield lambda y: attention(y, y, padding(valid), train=train)
+        inner = dense(config.feed_forward_factor * config.dim, ("embed", "mlp"), self.dtype)
+        outer = dense(config.dim, ("mlp", "embed"), self.dtype)
+        yield lambda y: outer(nn.relu(inner(y)))
 
-    def _passes(
-        self, x: Float[Array, "B N D"], valid: Bool[Array, "B N"], train: bool
-    ) -> Float[Array, "passes B N D"]:
-        """The outputs of the model encoder run on its own output, each time."""
 
-        def once(encoder: Encoder, x: Array, _: None) -> tuple[Array, Array]:
-            x = encoder(x, valid, train=train)
-            return x, x
+class Encoder(nn.Module):
+    """A stack of equal encoder blocks; "encoder layer" in the paper.
 
-        passes = nn.scan(
-            once,
-            variable_broadcast="params",
-            split_rngs={"params": False, DROPOUT: True},
-            length=self.config.passes,
-        )
-        return passes(self.model_encoder, x, None)[1]
+    In training the l-th of a stack's L sub-layers is left out with probability (1 - p_L) l / L
+    (stochastic depth, Huang et al. 2016; one draw for the whole batch, and no scaling otherwise, as
+    in the authors' code).
+    """
+
+    config: QANet
+    blocks: int
+    convs: int
+    kernel: int
+    dtype: Any
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "B T D"], valid: Bool[Array, "B T"], *, train: bool
+    ) -> Float[Array, "B T D"]:
+        config = self.config
+        block = lambda: EncoderBlock(config, self.convs, self.kernel, self.dtype, parent=None)
+        positions = jnp.asarray(sinusoids(x.shape[1], config.dim))
+        if config.positions == "once":
+            x = x + positions.astype(x.dtype)[None]
+        each = (self._present(),) if train and config.survival < 1 else ()
+        stack = Stack(block, self.blocks, remat=config.remat)
+        x = stack(x, [(self.blocks, (valid, positions))], train=train, each=each)
+        return LayerNorm(name="norm")(x) if config.final_norm else x
+
+    def _present(self) -> Bool[Array, "L S"]:
+        """Draws which sub-layers of each block are not left out."""
+        config = self.config
+        each = (config.convolution != "none") * self.convs + config.self_attention + 1
+        depth = 1 + np.arange(self.blocks * each).reshape(self.blocks, each)
+        survival = 1 - depth / depth.size * (1 - config.survival)
+        return jax.random.bernoulli(self.make_rng(DROPOUT), survival.astype(np.float32))

@@ -31,8 +31,9 @@ def attentive_convolution(texts, p, config):
     W is one matrix here, for the window and the contexts side by side; a text that looks at none
     has the window alone.
     """
-    kinds = {"none": [], "both": ["inter", "intra"]}.get(config.attention, [config.attention])
-    focus_p = p.get("source" if config.focus == config.source else "focus")
+    attention_kind = getattr(config, "attention", "none")  # a bi-CNN has none
+    kinds = {"none": [], "both": ["inter", "intra"]}.get(attention_kind, [attention_kind])
+    focus_p = p.get("source" if kinds and config.focus == config.source else "focus")
     above, weights = [], {}
     for x, h in enumerate(texts):
         # bi-CNN is the ordinary convolution of the states

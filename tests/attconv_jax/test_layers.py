@@ -12,13 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attconv_jax.config import ModelConfig
-from attconv_jax.layers import AttentiveConvolution, Energy, FeatureMap
+from attconv_jax.layers import Energy, FeatureMap
+from attconv_jax.models.attentive_convolution import (
+    AttentiveConvolution,
+    AttentiveConvolutionLayer,
+)
 from tests import drawn
 from tests.attconv_jax import oracle
 from tests.slopes import assert_slopes
 
-CONFIG = ModelConfig(word_dim=4, dim=5)
+CONFIG, D = AttentiveConvolution(dim=5), 4
 LENGTHS, WIDTHS = ([5, 1, 3, 0], [6, 2, 0, 4]), (7, 6)
 SIDES = list(zip(LENGTHS, WIDTHS, strict=True))
 LIGHT = {"source": "states", "focus": "states", "beneficiary": "states"}
@@ -44,7 +47,6 @@ CASES = {
     "narrower focus": {"focus": "states", "beneficiary": "phrase", "energy": "bilinear"},
     "gentler": {"slope": 0.5},
     "one way": {"attention": "both", "two_way": False},
-    "bi-CNN": {"attention": "none"},
     "unmasked": {"author_compat": True, "author_length": 9},
     "unmasked, longer than the authors' texts": {
         "author_compat": True,
@@ -61,7 +63,7 @@ def normal(*shape, seed=1):
 def padded(lengths, width, seed=1):
     """[B, width, D] with garbage behind each length, and which places are valid."""
     valid = np.arange(width) < np.array(lengths)[:, None]
-    x = normal(len(lengths), width, CONFIG.word_dim, seed=seed)
+    x = normal(len(lengths), width, D, seed=seed)
     return np.where(valid[..., None], x, np.float32(np.nan)), valid
 
 
@@ -139,7 +141,7 @@ def test_additive_energies_make_no_array_of_pairs_and_features():
 @pytest.mark.parametrize("changes", CASES.values(), ids=CASES)
 def test_attentive_convolution(changes):
     config = dataclasses.replace(CONFIG, **changes)
-    module = AttentiveConvolution(config, jnp.float32)
+    module = AttentiveConvolutionLayer(config, jnp.float32)
     texts = [
         padded(*text, seed=seed) for seed, text in enumerate(zip(LENGTHS, WIDTHS, strict=True))
     ]

@@ -1,6 +1,5 @@
 """AttentiveConvNet as a whole: parameters, equations, and what may not change its answer."""
 
-import dataclasses
 import functools
 
 import jax
@@ -8,13 +7,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attconv_jax.config import ModelConfig
-from attconv_jax.models.attentive_convolution import AttentiveConvNet
+from attconv_jax.config import Config, WordsConfig
+from attconv_jax.data.text import TEXTS
+from attconv_jax.models.attentive_convolution import AttentiveConvolution
+from attconv_jax.models.base import Matcher
+from attconv_jax.models.bi_cnn import BiCNN
+from common_jax.config import from_values
+from common_jax.fields import to_mapping
 from tests import drawn
 from tests.attconv_jax import oracle
 from tests.slopes import assert_slopes
 
-SMALL = ModelConfig(word_dim=4, word_rows=12, dim=5, dropout=0.2)
+WORDS = WordsConfig(dim=4, rows=12)
+SMALL = {"dim": 5, "dropout": 0.2}
 LENGTHS, WIDTHS = ([5, 3, 0, 4], [2, 6, 3, 0]), (7, 6)  # some texts have no word
 SCORES = np.random.default_rng(5).standard_normal((4, 3)).astype(np.float32)  # their cotangent
 LIGHT = {"source": "states", "focus": "states", "beneficiary": "states"}
@@ -32,28 +37,35 @@ ONE_WAY = LIGHT | {"two_way": False}
 def batch(widths=WIDTHS):
     """The numbers of the texts' words, which are the same for all widths."""
     random = np.random.default_rng(0)
-    texts = []
-    for lengths, width in zip(LENGTHS, widths, strict=True):
-        ids = random.integers(1, SMALL.word_rows, (len(lengths), 20))[:, :width]
+    texts = {}
+    for name, lengths, width in zip(TEXTS, LENGTHS, widths, strict=True):
+        ids = random.integers(1, WORDS.rows, (len(lengths), 20))[:, :width]
         inside = np.arange(width) < np.array(lengths)[:, None]
-        texts.append(np.where(inside, ids, 0).astype(np.int32))
+        texts[name] = np.where(inside, ids, 0).astype(np.int32)
     return texts
+
+
+def first(texts):
+    """The batch of so many texts."""
+    return {name: batch()[name] for name in TEXTS[:texts]}
 
 
 def row(at, texts=2):
     """Its texts without padding, as the oracle takes them."""
-    return [ids[at, : lengths[at]] for ids, lengths in zip(batch(), LENGTHS, strict=True)][:texts]
+    columns = zip(batch().values(), LENGTHS, strict=True)
+    return [ids[at, : lengths[at]] for ids, lengths in columns][:texts]
 
 
 @functools.cache
-def build(dtype=jnp.float32, texts=2, **changes):
+def build(kind=AttentiveConvolution, dtype=jnp.float32, texts=2, **changes):
     """A model, its parameters, and the function that gives ((_, logits), gradients)."""
-    model = AttentiveConvNet(dataclasses.replace(SMALL, **changes), 3, dtype)
-    params = drawn.parameters(model, batch()[:texts], train=False)
+    model = Matcher(kind(**SMALL | changes), WORDS.rows, WORDS.dim, 3, dtype)
+    params = drawn.parameters(model, first(texts), train=False)
     params["words"][0] = np.nan  # padding's vector, which nobody may read
 
     def total(params, texts, cotangent):
-        logits = model.apply({"params": params}, texts, train=False)
+        logits, losses = model.apply({"params": params}, texts, train=False)
+        assert losses == {}
         return jnp.vdot(logits, cotangent), logits
 
     return model, params, jax.jit(jax.value_and_grad(total, has_aux=True))
@@ -76,8 +88,7 @@ BOTH = ADVANCED + WIDE_CONTEXT
 @pytest.mark.parametrize(
     "changes,count",
     [
-        ({"attention": "none"}, BI_CNN),
-        ({"attention": "none"} | LIGHT, BI_CNN),
+        ({"kind": BiCNN}, BI_CNN),
         (LIGHT, BI_CNN + CONTEXT),
         (LIGHT | {"energy": "bilinear"}, BI_CNN + CONTEXT + D * D),
         (LIGHT | {"energy": "additive"}, BI_CNN + CONTEXT + 2 * D * D + D),
@@ -101,7 +112,9 @@ BOTH = ADVANCED + WIDE_CONTEXT
     ],
 )
 def test_parameters_of_the_papers_models_and_of_their_ablations(changes, count):
-    model = AttentiveConvNet(ModelConfig(**changes), L)
+    kind = changes.get("kind", AttentiveConvolution)
+    model = kind(**{name: value for name, value in changes.items() if name != "kind"})
+    model = Matcher(model, 40_000, D, L)
     shapes = drawn.shapes(model, batch(), train=False)
     assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == count
 
@@ -118,7 +131,7 @@ def test_parameters_in_figures():
         DEEP,
         AUTHORS,
         ONE_WAY,
-        {"attention": "none"},
+        {"kind": BiCNN, "slope": 0.5, "layers": 2},
         {"attention": "intra", "energy": "bilinear", "texts": 1},
     ],
 )
@@ -127,10 +140,10 @@ def test_logits_and_gradients_are_those_of_the_papers_equations(changes):
     (model, params, judge), texts = build(**changes), changes.get("texts", 2)
 
     def by_hand(params):
-        rows = [oracle.model(row(at, texts), params, model.config)[0] for at in range(len(SCORES))]
+        rows = [oracle.model(row(at, texts), params, model.model)[0] for at in range(len(SCORES))]
         return np.array(rows)
 
-    (_, logits), gradients = judge(params, batch()[:texts], SCORES)
+    (_, logits), gradients = judge(params, first(texts), SCORES)
     assert logits.dtype == jnp.float32
     np.testing.assert_allclose(logits, by_hand(drawn.exact(params)), rtol=1e-4, atol=1e-4)
     assert_slopes(lambda params: np.vdot(by_hand(params), SCORES), params, gradients)
@@ -143,7 +156,7 @@ def test_padding_and_order_change_neither_logits_nor_gradients(changes):
     (_, expected), gradients = judge(params, batch(), SCORES)
     order = np.array([2, 0, 3, 1])
     for widths in (WIDTHS, (5, 10)):
-        texts = [ids[order] for ids in batch(widths)]
+        texts = {name: ids[order] for name, ids in batch(widths).items()}
         (_, logits), found = judge(params, texts, SCORES[order])
         np.testing.assert_allclose(logits, expected[order], rtol=1e-5, atol=1e-5)
         close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
@@ -156,10 +169,10 @@ def test_explain_says_who_attended_to_whom(changes):
     explain = functools.partial(model.apply, method="explain")
     logits, layers = jax.jit(explain)({"params": params}, batch())
     np.testing.assert_allclose(logits, judge(params, batch(), SCORES)[0][1], atol=1e-5)
-    assert len(layers) == model.config.layers
+    assert len(layers) == model.model.layers
     exact = drawn.exact(params)
     for at, lengths in enumerate(zip(*LENGTHS, strict=True)):
-        _, expected = oracle.model(row(at), exact, model.config)
+        _, expected = oracle.model(row(at), exact, model.model)
         for attended, by_hand in zip(layers, expected, strict=True):
             got = {(int(a.text), int(a.context)): np.asarray(a.weights[at]) for a in attended}
             assert set(got) == set(by_hand)
@@ -173,7 +186,10 @@ def test_explain_says_who_attended_to_whom(changes):
 
 def test_dropout_is_a_function_of_its_key_and_off_in_evaluation():
     model, params, judge = build()
-    train = lambda key: model.apply({"params": params}, batch(), train=True, rngs={"dropout": key})
+
+    def train(key):
+        return model.apply({"params": params}, batch(), train=True, rngs={"dropout": key})[0]
+
     train = jax.jit(train)
     one, same, other = (np.asarray(train(jax.random.key(seed))) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
@@ -188,3 +204,14 @@ def test_bfloat16_computes_close_to_float32_with_float32_logits():
     assert low.dtype == jnp.float32
     assert 0 < np.abs(low - exact).max() < 0.1 * np.abs(exact).max()
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients))
+
+
+def test_attention_none_is_the_bi_cnn_in_old_configs():
+    """Same tree of parameters, and the fields that it has."""
+    old = {"model": {"attention": "none", "dim": 7, "word_dim": 6, "source": "states"}}
+    config = from_values(Config, old)
+    assert config.model == BiCNN(dim=7)
+    assert config.words.dim == 6
+    assert from_values(Config, to_mapping(config)) == config
+    both = {"model": {"name": AttentiveConvolution().name, "attention": "both"}}
+    assert from_values(Config, both).model == AttentiveConvolution(attention="both")

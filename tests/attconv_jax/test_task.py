@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import scipy.special
 
-from attconv_jax.config import Config, DataConfig, ModelConfig
+from attconv_jax.config import Config, DataConfig, WordsConfig
+from attconv_jax.models.attentive_convolution import AttentiveConvolution
 from attconv_jax.task import Judgement
 from common_jax.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.errors import UserError
@@ -21,7 +22,8 @@ from common_jax.training.step import make_train_step
 from tests.placed import placed
 
 STEPS = 12
-MODEL = ModelConfig(word_dim=8, word_rows=120, dim=8, attention="both", dropout=0.0)
+WORDS = WordsConfig(dim=8, rows=120)
+MODEL = AttentiveConvolution(dim=8, attention="both", dropout=0.0)
 PASSAGES = {
     "Ada lives in Rome. Ben moved to Oslo. It rains.": {"Where does Ada live?": "Rome"},
     "The ship sank in May. Nobody was hurt.": {
@@ -36,7 +38,8 @@ def judgement(folder, data=None, mesh=(1, 1, 1), model=None, **train):
     data = data or DataConfig(source="generated", examples=60, heldout=12, max_shapes=2)
     data = dataclasses.replace(data, cache_dir=str(folder / "cache"), batch_size=12)
     config = Config(
-        model=dataclasses.replace(MODEL, **(model or {})),
+        words=WORDS,
+        model=model or MODEL,
         data=data,
         optimizer=OptimizerConfig(
             name="adagrad", learning_rate=0.05, schedule="constant", warmup_steps=1, eps=1e-8
@@ -244,6 +247,7 @@ def test_scores_count_right_labels(task):
     right = int((likely.argmax(1) == gold).sum())
     assert scored.metrics == {"accuracy": pytest.approx(100 * right / 12)}
     assert (scored.notes["correct"], scored.notes["examples"]) == (right, 12)
+    assert scored.results["right"].tolist() == (likely.argmax(1) == gold).tolist()
     lines = scored.files[".predictions.tsv"].splitlines()
     assert lines[0].split("\t") == ["gold", "label", *task.config.data.names]
     assert sum(line.split("\t")[0] == line.split("\t")[1] for line in lines[1:]) == right

@@ -3,10 +3,13 @@
 import functools
 import io
 import json
+import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from common_jax.deploy import load
 from common_jax.errors import UserError
@@ -55,6 +58,10 @@ def test_train_leaves_the_files_of_the_contract(folder):
         for ending in (".predictions.txt", ".references", ".sources"):
             assert (run / "eval" / f"{split}{ending}").read_text().count("\n") == 12
         assert "nrefs:1" in (run / "eval" / f"{split}.json").read_text()
+        results = commands.example_results(run, split)
+        nll = sum(results["nll"]) / sum(results["length"])
+        assert nll == pytest.approx(result["metrics"][split]["nll"], rel=1e-6)
+        assert results["index"] == list(range(12))
 
 
 def test_the_same_command_again_says_that_it_is_finished(folder, capsys):
@@ -72,6 +79,32 @@ def test_evaluate_repeats_the_final_score(folder, capsys):
     assert json.loads((folder / "run" / "eval" / "test.json").read_text()) == {
         name: value for name, value in printed.items() if name != "split"
     }
+
+
+def test_a_run_is_tested_against_another(folder, capsys):
+    """The other translates with one word more, and has each sentence's nll two nats higher, but for
+    noise."""
+    run, other = folder / "run", shutil.copytree(folder / "run", folder / "other")
+    noise = np.random.default_rng(0).normal(2, 0.1, 12)
+    head, *rows = (run / "eval" / "test.examples.tsv").read_text().splitlines()
+    fields = [row.split("\t") for row in rows]
+    worse = [
+        "\t".join((*kept, f"{float(nll) + more:.6f}"))
+        for (*kept, nll), more in zip(fields, noise, strict=True)
+    ]
+    (other / "eval" / "test.examples.tsv").write_text("\n".join([head, *worse]) + "\n")
+    evaluate.main(["--workdir", str(run), "--against", str(other)])
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["sacrebleu_difference"] == 0
+    assert printed["nll_difference"] == pytest.approx(-noise.mean(), abs=1e-3)
+    expected = stats.ttest_1samp(-noise, 0).confidence_interval(0.95)
+    ends = [printed[f"nll_difference_{end}"] for end in ("low", "high")]
+    assert ends == pytest.approx([*expected], abs=1e-3)
+    assert printed["p_nll"] < 0.001
+    (other / "eval" / "test.references").write_text("another\n" * 12)
+    with pytest.raises(UserError) as error:
+        evaluate.main(["--workdir", str(run), "--against", str(other)])
+    assert str(error.value) == f"{other}: its test is another than that of {run}"
 
 
 def test_predict_answers_line_for_line(folder, capsys, monkeypatch):

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from launch import evaluate, predict, train
+from common_jax.errors import UserError
+from launch import evaluate, export, predict, train
 
 CONFIG = """
 from common_jax.config import to_config_dict
@@ -43,3 +44,21 @@ def test_it_answers_lines(run, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"123\n456\n")))
     predict.main(["--workdir", str(run)])
     assert len([float(line) for line in capsys.readouterr().out.splitlines()]) == 2
+
+
+def test_its_option_is_a_flag_of_the_commands(run, tmp_path, monkeypatch, capsys):
+    export.main(["--workdir", str(run), "--out", str(tmp_path / "export")])
+
+    def answer(*argv):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"123\n")))
+        capsys.readouterr()
+        predict.main([*map(str, argv)])
+        return float(capsys.readouterr().out)
+
+    for model in (("--workdir", run), ("--model", tmp_path / "export")):
+        assert answer(*model, "--times", 3) == pytest.approx(3 * answer(*model), abs=0.2)
+    with pytest.raises(SystemExit):
+        predict.main(["--workdir", str(run), "--help"])
+    assert "--times N" in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(UserError, match="--beam_size 4; options of this model: --times"):
+        predict.main(["--workdir", str(run), "--beam_size", "4"])

@@ -190,7 +190,7 @@ def reaching(aim, at, left):
 @pytest.mark.slow
 @pytest.mark.parametrize("family,devices", KILLS)
 def test_killed_and_started_again_is_bit_identical(tmp_path, found, family, devices):
-    kills = min(KILLS[family, devices], int(os.environ.get("KILLS", 50)))
+    kills = min(KILLS[family, devices], int(os.environ.get("KILLS") or 50))
     chance = random.Random(f"{family} {devices}")
     whole, run = tmp_path / "whole", tmp_path / "killed"
     lasts = watch(begin(tmp_path, "whole", family, devices))

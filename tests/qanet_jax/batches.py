@@ -3,9 +3,10 @@
 import numpy as np
 
 from qanet_jax.layers import Words
+from qanet_jax.models.base import WordsConfig
 
 
-def words(lengths, width, config, *, letters=6, seed=0) -> Words:
+def words(lengths, width, config: WordsConfig, *, letters=6, seed=0) -> Words:
     """Texts of those lengths, padded to `width` words of up to `letters` characters."""
     random = np.random.default_rng(seed)
     shape = (len(lengths), width)
@@ -13,9 +14,9 @@ def words(lengths, width, config, *, letters=6, seed=0) -> Words:
     ids = np.where(valid, random.integers(1, 7, shape), 0).astype(np.int32)
     spelt = valid[..., None] & (np.arange(letters) < random.integers(1, letters, (*shape, 1)))
     characters = np.where(spelt, random.integers(1, config.char_rows, spelt.shape), 0)
-    vectors = random.standard_normal((*shape, config.word_dim)).astype(np.float32)
+    vectors = random.standard_normal((*shape, config.dim)).astype(np.float32)
     vectors[ids < 2] = 0  # padding and unknown words have none
-    fixed = None if config.word_rows else vectors
+    fixed = None if config.rows else vectors
     return Words(ids, characters.astype(np.int32), fixed)
 
 

@@ -10,19 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from qanet_jax.config import ModelConfig
-from qanet_jax.layers import (
-    ContextQueryAttention,
-    Embedding,
-    Encoder,
-    SeparableConvolution,
-    depthwise,
-)
+from qanet_jax.layers import ContextQueryAttention, Embedding, SeparableConvolution, depthwise
+from qanet_jax.models.base import WordsConfig
+from qanet_jax.models.qanet import Encoder, QANet
 from tests import drawn
 from tests.qanet_jax import batches, oracle
 from tests.slopes import assert_slopes
 
-CONFIG = ModelConfig(dim=8, num_heads=2, word_dim=6, char_dim=5, char_rows=9)
+WORDS = WordsConfig(dim=6, char_rows=9)
+CONFIG = QANet(dim=8, num_heads=2, char_dim=5)
 GARBAGE = 1e3
 
 
@@ -72,19 +68,24 @@ def test_gradients_of_depthwise_filters_are_their_slopes(length):
     [
         {},
         {"characters": "max"},
-        {"word_rows": 7},
-        {"char_kernel": 3, "word_rows": 7},
+        {"rows": 7},
+        {"char_kernel": 3, "rows": 7},
     ],
 )
 def test_embedding(changes):
-    config = dataclasses.replace(CONFIG, **changes)
-    module, batch = Embedding(config, jnp.float32), batches.words([5, 3], 6, config)
+    words = dataclasses.replace(WORDS, rows=changes.get("rows", 0))
+    given = {"characters": "convolution", "char_kernel": 5} | changes
+    given.pop("rows", None)
+    module = Embedding(
+        words, char_dim=5, std=0.5, word_dropout=0.1, char_dropout=0.1, dtype=jnp.float32, **given
+    )
+    batch = batches.words([5, 3], 6, words)
     assert (batch.ids == 1).any()  # an unknown word
     params = drawn.parameters(module, batch, train=False)
     assert ("unknown" in params) != ("words" in params)
     got = run(module, params, batch, train=False)
     for row, length in enumerate([5, 3]):
-        want = oracle.embedding(*batches.text(batch, row), drawn.exact(params), config)
+        want = oracle.embedding(*batches.text(batch, row), drawn.exact(params), module)
         np.testing.assert_allclose(got[row, :length], want, rtol=1e-5, atol=1e-5)
 
 

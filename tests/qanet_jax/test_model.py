@@ -8,18 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from qanet_jax.config import ModelConfig
 from qanet_jax.layers import Words
+from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.qanet import QANet
 from tests import drawn
 from tests.qanet_jax import batches, oracle
 
-SMALL = ModelConfig(
+WORDS = WordsConfig(dim=6, char_rows=9)
+SMALL = QANet(
     dim=8,
     num_heads=2,
-    word_dim=6,
     char_dim=5,
-    char_rows=9,
     char_kernel=3,
     embedding_convs=2,
     embedding_kernel=3,
@@ -31,7 +30,7 @@ CONTEXT, QUESTION = [7, 5, 3], [2, 4, 1]
 WIDTH = 9  # of the contexts, and no other dimension's size
 
 
-def batch(config=SMALL, context=CONTEXT, question=QUESTION):
+def batch(config=WORDS, context=CONTEXT, question=QUESTION):
     return (
         batches.words(context, WIDTH, config),
         batches.words(question, 6, config, seed=1),
@@ -39,10 +38,11 @@ def batch(config=SMALL, context=CONTEXT, question=QUESTION):
 
 
 @functools.cache
-def build(dtype=jnp.float32, **changes):
+def build(dtype=jnp.float32, rows=0, **changes):
     """A model, its parameters, and the compiled logits."""
-    model = QANet(dataclasses.replace(SMALL, **changes), dtype)
-    params = drawn.parameters(model, *batch(model.config), train=False)
+    words = dataclasses.replace(WORDS, rows=rows)
+    model = dataclasses.replace(SMALL, **changes).module(words, dtype)
+    params = drawn.parameters(model, *batch(words), train=False)
     return model, params, jax.jit(functools.partial(model.apply, train=False))
 
 
@@ -76,7 +76,7 @@ BASE = (
         ({}, 0),
         ({"passes": 4, "positions": "block"}, 0),
         ({"characters": "max"}, -CHARACTER_CONVOLUTION),
-        ({"word_rows": 1000}, 1000 * P1 - UNKNOWN),
+        ({"rows": 1000}, 1000 * P1 - UNKNOWN),
         ({"feed_forward_factor": 4}, 8 * (FEED_FORWARD_4 - FEED_FORWARD)),
         ({"convolution": "none"}, -4 * CONVOLUTION_7 - 14 * CONVOLUTION_5),
         (
@@ -88,23 +88,25 @@ BASE = (
     ],
 )
 def test_parameters_of_the_papers_model_and_of_its_ablations(changes, more):
-    config = ModelConfig(**changes)
-    params = drawn.parameters(QANet(config), *batch(config), train=False)
+    fields = dict(changes)
+    words = WordsConfig(rows=fields.pop("rows", 0))
+    module = QANet(**fields).module(words, jnp.float32)
+    params = drawn.parameters(module, *batch(words), train=False)
     total = sum(leaf.size for leaf in jax.tree.leaves(params))
     assert total == sum(BASE) + more
-    if not changes:
+    if not more:
         assert total == 2_495_428
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"passes": 4, "positions": "block", "characters": "max", "word_rows": 7}],
+    [{}, {"passes": 4, "positions": "block", "characters": "max", "rows": 7}],
 )
 def test_logits_are_those_of_the_papers_equations(changes):
     """Whatever the padding: the oracle sees none. All passes share their parameters, and the
     pointers see the last three outputs."""
     model, params, apply = build(**changes)
-    texts = batch(model.config)
+    texts = batch(model.words)
     got = logits(apply, params, texts)
     assert got.dtype == np.float32 and got.shape == (2, 3, WIDTH)
     for row, length in enumerate(CONTEXT):
@@ -192,7 +194,8 @@ def test_each_pass_leaves_out_sublayers_of_its_own():
     config = dataclasses.replace(
         SMALL, dropout=0.0, word_dropout=0.0, char_dropout=0.0, survival=0.4
     )
-    model = QANet(dataclasses.replace(config, model_blocks=1, convolution="none"))
+    config = dataclasses.replace(config, model_blocks=1, convolution="none")
+    model = config.module(WORDS, jnp.float32)
     texts = batch()
     params = drawn.parameters(model, *texts, train=False)
     params = jax.tree.map(np.zeros_like, params)

@@ -19,18 +19,18 @@ from common_jax.text.words import split_words
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import init_state
 from common_jax.training.step import make_train_step
-from qanet_jax.config import Config, DataConfig, MeshConfig, ModelConfig
+from qanet_jax.config import Config, DataConfig, MeshConfig
+from qanet_jax.models.base import WordsConfig
+from qanet_jax.models.qanet import QANet
 from qanet_jax.predictor import Found
 from qanet_jax.task import SpanExtraction
 from tests.placed import placed
 
-MODEL = ModelConfig(
+WORDS = WordsConfig(dim=6, rows=60, char_rows=40)
+MODEL = QANet(
     dim=8,
     num_heads=2,
-    word_dim=6,
     char_dim=4,
-    word_rows=60,
-    char_rows=40,
     embedding_convs=1,
     model_convs=1,
     model_blocks=2,
@@ -43,6 +43,7 @@ MODEL = ModelConfig(
 
 def span_extraction(folder, mesh=(1, 1, 1), **train):
     config = Config(
+        words=WORDS,
         model=MODEL,
         data=DataConfig(
             source="generated",
@@ -197,9 +198,9 @@ def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
     file.write_text("cats 1 2\nZebra 3 4\nnine 5 6\n", "utf-8")
     known = ["cats", "."]
     lexicon = Lexicon.make(Counter(known), read_vectors(file, known, 2, Faults("error")), 40)
-    model = dataclasses.replace(MODEL, word_rows=0, word_dim=2)
+    words = dataclasses.replace(WORDS, rows=0, dim=2)
     data = DataConfig(dir=str(tmp_path), vectors=str(file), word_length=4)
-    task = SpanExtraction(Config(model=model, data=data))
+    task = SpanExtraction(Config(words=words, model=MODEL, data=data))
     lexicon.save(tmp_path)
     task.read_vocabulary(tmp_path)
     passes = []
@@ -305,6 +306,12 @@ def test_scores_are_those_of_the_answers_and_files_have_their_official_form(task
         if number % 2 == 0:
             assert answers[question.id] == question.answers[0].text
     assert scored.metrics["exact_match"] == pytest.approx(100 * right / len(squad.questions))
+    assert scored.results["exact_match"].tolist() == [
+        answers[q.id] == q.answers[0].text for q in squad.questions
+    ]
+    assert scored.results["f1"].mean() == pytest.approx(scored.metrics["f1"] / 100)
+    words = [len(squad.contexts[q.context].split()) for q in squad.questions]
+    assert scored.results["length"].tolist() == words
 
 
 def _length(corpus, example):
@@ -329,7 +336,7 @@ def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_p
     data = DataConfig(
         form="triviaqa", dir=str(tmp_path), train=file, dev=file, cache_dir=str(tmp_path / "cache")
     )
-    task = SpanExtraction(Config(model=MODEL, data=data))
+    task = SpanExtraction(Config(words=WORDS, model=MODEL, data=data))
     task.prepare()
     assert task.splits[-1] == "dev"  # the official one
     predictions = {
@@ -342,6 +349,11 @@ def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_p
     assert json.loads(scored.files[".predictions.json"]) == {"tc_1": "Cats"}
     assert scored.notes["questions"] == 1
     assert scored.metrics == {"exact_match": 100, "f1": 100}
+    assert {name: [*column] for name, column in scored.results.items()} == {
+        "length": [2],  # words of the question
+        "exact_match": [1],
+        "f1": [1],
+    }
     assert scored.notes["by_question_type"] == {"which": [1, 100, 100]}
     assert [text.split("\n")[1] for text in scored.examples] == [
         "  -> Cats",

@@ -8,14 +8,14 @@ import json
 import numpy as np
 import pytest
 
-from attconv_jax.config import DataConfig, ModelConfig
+from attconv_jax.config import DataConfig, WordsConfig
 from attconv_jax.data.dataset import YES, LabelledData
 from attconv_jax.data.text import tokenize
 from common_jax.errors import UserError
 from common_jax.text.lexicon import UNKNOWN, Lexicon
 from tests.attconv_jax import anss
 
-MODEL = ModelConfig(word_dim=3, word_rows=400)
+WORDS = WordsConfig(dim=3, rows=400)
 NAMES = ("entailment", "neutral", "contradiction")
 PAIRS = [
     (NAMES[n % 3], "Some " * (n % 5) + f"premise {n}.", f"Hypothesis {n}" + " more" * (n % 7))
@@ -36,14 +36,14 @@ def folder(tmp_path):
     return tmp_path
 
 
-def data(folder, model=MODEL, **changes):
+def data(folder, words=WORDS, **changes):
     files = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
     given = {"dir": str(folder), "cache_dir": str(folder / "cache"), "batch_size": 4, **files}
-    return LabelledData(DataConfig(**(given | changes)), model)
+    return LabelledData(DataConfig(**(given | changes)), words)
 
 
-def prepared(folder, model=MODEL, **changes):
-    made = data(folder, model, **changes)
+def prepared(folder, words=WORDS, **changes):
+    made = data(folder, words, **changes)
     made.prepare()
     return made
 
@@ -270,6 +270,6 @@ def test_configs_that_cannot_be(folder, changes, message):
 
 def test_a_run_with_other_limits_prepares_its_own(folder):
     made = prepared(folder)
-    other = LabelledData(made.config, dataclasses.replace(MODEL, word_rows=20))
+    other = LabelledData(made.config, dataclasses.replace(WORDS, rows=20))
     other.prepare()
     assert other.path != made.path and max(other.corpus("train").row(0, "first")) < 20

@@ -11,7 +11,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attconv_jax.config import DataConfig, ModelConfig
+from attconv_jax.config import DataConfig, WordsConfig
 from attconv_jax.data import selection
 from attconv_jax.data.prepare import (
     VECTORS,
@@ -31,7 +31,7 @@ from common_jax.text import words as words_module
 from common_jax.text.lexicon import UNKNOWN, Lexicon
 from tests.attconv_jax import anss
 
-MODEL = ModelConfig(word_dim=2, word_rows=100)
+WORDS = WordsConfig(dim=2, rows=100)
 
 
 def example(number, label="a", group=None):
@@ -126,7 +126,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def built(folder, model=MODEL, **options):
+def built(folder, model=WORDS, **options):
     path = folder / "built"
     path.mkdir()
     Builder(config(folder, **options), model).build(path)
@@ -195,14 +195,14 @@ def test_a_pair_of_5000_words_and_an_unknown_label_are_named(folder):
         with pytest.raises(
             UserError, match=r"train\.tsv:5: (5000 words: over|label 'neural': none)"
         ):
-            Builder(config(folder), MODEL).build(folder)
+            Builder(config(folder), WORDS).build(folder)
 
 
 def test_nothing_left_is_one_line(folder):
     table(folder, "train.tsv", ROWS[1:2])
     for options in ({}, {"dev": "", "test": ""}):
         with pytest.raises(UserError) as error:
-            Builder(config(folder, **options), MODEL).build(folder)
+            Builder(config(folder, **options), WORDS).build(folder)
         assert str(error.value) == (
             f"{folder}/train.tsv: no examples left for train: 1 labelled '-' ({folder}/train.tsv:1)"
         )
@@ -256,7 +256,7 @@ def test_words_of_other_splits_are_known_where_a_file_has_vectors_for_them(folde
     assert begun == {lexicon.words([word])[0]: vector for word, vector in words.items()}
     few = folder / "few"
     few.mkdir()
-    Builder(config(folder, vectors=vectors), dataclasses.replace(MODEL, word_rows=5)).build(few)
+    Builder(config(folder, vectors=vectors), dataclasses.replace(WORDS, rows=5)).build(few)
     with np.load(few / VECTORS) as arrays:
         assert set(arrays["numbers"].tolist()) <= {2, 3, 4}
     counts = collections.Counter(
@@ -283,35 +283,35 @@ def test_what_is_ranked_has_questions_and_overlaps(tmp_path):
 
 def test_all_that_decides_the_content_is_in_the_fingerprint(folder, monkeypatch):
     (folder / "glove.txt").write_text("a 1 2\n")
-    before = Builder(config(folder), MODEL).fingerprint()
+    before = Builder(config(folder), WORDS).fingerprint()
     assert json.loads(json.dumps(before)) == before
     changes = [
         *({"seed": 1, "dev": ""}, {"dev": ""}, {"heldout": 7}, {"examples": 3}, {"length": 9}),
         *({"labels": "neutral,entailment,contradiction"}, {"ignored": "neutral"}),
         *({"balanced": True}, {"on_bad_example": "skip"}, {"vectors": str(folder / "glove.txt")}),
     ]
-    found = [Builder(config(folder, **options), MODEL).fingerprint() for options in changes]
-    other = dataclasses.replace(MODEL, word_rows=99)
+    found = [Builder(config(folder, **options), WORDS).fingerprint() for options in changes]
+    other = dataclasses.replace(WORDS, rows=99)
     found.append(Builder(config(folder), other).fingerprint())
     table(folder, "dev.tsv", ROWS[2:])
-    found.append(Builder(config(folder), MODEL).fingerprint())
+    found.append(Builder(config(folder), WORDS).fingerprint())
     table(folder, "dev.tsv", ROWS)
     for module in (words_module, sentences):
         changed = folder / "changed.py"
         changed.write_text(Path(module.__file__).read_text() + "\n")
         monkeypatch.setattr(module, "__file__", str(changed))
-        found.append(Builder(config(folder), MODEL).fingerprint())
+        found.append(Builder(config(folder), WORDS).fingerprint())
         monkeypatch.undo()
     assert len({json.dumps(f, sort_keys=True) for f in [before, *found]}) == 1 + len(found)
-    assert Builder(config(folder), MODEL).fingerprint() == before
+    assert Builder(config(folder), WORDS).fingerprint() == before
 
 
 def test_another_selection_prepares_anew(tmp_path, monkeypatch):
     anss.write(tmp_path)
     files = {"train": "train.json", "dev": "dev.json", "test": "dev.json"}
     ranking = config(tmp_path, form="ranking", labels="no,yes", ignored="", **files)
-    before = Builder(ranking, MODEL).fingerprint()
+    before = Builder(ranking, WORDS).fingerprint()
     changed = tmp_path / "changed.py"
     changed.write_text(Path(selection.__file__).read_text() + "\n")
     monkeypatch.setattr(selection, "__file__", str(changed))
-    assert Builder(ranking, MODEL).fingerprint() != before
+    assert Builder(ranking, WORDS).fingerprint() != before

@@ -15,12 +15,27 @@ def get_config():
 """
 
 
+SYSTEMS = """
+from common_jax.config import to_config_dict
+from tests.toy import ToyConfig
+
+
+def get_config(system="slow"):
+    config = to_config_dict(ToyConfig())
+    config.optimizer.learning_rate = {"slow": 0.1, "fast": 0.5}[system]
+    config.paper.system = system
+    return config
+"""
+
+
 @pytest.fixture
 def planned(tmp_path):
     (tmp_path / "sums.py").write_text(CONFIG)
+    (tmp_path / "systems.py").write_text(SYSTEMS)
 
-    def planned(*axes, overrides=(), seeds=1):
-        return plan(str(tmp_path / "sums.py"), overrides, axes, seeds, tmp_path / "sweep")
+    def planned(*axes, overrides=(), seeds=1, file="sums.py", systems=()):
+        path = str(tmp_path / file)
+        return plan(path, overrides, axes, seeds, tmp_path / "sweep", systems)
 
     return planned
 
@@ -31,6 +46,21 @@ def test_a_grid_has_every_combination_and_every_seed(planned):
     assert found == [(r, n, s) for r in (0.0, 0.1) for n in (3, 4, 5) for s in (0, 1)]
     assert trials[0].name == "rate=0.0,train.steps=3,train.seed=0"
     assert trials[0].workdir.path == trials[0].folder / trials[0].name
+
+
+def test_systems_have_every_combination_and_every_seed(planned):
+    rates = grid_axis("rate=0,0.1")
+    trials = planned(rates, seeds=2, file="systems.py", systems=["fast", "slow"])
+    found = [(t.config.optimizer.learning_rate, t.config.rate, t.config.train.seed) for t in trials]
+    assert found == [(lr, r, s) for lr in (0.5, 0.1) for r in (0.0, 0.1) for s in (0, 1)]
+    assert trials[0].name == "system=fast,rate=0.0,train.seed=0"
+    assert trials[0].file.endswith("systems.py:fast")
+    with pytest.raises(UserError, match="--systems: fast is given twice"):
+        planned(file="systems.py", systems=["fast", "slow", "fast"])
+    with pytest.raises(UserError, match=r"--systems: --config .*systems.py:slow names one already"):
+        planned(file="systems.py:slow", systems=["fast"])
+    with pytest.raises(UserError, match="none"):
+        planned(file="systems.py", systems=["none"])
 
 
 def test_zipped_fields_move_together_beside_a_grid(planned):

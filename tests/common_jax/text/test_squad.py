@@ -116,21 +116,28 @@ def test_reads_plain_and_gzipped(tmp_path):
 @pytest.mark.parametrize(
     ("text", "where"),
     [
-        ('{"data": [\n  {"title": "x",}\n]}', "2:17: not JSON (Illegal trailing comma"),
+        ('{"data": [\n  {"title": "x",}\n]}', "2:1"),  # the comma, or what is not there after it
         ('{"data": [', "1:11: not JSON (Expecting value"),
         ("", "1:1: not JSON (Expecting value"),
         ('{"data": []}\n\n\n{"data": []}', "4:1: not JSON (Extra data"),
-        ('{"data": ' + "[" * 100_000, " not JSON that can be read"),
-        ('{"version": 1' + "0" * 5_000 + "}", " not JSON that can be read"),
     ],
 )
 def test_malformed_json_is_placed(tmp_path, text, where):
     path = tmp_path / "dev.json"
     path.write_text(text)
+    with pytest.raises(json.JSONDecodeError) as error:  # versions of Python differ in what they say
+        json.loads(text)
+    python = error.value
     message = says(path)
-    if "trailing" in where and "trailing" not in message:  # Python before 3.13 says it otherwise
-        where = "2:17: not JSON (Expecting property name"
+    assert message == f"{path}:{python.lineno}:{python.colno}: not JSON ({python.msg})"
     assert message.startswith(f"{path}:{where}")
+
+
+@pytest.mark.parametrize("text", ['{"data": ' + "[" * 100_000, '{"version": 1' + "0" * 5_000 + "}"])
+def test_json_that_python_cannot_read_is_named(tmp_path, text):
+    path = tmp_path / "dev.json"
+    path.write_text(text)
+    assert says(path).startswith(f"{path}: not JSON that can be read")
 
 
 @pytest.mark.parametrize(

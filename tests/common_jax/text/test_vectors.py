@@ -125,7 +125,7 @@ def test_a_wanted_row_holds_numbers(tmp_path, field):
 @pytest.mark.parametrize("first", ["the 1 2", "5 2\nthe 1 2"])
 def test_another_dimension(tmp_path, first):
     path = _write(tmp_path / "a.txt", first)
-    wanted = f"model.word_dim=3: {path}:1 has vectors of 2; set it to 2"
+    wanted = f"words.dim=3: {path}:1 has vectors of 2; set it to 2"
     assert _fails(path, ["the"]) == wanted
 
 

@@ -9,20 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common_jax.data.corpus import recorded_identity
 from common_jax.errors import UserError
 from common_jax.text import sentences
 from common_jax.text import words as words_module
 from common_jax.text.lexicon import UNKNOWN
 from common_jax.text.squad import Answer
 from common_jax.text.words import split_words
-from qanet_jax.config import DataConfig, ModelConfig
+from qanet_jax.config import Config, DataConfig
 from qanet_jax.data import triviaqa
 from qanet_jax.data.dataset import ReadingData
 from qanet_jax.data.prepare import Builder
 from qanet_jax.data.text import Text, windows
+from qanet_jax.models.base import WordsConfig
 
 FACTS = "Ada was born in Paris in 1901. Her brother, Ben, lived in Rome (Italy) until 1950."
 LONG = " ".join(f"Word{n} and number {n}." for n in range(60))
+FIXED, TRAINED = WordsConfig(dim=3, char_rows=80), WordsConfig(rows=300, char_rows=80)
 GLOVE = "ada 1 2 3\nparis 4 5 6\nBen 7 8 9\n. 1 1 1\n"
 
 
@@ -60,14 +63,14 @@ def folder(tmp_path):
     return tmp_path
 
 
-def prepared(folder, model=None, **changes):
+def prepared(folder, words=None, **changes):
     fields = {
         **{"train": "train.json", "dev": "dev.json", "dir": str(folder)},
         **{"cache_dir": str(folder / "cache"), "batch_size": 2, "max_shapes": 2},
         **{"word_length": 6, "window": 50, "stride": 20},
     }
     config = DataConfig(**{**fields, **changes})
-    data = ReadingData(config, model or ModelConfig(word_rows=300, char_rows=80))
+    data = ReadingData(Config(words=words or TRAINED, data=config))
     data.prepare()
     return data
 
@@ -117,8 +120,7 @@ def test_batches_have_as_many_rows_as_asked_and_an_epoch_every_question_once(fol
 
 
 def test_fixed_vectors_are_the_files_and_unknown_words_have_none(folder):
-    model = ModelConfig(word_dim=3)
-    data = prepared(folder, model, vectors=str(folder / "glove.txt"))
+    data = prepared(folder, FIXED, vectors=str(folder / "glove.txt"))
     row = epoch(data.train_batches(0))[0]
     expected = {"Ada": [1, 2, 3], "Paris": [4, 5, 6], "Ben": [7, 8, 9], ".": [1, 1, 1]}
     for word, number, vector in zip(
@@ -168,52 +170,49 @@ def other_file(folder):
     return path
 
 
-def again(data, folder, model, **changes):
+def again(data, folder, words, **changes):
     """The data that a run finds later, whose lexicon is in `folder`."""
-    found = ReadingData(dataclasses.replace(data.config, **changes), model)
+    found = ReadingData(Config(words=words, data=dataclasses.replace(data.config, **changes)))
     found.read_vocabulary(folder)
     found.prepare()
     return found
 
 
-FIXED, TRAINED = ModelConfig(word_dim=3, char_rows=80), ModelConfig(word_rows=300, char_rows=80)
-
-
-@pytest.mark.parametrize("model", [FIXED, TRAINED])
-def test_a_run_reads_other_files_but_notices_other_words(folder, model):
-    vectors = "" if model.word_rows else str(folder / "glove.txt")
+@pytest.mark.parametrize("numbers", [FIXED, TRAINED])
+def test_a_run_reads_other_files_but_notices_other_words(folder, numbers):
+    vectors = "" if numbers.rows else str(folder / "glove.txt")
     (folder / "glove.txt").write_text(GLOVE + "zebra 5 6 7\n")
-    data = prepared(folder, model, vectors=vectors)
+    data = prepared(folder, numbers, vectors=vectors)
     run = folder / "run"
     run.mkdir()
     data.lexicon.save(run)
     for key in ("dev", "test"):
-        other = again(data, run, model, **{key: str(other_file(folder))})
+        other = again(data, run, numbers, **{key: str(other_file(folder))})
         (row,) = epoch(other.split_batches(key))
         ben, town, zebra, _ = row["context"].tolist()[:4]
         assert town == UNKNOWN and row["context_characters"][1, :2].tolist() == [UNKNOWN] * 2
         assert ben == other.lexicon.words(["Ben"])[0] > UNKNOWN
-        if model.word_rows:
+        if numbers.rows:
             assert ben == data.lexicon.words(["Ben"])[0] and zebra == UNKNOWN
         else:
             assert row["context_vectors"][:3].tolist() == [[7, 8, 9], [0, 0, 0], [5, 6, 7]]
         known = data.lexicon.characters(["Ben"], 3).tolist()
         assert row["context_characters"][0, :3].tolist() == known[0]
-    changes = [({"train": str(other_file(folder))}, model)]
-    if model.word_rows:
-        changes.append(({}, dataclasses.replace(model, word_rows=90)))
+    changes = [({"train": str(other_file(folder))}, numbers)]
+    if numbers.rows:
+        changes.append(({}, dataclasses.replace(numbers, rows=90)))
     else:
         (folder / "others.txt").write_text(GLOVE.replace("7 8 9", "7 8 8"))
-        changes.append(({"vectors": str(folder / "others.txt")}, model))
-    for fields, other_model in changes:
+        changes.append(({"vectors": str(folder / "others.txt")}, numbers))
+    for fields, others in changes:
         with pytest.raises(UserError, match="other words or characters than the run was trained"):
-            again(data, run, other_model, **fields)
+            again(data, run, others, **fields)
 
 
-@pytest.mark.parametrize("model", [FIXED, TRAINED])
-def test_characters_and_trained_words_are_those_of_the_training_split(folder, model):
-    vectors = "" if model.word_rows else str(folder / "glove.txt")
-    data = prepared(folder, model, vectors=vectors, dev=str(other_file(folder)))
+@pytest.mark.parametrize("numbers", [FIXED, TRAINED])
+def test_characters_and_trained_words_are_those_of_the_training_split(folder, numbers):
+    vectors = "" if numbers.rows else str(folder / "glove.txt")
+    data = prepared(folder, numbers, vectors=vectors, dev=str(other_file(folder)))
     letters = {letter for context, asked in TRAIN for letter in context + str(asked)}
     numbers = data.lexicon.characters(["zebra北京"], 7)[0].tolist()
     assert [n == UNKNOWN for n in numbers] == [letter not in letters for letter in "zebra北京"]
@@ -237,18 +236,21 @@ def test_the_home_folders_vectors_and_how_many_words_have_one(folder, monkeypatc
 
 
 def test_another_tokeniser_prepares_anew(folder, monkeypatch):
-    config = prepared(folder).config
-    before = Builder(config, TRAINED).fingerprint()
+    config = Config(words=TRAINED, data=prepared(folder).config)
+    before = Builder(config).fingerprint()
     monkeypatch.setattr("importlib.metadata.version", lambda name: "0.0")
-    assert Builder(config, TRAINED).fingerprint() != before
+    assert Builder(config).fingerprint() != before
     monkeypatch.undo()
-    for module in (words_module, sentences, triviaqa):
+    for module in (words_module, sentences):
         changed = folder / "changed.py"
         changed.write_text(Path(module.__file__).read_text() + "\n")
         monkeypatch.setattr(module, "__file__", str(changed))
-        assert Builder(config, TRAINED).fingerprint() != before
+        assert Builder(config).fingerprint() != before
         monkeypatch.undo()
-    assert Builder(config, TRAINED).fingerprint() == before
+    monkeypatch.setattr(triviaqa, "IDENTITY", recorded_identity(0, ""))
+    assert Builder(config).fingerprint() != before
+    monkeypatch.undo()
+    assert Builder(config).fingerprint() == before
 
 
 @pytest.mark.parametrize(
@@ -269,8 +271,8 @@ def test_configs_that_cannot_be(fields, message):
 
 @pytest.mark.parametrize("rows", [-1, 1, 2])
 def test_a_table_of_words_has_one_for_a_word(rows):
-    with pytest.raises(UserError, match=f"model.word_rows={rows}: 0, or at least 3"):
-        ModelConfig(word_rows=rows)
+    with pytest.raises(UserError, match=f"words.rows={rows}: 0, or at least 3"):
+        WordsConfig(rows=rows)
 
 
 TRIVIA = [
@@ -293,7 +295,12 @@ def test_the_oracles_questions_are_those_with_a_window(folder):
     assert not data.split("dev").questions.meta["dropped"]
     assert not (data.path / "train" / "golds.json").exists()
     with_test = dataclasses.replace(data.config, test="dev.json")
-    assert ReadingData(with_test, TRAINED).splits == ("train", "dev_oracle", "dev", "test")
+    assert ReadingData(Config(words=TRAINED, data=with_test)).splits == (
+        "train",
+        "dev_oracle",
+        "dev",
+        "test",
+    )
 
 
 @given(st.integers(0, 400), st.integers(1, 30), st.data())

@@ -1,0 +1,91 @@
+"""Bi-CNN, the paper's own baseline (Yin & Schütze 2017, Tables 3 and 5): no attention.
+
+Each text goes through the same convolutions, h_i = tanh(W1 [x_{i-1}, x_i, x_{i+1}] + b), and
+max-pooling; the head is that of attentive convolution.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attconv_jax.layers import Head, max_pooled
+from attconv_jax.models.base import PairModel, PairModule, Text
+from common_jax.fields import require
+from common_jax.layers import Convolution, Dropout
+from common_jax.scopes import part
+
+
+@dataclasses.dataclass(frozen=True)
+class BiCNN(PairModel):
+    """Convolutions and max-pooling of each text.
+
+    Attributes:
+      dim: the hidden size, of convolutions and of the head.
+      layers: convolutions, one upon the other.
+      filter_width: of a convolution, in words.
+      slope: of the tanh at 0, the paper's being 1.
+      dropout: rate on what each layer reads: words, pooled texts and hidden layers.
+    """
+
+    dim: int = 300
+    layers: int = 1
+    filter_width: int = 3
+    slope: float = 1.0
+    dropout: float = 0.1
+
+    def __post_init__(self):
+        for name in ("dim", "layers"):
+            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
+        width = self.filter_width
+        require(
+            width >= 1 and width % 2 == 1, f"model.filter_width={width}: must be odd, at least 1"
+        )
+        require(self.slope > 0, f"model.slope={self.slope}: above 0")
+        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+
+    def module(self, labels: int, dtype: Any) -> "BiCNNModule":
+        return BiCNNModule(self, labels, dtype)
+
+
+class TanhConvolution(nn.Module):
+    """tanh of a convolution, zeros at padding."""
+
+    config: BiCNN
+    dtype: Any
+
+    def setup(self):
+        self.convolution = Convolution(self.config.dim, self.config.filter_width, self.dtype)
+
+    def __call__(
+        self, states: Float[Array, "B T D"], valid: Bool[Array, "B T"]
+    ) -> Float[Array, "B T H"]:
+        above = jnp.tanh(self.config.slope * self.convolution(states))
+        return jnp.where(valid[..., None], above, 0)
+
+
+class BiCNNModule(PairModule):
+    """The network; its parameters have the names of attentive convolution's."""
+
+    config: BiCNN
+    labels: int
+    dtype: Any = jnp.float32
+
+    def setup(self):
+        config = self.config
+        self.layers = [TanhConvolution(config, self.dtype) for _ in range(config.layers)]
+        self.dropout = Dropout(config.dropout)
+        self.head = Head(config.dim, self.labels, self.dropout, self.dtype)
+        nn.share_scope(self, self.head)
+
+    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
+        """Logits."""
+        states, valid = [text.words for text in texts], [text.valid for text in texts]
+        with part("attention"):
+            for layer in self.layers:
+                states = [self.dropout(x, train=train) for x in states]
+                states = list(map(layer, states, valid))
+        return self.head(list(map(max_pooled, states, valid)), train=train)

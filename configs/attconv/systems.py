@@ -1,0 +1,51 @@
+"""Systems of Tables 3, 5 and 6 by name, for the config files of this folder: `FILE.py:SYSTEM`.
+
+A further system is an entry of `SYSTEMS`, and its model a module of `attconv_jax.models`.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import ml_collections
+
+from attconv_jax.config import Config, DataConfig, WordsConfig
+from attconv_jax.models.attentive_convolution import AttentiveConvolution
+from attconv_jax.models.base import PairModel
+from attconv_jax.models.bi_cnn import BiCNN
+from common_jax.config import to_config_dict
+
+
+def attentive(texts: int, **fields: Any) -> PairModel:
+    """Attentive convolution between two texts; a single one attends to itself."""
+    return AttentiveConvolution(**({"attention": "intra"} if texts == 1 else {}) | fields)
+
+
+# From the number of texts of an example to the model, as the paper has it.
+SYSTEMS: dict[str, Callable[[int], PairModel]] = {
+    "cnn": lambda texts: BiCNN(),
+    "light": lambda texts: attentive(texts, source="states", focus="states", beneficiary="states"),
+    "advanced": attentive,
+    "advanced_intra": lambda texts: attentive(texts, attention="both"),
+}
+
+
+def config_of(
+    system: str, data: DataConfig, words: WordsConfig, **fields: Any
+) -> ml_collections.ConfigDict:
+    """A config of one of `SYSTEMS`, to be edited.
+
+    Args:
+      fields: of `model`, for those systems whose models have them.
+
+    Raises:
+      ValueError: for an unknown name.
+    """
+    if system not in SYSTEMS:
+        raise ValueError(f"{system!r}: must be {' | '.join(SYSTEMS)}")
+    model = SYSTEMS[system](data.texts)
+    known = {field.name for field in dataclasses.fields(model)}
+    own = {name: value for name, value in fields.items() if name in known}
+    config = to_config_dict(Config(data=data, words=words, model=dataclasses.replace(model, **own)))
+    config.paper.system = system
+    return config

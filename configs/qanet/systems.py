@@ -1,0 +1,44 @@
+"""The readers that the paper compares, by name.
+
+  python -m launch.train --config configs/qanet/squad.py:no_convolution
+
+All of them have the words, vectors and characters of the config, its schedule and its batches.
+"""
+
+from typing import Any
+
+import ml_collections
+
+from common_jax.config import to_config_dict
+from qanet_jax.config import Config, DataConfig
+from qanet_jax.models.base import ReaderModel, WordsConfig
+from qanet_jax.models.qanet import QANet
+
+SYSTEMS: dict[str, ReaderModel] = {
+    "qanet": QANet(),
+    # Table 5: dev EM 70.8 and F1 80.0, 72.2 and 81.4, 72.9 and 82.0; QANet has 73.6 and 82.7
+    "no_convolution": QANet(convolution="none"),
+    "no_attention": QANet(self_attention=False),
+    "ordinary_convolution": QANet(convolution="ordinary"),
+}
+
+
+def config_of(
+    system: str, data: DataConfig, words: WordsConfig | None = None, **fields: Any
+) -> ml_collections.ConfigDict:
+    """The config of a system on some data.
+
+    Args:
+      system: a name in `SYSTEMS`.
+      words: the paper's if not given.
+      **fields: of the model, each set if the system has it.
+
+    Raises:
+      ValueError: for a name that is not there.
+    """
+    if system not in SYSTEMS:
+        raise ValueError(f"{system!r}: must be {' | '.join(SYSTEMS)}")
+    config = to_config_dict(Config(model=SYSTEMS[system], data=data, words=words or WordsConfig()))
+    config.model.update({name: value for name, value in fields.items() if name in config.model})
+    config.paper.system = system
+    return config

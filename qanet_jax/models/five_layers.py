@@ -1,0 +1,149 @@
+"""The five layers of Yu et al. 2018, section 2.2, whatever encodes the two texts.
+
+Embedding, embedding encoder, context-query attention, model encoder, pointers. `QANet` and the
+paper's recurrent systems (Tables 3 and 8) differ in the two encoders alone.
+"""
+
+import abc
+import dataclasses
+from typing import Any, Literal
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from common_jax.fields import require, require_choice
+from common_jax.layers import DROPOUT, Dropout, dense
+from common_jax.masks import MASKED
+from common_jax.scopes import part
+from qanet_jax.layers import ContextQueryAttention, Embedding, Words
+from qanet_jax.models.base import ReaderModel, WordsConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class FiveLayers(ReaderModel):
+    """A reader of five layers; a subclass brings the encoders.
+
+    Attributes:
+      dim: d, the width of everything after the embeddings.
+      char_dim: p2, of a character's vector.
+      characters: "convolution" runs over a word's characters before the maximum is taken (the
+        paper's "convolution output"), "max" takes it of the vectors as they are.
+      char_kernel: width of that convolution.
+      embedding_std: standard deviation of the trained vectors at the start. The encoder adds
+        position encodings to what comes of them, whose numbers are about 0.7 on average: much
+        smaller vectors are learned from slowly.
+      passes: how often the model encoder runs; the pointers see its last three outputs.
+      word_dropout, char_dropout, dropout: rates on word vectors, on characters' vectors and
+        between layers.
+    """
+
+    dim: int = 128
+    char_dim: int = 200
+    characters: Literal["convolution", "max"] = "convolution"
+    char_kernel: int = 5
+    embedding_std: float = 0.5
+    passes: int = 3
+    word_dropout: float = 0.1
+    char_dropout: float = 0.05
+    dropout: float = 0.1
+
+    def __post_init__(self):
+        require_choice("model", self)
+        self._require_positive("dim", "char_dim")
+        self._require_odd("char_kernel")
+        require(self.passes >= 3, f"model.passes={self.passes}: at least 3 (M0, M1 and M2)")
+        for name in ("word_dropout", "char_dropout", "dropout"):
+            require(0 <= getattr(self, name) < 1, f"model.{name}: a rate in [0, 1)")
+        require(self.embedding_std > 0, f"model.embedding_std={self.embedding_std}: above 0")
+
+    def _require_positive(self, *names: str) -> None:
+        for name in names:
+            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
+
+    def _require_odd(self, *names: str) -> None:
+        for name in names:
+            size = getattr(self, name)
+            require(size >= 1 and size % 2 == 1, f"model.{name}={size}: must be odd, at least 1")
+
+    @abc.abstractmethod
+    def encoders(self, dtype: Any) -> tuple[nn.Module, nn.Module]:
+        """The embedding encoder and the model encoder, each called as (x, valid, *, train): from
+        [B, T, dim] and which places hold a word, [B, T], to [B, T, dim]."""
+
+    def module(self, words: WordsConfig, dtype: Any) -> "FiveLayerNetwork":
+        return FiveLayerNetwork(self, words, dtype)
+
+
+class FiveLayerNetwork(nn.Module):
+    """Where in a context the answer to a question starts and where it ends.
+
+    Attributes:
+      config: sizes and encoders.
+      words: dimension and rows of the tables of vectors.
+      dtype: of activations and products; parameters, softmaxes and logits are float32.
+    """
+
+    config: FiveLayers
+    words: WordsConfig
+    dtype: Any = jnp.float32
+
+    def setup(self):
+        config = self.config
+        self.embedding = Embedding(
+            self.words,
+            config.char_dim,
+            config.characters,
+            config.char_kernel,
+            config.embedding_std,
+            config.word_dropout,
+            config.char_dropout,
+            self.dtype,
+        )
+        self.project = dense(config.dim, ("embed", "mlp"), self.dtype)
+        self.embedding_encoder, self.model_encoder = config.encoders(self.dtype)
+        self.attention = ContextQueryAttention(self.dtype)
+        self.reduce = dense(config.dim, ("embed", "mlp"), self.dtype)
+        pointer = lambda: nn.Dense(
+            1, use_bias=False, dtype=jnp.float32, kernel_init=nn.initializers.xavier_uniform()
+        )
+        self.start, self.end = pointer(), pointer()
+        self.dropout = Dropout(config.dropout)
+
+    def __call__(
+        self, context: Words, question: Words, *, train: bool
+    ) -> tuple[Float[Array, "B N"], Float[Array, "B N"]]:
+        """Logits of the answer's first and last word; very negative where there is no word."""
+        with part("embedding"):
+            c, q = (self._encode(words, train) for words in (context, question))
+        with part("attention"):
+            x = self.attention(c, q, context.valid, question.valid)
+            x = self.dropout(self.reduce(x), train=train)
+        with part("encoder"):
+            *_, m0, m1, m2 = self._passes(x, context.valid, train)
+        with part("pointers"):
+            start = self.start(jnp.concatenate([m0, m1], axis=-1))[..., 0]
+            end = self.end(jnp.concatenate([m0, m2], axis=-1))[..., 0]
+            return tuple(jnp.where(context.valid, x, MASKED) for x in (start, end))
+
+    def _encode(self, words: Words, train: bool) -> Float[Array, "B T D"]:
+        """Embedding and embedding encoder, whose parameters both texts share."""
+        x = self.project(self.embedding(words, train=train))
+        return self.embedding_encoder(self.dropout(x, train=train), words.valid, train=train)
+
+    def _passes(
+        self, x: Float[Array, "B N D"], valid: Bool[Array, "B N"], train: bool
+    ) -> Float[Array, "passes B N D"]:
+        """The outputs of the model encoder run on its own output, each time."""
+
+        def once(encoder: nn.Module, x: Array, _: None) -> tuple[Array, Array]:
+            x = encoder(x, valid, train=train)
+            return x, x
+
+        passes = nn.scan(
+            once,
+            variable_broadcast="params",
+            split_rngs={"params": False, DROPOUT: True},
+            length=self.config.passes,
+        )
+        return passes(self.model_encoder, x, None)[1]

@@ -1,0 +1,170 @@
+"""A system that is one new file (`tests.systems.overlap`) and a config, through all commands."""
+
+import csv
+import functools
+import json
+
+import numpy as np
+import pytest
+
+from attconv_jax.config import DataConfig, WordsConfig
+from attconv_jax.data.dataset import LabelledData
+from attconv_jax.data.prepare import Builder
+from attconv_jax.data.text import tokenize
+from common_jax.data.corpus import Corpus
+from launch import evaluate, export, sweep, train
+from tests.attconv_jax import anss
+from tests.launch import commands
+from tests.systems.overlap import Ends, Shared
+
+CONFIG = """
+from attconv_jax.config import Config, DataConfig, WordsConfig
+from common_jax.config import to_config_dict
+from tests.systems.overlap import Overlap
+
+
+def get_config():
+    data = DataConfig(source="generated", examples=24, heldout=8, batch_size=8, max_shapes=1)
+    config = to_config_dict(Config(data=data, words=WordsConfig(dim=4, rows=60), model=Overlap()))
+    config.paper.system = "overlap"
+    config.train.steps = 4
+    config.train.log_every = 1
+    config.train.steps_per_call = 1
+    return config
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("overlap")
+    (folder / "overlap.py").write_text(CONFIG)
+    train.main([*arguments(folder), "--workdir", str(folder / "run")])
+    return folder
+
+
+def arguments(folder):
+    cache = f"--config.data.cache_dir={folder / 'cache'}"
+    return ["--config", str(folder / "overlap.py"), cache, "--config.mesh.data=1"]
+
+
+def test_its_penalty_is_logged_by_name_and_in_the_loss(folder):
+    lines = map(json.loads, (folder / "run" / "metrics.jsonl").read_text().splitlines())
+    logged = [line for line in lines if "grad_norm" in line]
+    assert len(logged) == 4
+    for line in logged:
+        assert line["pooled_square"] > 0
+        assert line["loss"] == pytest.approx(line["nll"] + line["pooled_square"], rel=1e-5)
+
+
+def test_it_is_evaluated(folder, capsys):
+    evaluate.main(["--workdir", str(folder / "run")])
+    printed = json.loads(capsys.readouterr().out)
+    metrics = json.loads((folder / "run" / "result.json").read_text())["metrics"]
+    assert printed["accuracy"] == pytest.approx(metrics["test"]["accuracy"])
+    assert printed["examples"] == 8
+
+
+def test_its_exports_explain_as_the_run_does(folder, monkeypatch, capsys):
+    ask = functools.partial(commands.answers, monkeypatch, capsys, ["A red cup.\tA cup is red."])
+    (said,) = ask("--workdir", folder / "run", "--explain")
+    answer = json.loads(said)
+    assert set(answer) == {"label", "probabilities", "words", "layers"}
+    assert [(seen["text"], seen["context"]) for seen in answer["layers"][0]] == [
+        (None, 0),
+        (None, 1),
+    ]
+    for seen, words in zip(answer["layers"][0], answer["words"], strict=True):
+        assert np.shape(seen["weights"]) == (1, len(words))
+        assert np.sum(seen["weights"]) == pytest.approx(1, abs=1e-3)
+    for form in ("stablehlo", "safetensors"):
+        out = folder / form
+        export.main(["--workdir", str(folder / "run"), "--out", str(out), "--format", form])
+        assert commands.alike(ask("--model", out, "--explain"), [said])
+
+
+def test_it_is_swept(folder, capsys):
+    argv = [*arguments(folder), "--config.train.steps=1", "--grid", "model.penalty=0.0,0.1"]
+    sweep.main([*argv, "--out", str(folder / "sweep"), "--dry_run"])
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    sweep.main([*argv, "--out", str(folder / "sweep")])
+    with (folder / "sweep" / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["model.penalty"]) for row in rows] == [0.0, 0.1]
+    assert all(row["test.accuracy"] for row in rows)
+
+
+WORDS = WordsConfig(dim=3, rows=400)
+INPUTS = (Ends(), Shared())
+
+
+def test_annotations_of_json_lines_reach_the_inputs(tmp_path):
+    rows = [
+        {
+            "gold_label": "neutral",
+            "sentence1": f"Man {n}.",
+            "sentence2": "Dogs run.",
+            "sentence1_note": "x" * n,
+            "sentence2_parse": "( Dogs run )",
+        }
+        for n in range(5)
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "b.tsv").write_text("neutral\tMan 7.\tDogs run.\n")
+    config = DataConfig(dir=str(tmp_path), train="a.jsonl", dev="b.tsv", test="b.tsv")
+    builder = Builder(config, WORDS, INPUTS)
+    plain = Builder(config, WORDS).fingerprint()
+    assert {**plain, "inputs": builder.fingerprint()["inputs"]} == builder.fingerprint()
+    assert "inputs" not in plain
+    (tmp_path / "built").mkdir()
+    builder.build(tmp_path / "built")
+    for split, notes in (("train", range(5)), ("dev", [0])):
+        corpus = Corpus.open(tmp_path / "built" / split)
+        for row, note in enumerate(notes):
+            ends = corpus.row(row, "first_ends").reshape(-1, 3)
+            assert len(ends) == 3 and (ends[:, 2] == note).all()
+            assert not corpus.row(row, "second_ends").reshape(-1, 3)[:, 2].any()
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_batches_of_what_is_ranked_have_the_inputs_of_each_sentence(tmp_path, split):
+    """Encoded here from the words of the batch."""
+    anss.write(tmp_path)
+    files = {"train": "train.json", "dev": "dev.json", "test": "dev.json"}
+    form = {"form": "ranking", "labels": "no,yes", "ignored": "", "batch_size": 5}
+    cache = str(tmp_path / "cache")
+    data = LabelledData(
+        DataConfig(dir=str(tmp_path), cache_dir=cache, **files, **form), WORDS, INPUTS
+    )
+    data.prepare()
+    names = {data.lexicon.words([w])[0]: w for w in vocabulary(tmp_path)}
+    words = lambda ids: [names[number] for number in ids if number]
+    batches = data.train_batches(0) if split == "train" else data.split_batches(split)
+    pairs = {"second": "shared"} | ({"other": "other_shared"} if split == "train" else {})
+    seen = 0
+    for batch in batches.epoch(0):
+        for row in np.flatnonzero(batch["index"] >= 0):
+            question = words(batch["first"][row])
+            for text, key in pairs.items():
+                sentence = words(batch[text][row])
+                assert (
+                    batch[key][row].tolist() == Shared().encode([question, sentence], []).tolist()
+                )
+            for text in ("first", *pairs):
+                own = Ends().encode(words(batch[text][row]), {})
+                expected = np.zeros((batch[text].shape[1], 3), np.int32)
+                expected[: len(own)] = own
+                np.testing.assert_array_equal(batch[f"{text}_ends"][row], expected)
+            seen += 1
+    assert seen > 10
+
+
+def vocabulary(folder):
+    """Every word of the files."""
+    found = set()
+    for name in ("train.json", "dev.json"):
+        for article in json.loads((folder / name).read_text())["data"]:
+            for paragraph in article["paragraphs"]:
+                found.update(tokenize(paragraph["context"]))
+                for qa in paragraph["qas"]:
+                    found.update(tokenize(qa["question"]))
+    return found

@@ -1,0 +1,118 @@
+"""Configs of the family: their systems, and a run of each config, shrunk, on files of its form."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from common_jax.config import value_of
+from common_jax.errors import UserError
+from common_jax.training.config import parse
+from configs.qanet.systems import SYSTEMS
+from launch import train
+from qanet_jax.data.synthetic import generate
+
+FOLDER = Path(__file__).parents[2] / "configs" / "qanet"
+SHRUNK = {
+    "words.dim": 6,
+    "words.rows": 60,
+    "model.dim": 8,
+    "model.num_heads": 2,
+    "model.char_dim": 4,
+    "model.embedding_convs": 1,
+    "model.model_convs": 1,
+    "model.model_blocks": 1,
+    "data.vectors": "",
+    "data.batch_size": 4,
+    "data.max_shapes": 1,
+    "train.steps": 1,
+    "mesh.data": 1,
+}
+ABLATIONS = {
+    "no_convolution": {"convolution": "none"},
+    "no_attention": {"self_attention": False},
+    "ordinary_convolution": {"convolution": "ordinary"},
+}
+
+
+@pytest.mark.parametrize("name", ["quickstart", "squad", "squad_small", "triviaqa"])
+def test_systems_differ_in_the_model_alone(name):
+    base = parse(str(FOLDER / f"{name}.py"), [])
+    assert base.paper.system == "qanet" and set(SYSTEMS) == {"qanet", *ABLATIONS}
+    for system, fields in ABLATIONS.items():
+        config = parse(f"{FOLDER / name}.py:{system}", [])
+        assert config.paper.system == system
+        differing = {k for k in vars(config.model) if vars(config.model)[k] != vars(base.model)[k]}
+        assert {key: getattr(config.model, key) for key in differing} == fields
+        for section in ("words", "data", "optimizer", "train"):
+            assert getattr(config, section) == getattr(base, section)
+    with pytest.raises(UserError) as refused:
+        parse(f"{FOLDER / name}.py:qanets", [])
+    assert str(refused.value).endswith(
+        "'qanets': must be qanet | no_convolution | no_attention | ordinary_convolution"
+    )
+
+
+def test_keys_from_before_words_were_a_section_are_read():
+    old = {"model.word_dim": 50, "model.word_rows": 20_000, "model.char_rows": 90}
+    config = parse(
+        str(FOLDER / "squad.py"),
+        ["--config.data.vectors=", *(f"--config.{key}={value}" for key, value in old.items())],
+    )
+    assert (config.words.dim, config.words.rows, config.words.char_rows) == (50, 20_000, 90)
+    assert {key: value_of(config, key) for key in old} == old
+
+
+def squad(folder):
+    texts = generate(12, 0, "train")
+    for name in ("train-v1.1.json", "dev-v1.1.json"):
+        paragraphs = [
+            {
+                "context": texts.contexts[q.context],
+                "qas": [
+                    {
+                        "id": q.id,
+                        "question": q.text,
+                        "answers": [{"text": a.text, "answer_start": a.start} for a in q.answers],
+                    }
+                ],
+            }
+            for q in texts.questions
+        ]
+        (folder / name).write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+
+
+def triviaqa(folder):
+    (folder / "qa").mkdir()
+    (folder / "evidence" / "wikipedia").mkdir(parents=True)
+    texts = generate(12, 0, "train")
+    questions = []
+    for q in texts.questions:
+        file, answer = f"{q.id}.txt", q.answers[0].text
+        (folder / "evidence" / "wikipedia" / file).write_text(texts.contexts[q.context])
+        aliases = {"Aliases": [answer], "NormalizedAliases": [answer.lower()]}
+        question = {"QuestionId": q.id, "Question": q.text, "EntityPages": [{"Filename": file}]}
+        questions.append({**question, "Answer": {**aliases, "Value": answer}})
+    for name in ("train", "dev"):
+        (folder / "qa" / f"wikipedia-{name}.json").write_text(json.dumps({"Data": questions}))
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "split"),
+    [
+        ("squad.py:no_attention", squad, "dev"),
+        ("squad_small.py:ordinary_convolution", squad, "dev"),
+        ("triviaqa.py:no_convolution", triviaqa, "dev_oracle"),
+    ],
+)
+def test_runs(tmp_path, name, make, split):
+    make(tmp_path)
+    changes = SHRUNK | {"data.dir": tmp_path, "data.cache_dir": tmp_path / "cache"}
+    overrides = [f"--config.{key}={value}" for key, value in changes.items()]
+    run = tmp_path / "run"
+    train.main(["--config", str(FOLDER / name), *overrides, "--workdir", str(run)])
+    scored = json.loads((run / "eval" / f"{split}.json").read_text())
+    assert scored["questions"] == 12
+    assert len(json.loads((run / "eval" / f"{split}.predictions.json").read_text())) == 12
+    result = json.loads((run / "result.json").read_text())
+    assert result["steps"] == 1 and split in result["metrics"]

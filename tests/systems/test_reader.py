@@ -1,0 +1,168 @@
+"""A reader that is a new file and a config: the commands and the library need no more."""
+
+import csv
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import scipy.special
+
+from common_jax.deploy import load
+from common_jax.errors import UserError
+from common_jax.text.words import split_words
+from common_jax.training.config import parse
+from common_jax.training.workdir import Workdir
+from launch import evaluate, export, sweep, train
+from qanet_jax.data.prepare import Builder
+from tests.launch import commands
+
+ROOT = Path(__file__).parents[2]
+CONFIG = """
+from common_jax.config import to_config_dict
+from qanet_jax.config import Config, DataConfig
+from qanet_jax.models.base import WordsConfig
+from tests.systems.reader import Matching
+
+
+def get_config():
+    data = DataConfig(
+        source="generated",
+        examples=24,
+        heldout=6,
+        cache_dir=CACHE,
+        window=48,
+        stride=18,
+        batch_size=12,
+        max_shapes=1,
+    )
+    words = WordsConfig(dim=4, rows=60, char_rows=40)
+    config = to_config_dict(Config(model=Matching(), data=data, words=words))
+    config.mesh.data = 1
+    config.train.steps = 2
+    config.train.evaluate_every = 2
+    config.train.log_every = 1
+    return config
+"""
+ASKED = ("Ada lives in Rome. Ben lives in Paris.", "Where does Ben live?")
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reader")
+    path = folder / "matching.py"
+    path.write_text(CONFIG.replace("CACHE", repr(str(folder / "cache"))))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def run(config):
+    run = Path(config).parent / "run"
+    train.main(["--config", config, "--workdir", str(run)])
+    return run
+
+
+@pytest.fixture(scope="module")
+def task(run):
+    task = Workdir(run).read_task()
+    task.prepare()
+    return task
+
+
+def test_the_penalty_is_logged_beside_the_loss_that_has_it(run):
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    steps = [line for line in lines if "grad_norm" in line]
+    assert len(steps) == 2
+    for line in steps:
+        assert line["loss"] == pytest.approx(line["nll"] + line["squares"]) > line["nll"]
+
+
+def test_losses_are_summed_over_real_rows(task):
+    params = task.init(jax.random.key(1))
+    batch = next(iter(task.train_batches().epoch(0)))
+    batch["index"][:3] = -1
+    sums = jax.jit(task.loss)(params, batch, jax.random.key(0))
+    logits = np.stack(jax.jit(task.logits)(params, batch)).astype(np.float64)
+    nll = squares = 0.0
+    for row in range(3, 12):
+        for pointer, at in zip(logits[:, row], (batch["start"], batch["end"]), strict=True):
+            words = pointer[batch["context"][row] != 0]
+            nll -= scipy.special.log_softmax(words)[at[row]]
+            squares += 0.1 * (words**2).sum()
+    assert sums["nll"] == pytest.approx(nll, rel=1e-5)
+    assert sums["squares"] == pytest.approx(squares, rel=1e-5)
+    assert sums["loss"] == pytest.approx(nll + squares, rel=1e-5)
+
+
+def test_a_batch_has_the_inputs_of_each_window_and_each_example(task):
+    """Counted again from the texts, in evaluation, where passages are cut into windows."""
+    squad, corpus, rows = task.data.texts("dev"), task.data.split("dev"), 0
+    windows = set()
+    for batch in task.split_batches("dev").epoch(0):
+        for row, index in enumerate(batch["index"]):
+            if index < 0:
+                assert not batch["context_spelling"][row].any() and not batch["shared"][row].any()
+                continue
+            asked = squad.questions[corpus.numbers[index]]
+            text = squad.contexts[asked.context]
+            length = np.count_nonzero(batch["context"][row])
+            spans = [corpus.characters(index, at, at) for at in range(length)]
+            words = {
+                "context": [text[slice(*span)] for span in spans],
+                "question": [asked.text[slice(*span)] for span in split_words(asked.text)],
+            }
+            for name, found in words.items():
+                spelling = batch[f"{name}_spelling"][row]
+                expected = [[1 + w[0].isupper(), min(7, len(w))] for w in found]
+                assert spelling[: len(found)].tolist() == expected
+                assert not spelling[len(found) :].any()
+                assert batch[f"{name}_characters"].shape[2] == 3
+            shared = {w for w in words["context"] if w in words["question"]}
+            assert batch["shared"][row].tolist() == [len(shared)]
+            windows.add(spans[0])
+            rows += 1
+    assert rows == len(corpus.questions) > len(squad.questions) / 2 and len(windows) > 1
+
+
+def test_it_is_evaluated(run, capsys):
+    evaluate.main(["--workdir", str(run), "--split", "dev"])
+    printed = json.loads(capsys.readouterr().out)
+    metrics = json.loads((run / "result.json").read_text())["metrics"]["dev"]
+    assert {name: printed[name] for name in metrics} == pytest.approx(metrics)
+
+
+def test_an_export_answers_as_the_run_does(run, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "export"
+    export.main(["--workdir", str(run), "--out", str(out), "--format", "stablehlo"])
+    lines = [json.dumps({"context": ASKED[0] * n, "question": ASKED[1]}) for n in (1, 12)]
+    said = commands.answers(monkeypatch, capsys, lines, "--workdir", run)
+    assert len(said) == 2 and json.loads(said[0])["answer"] in ASKED[0]
+    assert commands.alike(commands.answers(monkeypatch, capsys, lines, "--model", out), said)
+    assert load(out).answer(*ASKED)[0].text == load(run).answer(*ASKED)[0].text
+
+
+def test_it_is_swept(config, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("XLA_FLAGS")
+    argv = ["--config", config, "--grid", "model.penalty=0.5", "--out", str(tmp_path)]
+    sweep.main([*argv, "--config.train.steps=1"])
+    with (tmp_path / "results.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert (row["state"], row["model.penalty"]) == ("finished", "0.5")
+
+
+def test_a_field_of_another_reader_is_refused_by_name(config):
+    with pytest.raises(UserError, match=r"unknown config key 'model\.num_heads'"):
+        parse(config, ["--config.model.num_heads=2"])
+
+
+def test_inputs_and_other_characters_prepare_a_corpus_of_their_own(config):
+    own, plain = (
+        Builder(parse(file, [])).fingerprint() for file in (config, "configs/qanet/quickstart.py")
+    )
+    assert "inputs" in own and "inputs" not in plain
+    assert (own["limits"][0], plain["limits"][0]) == (3, 16)
+    other = Builder(parse(config, ["--config.model.longest=5"])).fingerprint()
+    assert other.pop("inputs") != own.pop("inputs") and other == own
