@@ -18,7 +18,7 @@ from tests import drawn
 from tests.attconv_jax import oracle
 from tests.slopes import assert_slopes
 
-WORDS = WordsConfig(dim=4, rows=12)
+TABLE = WordsConfig(dim=4, rows=12)
 SMALL = {"dim": 5, "dropout": 0.2}
 LENGTHS, WIDTHS = ([5, 3, 0, 4], [2, 6, 3, 0]), (7, 6)  # some texts have no word
 SCORES = np.random.default_rng(5).standard_normal((4, 3)).astype(np.float32)  # their cotangent
@@ -39,7 +39,7 @@ def batch(widths=WIDTHS):
     random = np.random.default_rng(0)
     texts = {}
     for name, lengths, width in zip(TEXTS, LENGTHS, widths, strict=True):
-        ids = random.integers(1, WORDS.rows, (len(lengths), 20))[:, :width]
+        ids = random.integers(1, TABLE.rows, (len(lengths), 20))[:, :width]
         inside = np.arange(width) < np.array(lengths)[:, None]
         texts[name] = np.where(inside, ids, 0).astype(np.int32)
     return texts
@@ -59,7 +59,7 @@ def row(at, texts=2):
 @functools.cache
 def build(kind=AttentiveConvolution, dtype=jnp.float32, texts=2, **changes):
     """A model, its parameters, and the function that gives ((_, logits), gradients)."""
-    model = Matcher(kind(**SMALL | changes), WORDS.rows, WORDS.dim, 3, dtype)
+    model = Matcher(kind(**SMALL | changes), TABLE.rows, TABLE.dim, 3, dtype)
     params = drawn.parameters(model, first(texts), train=False)
     params["words"][0] = np.nan  # padding's vector, which nobody may read
 
@@ -208,10 +208,13 @@ def test_bfloat16_computes_close_to_float32_with_float32_logits():
 
 def test_attention_none_is_the_bi_cnn_in_old_configs():
     """Same tree of parameters, and the fields that it has."""
-    old = {"model": {"attention": "none", "dim": 7, "word_dim": 6, "source": "states"}}
-    config = from_values(Config, old)
+    data = {"source": "generated", "examples": 9}
+    model = {"attention": "none", "dim": 7, "word_dim": 6, "source": "states"}
+    config = from_values(Config, {"data": data, "model": model})
     assert config.model == BiCNN(dim=7)
     assert config.words.dim == 6
     assert from_values(Config, to_mapping(config)) == config
-    both = {"model": {"name": AttentiveConvolution().name, "attention": "both"}}
-    assert from_values(Config, both).model == AttentiveConvolution(attention="both")
+    model = {"name": AttentiveConvolution().name, "attention": "both"}
+    assert from_values(Config, {"data": data, "model": model}).model == AttentiveConvolution(
+        attention="both"
+    )

@@ -24,7 +24,7 @@ from attconv_jax.data.prepare import (
     tokenize,
 )
 from attconv_jax.data.sources import Example
-from common_jax.data.corpus import Corpus
+from common_jax.data.corpus import Corpus, recorded_identity
 from common_jax.errors import UserError
 from common_jax.text import sentences
 from common_jax.text import words as words_module
@@ -311,7 +311,5 @@ def test_another_selection_prepares_anew(tmp_path, monkeypatch):
     files = {"train": "train.json", "dev": "dev.json", "test": "dev.json"}
     ranking = config(tmp_path, form="ranking", labels="no,yes", ignored="", **files)
     before = Builder(ranking, WORDS).fingerprint()
-    changed = tmp_path / "changed.py"
-    changed.write_text(Path(selection.__file__).read_text() + "\n")
-    monkeypatch.setattr(selection, "__file__", str(changed))
+    monkeypatch.setattr(selection, "IDENTITY", recorded_identity(1, "another"))
     assert Builder(ranking, WORDS).fingerprint() != before
