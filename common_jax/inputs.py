@@ -119,7 +119,7 @@ def encode(
     columns: Sequence[Column],
     texts: Mapping[str, Sequence[str]],
     annotations: Mapping[str, Annotations],
-) -> dict[str, Int32[np.ndarray, "*n"]]:
+) -> dict[str, Int32[np.ndarray, "..."]]:
     """The arrays of one example by name: [T, width] of a text, [width] of the example.
 
     Args:

@@ -12,14 +12,15 @@ Sources: token and head windows are CSAN's Equations 4-5 and 7-8 (M + 1 tokens, 
 `direction("alternate")` is its comparison system BI_DIRECT.
 """
 
-import dataclasses
 import functools
-from typing import Literal
+from typing import Literal, SupportsInt
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
+
+from common_jax.pytrees import pytree
 
 Direction = Literal["both", "left", "right", "alternate"]
 HeadEdge = Literal["truncate", "wrap", "clamp", "authors"]
@@ -27,12 +28,7 @@ MASKED = -1e30  # a score that counts for nothing; finite, or a row of them woul
 HEAD_EDGES: tuple[HeadEdge, ...] = ("truncate", "wrap", "clamp", "authors")
 
 
-@functools.partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["query_segments", "key_segments", "explicit"],
-    meta_fields=["direction", "window", "heads", "head_edge"],
-)
-@dataclasses.dataclass(frozen=True)
+@pytree(static=("direction", "window", "heads", "head_edge"))
 class Mask:
     """A conjunction of restrictions; `Mask()` restricts nothing. True always means "may attend".
 
@@ -78,7 +74,9 @@ class Mask:
             head_edge=head_edge,
         )
 
-    def allowed(self, queries: int, keys: int, heads: int) -> Bool[Array, "b h T S"]:
+    def allowed(
+        self, queries: SupportsInt, keys: SupportsInt, heads: int
+    ) -> Bool[Array, "b h T S"]:
         """The restrictions on tokens as an array; b is 1 or B, h is 1 or `heads`.
 
         The head area is not in it: that is `head_table`'s.
@@ -128,7 +126,10 @@ def padding(
     return Mask(query_segments=query_valid, key_segments=key_valid)
 
 
-def segments(query_ids: Int[Array, "B T"], key_ids: Int[Array, "B S"]) -> Mask:
+def segments(
+    query_ids: Bool[Array, "B T"] | Int[Array, "B T"],
+    key_ids: Bool[Array, "B S"] | Int[Array, "B S"],
+) -> Mask:
     """Several sequences in one row: equal ids meet; id 0 is padding."""
     return Mask(query_segments=query_ids, key_segments=key_ids)
 

@@ -140,8 +140,8 @@ class AttentiveConvolutionLayer(nn.Module):
         self.context = {kind: context() for kind in config.contexts}
 
     def __call__(
-        self, states: Sequence[Float[Array, "B T D"]], valid: Sequence[Bool[Array, "B T"]]
-    ) -> tuple[list[Float[Array, "B T H"]], list[Attended]]:
+        self, states: Sequence[Float[Array, "B _ D"]], valid: Sequence[Bool[Array, "B _"]]
+    ) -> tuple[list[Float[Array, "B _ H"]], list[Attended]]:
         """The states of the layer above for each text, zeros at its padding; and the weights."""
         maps = [self._maps(*text) for text in zip(states, valid, strict=True)]
         above, attended = [], []
