@@ -102,19 +102,19 @@ class Mask:
             inside &= left if self.direction == "left" else right
         return inside[None, None]
 
-    def query_positions(self, length: int) -> Int[Array, "b {length}"]:
+    def query_positions(self, length: SupportsInt) -> Int[Array, "b T"]:
         """Each query's position in its segment, from 0; b is 1 where every row is one segment."""
         return positions(self.query_segments, length)
 
-    def key_positions(self, length: int) -> Int[Array, "b {length}"]:
+    def key_positions(self, length: SupportsInt) -> Int[Array, "b S"]:
         """The same of the keys."""
         return positions(self.key_segments, length)
 
-    def query_lengths(self, length: int) -> Int[Array, "b {length}"]:
+    def query_lengths(self, length: SupportsInt) -> Int[Array, "b T"]:
         """The length of each query's segment; 0 for padding."""
         return lengths(self.query_segments, length)
 
-    def key_lengths(self, length: int) -> Int[Array, "b {length}"]:
+    def key_lengths(self, length: SupportsInt) -> Int[Array, "b S"]:
         """The same of the keys."""
         return lengths(self.key_segments, length)
 
@@ -190,8 +190,8 @@ def valid(segments: Array) -> Bool[Array, "..."]:
 
 
 def positions(
-    segments: Bool[Array, "B T"] | Int[Array, "B T"] | None, length: int
-) -> Int[Array, "b {length}"]:
+    segments: Bool[Array, "B T"] | Int[Array, "B T"] | None, length: SupportsInt
+) -> Int[Array, "b T"]:
     """Each position in its segment, from 0, [B, T]; [1, T] without ids: a row is one segment.
 
     Args:
@@ -206,8 +206,8 @@ def positions(
 
 
 def lengths(
-    segments: Bool[Array, "B T"] | Int[Array, "B T"] | None, length: int
-) -> Int[Array, "b {length}"]:
+    segments: Bool[Array, "B T"] | Int[Array, "B T"] | None, length: SupportsInt
+) -> Int[Array, "b T"]:
     """The length of the segment that each position is in, [B, T]; 0 for padding. Without segments
     it is T everywhere, [1, T].
 
@@ -227,8 +227,8 @@ def lengths(
 
 
 def segments_meet(
-    query: Bool[Array, "*B T"] | Int[Array, "*B T"] | None,
-    key: Bool[Array, "*B S"] | Int[Array, "*B S"] | None,
+    query: Bool[Array, "*#B T"] | Int[Array, "*#B T"] | None,
+    key: Bool[Array, "*#B S"] | Int[Array, "*#B S"] | None,
 ) -> Bool[Array, "*b #T #S"]:
     """Which queries and keys may meet as far as padding and segments go; [1, 1, 1] for neither."""
     conditions = []

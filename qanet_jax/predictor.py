@@ -11,7 +11,7 @@ import numpy as np
 from common_jax.bad_examples import Faults
 from common_jax.data.requests import padded, padded_width, rows_for
 from common_jax.errors import UserError
-from common_jax.fields import require, require_choice
+from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.io.json_files import parse_json
 from common_jax.predictor import Option, Predictor, Programs
@@ -69,7 +69,6 @@ class Reader(Predictor):
         inputs: str = ""
 
         def __post_init__(self):
-            require_choice("settings", self)
             for name in ("word_dim", "word_length", "stride", "evaluation_positions"):
                 require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: at least 1")
             require(self.stride <= self.window, f"stride={self.stride}: beyond {self.window} words")

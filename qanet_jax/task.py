@@ -145,7 +145,7 @@ class SpanExtraction(WordedTask[Config]):
         order = np.lexsort((-scores, numbers))
         _, at = np.unique(numbers[order], return_index=True)
         answers = {}
-        for example in order[at]:
+        for example in order[at].tolist():
             number = numbers[example]
             question = squad.questions[number]
             first, last = (int(predictions[name][example, 0]) for name in ("first", "last"))

@@ -105,7 +105,7 @@ def intervals(scores: Sequence[tuple[bool, float]]) -> dict[str, list[float]]:
 
 def by_kind(
     scores: Mapping[str, tuple[bool, float]], kinds: Mapping[str, str]
-) -> dict[str, list[float]]:
+) -> dict[str, list[int | float]]:
     """How many questions there are of each kind, and their exact match and F1 in percent; the
     most frequent kind first."""
     members: dict[str, list[tuple[bool, float]]] = {}
