@@ -84,7 +84,7 @@ def test_evaluate_repeats_the_final_score(folder, capsys):
 def test_a_run_is_tested_against_another(folder, capsys):
     """The other translates with one word more, and has each sentence's nll two nats higher, but for
     noise."""
-    run, other = folder / "run", shutil.copytree(folder / "run", folder / "other")
+    run, other = folder / "run", shutil.copytree(folder / "run", folder / "worse")
     noise = np.random.default_rng(0).normal(2, 0.1, 12)
     head, *rows = (run / "eval" / "test.examples.tsv").read_text().splitlines()
     fields = [row.split("\t") for row in rows]
