@@ -1,9 +1,14 @@
-"""Labels of several runs beside each other: confusion, length, the test of equal proportions."""
+"""Labels of several runs beside each other: confusion, length, and tests of the right ones."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from common_jax.compare import Comparison, Run, noted
+import numpy as np
+from jaxtyping import Float
+
+from common_jax.compare import Comparison, IncomparableError, Paired, Run, noted
 from common_jax.metrics.classification import equal_proportions
+from common_jax.metrics.paired import mcnemar
 from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
 
 # What `score` has put into its notes.
@@ -12,12 +17,55 @@ Confusion = dict[str, dict[str, int]]  # by gold label, by label given
 
 
 class LabelComparison(Comparison):
-    """Confusion, accuracy by length, and the test of equal proportions."""
+    """Confusion, accuracy by length, the test of equal proportions and McNemar's."""
+
+    tests = (
+        "p of the test of equal proportions, as the paper's stars, which takes the runs for "
+        "independent, and of McNemar's test, which counts the examples that one run alone has "
+        "right (wins, and losses, that the other has)."
+    )
+
+    @classmethod
+    def examples(cls, run: Run, split: str) -> Mapping[str, Any]:
+        """Gold labels, and lengths where they are known."""
+        return {"gold": _gold(run, split), **super().examples(run, split)}
+
+    @classmethod
+    def require(cls, run: Run, split: str) -> None:
+        """Also that it counts right answers."""
+        _right(run, split)
+        super().require(run, split)
+
+    @classmethod
+    def tested(cls, result: str, differences: Float[np.ndarray, "n"]) -> dict[str, float]:
+        """The difference with its interval, and McNemar's test in the place of the t-test."""
+        numbers = super().tested(result, differences)
+        numbers.pop(f"p_{result}", None)
+        wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
+        return {**numbers, "wins": wins, "losses": losses, "p_mcnemar": mcnemar(wins, losses)}
+
+    @classmethod
+    def paired(cls, run: Run, other: Run, split: str, name: str = "") -> Paired:
+        """Also the test of equal proportions, which needs no single examples."""
+        ours, theirs = _right(run, name or split), _right(other, split)
+        found = super().paired(run, other, split, name)
+        numbers = {"p_equal_proportions": equal_proportions(*ours, *theirs)}
+        gap = 100 * (ours[0] / ours[1] - theirs[0] / theirs[1])
+        return Paired({"right_difference": gap, **numbers, **found.numbers}, found.notes)
+
+    @classmethod
+    def scores(cls, run: Run, split: str) -> Mapping[str, Cell]:
+        """Right answers, of how many."""
+        counted = run.workdir.right_answers(split)
+        if counted is None:
+            return {}
+        right, total = counted
+        return {"right": right, "of": total, "%": 100 * right / total}
 
     @classmethod
     def compare(cls, runs: Sequence[Run], split: str) -> list[Section]:
         """Against the first run; of rankings only what they have of it."""
-        sections = [Section(f"differences on {split}", _differences(runs, split))]
+        sections = [cls.differences(runs, split)]
         if lengths := noted(runs, split, "by_length", ByLength):
             sections.append(Section(f"length on {split}", _by_length(lengths)))
         if confusions := noted(runs, split, "confusion", Confusion):
@@ -48,29 +96,13 @@ def _by_length(lengths: Mapping[str, ByLength]) -> list[Part]:
     ]
 
 
-def _differences(runs: Sequence[Run], split: str) -> list[Part]:
-    first, wanted = runs[0], _gold(runs[0], split)
-    theirs = first.workdir.right_answers(split)
-    rows: list[list[Cell]] = []
-    for run in runs:
-        ours = run.workdir.right_answers(split)
-        if ours is None or theirs is None:
-            rows.append([run.label, None, None, None, "right answers not counted", None])
-            continue
-        (right, total), gap, p = ours, None, None
-        rate = 100 * right / total
-        alike = _gold(run, split) == wanted
-        if run is not first and alike:
-            gap = f"{rate - 100 * theirs[0] / theirs[1]:+.2f}"
-            p = f"{equal_proportions(*ours, *theirs):.4f}"
-        elif not alike:
-            gap = "other examples"
-        rows.append([run.label, right, total, rate, gap, p])
-    note = (
-        f"p of the test of equal proportions against {first.label}, as the paper's stars; it knows "
-        "the noise of the examples, not that between seeds."
-    )
-    return [Table(("run", "right", "of", "%", "gap", "p"), rows, note)]
+def _right(run: Run, split: str) -> tuple[int, int]:
+    """How many right answers of how many a run's score of a split has counted."""
+    counted = run.workdir.right_answers(split)
+    if counted is None:
+        path = run.workdir.path
+        raise IncomparableError(f"{path}: its score of {split} counts no right answers to compare")
+    return counted
 
 
 def _gold(run: Run, split: str) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 
 from attconv_jax.data.dataset import YES
 from attconv_jax.data.text import TEXTS
@@ -11,12 +11,14 @@ from common_jax.data.corpus import Corpus
 from common_jax.metrics import classification
 
 Notes = dict[str, object]
+Results = dict[str, Shaped[np.ndarray, "n"]]  # of each example: its length, and whether it is right
 
 
 def score_labels(
     corpus: Corpus, likely: Float[np.ndarray, "n labels"], names: Sequence[str]
-) -> tuple[dict[str, float], Notes]:
-    """Accuracy; with its interval, the confusion matrix and the accuracy by length (Figure 2)."""
+) -> tuple[dict[str, float], Notes, Results]:
+    """Accuracy; with its interval, the confusion matrix and the accuracy by length (Figure 2).
+    An example's length is the words of its texts."""
     gold, predicted = corpus.column("label"), likely.argmax(axis=1)
     right = predicted == gold
     lengths = corpus.lengths(*(c for c in corpus.columns if c in TEXTS)).sum(axis=1)
@@ -30,17 +32,19 @@ def score_labels(
         },
         "by_length": [[low, high, _percent(rate)] for low, high, rate in parts],
     }
-    return {"accuracy": 100 * float(right.mean())}, notes
+    return {"accuracy": 100 * float(right.mean())}, notes, {"length": lengths, "right": right}
 
 
 def score_ranking(
     corpus: Corpus, likely: Float[np.ndarray, "n labels"], names: Sequence[str]
-) -> tuple[dict[str, float], Notes]:
+) -> tuple[dict[str, float], Notes, Results]:
     """Precision at 1: of all questions, those whose likeliest sentence answers them; with its
     interval, that of the two ways of counting common words (WordC1 and WordC2, section 4.2), and
-    the share of questions whose passage is one sentence, which any ranking answers."""
+    the share of questions whose passage is one sentence, which any ranking answers.
+    An example of the results is a question, its length that in words."""
     questions, right = corpus.column("question"), corpus.column("label") == YES
-    chosen = right[classification.first_ranked(likely[:, YES], questions)]
+    first = classification.first_ranked(likely[:, YES], questions)
+    chosen = right[first]
     precision = lambda scores: (
         100 * float(right[classification.first_ranked(scores, questions)].mean())
     )
@@ -53,7 +57,8 @@ def score_ranking(
         "pairs": len(corpus),
         "one_sentence": _percent(float((counts == 1).mean())),
     }
-    return {"precision_at_1": 100 * float(chosen.mean())}, notes
+    results = {"length": corpus.lengths("first")[first, 0], "right": chosen}
+    return {"precision_at_1": 100 * float(chosen.mean())}, notes, results
 
 
 def _counted(metric: str, right: Bool[np.ndarray, "n"]) -> Notes:

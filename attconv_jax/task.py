@@ -96,7 +96,7 @@ class Judgement(WordedTask[Config]):
         corpus, likely = self.data.corpus(split), predictions["probabilities"]
         names, texts = self.config.data.names, self.data.texts(split)
         measure = score_ranking if self.ranking else score_labels
-        metrics, notes = measure(corpus, likely, names)
+        metrics, notes, results = measure(corpus, likely, names)
         gold = corpus.column("label")
         lines = ["\t".join(("gold", "label", *names))]
         for label, chances in zip(gold, likely, strict=True):
@@ -108,7 +108,7 @@ class Judgement(WordedTask[Config]):
             for at in shown[:EXAMPLES]
         ]
         files = {".predictions.tsv": "\n".join(lines) + "\n"}
-        return Scored(metrics, notes, files, examples)
+        return Scored(metrics, notes, files, examples, results)
 
     def evaluated(self, split: str) -> Any:
         gold = self.data.corpus(split).column("label").tolist()

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 import ml_collections
 
-from common_jax.fields import from_mapping, renamed, require, require_choice, to_mapping
+from common_jax.fields import from_mapping, renamed, require, to_mapping
 
 T = TypeVar("T")
 
@@ -50,7 +50,6 @@ class OptimizerConfig:
     l2: float = 0.0
 
     def __post_init__(self):
-        require_choice("optimizer", self)
         require(self.learning_rate > 0, "optimizer.learning_rate: must be above 0")
         require(self.learning_rate < math.inf, "optimizer.learning_rate: must be finite")
         for name in ("b1", "b2"):
@@ -101,7 +100,6 @@ class TrainConfig:
     keep_checkpoints: int = 2
 
     def __post_init__(self):
-        require_choice("train", self)
         for name, least in (
             *dict.fromkeys(("steps", "evaluate_every", "checkpoint_every", "log_every"), 1).items(),
             *dict.fromkeys(("accumulate", "steps_per_call", "max_bad_steps"), 1).items(),
@@ -153,7 +151,6 @@ class SourceConfig:
     on_bad_example: Literal["error", "skip"] = "error"
 
     def __post_init__(self):
-        require_choice("data", self)
         require(self.source != "files" or bool(self.dir), "data.dir: name the folder of the files")
         require(
             self.source != "tfds" or bool(self.tfds),

@@ -50,14 +50,6 @@ def require(condition: bool, message: str) -> None:
         raise UserError(message)
 
 
-def require_choice(section: str, config: Any) -> None:
-    """Checks every field of a dataclass that is a `Literal` against its choices."""
-    for name, kind in typing.get_type_hints(type(config)).items():
-        if typing.get_origin(kind) is Literal and getattr(config, name) not in kind.__args__:
-            choices = " | ".join(map(str, kind.__args__))
-            raise UserError(f"{section}.{name}={getattr(config, name)!r}: must be {choices}")
-
-
 def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:
     """The dataclass `kind` from nested mappings (a ConfigDict, a parsed config.json).
 
@@ -195,7 +187,9 @@ def suggestion(name: str, known: list[str]) -> str:
 
 def _checked(kind: Any, value: Any, key: str) -> Any:
     if typing.get_origin(kind) is Literal:
-        return value  # `require_choice` names the choices
+        choices = typing.get_args(kind)
+        require(value in choices, f"{key}={value!r}: must be {' | '.join(map(str, choices))}")
+        return value
     if type(value) is int and abs(value) > LARGEST:
         raise UserError(f"{key}={_short(value)}: at most {LARGEST}")
     if kind is float and type(value) is int:

@@ -119,7 +119,7 @@ def encode(
     columns: Sequence[Column],
     texts: Mapping[str, Sequence[str]],
     annotations: Mapping[str, Annotations],
-) -> dict[str, Int32[np.ndarray, "*n"]]:
+) -> dict[str, Int32[np.ndarray, "..."]]:
     """The arrays of one example by name: [T, width] of a text, [width] of the example.
 
     Args:
@@ -142,12 +142,6 @@ def encode(
             raise ValueError(f"{one.name}: gave an array of {found.shape}, not {shape}")
         arrays[name] = found.astype(np.int32)
     return arrays
-
-
-def by_kind(inputs: Sequence[Input]) -> tuple[list[WordInput], list[ExampleInput]]:
-    """Those of each word, and those of each example."""
-    words = [one for one in inputs if isinstance(one, WordInput)]
-    return words, [one for one in inputs if isinstance(one, ExampleInput)]
 
 
 def inputs_to_text(inputs: Sequence[Input]) -> str:

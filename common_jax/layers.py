@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, SupportsInt
 
 import flax.linen as nn
 import jax
@@ -323,7 +323,7 @@ def _unstack(tree: Any, length: int) -> list[Any]:
     return [form.unflatten([part[at][0] for part in parts]) for at in range(length)]
 
 
-def sinusoids(length: int, dim: int) -> Float[np.ndarray | Array, "T D"]:
+def sinusoids(length: SupportsInt, dim: int) -> Float[np.ndarray | Array, "T D"]:
     """Position encodings (Vaswani et al. 2017, section 3.5), sines first, then cosines; for a
     symbolic length, an export's, as an array that its program computes."""
     rates = 10_000.0 ** -(np.arange(dim // 2) / max(dim // 2 - 1, 1))

@@ -12,14 +12,15 @@ Sources: token and head windows are CSAN's Equations 4-5 and 7-8 (M + 1 tokens, 
 `direction("alternate")` is its comparison system BI_DIRECT.
 """
 
-import dataclasses
 import functools
-from typing import Literal
+from typing import Literal, SupportsInt
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
+
+from common_jax.pytrees import pytree
 
 Direction = Literal["both", "left", "right", "alternate"]
 HeadEdge = Literal["truncate", "wrap", "clamp", "authors"]
@@ -27,12 +28,7 @@ MASKED = -1e30  # a score that counts for nothing; finite, or a row of them woul
 HEAD_EDGES: tuple[HeadEdge, ...] = ("truncate", "wrap", "clamp", "authors")
 
 
-@functools.partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["query_segments", "key_segments", "explicit"],
-    meta_fields=["direction", "window", "heads", "head_edge"],
-)
-@dataclasses.dataclass(frozen=True)
+@pytree(static=("direction", "window", "heads", "head_edge"))
 class Mask:
     """A conjunction of restrictions; `Mask()` restricts nothing. True always means "may attend".
 
@@ -78,7 +74,9 @@ class Mask:
             head_edge=head_edge,
         )
 
-    def allowed(self, queries: int, keys: int, heads: int) -> Bool[Array, "b h T S"]:
+    def allowed(
+        self, queries: SupportsInt, keys: SupportsInt, heads: int
+    ) -> Bool[Array, "b h T S"]:
         """The restrictions on tokens as an array; b is 1 or B, h is 1 or `heads`.
 
         The head area is not in it: that is `head_table`'s.
@@ -104,19 +102,19 @@ class Mask:
             inside &= left if self.direction == "left" else right
         return inside[None, None]
 
-    def query_positions(self, length: int) -> Int[Array, "b {length}"]:
+    def query_positions(self, length: SupportsInt) -> Int[Array, "b T"]:
         """Each query's position in its segment, from 0; b is 1 where every row is one segment."""
         return positions(self.query_segments, length)
 
-    def key_positions(self, length: int) -> Int[Array, "b {length}"]:
+    def key_positions(self, length: SupportsInt) -> Int[Array, "b S"]:
         """The same of the keys."""
         return positions(self.key_segments, length)
 
-    def query_lengths(self, length: int) -> Int[Array, "b {length}"]:
+    def query_lengths(self, length: SupportsInt) -> Int[Array, "b T"]:
         """The length of each query's segment; 0 for padding."""
         return lengths(self.query_segments, length)
 
-    def key_lengths(self, length: int) -> Int[Array, "b {length}"]:
+    def key_lengths(self, length: SupportsInt) -> Int[Array, "b S"]:
         """The same of the keys."""
         return lengths(self.key_segments, length)
 
@@ -128,7 +126,10 @@ def padding(
     return Mask(query_segments=query_valid, key_segments=key_valid)
 
 
-def segments(query_ids: Int[Array, "B T"], key_ids: Int[Array, "B S"]) -> Mask:
+def segments(
+    query_ids: Bool[Array, "B T"] | Int[Array, "B T"],
+    key_ids: Bool[Array, "B S"] | Int[Array, "B S"],
+) -> Mask:
     """Several sequences in one row: equal ids meet; id 0 is padding."""
     return Mask(query_segments=query_ids, key_segments=key_ids)
 
@@ -189,8 +190,8 @@ def valid(segments: Array) -> Bool[Array, "..."]:
 
 
 def positions(
-    segments: Bool[Array, "B T"] | Int[Array, "B T"] | None, length: int
-) -> Int[Array, "b {length}"]:
+    segments: Bool[Array, "B T"] | Int[Array, "B T"] | None, length: SupportsInt
+) -> Int[Array, "b T"]:
     """Each position in its segment, from 0, [B, T]; [1, T] without ids: a row is one segment.
 
     Args:
@@ -205,8 +206,8 @@ def positions(
 
 
 def lengths(
-    segments: Bool[Array, "B T"] | Int[Array, "B T"] | None, length: int
-) -> Int[Array, "b {length}"]:
+    segments: Bool[Array, "B T"] | Int[Array, "B T"] | None, length: SupportsInt
+) -> Int[Array, "b T"]:
     """The length of the segment that each position is in, [B, T]; 0 for padding. Without segments
     it is T everywhere, [1, T].
 
@@ -226,8 +227,8 @@ def lengths(
 
 
 def segments_meet(
-    query: Bool[Array, "*B T"] | Int[Array, "*B T"] | None,
-    key: Bool[Array, "*B S"] | Int[Array, "*B S"] | None,
+    query: Bool[Array, "*#B T"] | Int[Array, "*#B T"] | None,
+    key: Bool[Array, "*#B S"] | Int[Array, "*#B S"] | None,
 ) -> Bool[Array, "*b #T #S"]:
     """Which queries and keys may meet as far as padding and segments go; [1, 1, 1] for neither."""
     conditions = []

@@ -1,14 +1,15 @@
 """Translations of several runs beside each other: the paired bootstrap, and n-grams (Figure 3)."""
 
+import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from common_jax.compare import Comparison, Run
+from common_jax.compare import Comparison, Paired, Run
 from common_jax.errors import UserError
 from common_jax.metrics import translation
 from common_jax.report.document import Cell, Chart, Section, Series, Table
 
-METRICS = ("sacrebleu", "chrf")
 _PICTURED = {
     "BLEU-n": "BLEU of n-grams up to n, with the brevity penalty.",
     "precision of n-grams": "Of n-grams of n words alone.",
@@ -16,7 +17,13 @@ _PICTURED = {
 
 
 class TranslationComparison(Comparison):
-    """Paired bootstrap of BLEU and chrF, and scores by n-gram order (Figure 3)."""
+    """Paired bootstrap of BLEU and chrF, paired t-test of the sentences' nll, and scores by n-gram
+    order (Figure 3)."""
+
+    tests = (
+        "sacreBLEU's paired bootstrap of BLEU and chrF (1,000 resamples); of the nll, in nats a "
+        "sentence, the paired t-test over sentences."
+    )
 
     findings: ClassVar[Mapping[str, str]] = {
         "model.token_window": "The paper (section 5.1, Figure 2a, validation of WMT14 En-De): of "
@@ -29,53 +36,59 @@ class TranslationComparison(Comparison):
     def intervals(cls, run: Run, split: str) -> Mapping[str, Sequence[float]]:
         """The bootstrap's 95 % intervals of a run's scores; none where its texts are gone."""
         try:
-            systems, references = (
-                {run.label: _hypotheses(run, split)},
-                run.file(split, ".references"),
-            )
+            found, _ = _alone(run, split)
         except UserError:
             return {}
+        return {metric: (one.low, one.high) for metric, one in found.items()}
+
+    @classmethod
+    def examples(cls, run: Run, split: str) -> Mapping[str, Any]:
+        """The references; a sentence's length is another with another vocabulary."""
+        return {"references": run.file(split, ".references")}
+
+    @classmethod
+    def paired(cls, run: Run, other: Run, split: str, name: str = "") -> Paired:
+        """Also sacreBLEU's paired bootstrap."""
+        sentences = super().paired(run, other, split, name)
+        systems = {"other": _hypotheses(other, split), "run": _hypotheses(run, name or split)}
+        references = other.file(split, ".references")
         found, _ = translation.paired_bootstrap(systems, references, language=_language(run))
-        return {metric: (one.low, one.high) for metric, one in found[run.label].items()}
+        numbers: dict[str, float] = {}
+        for metric, ours in found["run"].items():
+            assert ours.p is not None
+            numbers[f"{metric}_difference"] = ours.score - found["other"][metric].score
+            numbers[f"p_{metric}"] = ours.p
+        return Paired({**numbers, **sentences.numbers}, sentences.notes)
+
+    @classmethod
+    def scores(cls, run: Run, split: str) -> Mapping[str, Cell]:
+        """With their 95 % intervals."""
+        found, _ = _alone(run, split)
+        return {
+            metric: f"{one.score:.2f} ({one.low:.2f} to {one.high:.2f})"
+            for metric, one in found.items()
+        }
 
     @classmethod
     def compare(cls, runs: Sequence[Run], split: str) -> list[Section]:
         """Runs whose references are the first one's: significance, and the gap to it by n-grams."""
-        references = runs[0].file(split, ".references")
-        alike = [run for run in runs if run.file(split, ".references") == references]
-        others = [run.label for run in runs if run not in alike]
-        said = [f"Not compared, having other references: {', '.join(others)}."]
-        systems = {run.label: _hypotheses(run, split) for run in alike}
-        language = _language(runs[0])
+        same = [run for run in runs if cls.examples(run, split) == cls.examples(runs[0], split)]
+        systems = {run.label: _hypotheses(run, split) for run in same}
+        references, language = runs[0].file(split, ".references"), _language(runs[0])
+        differences = cls.differences(runs, split)
+        signatures = f"Signatures: {', '.join(_alone(runs[0], split)[1].values())}."
         return [
-            Section(
-                f"differences on {split}",
-                [_significance(systems, references, language), *(said if others else [])],
-            ),
+            dataclasses.replace(differences, parts=[*differences.parts, signatures]),
             Section(f"n-grams on {split}", _ngrams(systems, references, language)),
         ]
 
 
-def _significance(
-    systems: Mapping[str, Sequence[str]], references: Sequence[str], language: str
-) -> Table:
-    found, signatures = translation.paired_bootstrap(systems, references, language=language)
-    first = found[next(iter(systems))]
-    head = ["run", *(f"{metric}{what}" for metric in METRICS for what in ("", " gap", " p"))]
-    rows: list[list[Cell]] = []
-    for name, by_metric in found.items():
-        rows.append([name])
-        for metric in METRICS:
-            one = by_metric[metric]
-            said = f"{one.score:.2f} ({one.low:.2f} to {one.high:.2f})"
-            alone = one.p is None
-            rows[-1] += [said, None if alone else f"{one.score - first[metric].score:+.2f}"]
-            rows[-1].append(None if one.p is None else f"{one.p:.3f}")
-    note = (
-        f"sacreBLEU's paired bootstrap against {next(iter(systems))}; in brackets 95 % intervals. "
-        "It knows the noise of the test's sentences, not that between seeds. Signatures: "
-    )
-    return Table(head, rows, note + ", ".join(signatures.values()))
+@functools.cache  # a page shows the intervals twice
+def _alone(run: Run, split: str) -> tuple[dict[str, translation.Compared], dict[str, str]]:
+    """A run's scores with their bootstrap's intervals, by metric, and the metrics' signatures."""
+    systems, references = {"run": _hypotheses(run, split)}, run.file(split, ".references")
+    found, signatures = translation.paired_bootstrap(systems, references, language=_language(run))
+    return found["run"], signatures
 
 
 def _ngrams(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SourceConfig, TrainConfig
-from common_jax.fields import require, require_choice
+from common_jax.fields import require
 from csan_jax.attention.area import Area
 from csan_jax.attention.base import DecoderAttention, EncoderAttention, Sizes
 from csan_jax.attention.causal import Causal
@@ -52,7 +52,6 @@ class ModelConfig:
     remat: bool = False
 
     def __post_init__(self):
-        require_choice("model", self)
         for name in ("dim", "mlp_dim", "num_heads", "encoder_layers", "decoder_layers"):
             require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
         require(

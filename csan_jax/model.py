@@ -134,7 +134,7 @@ class DecoderLayer(_Layer):
         cache: Any,
         source: LaidOut,
         now: Int[Array, ""],
-        ancestry: Bool[Array, "B k steps*k"],
+        ancestry: Bool[Array, "B k past"],
         source_valid: Bool[Array, "B S"],
     ) -> tuple[Float[Array, "B k D"], Any]:
         """One position further for k hypotheses a sentence."""
@@ -234,7 +234,7 @@ class Transformer(nn.Module):
                 x = stack(x, spans, train=train)
             return self.encoder_norm(x) if self.config.norm == "pre" else x
 
-    def encoder_weights(self, source: Int[Array, "B S"]) -> list[Float[Array, "B H S N S"]]:
+    def encoder_weights(self, source: Int[Array, "B S"]) -> list[Float[Array, "B H S _ S"]]:
         """Each encoder layer's attention weights; N is 1 where heads see only themselves."""
         ids = source != 0
         x = self._encoder_input(source, ids, train=False)
@@ -289,7 +289,7 @@ class Transformer(nn.Module):
         source_valid: Bool[Array, "B S"],
         previous: Int[Array, "B k"],
         now: Int[Array, ""],
-        ancestry: Bool[Array, "B k steps*k"],
+        ancestry: Bool[Array, "B k past"],
     ) -> tuple[Float[Array, "B k V"], list[Any]]:
         """Logits of position `now` for k hypotheses a sentence.
 

@@ -103,7 +103,7 @@ class Translation(Task[Config]):
         likely, most = (source.shape[1] + min(n, decode.extra_length) for n in (8, 2**30))
         cache, layers = apply("start", apply("encode", source, train=False), likely, beam_size)
 
-        def step(cache: Any, previous: Array, now: Array, ancestry: Bool[Array, "B k S"]):
+        def step(cache: Any, previous: Array, now: Array, ancestry: Bool[Array, "B k past"]):
             return apply("step", cache, layers, valid, previous, now, ancestry)
 
         stages = [likely, most] if most > likely else [likely]
@@ -131,6 +131,7 @@ class Translation(Task[Config]):
                     zip(sources, hypotheses, references, strict=True), EXAMPLES
                 )
             ],
+            results={"length": predictions["weight"], "nll": predictions["nll"]},
         )
 
     @property

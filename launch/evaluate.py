@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from common_jax.errors import UserError
 from launch.cli import Parser, quiet, run
 
 if TYPE_CHECKING:
+    from common_jax.compare import Run
     from common_jax.training.task import Task
     from common_jax.training.workdir import Workdir
 
@@ -20,9 +22,16 @@ Writes eval/<split>.json and the predictions into the run's folder (with --avera
 eval/<split>-average<K>.json) and prints the metrics as JSON, for translation with sacreBLEU's
 signature. With --data it scores another file of the form of the run's own, which it names the
 split by. Several --workdir of one corpus are scored as one, an ensemble whose probabilities are
-averaged, in the first one's folder as eval/<split>-ensemble<N>. --against RUN adds how likely it is
-that the two are equally good and differ by chance (p of the test of equal proportions). Without a
-run, --task squad scores a file {id: answer} on a file of SQuAD's form.
+averaged, in the first one's folder as eval/<split>-ensemble<N>. Without a run, --task squad
+scores a file {id: answer} on a file of SQuAD's form.
+
+--against RUN adds paired tests against another run that was scored on the same examples, as its
+eval/ has them: p_TEST is how often chance alone would make as large a difference; RESULT_difference
+is this run's less the other's (percent points; of the nll, nats a sentence), with the ends of its
+95 % interval; RESULT_detectable is the true difference that would be found with a power of 80 %.
+  translation  sacreBLEU's paired bootstrap of BLEU and chrF; paired t-test of the sentences' nll
+  labels       equal proportions; McNemar's test (of questions where sentences are ranked)
+  answers      paired permutation test of exact match and F1
 
 example:
   python -m launch.evaluate --workdir runs/csan/quickstart --split test
@@ -77,6 +86,7 @@ def _score_file(parser: Parser, args: argparse.Namespace) -> None:
 
 
 def _score_run(parser: Parser, args: argparse.Namespace) -> None:
+    from common_jax.compare import Run, comparison_of
     from common_jax.config import MeshConfig
     from common_jax.training.evaluate import averaged, predict
     from common_jax.training.mesh import make_mesh
@@ -90,26 +100,32 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> None:
         if args.workdir.count(folder) > 1:
             parser.error(f"--workdir {folder}: given twice")
     runs = [Workdir(folder) for folder in args.workdir]
-    others = [Workdir(args.against)] if args.against is not None else []
-    tasks = [workdir.read_task(test=args.data) for workdir in [*runs, *others]]
+    tasks = [workdir.read_task(test=args.data) for workdir in runs]
     split = tasks[0].splits[-1] if args.split is None else args.split
     if split not in tasks[0].splits:
         raise UserError(f"--split {split}: must be {' | '.join(tasks[0].splits)}")
     name = split if args.data is None else name_of(args.data, tasks[0].splits)
-    theirs = [_right_answers(name, other) for other in others]
+    other = None if args.against is None else _scored_run(args.against, tasks[0], name)
     mesh, average, found = make_mesh(MeshConfig()), args.average or 1, []
-    params = [read_parameters(*run, mesh, average) for run in zip(runs, tasks, strict=False)]
-    _prepare([*runs, *others], tasks, split)
-    for own, task in zip(params, tasks, strict=False):
+    params = [read_parameters(*run, mesh, average) for run in zip(runs, tasks, strict=True)]
+    _prepare(runs, tasks, split)
+    for own, task in zip(params, tasks, strict=True):
         step = make_predict_step(task, mesh, final=True)
         found.append(predict(own.values, task.split_batches(split), step, mesh, split))
     scored = tasks[0].score(split, averaged(found) if len(found) > 1 else found[0])
-    compared = _compared(scored.notes, theirs[0]) if theirs else {}
+    other_name = name
     name += f"-average{average}" if average > 1 else ""
     name += f"-ensemble{len(runs)}" if len(runs) > 1 else ""
     if average > 1:
         scored.notes["step"] = params[0].step
     runs[0].write_scored(name, scored)
+    compared: dict[str, float] = {}
+    if other is not None:
+        ours = Run(args.workdir[0], runs[0])
+        paired = comparison_of(type(tasks[0])).paired(ours, other, other_name, name)
+        compared = {name: round(value, 4) for name, value in paired.numbers.items()}
+        for note in paired.notes:
+            print(note, file=sys.stderr)
     _print({"split": name, **scored.metrics, **scored.notes, **compared})
 
 
@@ -130,20 +146,18 @@ def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> 
             raise UserError(f"{workdir.path}: its {split} is another than that of {runs[0].path}")
 
 
-def _right_answers(name: str, run: "Workdir") -> tuple[int, int]:
-    """How many right answers of how many a run's score of a split has counted."""
-    counted = run.right_answers(name)
-    if counted is None:
-        raise UserError(f"{run.path}: its score of {name} counts no right answers to compare")
-    return counted
+def _scored_run(folder: str, task: "Task", name: str) -> "Run":
+    """The run to compare with, which has been scored."""
+    from common_jax.compare import Run, comparison_of
+    from common_jax.training.workdir import Workdir
 
-
-def _compared(ours: Mapping[str, Any], theirs: tuple[int, int]) -> dict[str, float]:
-    """p of the test of equal proportions."""
-    from common_jax.metrics.classification import equal_proportions
-
-    p = equal_proportions(ours["correct"], ours["examples"], *theirs)
-    return {"p_equal_proportions": round(p, 4)}
+    run = Run(folder, Workdir(folder))
+    run.workdir.read_scored(name)
+    if type(run.task) is not type(task):
+        kinds = (type(one).__name__ for one in (run.task, task))
+        raise UserError(f"{folder}: a run of {' is not compared with one of '.join(kinds)}")
+    comparison_of(type(task)).require(run, name)
+    return run
 
 
 def name_of(file: str, splits: tuple[str, ...]) -> str:

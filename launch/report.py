@@ -10,9 +10,9 @@ DESCRIPTION = (
     __doc__
     + """
 The page needs no other file and no network (of Markdown the charts are files in a folder
-beside it). Runs of one family are compared with the first of them: translations by sacreBLEU's
-paired bootstrap and by n-grams, answers by type of question and length of answer, labels by
-confusion, length of text and the test of equal proportions. What the paper reports stands beside,
+beside it). Runs of one family are compared with the first of them by the paired tests of
+launch.evaluate --against, translations by n-grams too, answers by type of question and length of
+answer, labels by confusion and length of text. What the paper reports stands beside,
 where the config names it (paper.results).
 
 example:

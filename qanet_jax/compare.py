@@ -1,13 +1,19 @@
 """Answers of several runs beside each other, by type of question and by length of answer."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
 
 from common_jax.compare import Comparison, Run, noted
+from common_jax.io.json_files import read_json
+from common_jax.metrics.paired import permutation_p
 from common_jax.metrics.spans import ANSWER_LENGTHS
 from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
 
 # What `score` has put into its notes: questions, exact match and F1 of each kind.
-ByKind = dict[str, tuple[int, float, float]]
+ByKind = dict[str, list[int | float]]
 _KINDS = {
     "by_question_type": ("question", "The first question word in the question."),
     "by_answer_length": ("words of the answer", "Words of the shortest gold answer."),
@@ -15,13 +21,27 @@ _KINDS = {
 
 
 class SpanComparison(Comparison):
-    """Exact match and F1 by type of question and by length of answer."""
+    """Exact match and F1: paired tests, by type of question and by length of answer."""
+
+    tests = "p of the paired permutation test over questions (10,000 draws)."
+
+    @classmethod
+    def examples(cls, run: Run, split: str) -> Mapping[str, Any]:
+        """The questions' ids, and lengths where they are known."""
+        file = run.workdir.path / "eval" / f"{split}.predictions.json"
+        return {"ids": [*read_json(file).value], **super().examples(run, split)}
+
+    @classmethod
+    def tested(cls, result: str, differences: Float[np.ndarray, "n"]) -> dict[str, float]:
+        """p by permutation: most questions do not differ at all, few by much."""
+        numbers = super().tested(result, differences)
+        return {**numbers, f"p_{result}": permutation_p(differences)}
 
     @classmethod
     def compare(cls, runs: Sequence[Run], split: str) -> list[Section]:
         """Exact match and F1 of each kind of question, of the runs that were scored with them and
         on the same questions as the first such run."""
-        sections = []
+        sections = [cls.differences(runs, split)] if len(runs) > 1 else []
         for note, (kind, said) in _KINDS.items():
             known = noted(runs, split, note, ByKind)
             counts = [_counts(by_kind) for by_kind in known.values()]
@@ -36,7 +56,7 @@ class SpanComparison(Comparison):
 
 
 def _counts(by_kind: ByKind) -> dict[str, int]:
-    return {kind: found[0] for kind, found in by_kind.items()}
+    return {kind: int(found[0]) for kind, found in by_kind.items()}
 
 
 def _parts(known: Mapping[str, ByKind], kind: str, said: str) -> list[Part]:

@@ -4,10 +4,10 @@ Legend beside the house's (`common_jax.masks`): N words of the context, M of the
 characters of a word.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import flax
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -15,13 +15,14 @@ from jaxtyping import Array, Bool, Float, Int
 
 from common_jax.layers import Convolution, Dropout, dense, shifted
 from common_jax.masks import masked_softmax
+from common_jax.pytrees import pytree
 from common_jax.text.lexicon import UNKNOWN
 from qanet_jax.models.base import WordsConfig
 
 named = nn.with_logical_partitioning
 
 
-@flax.struct.dataclass
+@pytree()
 class Words:
     """A batch of texts as the model reads them.
 
@@ -35,7 +36,7 @@ class Words:
     ids: Int[Array, "B T"]
     characters: Int[Array, "B T W"]
     vectors: Float[Array, "B T P"] | None = None
-    inputs: Mapping[str, Int[Array, "B T _"]] = flax.struct.field(default_factory=dict)
+    inputs: Mapping[str, Int[Array, "B T _"]] = dataclasses.field(default_factory=dict)
 
     @property
     def valid(self) -> Bool[Array, "B T"]:

@@ -11,8 +11,8 @@ import numpy as np
 from common_jax.bad_examples import Faults
 from common_jax.data.requests import padded, padded_width, rows_for
 from common_jax.errors import UserError
-from common_jax.fields import require, require_choice
-from common_jax.inputs import by_kind, inputs_from_text
+from common_jax.fields import require
+from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.io.json_files import parse_json
 from common_jax.predictor import Option, Predictor, Programs
 from common_jax.text.lexicon import Lexicon
@@ -69,7 +69,6 @@ class Reader(Predictor):
         inputs: str = ""
 
         def __post_init__(self):
-            require_choice("settings", self)
             for name in ("word_dim", "word_length", "stride", "evaluation_positions"):
                 require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: at least 1")
             require(self.stride <= self.window, f"stride={self.stride}: beyond {self.window} words")
@@ -97,7 +96,7 @@ class Reader(Predictor):
         require(count >= 1, f"count={count}: at least 1")
         self._known = self._lexicon = vocabulary
         self._settings, self._count, self._vectors = settings, count, vectors
-        self._of_words, self._of_examples = by_kind(inputs_from_text(settings.inputs, "inputs"))
+        self._inputs = columns_of(inputs_from_text(settings.inputs, "settings.inputs"), TEXTS)
         self._looked_up: set[str] = set()
         if vectors and self._lexicon.table is None:
             raise UserError(f"vectors={vectors}: this run trained its own, and can take no others")
@@ -179,12 +178,14 @@ class Reader(Predictor):
         for at in range(0, len(cuts), rows):
             parts = [context.part(*cut) for cut in cuts[at : at + rows]]
             questions = [question] * len(parts)
+            widths = {"context": width, "question": padded_width(len(question.words)), "": 0}
             batch = self._encoded("context", parts, rows, width)
-            batch |= self._encoded("question", questions, rows, padded_width(len(question.words)))
-            for one in self._of_examples:
-                texts = ((part.words, question.words) for part in parts)
-                integers = [one.encode(pair, ({}, {})).tolist() for pair in texts]
-                batch[one.key] = padded(integers, rows, one.width)
+            batch |= self._encoded("question", questions, rows, widths["question"])
+            pairs = [{"context": part.words, "question": question.words} for part in parts]
+            arrays = [encode(self._inputs, texts, {}) for texts in pairs]
+            for column in self._inputs:
+                own = [found[column.name] for found in arrays]
+                batch[column.name] = column.padded(own, rows, widths[column.text])
             found = {name: np.asarray(a) for name, a in self._decode(batch).items()}
             yield from ({name: a[row] for name, a in found.items()} for row in range(len(parts)))
 
@@ -195,12 +196,9 @@ class Reader(Predictor):
         lexicon, length = self._lexicon, self._settings.word_length
         words = padded([lexicon.words(text.words) for text in texts], rows, width)
         characters = np.zeros((rows, width, length), np.int32)
-        inputs = {one.key: np.zeros((rows, width, one.width), np.int32) for one in self._of_words}
         for row, text in enumerate(texts):
             characters[row, : len(text.words)] = lexicon.characters(text.words, length)
-            for one in self._of_words:
-                inputs[one.key][row, : len(text.words)] = one.encode(text.words, {})
-        return text_arrays(name, words, characters, lexicon, inputs)
+        return text_arrays(name, words, characters, lexicon)
 
 
 @dataclasses.dataclass(frozen=True)

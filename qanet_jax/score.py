@@ -4,6 +4,9 @@ import collections
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+from jaxtyping import Float
+
 from common_jax.errors import UserError
 from common_jax.io.json_files import read_json
 from common_jax.metrics import spans, triviaqa
@@ -19,6 +22,23 @@ def score_squad(answers: Mapping[str, str], golds: Mapping[str, Sequence[str]]) 
     originals = ((key, spans.original(key)) for key in golds)
     attacked = any(key != original and original in golds for key, original in originals)
     return (spans.score_adversarial if attacked else spans.score)(answers, golds)
+
+
+def example_results(
+    each: Mapping[str, tuple[bool, float]], lengths: Mapping[str, int], attacked: bool
+) -> dict[str, Float[np.ndarray, "n"]]:
+    """`length`, `exact_match` and `f1` (0 to 1) of each question that the metrics are means of.
+
+    Args:
+      each: exact match and F1 by the questions' ids.
+      lengths: by these ids.
+      attacked: whether questions have variants; then the original questions are what is counted.
+    """
+    scored = spans.under_attack(each) if attacked else each
+    by_original = {spans.original(key): length for key, length in lengths.items()}
+    found = [(*pair, (by_original if attacked else lengths)[key]) for key, pair in scored.items()]
+    columns = np.array(found, float).T
+    return dict(zip(("exact_match", "f1", "length"), columns, strict=True))
 
 
 def by_question(answers: Mapping[str, tuple[str, float]]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from common_jax.data.batches import Batch
-from common_jax.inputs import by_kind, inputs_to_text
+from common_jax.inputs import columns_of, inputs_to_text
 from common_jax.layers import DROPOUT
 from common_jax.metrics import spans, triviaqa
 from common_jax.scopes import part
@@ -23,7 +23,7 @@ from qanet_jax.data.text import TEXTS
 from qanet_jax.decode import best_spans
 from qanet_jax.layers import Words
 from qanet_jax.predictor import Reader
-from qanet_jax.score import by_question, score_squad
+from qanet_jax.score import by_question, example_results, score_squad
 
 EXAMPLES = 5  # answered questions shown after an evaluation
 
@@ -41,16 +41,15 @@ class SpanExtraction(WordedTask[Config]):
         super().__init__(config)
         self.data = ReadingData(config)
         self.model = config.model.module(config.words, jnp.dtype(config.train.compute_dtype))
-        self._of_words, self._of_examples = by_kind(config.model.inputs)
+        self._inputs = columns_of(config.model.inputs, TEXTS)
         self.splits = tuple(split for split in self.data.splits if split != "train")
 
     def init(self, key: Array) -> Params:
-        config, ones = self.config, lambda *shape: jnp.ones(shape, jnp.int32)
-        vectors = None if config.words.rows else jnp.zeros((1, 2, config.words.dim))
-        inputs = {one.key: ones(1, 2, one.width) for one in self._of_words}
-        words = Words(ones(1, 2), ones(1, 2, config.word_length), vectors, inputs)
-        examples = {one.key: ones(1, one.width) for one in self._of_examples}
-        return self.model.init(key, words, words, train=False, **examples)["params"]
+        sizes = {"B": 1, "N": 2, "M": 2}
+        shape = lambda dims: [sizes.get(dim) or int(dim) for dim in dims.split(", ")]
+        arrays = {name: jnp.ones(shape(dims), kind) for name, (dims, kind) in self.inputs.items()}
+        texts, examples = self._read(arrays)
+        return self.model.init(key, *texts, train=False, **examples)["params"]
 
     def logits(
         self, params: Params, batch: Batch, key: Array | None = None
@@ -60,20 +59,20 @@ class SpanExtraction(WordedTask[Config]):
 
     def _outputs(self, params: Params, batch: Batch, key: Array | None) -> tuple[Any, ...]:
         """What the model returns (`ReaderModel.module`)."""
-        texts = (
-            Words(
-                batch[text],
-                batch[f"{text}_characters"],
-                batch.get(f"{text}_vectors"),
-                {one.key: batch[f"{text}_{one.key}"] for one in self._of_words},
-            )
-            for text in TEXTS
-        )
-        examples = {one.key: batch[one.key] for one in self._of_examples}
+        texts, examples = self._read(batch)
         rngs = None if key is None else {DROPOUT: key}
         return self.model.apply(
             {"params": params}, *texts, train=key is not None, rngs=rngs, **examples
         )
+
+    def _read(self, batch: Batch) -> tuple[list[Words], dict[str, Array]]:
+        """The texts of a batch, and the inputs of its examples by key."""
+        of = lambda text: {c.input.key: batch[c.name] for c in self._inputs if c.text == text}
+        texts = [
+            Words(batch[text], batch[f"{text}_characters"], batch.get(f"{text}_vectors"), of(text))
+            for text in TEXTS
+        ]
+        return texts, of("")
 
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
         """-log p1[start] - log p2[end] (section 2.2, layer 5), summed, and what the model adds."""
@@ -109,12 +108,14 @@ class SpanExtraction(WordedTask[Config]):
             golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
             metrics, texts = score_squad(answers, golds), {q.id: q.text for q in squad.questions}
             each = spans.scores(answers, golds)
+            words = {q.id: len(squad.contexts[q.context].split()) for q in squad.questions}
         else:
             answers = by_question(found)
             golds = {q["QuestionId"]: triviaqa.golds(q["Answer"]) for q in trivia}
             texts = {q.id.partition("--")[0]: q.text for q in squad.questions}
             metrics = triviaqa.score(answers, trivia)
             each = spans.scores(answers, golds, triviaqa.normalize_answer)
+            words = {key: len(texts.get(key, "").split()) for key in golds}
         shown = squad.questions[:: max(1, len(squad.questions) // EXAMPLES)][:EXAMPLES]
         right = [" | ".join(dict.fromkeys(a.text for a in q.answers)) for q in shown]
         return Scored(
@@ -125,6 +126,7 @@ class SpanExtraction(WordedTask[Config]):
                 f"{q.text}\n  -> {found[q.id][0]}\n   = {text}"
                 for q, text in zip(shown, right, strict=True)
             ],
+            results=example_results(each, words, attacked="f1_worst" in metrics),
         )
 
     def _answers(
@@ -143,7 +145,7 @@ class SpanExtraction(WordedTask[Config]):
         order = np.lexsort((-scores, numbers))
         _, at = np.unique(numbers[order], return_index=True)
         answers = {}
-        for example in order[at]:
+        for example in order[at].tolist():
             number = numbers[example]
             question = squad.questions[number]
             first, last = (int(predictions[name][example, 0]) for name in ("first", "last"))
@@ -173,14 +175,13 @@ class SpanExtraction(WordedTask[Config]):
     def inputs(self) -> Mapping[str, tuple[str, Any]]:
         config = self.config
         inputs: dict[str, tuple[str, Any]] = {}
-        for text, words in zip(TEXTS, ("B, N", "B, M"), strict=True):
+        dims = dict(zip(TEXTS, ("B, N", "B, M"), strict=True))
+        for text, words in dims.items():
             inputs[text] = words, np.int32
             inputs[f"{text}_characters"] = f"{words}, {config.word_length}", np.int32
             if not config.words.rows:
                 inputs[f"{text}_vectors"] = f"{words}, {config.words.dim}", np.float32
-            for one in self._of_words:
-                inputs[f"{text}_{one.key}"] = f"{words}, {one.width}", np.int32
-        return inputs | {one.key: (f"B, {one.width}", np.int32) for one in self._of_examples}
+        return inputs | {column.name: (column.dims(dims), np.int32) for column in self._inputs}
 
     def answer(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
         return self.decode(params, arrays, **static)

@@ -2,12 +2,14 @@
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 
 def shapes(module: nn.Module, *inputs, **options) -> dict:
     """Of a module's parameters."""
-    init = lambda key: nn.unbox(module.init(key, *inputs, **options))
+    arrays = jax.tree.map(jnp.asarray, inputs)
+    init = lambda key: nn.unbox(module.init(key, *arrays, **options))
     return jax.eval_shape(init, jax.random.key(0)).get("params", {})
 
 

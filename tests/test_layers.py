@@ -13,6 +13,7 @@ PAPERS = {name for name in PACKAGES if name.endswith("_jax")} - {"common_jax"}
 PACKAGE_LAYERS = {"common_jax": 0, **dict.fromkeys(PAPERS, 1), "configs": 2, "launch": 3}
 # Inside common_jax, lowest first. A module imports from lower layers and from its own package.
 LAYERS = (
+    {"pytrees"},
     {"errors", "versions", "scopes", "masks", "dropout", "metrics"},
     {"fields"},
     {"bad_examples"},

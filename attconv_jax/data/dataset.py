@@ -106,7 +106,7 @@ class RankedBatches(Batches):
         super().__init__(corpus, TEXTS, plan(lengths))
         self._seed, self._inputs = seed, columns_of(inputs, TEXTS)
 
-    def epoch(self, epoch: int) -> Sequence[Batch]:
+    def epoch(self, epoch: int) -> Epoch:
         """The batches of one epoch, each read when it is indexed."""
         random = epoch_random(~self._seed, epoch)  # another stream than the plan's
         right, other = random.random((2, len(self._starts)))

@@ -11,7 +11,7 @@ import csv
 import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int32
@@ -71,6 +71,7 @@ class Example:
     arrays: Mapping[str, Int32[np.ndarray, "..."]] = dataclasses.field(default_factory=dict)
 
 
+@runtime_checkable
 class Source(Protocol):
     """A split's examples."""
 

@@ -25,7 +25,7 @@ from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import Energy, FeatureMap, Features, Head, max_pooled
 from attconv_jax.models.base import Attended, Explained, PairModel, PairModule, Text
-from common_jax.fields import require, require_choice
+from common_jax.fields import require
 from common_jax.layers import Convolution, Dropout, dense
 from common_jax.masks import masked_softmax, padding
 from common_jax.scopes import part
@@ -74,7 +74,6 @@ class AttentiveConvolution(PairModel):
     dropout: float = 0.1
 
     def __post_init__(self):
-        require_choice("model", self)
         for name in ("dim", "layers", "author_length"):
             require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
         for name in ("filter_width", "phrase_width"):
@@ -140,8 +139,8 @@ class AttentiveConvolutionLayer(nn.Module):
         self.context = {kind: context() for kind in config.contexts}
 
     def __call__(
-        self, states: Sequence[Float[Array, "B T D"]], valid: Sequence[Bool[Array, "B T"]]
-    ) -> tuple[list[Float[Array, "B T H"]], list[Attended]]:
+        self, states: Sequence[Float[Array, "B _ D"]], valid: Sequence[Bool[Array, "B _"]]
+    ) -> tuple[list[Float[Array, "B _ H"]], list[Attended]]:
         """The states of the layer above for each text, zeros at its padding; and the weights."""
         maps = [self._maps(*text) for text in zip(states, valid, strict=True)]
         above, attended = [], []

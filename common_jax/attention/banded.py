@@ -51,7 +51,7 @@ def banded_attention(
 
 def allowed_in_blocks(
     mask: Mask, length: int, heads: int, block: int, half: int
-) -> Bool[Array, "b h C t t+2*half"]:
+) -> Bool[Array, "b h C t t+2*{half}"]:
     """What `mask` allows between the t queries of each block and its keys."""
     near = mask.band(*_block_positions(block, half), heads)
     keys = mask.key_segments
@@ -61,7 +61,7 @@ def allowed_in_blocks(
     return near[:, :, None] & meet
 
 
-def _block_positions(block: int, half: int) -> tuple[Int[Array, "t"], Int[Array, "t+2*half"]]:
+def _block_positions(block: int, half: int) -> tuple[Int[Array, "t"], Int[Array, "t+2*{half}"]]:
     """Where the queries of a block and its keys are, counted from the block's first query."""
     return jnp.arange(block), jnp.arange(-half, block + half)
 

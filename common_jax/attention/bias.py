@@ -9,10 +9,9 @@ from jaxtyping import Array, Float, Int
 class Bias(abc.ABC):
     """What attention adds to its scaled scores, in float32, before the mask and the softmax.
 
-    A subclass is a frozen dataclass of arrays, registered as a pytree:
+    A subclass is a frozen dataclass of arrays that is a pytree (`common_jax.pytrees`):
 
-        @jax.tree_util.register_dataclass
-        @dataclasses.dataclass(frozen=True)
+        @pytree()
         class Distance(Bias):
             slope: Float[Array, "H"]
             relative: ClassVar[bool] = True

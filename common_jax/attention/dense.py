@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from common_jax.attention.bias import Bias
 from common_jax.dropout import dropout
@@ -47,8 +47,8 @@ def dense_attention(
 
 def attend(
     query: Float[Array, "B H *C T K"],
-    keys: Float[Array, "B H *C N*S K"],
-    values: Float[Array, "B H *C N*S V"],
+    keys: Float[Array, "B H *C U K"],
+    values: Float[Array, "B H *C U V"],
     allowed: Bool[Array, "b h *c T S"],
     seen: Bool[np.ndarray, "H N"],
     bias: Float[Array, "#B #H *#C T S"] | None = None,
@@ -56,8 +56,8 @@ def attend(
     scale: float,
     dropout_rate: float,
     dropout_key: Key[Array, ""] | None,
-) -> tuple[Float[Array, "B H *C T V"], Float[Array, "B H *C T N*S"]]:
-    """Equation 9, and the weights, over keys and values that the area has united.
+) -> tuple[Float[Array, "B H *C T V"], Float[Array, "B H *C T U"]]:
+    """Equation 9, and the weights, over U = N S keys and values that the area has united.
 
     C is nothing, or the banded form's blocks of queries. The division by the softmax's sum comes
     last, when the weights of a query have become V numbers.
@@ -79,7 +79,9 @@ def attend(
     return out, jnp.where(has_key, exponentials / total, 0)
 
 
-def head_halo(x: Float[Array, "B S H K"], heads: np.ndarray) -> Float[Array, "B H+N-1 S K"]:
+def head_halo(
+    x: Float[Array, "B S H K"], heads: Int[np.ndarray, "H N"]
+) -> Float[Array, "B H+N-1 S K"]:
     """The heads and beyond them what their areas see there, from a table [H, N] of heads.
 
     A column of the table is one run of heads, begun one head later than the column before: slices
@@ -92,8 +94,8 @@ def head_halo(x: Float[Array, "B S H K"], heads: np.ndarray) -> Float[Array, "B 
 
 
 def union_of_heads(
-    parts: Sequence[Float[Array, "B H+N-1 *C _ K"]], heads: int
-) -> Float[Array, "B H *C N*S K"]:
+    parts: Sequence[Float[Array, "B _ *C _ K"]], heads: int
+) -> Float[Array, "B {heads} *C U K"]:
     """Equations 7 and 8: each head's area, out of all `parts` of the S tokens.
 
     The area's heads follow one another on the axis of tokens, so that what comes after is ordinary
@@ -105,7 +107,7 @@ def union_of_heads(
 
 def mask_of_area(
     allowed: Bool[Array, "b h *c T S"], seen: Bool[np.ndarray, "H N"]
-) -> Bool[Array, "b h *c T N*S"]:
+) -> Bool[Array, "b _ *c T N*S"]:
     """Which keys of `union_of_heads` may be attended to, where `seen` tells real heads."""
     if seen.all():
         return jnp.concatenate([allowed] * seen.shape[1], axis=-1)

@@ -2,16 +2,16 @@
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from typing import Self
+from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, Shaped
 
 from common_jax.data.corpus import Corpus
 from common_jax.data.packing import PackedPlan
 from common_jax.data.plan import Plan, PlannedBatch
 
-Batch = dict[str, np.ndarray]
+Batch = dict[str, Shaped[Any, "..."]]  # arrays of NumPy, or on devices of JAX
 Position = tuple[int, int]
 Rows = Callable[[int], Int[np.ndarray, "n"]]  # of a batch of so many rows, those wanted; ascending
 
@@ -49,7 +49,7 @@ class Batches:
             for rows, widths in zip(self.plan.rows.tolist(), self.plan.shapes.tolist(), strict=True)
         ]
 
-    def taking(self, rows: Rows) -> Self:
+    def taking(self, rows: Rows) -> "Batches":
         """The same batches, of which only some rows are read.
 
         Args:
@@ -59,7 +59,7 @@ class Batches:
         taken._taken = rows
         return taken
 
-    def epoch(self, epoch: int) -> Sequence[Batch]:
+    def epoch(self, epoch: int) -> "Epoch":
         """The batches of one epoch, each read when it is indexed."""
         return Epoch(self.read, self.plan.epoch(epoch))
 

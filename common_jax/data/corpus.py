@@ -25,6 +25,8 @@ _DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, Recursio
 _TOKEN, _OFFSET = np.dtype("<i4"), np.dtype("<i8")
 _log = logging.getLogger(__name__)
 
+Tokens = Sequence[int] | Int[np.ndarray, "_"]
+
 
 class Corpus:
     """A prepared corpus, open for reading. Rows are numbered from 0; no row is ever copied whole.
@@ -133,7 +135,7 @@ class Writer:
         for column in columns:
             self._file[f"{column}.offsets"].write(np.zeros(1, _OFFSET).tobytes())
 
-    def extend(self, columns: Mapping[str, Sequence[Sequence[int]]]) -> None:
+    def extend(self, columns: Mapping[str, Sequence[Tokens]]) -> None:
         """Appends rows, given as equally long lists of token lists, one a column."""
         if columns.keys() != self._counts.keys():
             raise ValueError(f"columns {list(columns)}, not {list(self._counts)}")
@@ -149,7 +151,7 @@ class Writer:
             self._counts[column] += total
         self.rows += len(next(iter(columns.values())))
 
-    def append(self, row: Mapping[str, Sequence[int]]) -> None:
+    def append(self, row: Mapping[str, Tokens]) -> None:
         """Appends one row, given as its tokens in each column."""
         self.extend({column: [tokens] for column, tokens in row.items()})
 

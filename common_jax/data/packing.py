@@ -52,7 +52,7 @@ def pack(lengths: Int[np.ndarray, "n c"], widths: Sequence[int]) -> Packing:
       ValueError: no examples, or one that is wider than a row.
     """
     lengths = np.asarray(lengths)
-    if lengths.ndim != 2 or 0 in lengths.shape or len(widths) != lengths.shape[1]:
+    if 0 in lengths.shape or len(widths) != lengths.shape[1]:
         raise ValueError(f"pack: {lengths.shape} lengths into widths {list(widths)}")
     grid = lengths.max(0) + 1
     if (grid > np.asarray(widths) + 1).any() or min(widths) < 1:

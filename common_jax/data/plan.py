@@ -100,7 +100,7 @@ def choose_shapes(lengths: Int[np.ndarray, "n c"], max_shapes: int) -> Int[np.nd
       ValueError: no examples, or no shapes allowed.
     """
     lengths = np.asarray(lengths)
-    if lengths.ndim != 2 or 0 in lengths.shape or max_shapes < 1:
+    if 0 in lengths.shape or max_shapes < 1:
         raise ValueError(f"choose_shapes: {lengths.shape} lengths, {max_shapes} shapes")
     widths, count = _histogram(lengths)
     fit = _running(np.add, count)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int
@@ -31,6 +31,7 @@ _COVERAGE = "vectors.json"
 _log = logging.getLogger(__name__)
 
 
+@runtime_checkable
 class Builder(Protocol):
     """What `common_jax.data.corpus.prepare` wants. Its folder has the lexicon."""
 
@@ -181,7 +182,7 @@ class WordedData(abc.ABC):
         shapes = stored(self.path / "train" / "plans", f"buckets-{most}", find)["shapes"]
         return BucketPlan(lengths, shapes, 0, seed, batch_size=self.config.batch_size)
 
-    def split_plan(self, split: str, lengths: Mapping[str, Int[np.ndarray, "n c"]]) -> BucketPlan:
+    def split_plan(self, split: str, lengths: Mapping[str, Int[np.ndarray, "_ c"]]) -> BucketPlan:
         """Every example of an evaluated split once, by length.
 
         Args:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from common_jax.errors import UserError, naming
-from common_jax.fields import from_mapping, require, require_choice
+from common_jax.fields import from_mapping, require
 from common_jax.io import checksums
 from common_jax.io.json_files import read_json
 
@@ -54,7 +54,6 @@ class Manifest:
 
     def __post_init__(self):
         require(self.version >= 1, f"version={self.version}: at least 1")
-        require_choice("export", self)
         for file, static in self.programs.items():
             plain = Path(file).name == file and file.endswith(".stablehlo")
             numbers = isinstance(static, dict) and all(type(n) is int for n in static.values())

@@ -115,7 +115,7 @@ def decode_line(line: bytes, path: str | Path, number: int) -> str:
         ) from error
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open(path: Path) -> io.BufferedReader:
     start = _start(path)
     if start.startswith(_GZIP_MAGIC):
         return io.BufferedReader(gzip.GzipFile(path))
@@ -126,7 +126,7 @@ def _open(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
-def _open_zip(path: Path) -> IO[bytes]:
+def _open_zip(path: Path) -> io.BufferedReader:
     with zipfile.ZipFile(path) as archive:  # what is opened in it outlives it
         names = [name for name in archive.namelist() if not name.startswith("__MACOSX/")]
         texts = [name for name in names if name.endswith(".txt")]

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 _Z = 1.959963984540054  # the normal distribution's 97.5 % point
 
 
-def wilson_interval(correct: float, total: int) -> tuple[float, float]:
+def wilson_interval(correct: int | float, total: int) -> tuple[float, float]:
     """The 95 % interval of a rate, 0 to 1 (Wilson 1927): it stays inside, whatever the rate.
 
     Raises:
@@ -66,6 +66,6 @@ def first_ranked(
     return order[first]
 
 
-def _check(correct: float, total: int) -> None:
+def _check(correct: int | float, total: int) -> None:
     if not 0 <= correct <= total or not total:
         raise ValueError(f"{correct} of {total}")

@@ -105,7 +105,7 @@ def intervals(scores: Sequence[tuple[bool, float]]) -> dict[str, list[float]]:
 
 def by_kind(
     scores: Mapping[str, tuple[bool, float]], kinds: Mapping[str, str]
-) -> dict[str, list[float]]:
+) -> dict[str, list[int | float]]:
     """How many questions there are of each kind, and their exact match and F1 in percent; the
     most frequent kind first."""
     members: dict[str, list[tuple[bool, float]]] = {}
@@ -152,14 +152,31 @@ def score_adversarial(
     Raises:
       ValueError: as `score`.
     """
-    originals: dict[str, list[tuple[bool, float]]] = {original(key): [] for key in golds}
-    variants: dict[str, list[tuple[bool, float]]] = {key: [] for key in originals}
-    for key, found in scores(predictions, golds).items():
-        question = original(key)
-        (originals if key == question else variants)[question].append(found)
-    attacked = [_worst(variants[key] or originals[key]) for key in originals]
-    worst = [_worst(originals[key] + variants[key]) for key in originals]
-    return _mean(attacked) | {f"{name}_worst": value for name, value in _mean(worst).items()}
+    each = scores(predictions, golds)
+    worst = [_worst(own + variants) for own, variants in _by_original(each).values()]
+    return _mean([*under_attack(each).values()]) | {
+        f"{name}_worst": value for name, value in _mean(worst).items()
+    }
+
+
+def under_attack(scores: Mapping[str, tuple[bool, float]]) -> dict[str, tuple[bool, float]]:
+    """Exact match and F1 of each original question by the published rule of `score_adversarial`.
+
+    Args:
+      scores: of originals and variants by their ids, as the function `scores` gives them.
+    """
+    by_original = _by_original(scores)
+    return {key: _worst(variants or own) for key, (own, variants) in by_original.items()}
+
+
+def _by_original(
+    scores: Mapping[str, tuple[bool, float]],
+) -> dict[str, tuple[list[tuple[bool, float]], list[tuple[bool, float]]]]:
+    """The scores of each original question, and of its variants."""
+    found: dict[str, tuple[list[tuple[bool, float]], list[tuple[bool, float]]]] = {}
+    for key, pair in scores.items():
+        found.setdefault(original(key), ([], []))[key != original(key)].append(pair)
+    return found
 
 
 def original(key: str) -> str:

@@ -37,8 +37,8 @@ class Series:
     """
 
     name: str
-    x: Sequence[float] | Sequence[str]
-    y: Sequence[float]
+    x: Sequence[int | float] | Sequence[str]
+    y: Sequence[int | float]
     half: Sequence[float | None] | None = None
     dots: Sequence[Sequence[float]] | None = None
 

@@ -6,7 +6,7 @@ Adversarial SQuAD (Jia & Liang, EMNLP 2017) has the same form, with ids "origina
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from common_jax.bad_examples import Faults
 from common_jax.errors import UserError
@@ -58,6 +58,7 @@ class Squad:
     articles: list[str] = dataclasses.field(default_factory=list)
 
 
+@runtime_checkable
 class Dataset(Protocol):
     """What is read of TensorFlow Datasets: `common_jax.data.tfds.Dataset`."""
 

@@ -356,7 +356,7 @@ class _Saver(ocp.CheckpointManager):
         return False
 
 
-def goodness(metrics: Mapping[str, float], name: str) -> float:
+def goodness(metrics: Mapping[str, Any], name: str) -> float:
     """The metric `name` such that more is better, and anything is better than NaN or than none,
     which a log has where somebody changed it."""
     value = metrics.get(name, math.nan) * (-1 if name in FALLING else 1)

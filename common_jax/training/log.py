@@ -93,7 +93,7 @@ class _Board:
         self._add(start + 1, session_log=started)  # what follows replaces what was there from here
         self._flushed = time.monotonic()
 
-    def write(self, step: int, values: dict[str, float]) -> None:
+    def write(self, step: int, values: dict[str, int | float]) -> None:
         for name, value in values.items():
             self._add(step, summary=self._scalar(name, value))
         if time.monotonic() - self._flushed > 30:

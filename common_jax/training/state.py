@@ -4,7 +4,6 @@ import dataclasses
 import math
 from typing import Any
 
-import flax
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -14,11 +13,12 @@ from jaxtyping import Array, Int
 
 from common_jax.config import MeshConfig, OptimizerConfig
 from common_jax.io.parameters import named_parameters
+from common_jax.pytrees import pytree
 from common_jax.training.mesh import mesh_shape, replicated, shardings
 from common_jax.training.task import Params, Task
 
 
-@flax.struct.dataclass
+@pytree()
 class TrainState:
     """All that a step changes. Random keys are the seed's, folded with `step`.
 

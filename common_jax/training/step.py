@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh
-from jaxtyping import Array, Float
+from jaxtyping import Array, Int, Num
 
 from common_jax.data.batches import Batch
 from common_jax.scopes import part
@@ -17,7 +17,7 @@ from common_jax.training.processes import compiled_by_all
 from common_jax.training.state import TrainState, abstract_state, make_optimizer, make_schedule
 from common_jax.training.task import Params, Task
 
-Metrics = dict[str, Float[Array, "k"]]
+Metrics = dict[str, Num[Array, "*k"]]
 
 
 def make_train_step(task: Task, mesh: Mesh) -> Any:
@@ -118,7 +118,7 @@ def _summed(
     return jax.lax.scan(add, empty, (batches, keys))[0]
 
 
-def _moved(ema: Params | None, params: Params, decay: float, step: Array) -> Params | None:
+def _moved(ema: Params | None, params: Params, decay: float, step: Int[Array, ""]) -> Params | None:
     """The moving average one step on; young averages forget faster, min(decay, (1+n)/(10+n))."""
     if ema is None:
         return None

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Shaped
 
 from common_jax.data.batches import Batch, Batches
 from common_jax.errors import UserError
@@ -34,12 +34,16 @@ class Scored:
       files: contents by the end of their name: {".predictions.txt": ...} becomes
         eval/<split>.predictions.txt.
       examples: a few predictions for a person to look at, one a line.
+      results: each example's own, by column, in example order: "length", and what the task can
+        give of "nll" (in nats, summed over the example), "right" (0 or 1), "exact_match" and "f1"
+        (0 to 1); becomes eval/<split>.examples.tsv. Empty where a task gives none.
     """
 
     metrics: dict[str, float]
     notes: dict[str, Any]
     files: dict[str, str]
     examples: list[str]
+    results: Mapping[str, Shaped[np.ndarray, "n"]] = dataclasses.field(default_factory=dict)
 
 
 class Task(abc.ABC, Generic[Config]):
@@ -122,14 +126,14 @@ class Task(abc.ABC, Generic[Config]):
         """From the split's predictions in example order to numbers; touches no device."""
 
     def evaluated(self, split: str) -> Any:
-        """What a split is to be judged by, so that runs are averaged and compared on the same: its
-        examples and their labels' names. After `prepare`. Only where each prediction of several
-        runs may be averaged.
+        """What a split is to be judged by, so that runs are averaged on the same: its examples and
+        their labels' names. After `prepare`. Only where each prediction of several runs may be
+        averaged.
 
         Raises:
-          UserError: where runs are neither averaged nor compared.
+          UserError: where predictions of several runs cannot be averaged.
         """
-        raise UserError(f"{type(self).__name__}: its runs are neither averaged nor compared")
+        raise UserError(f"{type(self).__name__}: predictions of several runs cannot be averaged")
 
     @property
     @abc.abstractmethod

@@ -21,6 +21,7 @@ from common_jax.fields import to_mapping
 from common_jax.io.atomic import replace_text, write_json, writing
 from common_jax.io.json_files import Node, read_json
 from common_jax.training.config import task_class
+from common_jax.training.examples import Results, read_tsv, to_tsv
 from common_jax.training.processes import by_first, in_all
 from common_jax.training.task import Scored, Task
 
@@ -29,6 +30,7 @@ _RESULT = {  # what every result.json has
     **{"steps": int, "parameters": int, "wall_seconds": float, "devices": list[str]},
     **{"metrics": dict[str, dict[str, float]], "versions": dict[str, str]},
 }
+_EXAMPLES = ".examples.tsv"
 _NETWORK_SECONDS = 60  # for which NFS may hold what it knew of a folder
 
 _held: dict[Path, Any] = {}  # the locks of this process, by folder; they end with it
@@ -235,11 +237,13 @@ class Workdir:
 
     @by_first
     def write_scored(self, split: str, scored: Scored) -> None:
-        """eval/<split>.json and the predictions in the task's own format."""
-        folder = self.path / "eval"
+        """eval/<split>.json, each example's result and the predictions in the task's own format."""
+        folder, files = self.path / "eval", scored.files
+        if scored.results:
+            files = files | {_EXAMPLES: to_tsv(scored.results)}
         with writing(folder):
             folder.mkdir(exist_ok=True)
-            for ending, text in scored.files.items():
+            for ending, text in files.items():
                 replace_text(folder / f"{split}{ending}", text)
             write_json(folder / f"{split}.json", {**scored.metrics, **scored.notes})
 
@@ -264,6 +268,16 @@ class Workdir:
         if type(found.value) is not dict:
             raise UserError(f"{file}: no scores; score {split} of that run again")
         return found
+
+    def example_results(self, split: str) -> Results | None:
+        """Each example's result, as `write_scored` wrote it; None where the score of the split has
+        none, as of older runs.
+
+        Raises:
+          UserError: as `common_jax.training.examples.read_tsv`.
+        """
+        file = self.path / "eval" / f"{split}{_EXAMPLES}"
+        return read_tsv(file) if file.exists() else None
 
     def right_answers(self, split: str) -> tuple[int, int] | None:
         """How many right answers of how many the score of a split has counted; None if it has not.

@@ -16,7 +16,7 @@ as 0" is read as a zero attention weight.
 
 import dataclasses
 
-from common_jax.fields import require, require_choice
+from common_jax.fields import require
 from common_jax.masks import HeadEdge, Mask, head_table, head_window, token_window
 from csan_jax.attention.base import EncoderAttention, Sizes
 
@@ -36,7 +36,6 @@ class Area(EncoderAttention):
     head_edge: HeadEdge = "truncate"
 
     def __post_init__(self):
-        require_choice("model", self)
         for name in ("token_window", "head_window"):
             size = getattr(self, name)
             require(size >= 1 and size % 2 == 1, f"model.{name}={size}: must be odd, at least 1")

@@ -6,16 +6,16 @@ Vaswani et al. (2017), section 3.2.3.
 import dataclasses
 from typing import Any
 
-import flax
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from common_jax.layers import LaidOut, SelfAttention
+from common_jax.pytrees import pytree
 from csan_jax.attention.base import DecoderAttention, Sizes
 
 
-@flax.struct.dataclass
+@pytree()
 class Cache:
     """What decoding keeps of a decoder layer between steps, for k hypotheses a sentence.
 
@@ -63,7 +63,7 @@ class CausalAttention(SelfAttention):
         x: Float[Array, "B k D"],
         cache: Cache,
         now: Int[Array, ""],
-        ancestry: Bool[Array, "B k steps*k"],
+        ancestry: Bool[Array, "B k past"],
     ) -> tuple[Float[Array, "B k D"], Cache]:
         """One position further, as `DecoderAttention.module` has it."""
         cache = cache.written(now, self.laid_out(x))

@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from common_jax.bad_examples import Faults
 from common_jax.data.corpus import file_identity, recorded_identity
@@ -32,6 +32,7 @@ _GENERATED = [
 ]
 
 
+@runtime_checkable
 class Source(Protocol):
     """Sentence pairs that can be read several times."""
 

@@ -3,7 +3,6 @@
 `qanet_jax.data.sources` reads, `qanet_jax.data.prepare` builds the folder, this opens it.
 """
 
-import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from common_jax.data.corpus import Corpus
 from common_jax.data.plan import Plan, PlannedBatch
 from common_jax.data.worded import Dropped, WordedData
 from common_jax.errors import UserError
-from common_jax.inputs import Input, by_kind
+from common_jax.inputs import Column, columns_of
 from common_jax.text.lexicon import Lexicon
 from common_jax.text.squad import Squad
 from qanet_jax.data.prepare import Builder, read_golds, read_texts
@@ -39,31 +38,25 @@ class SpanBatches(Batches):
     def __init__(self, split: "SplitCorpus", lexicon: Lexicon, plan: Plan):
         super().__init__(split.questions, TEXTS, plan)
         self._split, self._lexicon = split, lexicon
-        self._of_words, self._of_examples = by_kind(split.inputs)
 
     def read(self, planned: PlannedBatch) -> Batch:
         """The arrays of one planned batch."""
         index = self.index(planned)
         batch, split = {"index": index}, self._split
+        widths = dict(zip(TEXTS, self.plan.shapes[planned.shape].tolist(), strict=True))
         rows = {"context": split.passage_of(index), "question": index}
         corpora = {"context": split.passages, "question": split.questions}
-        for text, width in zip(TEXTS, self.plan.shapes[planned.shape].tolist(), strict=True):
-            read = functools.partial(_of_each_word, corpora[text], rows[text], width)
-            words, characters = read("words", 1)[..., 0], read("characters", split.word_length)
-            inputs = {one.key: read(one.key, one.width) for one in self._of_words}
-            batch |= text_arrays(text, words, characters, self._lexicon, inputs)
-        for one in self._of_examples:
-            batch[one.key] = split.questions.gather(index, one.key, one.width)
+        for text, width in widths.items():
+            words = corpora[text].gather(rows[text], "words", width)
+            flat = corpora[text].gather(rows[text], "characters", width * split.word_length)
+            characters = flat.reshape(*words.shape, split.word_length)
+            batch |= text_arrays(text, words, characters, self._lexicon)
+        for column in split.inputs:
+            text = column.text or "question"
+            batch[column.name] = column.gather(corpora[text].gather, rows[text], widths[text])
         if split.answered:
             batch["start"], batch["end"] = split.questions.gather(index, "answer", 2).T
         return batch
-
-
-def _of_each_word(
-    corpus: Corpus, rows: Int[np.ndarray, "B"], words: int, column: str, count: int
-) -> Int[np.ndarray, "B {words} {count}"]:
-    """A column that has `count` integers of each word."""
-    return corpus.gather(rows, column, words * count).reshape(len(rows), words, count)
 
 
 class SplitCorpus:
@@ -72,12 +65,12 @@ class SplitCorpus:
     Attributes:
       questions, passages: see `qanet_jax.data.prepare`.
       word_length: characters of a word.
-      inputs: what the model reads beside words.
+      inputs: columns of what the model reads beside words.
       answered: whether the questions have answers to train on.
     """
 
     def __init__(
-        self, folder: Path, word_length: int, inputs: Sequence[Input] = (), *, answered: bool
+        self, folder: Path, word_length: int, inputs: Sequence[Column] = (), *, answered: bool
     ):
         self.questions = Corpus.open(folder / "questions")
         self.passages = Corpus.open(folder / "passages")
@@ -158,7 +151,6 @@ class ReadingData(WordedData):
 
     def split(self, name: str) -> SplitCorpus:
         """One split."""
-        run = self._run
-        return SplitCorpus(
-            self.path / name, run.word_length, run.model.inputs, answered=name == "train"
-        )
+        folder, length = self.path / name, self._run.word_length
+        inputs = columns_of(self._run.model.inputs, TEXTS)
+        return SplitCorpus(folder, length, inputs, answered=name == "train")

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from common_jax.bad_examples import Faults
 from common_jax.data.corpus import Writer
 from common_jax.data.worded import (
@@ -25,13 +27,13 @@ from common_jax.data.worded import (
     tokeniser_identity,
     vectors_identity,
 )
-from common_jax.inputs import by_kind, inputs_to_text
+from common_jax.inputs import columns_of, encode, inputs_to_text
 from common_jax.text.lexicon import Lexicon
 from common_jax.text.squad import Answer, Question, Squad
 from common_jax.text.vectors import Vectors
 from qanet_jax.data import triviaqa
 from qanet_jax.data.sources import Golds, Source, Split, source_of, splits_of
-from qanet_jax.data.text import Text, windows
+from qanet_jax.data.text import TEXTS, Text, windows
 
 if TYPE_CHECKING:
     from qanet_jax.config import Config
@@ -128,14 +130,16 @@ class _SplitWriter:
     def __init__(self, folder: Path, config: "Config", lexicon: Lexicon, content: Content):
         self._folder, self._config, self._lexicon = folder, config.data, lexicon
         self._content, self._word_length = content, config.word_length
-        self._of_words, self._of_examples = by_kind(config.model.inputs)
+        self._inputs = columns_of(config.model.inputs, TEXTS)
 
     def write(self) -> None:
         folder, content = self._folder, self._content
-        words, examples = ([one.key for one in of] for of in (self._of_words, self._of_examples))
+        names = lambda *texts: [column.name for column in self._inputs if column.text in texts]
+        passage_columns = *PASSAGE_COLUMNS, *names("context")
+        question_columns = *QUESTION_COLUMNS, *names("question", "")
         with (
-            Writer(folder / "passages", (*PASSAGE_COLUMNS, *words)) as passages,
-            Writer(folder / "questions", (*QUESTION_COLUMNS, *words, *examples)) as rows,
+            Writer(folder / "passages", passage_columns) as passages,
+            Writer(folder / "questions", question_columns) as rows,
         ):
             numbers = [self._windows(passages, context) for context in content.contexts]
             for row in self._rows(numbers):
@@ -153,7 +157,7 @@ class _SplitWriter:
         before = passages.rows
         for part in self._parts(context):
             starts, ends = zip(*part.spans, strict=True) if part.spans else ((), ())
-            passages.append({**self._encoded(part), "starts": starts, "ends": ends})
+            passages.append({**self._encoded("context", part), "starts": starts, "ends": ends})
         return range(before, passages.rows)
 
     def _parts(self, context: Text) -> Iterator[Text]:
@@ -171,10 +175,11 @@ class _SplitWriter:
         ):
             answer = self._answer(question, text) if content.train else ()
             if answer is not None:
-                encoded = {**self._encoded(text), "number": [number], "answer": answer}
+                encoded = {**self._encoded("question", text), "number": [number], "answer": answer}
                 parts = self._parts(content.contexts[question.context])
                 for passage, part in zip(numbers[question.context], parts, strict=True):
-                    yield {**encoded, "passage": [passage], **self._of_example(part, text)}
+                    inputs = self._inputs_of("", context=part, question=text)
+                    yield {**encoded, "passage": [passage], **inputs}
 
     def _answer(self, question: Question, text: Text) -> tuple[int, int] | None:
         """The first and last word of the one to find, the first; None if something is too long."""
@@ -195,15 +200,18 @@ class _SplitWriter:
                 return None
         return span
 
-    def _encoded(self, text: Text) -> dict[str, Any]:
-        characters = self._lexicon.characters(text.words, self._word_length)
-        inputs = {one.key: one.encode(text.words, {}).ravel() for one in self._of_words}
+    def _encoded(self, name: str, text: Text) -> dict[str, Any]:
+        """The columns of one of `TEXTS`."""
         words = self._lexicon.words(text.words)
+        characters = self._lexicon.characters(text.words, self._word_length)
+        inputs = self._inputs_of(name, **{name: text})
         return {"words": words, "characters": characters.ravel(), **inputs}
 
-    def _of_example(self, context: Text, question: Text) -> dict[str, Any]:
-        texts = context.words, question.words
-        return {one.key: one.encode(texts, ({}, {})) for one in self._of_examples}
+    def _inputs_of(self, owner: str, **texts: Text) -> dict[str, np.ndarray]:
+        """The columns of the model's inputs of one of `TEXTS`, or "" for those of the example."""
+        columns = [column for column in self._inputs if column.text == owner]
+        arrays = encode(columns, {name: text.words for name, text in texts.items()}, {})
+        return {name: array.ravel() for name, array in arrays.items()}
 
 
 def read_golds(folder: Path) -> Golds | None:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from common_jax.bad_examples import Faults
 from common_jax.data.corpus import file_identity, recorded_identity
@@ -30,6 +30,7 @@ Split = Literal["train", "dev", "test", "dev_oracle"]
 Golds = list[dict[str, Any]]  # questions of TriviaQA as `common_jax.metrics.triviaqa` scores them
 
 
+@runtime_checkable
 class Source(Protocol):
     """A split's passages and questions."""
 

@@ -2,7 +2,6 @@
 
 import bisect
 import dataclasses
-from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Int, Shaped
@@ -57,13 +56,7 @@ def text_arrays(
     words: Int[np.ndarray, "B width"],
     characters: Int[np.ndarray, "B width W"],
     lexicon: Lexicon,
-    inputs: Mapping[str, Int[np.ndarray, "B width _"]],
 ) -> dict[str, Shaped[np.ndarray, "B ..."]]:
-    """What a batch has of the text `name`.
-
-    Args:
-      inputs: of its words, by the keys of the model's `WordInput`s.
-    """
+    """What a batch has of the text `name`."""
     arrays = {name: words, f"{name}_characters": characters}
-    arrays |= {f"{name}_{key}": values for key, values in inputs.items()}
     return arrays if lexicon.table is None else arrays | {f"{name}_vectors": lexicon.vectors(words)}

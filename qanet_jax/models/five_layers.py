@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from common_jax.fields import require, require_choice
+from common_jax.fields import require
 from common_jax.layers import DROPOUT, Dropout, dense
 from common_jax.masks import MASKED
 from common_jax.scopes import part
@@ -49,7 +49,6 @@ class FiveLayers(ReaderModel):
     dropout: float = 0.1
 
     def __post_init__(self):
-        require_choice("model", self)
         self._require_positive("dim", "char_dim")
         self._require_odd("char_kernel")
         require(self.passes >= 3, f"model.passes={self.passes}: at least 3 (M0, M1 and M2)")

@@ -1,44 +1,110 @@
-"""Labels beside each other: the test of equal proportions, lengths, confusion."""
+"""Labels beside each other: tests of the right ones, lengths, confusion."""
 
+import numpy as np
 import pytest
 from scipy import stats
 
-from common_jax.compare import Run
+from attconv_jax.compare import LabelComparison
+from common_jax.compare import IncomparableError, Run
 from common_jax.training.task import Scored
 from common_jax.training.workdir import Workdir
 
 HEAD = "gold\tlabel\tno\tyes"
+RANDOM = np.random.default_rng(0)
+RIGHT = {"a": RANDOM.random(200) < 0.5, "b": RANDOM.random(200) < 0.7}
+LENGTHS = RANDOM.integers(1, 9, 200)
 
 
 @pytest.fixture
 def as_run(tmp_path):
-    def make(label, right, total=200, gold="no", **notes):
-        lines = [HEAD, *[f"{gold}\tyes\t0.4\t0.6"] * total]
+    def make(label, right=None, gold="no", lengths=LENGTHS, results=True, **notes):
+        """
+        Args:
+          right: whether each example is; None is RIGHT's.
+          results: whether the results of the examples are kept.
+        """
+        right = RIGHT[label] if right is None else right
+        lines = [HEAD, *[f"{gold}\tyes\t0.4\t0.6"] * len(right)]
         files = {".predictions.tsv": "\n".join(lines) + "\n"}
         workdir = Workdir(tmp_path / label)
         workdir.path.mkdir()
-        notes = {"correct": right, "examples": total, **notes}
-        workdir.write_scored("test", Scored({}, notes, files, []))
+        notes = {"correct": int(right.sum()), "examples": len(right), **notes}
+        each = {"length": lengths, "right": right} if results else {}
+        workdir.write_scored("test", Scored({}, notes, files, [], each))
         return Run(label, workdir)
 
     return make
 
 
-def test_p_is_that_of_the_chi_squared_test(as_run):
-    (section,) = LabelComparison.compare([as_run("a", 100), as_run("b", 130)], "test")
+def test_right_labels_are_tested_as_scipy_does(as_run):
+    a, b = as_run("a"), as_run("b")
+    numbers = LabelComparison.paired(b, a, "test").numbers
+    (wins, losses), n = ((RIGHT["b"] & ~RIGHT["a"]).sum(), (RIGHT["a"] & ~RIGHT["b"]).sum()), 200
+    assert (numbers["wins"], numbers["losses"]) == (wins, losses)
+    counts = [int(right.sum()) for right in RIGHT.values()]
+    table = [[count, n - count] for count in counts]
+    expected = stats.chi2_contingency(table, correction=False).pvalue
+    assert numbers["p_equal_proportions"] == pytest.approx(expected)
+    assert wins + losses >= 25
+    chi_square = (abs(wins - losses) - 1) ** 2 / (wins + losses)
+    assert numbers["p_mcnemar"] == pytest.approx(stats.chi2.sf(chi_square, 1))
+    paired = stats.ttest_rel(100.0 * RIGHT["b"], 100.0 * RIGHT["a"])
+    interval = [numbers[f"right_difference_{end}"] for end in ("low", "high")]
+    assert interval == pytest.approx([*paired.confidence_interval(0.95)])
+    assert numbers["right_difference"] == pytest.approx((counts[1] - counts[0]) / 2)
+
+
+def test_the_report_has_the_numbers_of_the_paired_tests(as_run):
+    a, b = as_run("a"), as_run("b")
+    numbers = LabelComparison.paired(b, a, "test").numbers
+    (section,) = LabelComparison.compare([a, b], "test")
     (table,) = section.parts
     first, second = (dict(zip(table.head, row, strict=True)) for row in table.rows)
-    assert (first["gap"], first["p"]) == (None, None)
-    table = [[100, 100], [130, 70]]
-    assert float(second["p"]) == pytest.approx(
-        stats.chi2_contingency(table, correction=False).pvalue, abs=5e-5
-    )
-    assert (second["%"], second["gap"]) == (65.0, "+15.00")
+    assert (first["right"], first["of"]) == (RIGHT["a"].sum(), 200)
+    assert first["right gap"] is first["mcnemar p"] is first["equal_proportions p"] is None
+    for name in ("mcnemar", "equal_proportions"):
+        assert second[f"{name} p"] == f"{numbers[f'p_{name}']:.4f}"
+    assert (second["wins"], second["losses"]) == (numbers["wins"], numbers["losses"])
+    gap, low, high = (numbers[f"right_difference{end}"] for end in ("", "_low", "_high"))
+    assert second["right gap"] == f"{gap:+.2f} ({low:+.2f} to {high:+.2f})"
+    assert second["right detectable"] == f"{numbers['right_detectable']:.2f}"
 
 
 def test_runs_of_other_examples_are_not_compared(as_run):
-    (section,) = LabelComparison.compare([as_run("a", 100), as_run("b", 130, gold="yes")], "test")
-    assert section.parts[0].rows[1][-2:] == ["other examples", None]
+    a, b = as_run("a"), as_run("b", gold="yes")
+    c = as_run("c", RIGHT["b"], lengths=LENGTHS + 1)
+    section = LabelComparison.compare([a, b, c], "test")[0]
+    table, *notes = section.parts
+    assert table.head == ["run", "right", "of", "%"]
+    assert notes == [
+        f"{a.workdir.path}: its test is another than that of {run.workdir.path}" for run in (b, c)
+    ]
+    for other in (b, c):
+        with pytest.raises(IncomparableError, match="its test is another than that of"):
+            LabelComparison.paired(a, other, "test")
+
+
+def test_older_runs_are_compared_by_their_counts(as_run):
+    a, b = as_run("a", results=False), as_run("b")
+    found = LabelComparison.paired(b, a, "test")
+    assert set(found.numbers) == {"right_difference", "p_equal_proportions"}
+    assert found.notes == [
+        f"{a.workdir.path}: no eval/test.examples.tsv; score test of that run again to compare its "
+        "examples"
+    ]
+    (section,) = LabelComparison.compare([a, b], "test")
+    assert section.parts[1:] == found.notes
+    c = as_run("c", RIGHT["b"])
+    c.workdir.write_scored("test", Scored({}, {}, {}, []))
+    with pytest.raises(IncomparableError, match="c: its score of test counts no right answers"):
+        LabelComparison.paired(c, b, "test")
+
+
+def test_one_example_has_no_interval(as_run):
+    a, b = (as_run(name, np.array([name == "b"]), lengths=[3]) for name in "ab")
+    numbers = LabelComparison.paired(b, a, "test").numbers
+    assert numbers.pop("p_equal_proportions") == pytest.approx(stats.norm.sf(2**0.5) * 2)
+    assert numbers == {"right_difference": 100, "wins": 1, "losses": 0, "p_mcnemar": 1}
 
 
 def test_lengths_and_confusions_are_shown_where_there_are_some(as_run):
@@ -46,9 +112,7 @@ def test_lengths_and_confusions_are_shown_where_there_are_some(as_run):
         "by_length": [[1, 3, 80.0], [4, 9, 70.0]],
         "confusion": {"no": {"no": 3, "yes": 1}, "yes": {"no": 0, "yes": 6}},
     }
-    _, lengths, confusion = LabelComparison.compare(
-        [as_run("a", 100, **notes), as_run("b", 90)], "test"
-    )
+    _, lengths, confusion = LabelComparison.compare([as_run("a", **notes), as_run("b")], "test")
     (chart,) = lengths.parts
     assert [(s.name, s.x, s.y) for s in chart.series] == [("a", ["1-3", "4-9"], [80.0, 70.0])]
     _, table = confusion.parts

@@ -13,6 +13,7 @@ from common_jax.training.config import parse
 from configs.attconv.systems import SYSTEMS, config_of
 from launch import train
 from tests.attconv_jax.anss import squad
+from tests.launch.commands import example_results
 
 FOLDER = Path(__file__).parents[2] / "configs" / "attconv"
 SMALL = {"words.dim": 4, "words.rows": 140, "words.unknown_rows": 100, "model.dim": 6}
@@ -94,4 +95,11 @@ def test_runs(tmp_path, name, make, metric):
     train.main([*config, "--workdir", str(tmp_path / "run")])
     metrics = json.loads((tmp_path / "run" / "result.json").read_text())["metrics"]
     assert set(metrics) == {"dev", "test"}
-    assert set(metrics["test"]) == {metric}
+    lines = (tmp_path / "run" / "eval" / "test.predictions.tsv").read_text().splitlines()
+    rows = [line.split("\t") for line in lines[1:]]
+    right = example_results(tmp_path / "run", "test")["right"]
+    if metric == "accuracy":
+        assert right == [gold == label for gold, label, *_ in rows]
+    else:  # as many questions have an answer as there are right sentences, at the least
+        assert sum(right) <= sum(gold == "yes" for gold, *_ in rows) < len(rows)
+    assert metrics["test"] == {metric: pytest.approx(100 * sum(right) / len(right))}

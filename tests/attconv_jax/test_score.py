@@ -33,7 +33,7 @@ def test_accuracy_its_interval_the_confusion_and_the_lengths(tmp_path, form):
         for _ in range(57)
     ]
     likely = RANDOM.dirichlet([1, 1, 1], 57)
-    metrics, notes = score_labels(corpus(tmp_path, form, rows), likely, NAMES)
+    metrics, notes, results = score_labels(corpus(tmp_path, form, rows), likely, NAMES)
     gold = [int(row[-1][0]) for row in rows]
     predicted = [max(range(3), key=lambda label: chances[label]) for chances in likely]
     right = [a == b for a, b in zip(gold, predicted, strict=True)]
@@ -47,6 +47,10 @@ def test_accuracy_its_interval_the_confusion_and_the_lengths(tmp_path, form):
             count = sum(a == row and b == column for a, b in zip(gold, predicted, strict=True))
             assert notes["confusion"][name][other] == count
     lengths = [sum(map(len, row[:-1])) for row in rows]
+    assert {name: column.tolist() for name, column in results.items()} == {
+        "length": lengths,
+        "right": right,
+    }
     order = sorted(range(57), key=lambda at: lengths[at])
     assert len(notes["by_length"]) == 10
     for part, (low, high, rate) in enumerate(notes["by_length"]):
@@ -58,34 +62,37 @@ def test_accuracy_its_interval_the_confusion_and_the_lengths(tmp_path, form):
 
 
 def first(rows, scores):
-    """Precision at 1 of rows of (question, label): the first of the best of each question."""
+    """Whether the first of the best of each question is right, of rows of (question, label)."""
     hits = []
-    for question in {question for question, _ in rows}:
+    for question in sorted({question for question, _ in rows}):
         mine = [at for at, row in enumerate(rows) if row[0] == question]
         best = max(scores[at] for at in mine)
         hits.append(rows[next(at for at in mine if scores[at] == best)][1] == 1)
-    return 100 * sum(hits) / len(hits), len(hits)
+    return hits
 
 
 def test_precision_at_1_is_of_all_questions(tmp_path):
     rows = []
+    lengths = RANDOM.integers(1, 9, 40).tolist()
     for question in range(40):
         count = int(RANDOM.integers(1, 6))
         for sentence in range(count):
             label = int(sentence == question % 7)  # some have no right sentence left
             common, asked, said = RANDOM.integers(0, 3), 6, RANDOM.integers(3, 9)
-            rows.append(([7], [8], [label], [question], [common, asked, said]))
+            rows.append(([7] * lengths[question], [8], [label], [question], [common, asked, said]))
     chances = RANDOM.integers(0, 4, len(rows)) / 4  # with ties
     likely = np.stack([1 - chances, chances], axis=1)
-    metrics, notes = score_ranking(corpus(tmp_path, "ranking", rows), likely, ("no", "yes"))
+    ranked = corpus(tmp_path, "ranking", rows)
+    metrics, notes, results = score_ranking(ranked, likely, ("no", "yes"))
     plain = [(row[3][0], row[2][0]) for row in rows]
-    precision, questions = first(plain, chances)
-    assert metrics == {"precision_at_1": pytest.approx(precision)}
-    assert notes["examples"] == questions == 40 and notes["pairs"] == len(rows)
-    assert notes["correct"] == round(precision * 40 / 100)
+    hits = first(plain, chances)
+    assert metrics == {"precision_at_1": pytest.approx(100 * sum(hits) / 40)}
+    assert notes["examples"] == len(hits) == 40 and notes["pairs"] == len(rows)
+    assert notes["correct"] == sum(hits)
+    assert results["right"].tolist() == hits and results["length"].tolist() == lengths
     shares = lambda by: [row[4][0] / row[4][by] for row in rows]
-    assert notes["WordC1"] == pytest.approx(first(plain, shares(2))[0], abs=0.006)
-    assert notes["WordC2"] == pytest.approx(first(plain, shares(1))[0], abs=0.006)
+    assert notes["WordC1"] == pytest.approx(2.5 * sum(first(plain, shares(2))), abs=0.006)
+    assert notes["WordC2"] == pytest.approx(2.5 * sum(first(plain, shares(1))), abs=0.006)
     alone = sum(sum(row[3] == [q] for row in rows) == 1 for q in range(40))
     assert notes["one_sentence"] == pytest.approx(100 * alone / 40)
 
@@ -108,6 +115,6 @@ def test_word_overlap_on_squad(tmp_path):
     data = LabelledData(config, ModelConfig())
     data.prepare()
     corpus = data.corpus("test")
-    _, notes = score_ranking(corpus, np.zeros((len(corpus), 2)), ("no", "yes"))
+    _, notes, _ = score_ranking(corpus, np.zeros((len(corpus), 2)), ("no", "yes"))
     assert (notes["examples"], notes["pairs"]) == (10_570, 53_658)
     assert (notes["WordC1"], notes["WordC2"]) == (69.1, 79.47)

@@ -247,6 +247,7 @@ def test_scores_count_right_labels(task):
     right = int((likely.argmax(1) == gold).sum())
     assert scored.metrics == {"accuracy": pytest.approx(100 * right / 12)}
     assert (scored.notes["correct"], scored.notes["examples"]) == (right, 12)
+    assert scored.results["right"].tolist() == (likely.argmax(1) == gold).tolist()
     lines = scored.files[".predictions.tsv"].splitlines()
     assert lines[0].split("\t") == ["gold", "label", *task.config.data.names]
     assert sum(line.split("\t")[0] == line.split("\t")[1] for line in lines[1:]) == right

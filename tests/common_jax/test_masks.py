@@ -142,3 +142,41 @@ def test_masked_softmax_is_each_lines_own_and_zero_where_nothing_is_allowed(axis
     for found, expected in ((got, weights), (gradient, slopes)):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
         assert not np.asarray(found)[~allowed].any()
+
+
+PACKED = np.array([[1, 1, 1, 2, 2, 0], [4, 5, 5, 5, 5, 5], [0, 0, 3, 3, 0, 0]])
+
+
+def by_counting(ids, length):
+    """Positions and lengths of runs of equal ids, place by place."""
+    positions, lengths = np.zeros((2, len(ids), length), int)
+    for row, line in enumerate(ids):
+        for at in range(length):
+            start = end = at
+            while start > 0 and line[start - 1] == line[at]:
+                start -= 1
+            while end < length and line[end] == line[at]:
+                end += 1
+            positions[row, at], lengths[row, at] = at - start, (end - start) * (line[at] != 0)
+    return positions, lengths
+
+
+@pytest.mark.parametrize("ids", [PACKED, PACKED[:, :1]])
+def test_positions_and_lengths_are_those_in_segments(ids):
+    length = ids.shape[1]
+    want_positions, want_lengths = by_counting(ids, length)
+    mask = masks.segments(jnp.asarray(ids), jnp.asarray(ids[:, ::-1].copy()))
+    valid = ids != 0
+    found = jax.jit(lambda mask: (mask.query_positions(length), mask.query_lengths(length)))(mask)
+    np.testing.assert_array_equal(np.asarray(found[0])[valid], want_positions[valid])
+    np.testing.assert_array_equal(found[1], want_lengths)
+    np.testing.assert_array_equal(mask.key_lengths(length), want_lengths[:, ::-1])
+
+
+def test_positions_and_lengths_of_rows_that_are_one_segment():
+    valid = jnp.array([[True, True, False], [True, True, True], [False, False, False]])
+    mask = masks.padding(valid)
+    np.testing.assert_array_equal(mask.key_positions(3), [[0, 1, 2]])
+    np.testing.assert_array_equal(mask.key_lengths(3), [[2, 2, 0], [3, 3, 3], [0, 0, 0]])
+    np.testing.assert_array_equal(mask.query_positions(4), [[0, 1, 2, 3]])
+    np.testing.assert_array_equal(mask.query_lengths(4), [[4, 4, 4, 4]])

@@ -9,8 +9,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import stats
 
+from common_jax.compare import Run
 from common_jax.metrics import translation
+from common_jax.training.task import Scored
+from common_jax.training.workdir import Workdir
 from csan_jax.compare import TranslationComparison
 
 RANDOM = np.random.default_rng(3)
@@ -27,17 +31,30 @@ def noisy(rate):
 SYSTEMS = {"first": noisy(0.3), "better": noisy(0.1), "alike": noisy(0.3)}
 
 
-def as_run(label, hypotheses, references=REFERENCES):
-    files = {".predictions.txt": hypotheses, ".references": references}
-    data = SimpleNamespace(target_language="en")
-    return SimpleNamespace(
-        label=label,
-        file=lambda split, ending: files[ending],
-        task=SimpleNamespace(config=SimpleNamespace(data=data)),
-    )
+NLL = {name: RANDOM.gamma(4, 5, 60) for name in SYSTEMS}
 
 
-RUNS = [as_run(*system) for system in SYSTEMS.items()]
+@pytest.fixture(scope="module")
+def as_run(tmp_path_factory):
+    def make(label, hypotheses, references=REFERENCES, nll=None):
+        lines = lambda texts: "".join(f"{text}\n" for text in texts)
+        files = {".predictions.txt": lines(hypotheses), ".references": lines(references)}
+        workdir = Workdir(tmp_path_factory.mktemp("runs") / label)
+        workdir.path.mkdir()
+        lengths = RANDOM.integers(3, 9, len(references))  # of another vocabulary in each run
+        results = {} if nll is None else {"length": lengths, "nll": nll}
+        workdir.write_scored("test", Scored({}, {}, files, [], results))
+        run = Run(label, workdir)
+        data = SimpleNamespace(target_language="en")
+        run.__dict__["task"] = SimpleNamespace(config=SimpleNamespace(data=data))
+        return run
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def runs(as_run):
+    return [as_run(*system, nll=NLL[system[0]]) for system in SYSTEMS.items()]
 
 
 @pytest.fixture(scope="module")
@@ -93,13 +110,40 @@ def test_ngrams_are_counted_right():
     assert np.array(ours) == pytest.approx(np.array(found))
 
 
-def test_the_report_has_gaps_to_the_first_run(official):
-    differences, grams = TranslationComparison.compare(RUNS, "test")
-    (table,) = differences.parts
+def test_two_runs_are_tested_as_the_official_command_and_scipy_do(official, runs):
+    first, better, _ = runs
+    found = TranslationComparison.paired(better, first, "test")
+    numbers, (base, row, _) = found.numbers, official
+    difference = row["BLEU"]["score"] - base["BLEU"]["score"]
+    assert numbers["sacrebleu_difference"] == pytest.approx(difference, abs=1e-6)
+    assert numbers["p_sacrebleu"] == row["BLEU"]["p_value"]
+    expected = stats.ttest_rel(NLL["better"], NLL["first"])
+    assert numbers["p_nll"] == pytest.approx(expected.pvalue, rel=1e-6)
+    interval = [numbers[f"nll_difference_{end}"] for end in ("low", "high")]
+    assert interval == pytest.approx([*expected.confidence_interval(0.95)], rel=1e-6)
+    assert found.notes == []
+
+
+def test_a_run_without_results_of_sentences_is_compared_by_its_text(as_run, runs):
+    older = as_run("older", SYSTEMS["better"])
+    found = TranslationComparison.paired(older, runs[0], "test")
+    expected = TranslationComparison.paired(runs[1], runs[0], "test").numbers
+    assert "p_nll" in expected
+    assert found.numbers == {k: v for k, v in expected.items() if "nll" not in k}
+    (note,) = found.notes
+    assert note.startswith(f"{older.workdir.path}: no eval/test.examples.tsv; score test")
+
+
+def test_the_report_has_gaps_to_the_first_run(official, runs):
+    differences, grams = TranslationComparison.compare(runs, "test")
+    table, signatures = differences.parts
     rows = {row[0]: dict(zip(table.head, row, strict=True)) for row in table.rows}
     scores = [row["BLEU"]["score"] for row in official]
     assert rows["better"]["sacrebleu gap"] == f"{scores[1] - scores[0]:+.2f}"
     assert rows["first"]["sacrebleu gap"] is rows["first"]["sacrebleu p"] is None
+    low, high = TranslationComparison.intervals(runs[1], "test")["sacrebleu"]
+    assert rows["better"]["sacrebleu"] == f"{scores[1]:.2f} ({low:.2f} to {high:.2f})"
+    assert "bs:1000|seed:12345" in signatures
     by_order, alone, table = grams.parts
     ours, base = (
         translation.ngrams(SYSTEMS[name], REFERENCES, language="en") for name in ("better", "first")
@@ -111,18 +155,20 @@ def test_the_report_has_gaps_to_the_first_run(official):
     assert len(table.rows) == 3
 
 
-def test_a_run_alone_has_intervals_and_ngrams_but_no_gap():
-    low, high = TranslationComparison.intervals(RUNS[0], "test")["sacrebleu"]
+def test_a_run_alone_has_intervals_and_ngrams_but_no_gap(runs):
+    low, high = TranslationComparison.intervals(runs[0], "test")["sacrebleu"]
     bleu = translation.score(SYSTEMS["first"], REFERENCES, language="en").metrics["sacrebleu"]
     assert low < bleu < high
-    differences, grams = TranslationComparison.compare(RUNS[:1], "test")
+    differences, grams = TranslationComparison.compare(runs[:1], "test")
     assert len(differences.parts[0].rows) == len(grams.parts) == 1
 
 
-def test_runs_on_another_test_are_not_compared():
+def test_runs_on_another_test_are_not_compared(as_run, runs):
+    first, better, _ = runs
     other = as_run("other", REFERENCES[:9], REFERENCES[:9])
-    differences, grams = TranslationComparison.compare([RUNS[0], other, RUNS[1]], "test")
-    table, said = differences.parts
-    assert [row[0] for row in table.rows] == ["first", "better"]
-    assert said == "Not compared, having other references: other."
+    differences, grams = TranslationComparison.compare([first, other, better], "test")
+    table, said, _ = differences.parts
+    rows = {row[0]: dict(zip(table.head, row, strict=True)) for row in table.rows}
+    assert rows["other"]["sacrebleu p"] is None and rows["better"]["sacrebleu p"] is not None
+    assert said == f"{first.workdir.path}: its test is another than that of {other.workdir.path}"
     assert [row[0] for row in grams.parts[-1].rows] == ["first", "better"]

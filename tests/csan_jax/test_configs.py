@@ -1,11 +1,13 @@
 """Configs of the family: their settings, and the corpora that they read, shrunk."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from common_jax.errors import UserError
 from common_jax.training.config import parse
+from csan_jax.attention.area import Area
 from csan_jax.data.dataset import TranslationData
 from tests.real import needs_real_data, real_data
 
@@ -16,12 +18,45 @@ SIZED = ["wmt14_ende", "wmt17_zhen", "wat17_jaen"]
 @pytest.mark.parametrize("name", SIZED)
 def test_the_papers_settings_differ_in_the_corpus_alone(name):
     base, big = (parse(f"{FOLDER / name}.py:{size}", []) for size in ("base", "big"))
+    assert parse(f"{FOLDER / name}.py", []) == base
     assert (base.model.dim, big.model.dim, big.model.dropout) == (512, 1024, 0.3)
     first = parse(f"{FOLDER / SIZED[0]}.py:base", [])
     assert base.model == first.model and base.optimizer == first.optimizer
     assert base.data.batch_tokens == 8 * 4096 and base.data.vocab_size == 32_000
-    with pytest.raises(UserError, match="'huge': must be base or big"):
+    assert base.data.vocab_sizes == ((24_004, 30_851) if name == SIZED[0] else (32_000, 32_000))
+    known = r"must be base \| big \| transformer \| csan_1d \| csan_2d.* \| big-SYSTEM"
+    with pytest.raises(UserError, match=f"'huge': {known}"):
         parse(f"{FOLDER / name}.py:huge", [])
+
+
+FILES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in (*SIZED, "systems"))
+AREAS = {"transformer": {"local_layers": 0}, "csan_1d": {"head_window": 1}, "csan_2d": {}}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_systems_of_the_papers_files_have_a_size(name):
+    read = lambda system: parse(f"{FOLDER / name}.py:{system}", [])
+    base, big = read("base"), read("big")
+    for system, changes in AREAS.items():
+        for prefix, plain in (("", base), ("big-", big)):
+            found, area = read(prefix + system), Area(**{"local_layers": 3, **changes})
+            assert found.model == dataclasses.replace(plain.model, encoder_attention=area)
+            assert found.paper.system == prefix + system
+            assert found.data == plain.data and found.train == plain.train
+    assert (base.paper.system, big.paper.system) == ("csan_2d", "big-csan_2d")
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name != "__init__"])
+def test_systems_of_the_other_files_change_the_attention_alone(name):
+    plain = parse(f"{FOLDER / name}.py", [])
+    assert plain.paper.system == "" and plain.model.encoder_attention.local_layers in (1, 2)
+    for system, changes in AREAS.items():
+        found = parse(f"{FOLDER / name}.py:{system}", ["--config.model.token_window=5"])
+        area = dataclasses.replace(plain.model.encoder_attention, token_window=5, **changes)
+        assert found.model == dataclasses.replace(plain.model, encoder_attention=area)
+        assert found.paper.system == system and found.data == plain.data
+    with pytest.raises(UserError, match=r"'big': must be transformer \| csan_1d \| csan_2d"):
+        parse(f"{FOLDER / name}.py:big", [])
 
 
 def prepared(name, cache, **options) -> TranslationData:

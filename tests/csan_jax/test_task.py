@@ -10,6 +10,7 @@ import pytest
 import scipy.special
 
 from common_jax.config import OptimizerConfig, TrainConfig
+from common_jax.text.subwords import Subwords
 from csan_jax.attention.area import Area
 from csan_jax.config import Config, DataConfig, ModelConfig
 from csan_jax.task import Translation, cross_entropy, to_text
@@ -30,9 +31,9 @@ def test_cross_entropy_is_that_of_the_smoothed_distribution(smoothing):
 def test_the_gradient_of_cross_entropy_is_the_smoothed_losss():
     random = np.random.default_rng(1)
     logits = random.normal(size=(2, 3, 5))
-    targets = random.integers(0, 5, (2, 3)).astype(np.int32)
+    targets = jnp.asarray(random.integers(0, 5, (2, 3)), jnp.int32)
     weights = random.normal(size=(2, 3))
-    wanted = 0.8 * np.eye(5)[targets] + 0.2 / 5
+    wanted = 0.8 * np.eye(5)[np.asarray(targets)] + 0.2 / 5
     expected = weights[..., None] * (scipy.special.softmax(logits, axis=-1) - wanted)
     total = lambda x: (cross_entropy(x, targets, 0.2)[0] * weights.astype(np.float32)).sum()
     found = jax.grad(total)(jnp.asarray(logits, jnp.float32))
@@ -64,7 +65,10 @@ def test_the_models_size_is_the_tokenisers_where_the_config_says_0():
 
 
 def test_text_ends_at_the_end_symbol_and_stays_one_line():
-    class Letters:
+    class Letters(Subwords):
+        def __init__(self):
+            pass
+
         def decode(self, rows):
             return ["".join("\n" if i == 9 else chr(96 + i) for i in row) for row in rows]
 

@@ -95,6 +95,14 @@ predict.main(sys.argv[1:])
 """
 
 
+def example_results(run, split):
+    """The table of a split's examples, numbers by column."""
+    lines = (run / "eval" / f"{split}.examples.tsv").read_text().splitlines()
+    head, *rows = (line.split("\t") for line in lines)
+    columns = ([float(field) for field in column] for column in zip(*rows, strict=True))
+    return dict(zip(head, columns, strict=True))
+
+
 def reported(folder, *runs, flags=()):
     """The page that `launch.report` writes of a folder's runs."""
     page = folder / "report.html"

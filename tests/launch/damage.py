@@ -71,6 +71,16 @@ def score(**values: object) -> Callable[[Path], object]:
     return change
 
 
+def results(content: str) -> Callable[[Path], object]:
+    """A score of test with another content of the results of its examples."""
+
+    def change(folder: Path) -> None:
+        score(correct=1, examples=2)(folder)
+        text("eval/test.examples.tsv", content)(folder)
+
+    return change
+
+
 def values(name: str, **changes: object) -> Callable[[Path], object]:
     """Other values in a JSON file."""
 

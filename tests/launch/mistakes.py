@@ -19,6 +19,7 @@ from tests.launch.damage import (
     not_utf8,
     nothing,
     pipe,
+    results,
     score,
     sealed,
     squad,
@@ -280,6 +281,18 @@ MISTAKES = {
         AGAINST,
         "run: its score of test counts no right answers",
         damaged("attconv", score(accuracy=90.0)),
+    ),
+    "a run of another family": Mistake(
+        "evaluate",
+        AGAINST,
+        "run: a run of SpanExtraction is not compared with one of Judgement",
+        damaged("qanet", score(f1=90.0)),
+    ),
+    "results of examples with a word": Mistake(
+        "evaluate",
+        AGAINST,
+        r"test\.examples\.tsv:2: needs 0 and 2 numbers",
+        damaged("attconv", results("index\tlength\tright\n0\tx\t1\n")),
     ),
     "a folder for data": Mistake(
         "evaluate", "--workdir {attconv} --data {here}", "a folder, not a file"

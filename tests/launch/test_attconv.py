@@ -3,12 +3,16 @@
 import functools
 import io
 import json
+import operator
 import re
+import shutil
 import sys
 
 import pytest
+from scipy import stats
 
 from attconv_jax.data.synthetic import generate
+from attconv_jax.data.text import tokenize
 from common_jax.errors import UserError
 from launch import cli, evaluate, predict, train
 from tests.launch import commands
@@ -50,6 +54,12 @@ def folder(tmp_path_factory):
     return folder
 
 
+def labelled(run, name="test"):
+    """Gold label, label and probabilities of each example."""
+    lines = (run / "eval" / f"{name}.predictions.tsv").read_text().splitlines()
+    return [line.split("\t") for line in lines[1:]]
+
+
 def result(run):
     return json.loads((run / "result.json").read_text())
 
@@ -58,7 +68,12 @@ def test_train_leaves_the_files_of_the_contract(folder):
     run = folder / "run"
     assert set(result(run)["metrics"]) == {"dev", "test"}
     assert set(result(run)["metrics"]["test"]) == {"accuracy"}
-    assert len((run / "eval" / "test.predictions.tsv").read_text().splitlines()) == 13
+    rows = labelled(run)
+    results = commands.example_results(run, "test")
+    assert results["index"] == list(range(12))
+    assert results["right"] == [gold == label for gold, label, *_ in rows]
+    texts = [line.split("\t")[1:3] for line in (folder / "test.tsv").read_text().splitlines()]
+    assert results["length"] == [sum(len(tokenize(text)) for text in pair) for pair in texts]
 
 
 def test_interrupted_equals_uninterrupted(folder):
@@ -79,25 +94,41 @@ def test_evaluate_repeats_the_final_score_and_compares_runs(folder, capsys):
     runs = [str(folder / name) for name in ("run", "run1")]
     said = printed(capsys, "--workdir", runs[0], "--against", runs[1])
     assert said["accuracy"] == pytest.approx(result(folder / "run")["metrics"]["test"]["accuracy"])
-    assert said["examples"] == 12 and 0 < said["p_equal_proportions"] <= 1
-    low, high = said["intervals"]["accuracy"]
-    assert 0 <= low <= said["accuracy"] <= high <= 100
+    first, second = (
+        [gold == label for gold, label, *_ in labelled(folder / name)] for name in ("run", "run1")
+    )
+    right = sum(first)
+    assert (said["examples"], said["correct"]) == (12, right)
+    assert said["accuracy"] == pytest.approx(100 * right / 12)
+    interval = stats.binomtest(right, 12).proportion_ci(0.95, method="wilson")
+    expected = [100 * interval.low, 100 * interval.high]
+    assert said["intervals"]["accuracy"] == pytest.approx(expected, abs=0.006)
+    table = [[right, 12 - right], [sum(second), 12 - sum(second)]]
+    p = stats.chi2_contingency(table, correction=False).pvalue
+    assert said["p_equal_proportions"] == pytest.approx(p, abs=6e-5)
+    wins, losses = (sum(map(operator.gt, *pair)) for pair in ((first, second), (second, first)))
+    assert (said["wins"], said["losses"]) == (wins, losses)
+    p = stats.binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
+    assert said["p_mcnemar"] == pytest.approx(p, abs=6e-5)
+    assert said["right_difference"] == pytest.approx(100 * (wins - losses) / 12, abs=6e-5)
+    evaluated = json.loads((folder / "run" / "eval" / "test.json").read_text())
+    assert "p_mcnemar" not in evaluated
 
 
 def test_an_ensemble_is_scored_as_one(folder, capsys):
     runs = [str(folder / name) for name in ("run", "run1")]
     said = printed(capsys, "--workdir", runs[0], "--workdir", runs[1])
     assert said["split"] == "test-ensemble2"
-    rows = [
-        [
-            line.split("\t")
-            for line in (folder / run / "eval" / f"{name}.predictions.tsv").read_text().splitlines()
-        ][1:]
-        for run, name in (("run", "test"), ("run1", "test"), ("run", "test-ensemble2"))
-    ]
+    names = (("run", "test"), ("run1", "test"), ("run", "test-ensemble2"))
+    rows = [labelled(folder / run, name) for run, name in names]
     for one, other, both in zip(*rows, strict=True):
         for a, b, mean in zip(one[2:], other[2:], both[2:], strict=True):
             assert float(mean) == pytest.approx((float(a) + float(b)) / 2, abs=2e-6)
+    right = commands.example_results(folder / "run", "test-ensemble2")["right"]
+    assert right == [gold == label for gold, label, *_ in rows[2]]
+    said = printed(capsys, *("--workdir", runs[0], "--workdir", runs[1], "--against", runs[1]))
+    alone = commands.example_results(folder / "run1", "test")["right"]
+    assert said["right_difference"] == pytest.approx(100 * (sum(right) - sum(alone)) / 12, abs=6e-5)
 
 
 def test_runs_of_other_examples_are_neither_averaged_nor_compared(folder):
@@ -112,6 +143,16 @@ def test_runs_of_other_examples_are_neither_averaged_nor_compared(folder):
             evaluate.main(["--workdir", str(folder / "run"), option, str(other / "run")])
         said = f"{other / 'run'}: its test is another than that of {folder / 'run'}"
         assert str(error.value) == said
+
+
+def test_an_older_run_without_results_of_examples_is_compared_by_its_counts(folder, capsys):
+    older = shutil.copytree(folder / "run1", folder / "older")
+    (older / "eval" / "test.examples.tsv").unlink()
+    evaluate.main(["--workdir", str(folder / "run"), "--against", str(older)])
+    captured = capsys.readouterr()
+    said = json.loads(captured.out)
+    assert "p_equal_proportions" in said and "p_mcnemar" not in said
+    assert f"{older}: no eval/test.examples.tsv; score test of that run again" in captured.err
 
 
 def test_another_file_is_scored_with_the_words_of_the_run(folder, capsys):

@@ -3,8 +3,11 @@ import json
 import pytest
 
 from common_jax.errors import UserError
+from common_jax.training.config import parse
+from csan_jax.task import Translation
 from launch import bench_attention, measure
 from launch.bench import main
+from tests.toy import Toy
 
 SMALL = ["--heads", "3", "--head_size", "4", "--window", "3"]
 SMALL_ATTENTION = ["attention", *SMALL, "--repeats", "1"]
@@ -23,9 +26,11 @@ def test_attention_table_and_json_show_the_same(tmp_path, capsys):
     assert shown[0] == list(rows[0])
     for line, row in zip(shown[1:], rows, strict=True):
         assert " ".join(line) == " ".join(measure._cell(value) for value in row.values())
-        assert row["milliseconds"] > 0 and row["temporary_mib"] > 0
-    dense = [row for row in rows if row["form"].startswith("dense")]
-    assert all(row["speed_to_dense"] == row["memory_to_dense"] == 1 for row in dense)
+        form = "dense 2D" if row["form"].endswith("2D") else "dense 1D"
+        (dense,) = (r for r in rows if (r["length"], r["form"]) == (row["length"], form))
+        ratios = (dense["milliseconds"] / row["milliseconds"], row["temporary_mib"])
+        assert row["speed_to_dense"] == pytest.approx(ratios[0])
+        assert row["memory_to_dense"] == pytest.approx(ratios[1] / dense["temporary_mib"])
 
 
 def test_a_form_that_the_memory_does_not_hold_has_no_time(monkeypatch, capsys):
@@ -86,7 +91,13 @@ def test_a_training_step_is_measured_with_its_parts(tmp_path, capsys):
     assert all(set(row) == {"1 a call", "2 a call"} for row in rows.values())
     one = {name: row["1 a call"] for name, row in rows.items()}
     assert one["shapes"] == 1 and one["compile_seconds"] > 0 and one["saving_seconds"] > 0
-    assert 0 < one["waiting_for_data_share"] < 1 and 0 <= one["padding_fraction"] < 1
+    task = Translation(parse(config[1], flags))
+    task.prepare()
+    sizes = [task.size(batch) for batch in task.train_batches().epoch(0)[:4]]
+    tokens, positions = (float(sum(size)) for size in zip(*sizes, strict=True))
+    assert one["padding_fraction"] == pytest.approx(1 - tokens / positions)
+    assert one["tokens_per_second"] / one["steps_per_second"] == pytest.approx(tokens / 4)
+    assert one["waiting_for_data_share"] < 1
     assert one["gflop_per_second"] > 0 and one["flop_utilisation"] > 0
     parts = {name: share for name, share in one.items() if name.startswith("part: ")}
     assert {"part: encoder", "part: decoder", "part: vocabulary", "part: optimizer"} <= set(parts)
@@ -97,7 +108,7 @@ def test_a_training_step_is_measured_with_its_parts(tmp_path, capsys):
 def test_answering_is_measured_too(tmp_path):
     config = tmp_path / "toy_config.py"
     config.write_text(
-        "from common_jax.training.config import to_config_dict\n"
+        "from common_jax.config import to_config_dict\n"
         "from tests.toy import ToyConfig\n\n\n"
         "def get_config():\n"
         "    return to_config_dict(ToyConfig())\n"
@@ -119,4 +130,7 @@ def test_answering_is_measured_too(tmp_path):
     )
     values = {row["measure"]: row["1 a call"] for row in json.loads(path.read_text())["rows"]}
     batches, examples = (values[f"inference_{n}_per_second"] for n in ("batches", "examples"))
-    assert 0 < batches < examples
+    task = Toy(parse(str(config), [cache]))
+    task.prepare()
+    first = [(batch["index"] >= 0).sum() for batch in task.train_batches().epoch(0)[:3]]
+    assert examples / batches == pytest.approx(sum(first) / 3)

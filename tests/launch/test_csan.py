@@ -3,10 +3,13 @@
 import functools
 import io
 import json
+import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from common_jax.deploy import load
 from common_jax.errors import UserError
@@ -55,6 +58,10 @@ def test_train_leaves_the_files_of_the_contract(folder):
         for ending in (".predictions.txt", ".references", ".sources"):
             assert (run / "eval" / f"{split}{ending}").read_text().count("\n") == 12
         assert "nrefs:1" in (run / "eval" / f"{split}.json").read_text()
+        results = commands.example_results(run, split)
+        nll = sum(results["nll"]) / sum(results["length"])
+        assert nll == pytest.approx(result["metrics"][split]["nll"], rel=1e-6)
+        assert results["index"] == list(range(12))
 
 
 def test_the_same_command_again_says_that_it_is_finished(folder, capsys):
@@ -72,6 +79,32 @@ def test_evaluate_repeats_the_final_score(folder, capsys):
     assert json.loads((folder / "run" / "eval" / "test.json").read_text()) == {
         name: value for name, value in printed.items() if name != "split"
     }
+
+
+def test_a_run_is_tested_against_another(folder, capsys):
+    """The other translates with one word more, and has each sentence's nll two nats higher, but for
+    noise."""
+    run, other = folder / "run", shutil.copytree(folder / "run", folder / "worse")
+    noise = np.random.default_rng(0).normal(2, 0.1, 12)
+    head, *rows = (run / "eval" / "test.examples.tsv").read_text().splitlines()
+    fields = [row.split("\t") for row in rows]
+    worse = [
+        "\t".join((*kept, f"{float(nll) + more:.6f}"))
+        for (*kept, nll), more in zip(fields, noise, strict=True)
+    ]
+    (other / "eval" / "test.examples.tsv").write_text("\n".join([head, *worse]) + "\n")
+    evaluate.main(["--workdir", str(run), "--against", str(other)])
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["sacrebleu_difference"] == 0
+    assert printed["nll_difference"] == pytest.approx(-noise.mean(), abs=1e-3)
+    expected = stats.ttest_1samp(-noise, 0).confidence_interval(0.95)
+    ends = [printed[f"nll_difference_{end}"] for end in ("low", "high")]
+    assert ends == pytest.approx([*expected], abs=1e-3)
+    assert printed["p_nll"] < 0.001
+    (other / "eval" / "test.references").write_text("another\n" * 12)
+    with pytest.raises(UserError) as error:
+        evaluate.main(["--workdir", str(run), "--against", str(other)])
+    assert str(error.value) == f"{other}: its test is another than that of {run}"
 
 
 def test_predict_answers_line_for_line(folder, capsys, monkeypatch):
@@ -108,7 +141,7 @@ def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):
     "argv,words",
     [
         (["--config", "configs/csan/quickstart.py"], ["total", "1,0"]),
-        (["--config", "configs/csan/wmt14_ende.py:base"], ["total", "93,"]),
+        (["--config", "configs/csan/wmt14_ende.py:base"], ["total", "88,022,528"]),
     ],
 )
 def test_describe_touches_no_data(argv, words, capsys):
@@ -118,10 +151,11 @@ def test_describe_touches_no_data(argv, words, capsys):
 
 
 def test_describe_has_the_papers_count(capsys):
-    sizes = ["--config.model.source_vocab_size=24004", "--config.model.target_vocab_size=30851"]
-    config = ["--config", "configs/csan/wmt14_ende.py:base", "--config.model.tie=none"]
-    train.main([*config, *sizes, "--describe"])
-    assert capsys.readouterr().out.splitlines()[-1].split()[:2] == ["total", "88,022,528"]
+    config = ["--config", "configs/csan/wmt14_ende.py:base", "--describe"]
+    sizes = {"": "88,022,528", "--config.model.source_vocab_size=24005": "88,023,040"}
+    for override, count in sizes.items():
+        train.main([*config, *filter(None, [override])])
+        assert capsys.readouterr().out.splitlines()[-1].split()[:2] == ["total", count]
 
 
 def test_fsdp_spreads_what_training_keeps_over_devices_that_need_not_be_there(capsys):
@@ -164,6 +198,8 @@ BAD_OVERRIDES = {
     "train.compute_dtype=float16": "must be float32 | bfloat16",
     "data.joint_vocabulary=False": "model.tie=all: needs data.joint_vocabulary=True",
     "model.target_vocab_size=77": "model.tie=all",
+    "data.source_vocab_size=77": "data.source_vocab_size=77 and target_vocab_size=400: must be",
+    "data.target_vocab_size=-1": "data.target_vocab_size: must not be negative",
     "data.batch_tokens=10": "data.batch_tokens=10: must hold one sentence",
     "data.vocab_size=99999": "data.vocab_size=99999",
     "mesh.data=9": "mesh.data=9: only 8 devices",
@@ -192,7 +228,7 @@ def test_a_stray_argument_is_one_line(extra, words, tmp_path, monkeypatch, capsy
 @pytest.mark.parametrize("config", ["configs/csan/nope.py", "configs/csan/wmt14_ende.py:huge", ""])
 def test_a_config_that_is_none(config, monkeypatch, capsys):
     line = fails(monkeypatch, capsys, ["--config", config])
-    assert "no such file" in line or "must be base or big" in line
+    assert "no such file" in line or "must be base | big" in line
 
 
 BAD_TEXT = {

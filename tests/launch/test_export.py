@@ -188,7 +188,7 @@ FOREIGN = {
     "newer": (manifest(version=2), r"version 2, of a newer release; this one reads 1"),
     "of no version": (manifest(version="1"), "version: a string where a whole number is needed"),
     "of version 0": (manifest(version=0), "version=0: at least 1"),
-    "another format": (manifest(format="pickle"), r"export\.format='pickle': must be stablehlo \|"),
+    "another format": (manifest(format="pickle"), r"format='pickle': must be stablehlo \|"),
     "an unknown field": (manifest(more=1), "unknown config key 'more'"),
     "without a field": (
         lambda m: rewritten(m / "export.json", lambda saved: saved.pop("settings")),

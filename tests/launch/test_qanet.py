@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -78,6 +79,9 @@ def test_train_leaves_the_files_of_the_contract(folder):
     assert set(result(run)["metrics"]["test"]) == {"exact_match", "f1"}
     answers = json.loads((run / "eval" / "test.predictions.json").read_text())
     assert len(answers) == 6 and all(answers.values())
+    results = commands.example_results(run, "test")
+    for name, value in result(run)["metrics"]["test"].items():
+        assert 100 * sum(results[name]) / 6 == pytest.approx(value)
 
 
 @pytest.mark.slow
@@ -110,8 +114,24 @@ def test_another_file_is_scored_under_its_own_name(folder, capsys):
         assert printed[name] == pytest.approx(result(run)["metrics"]["test"]["f1"])
     answers = json.loads((run / "eval" / "test.json.predictions.json").read_text())
     assert len(answers) == 12
+    results = commands.example_results(run, "test.json")  # of original questions
+    assert results == commands.example_results(run, "test")
     for name, content in before.items():
         assert (run / "eval" / name).read_bytes() == content
+
+
+def test_a_run_is_tested_against_another(folder, capsys):
+    """The other's F1 is higher by 0.5 in the first question, and the same in the others."""
+    run, other = folder / "run", shutil.copytree(folder / "run", folder / "better")
+    head, first, *rows = (run / "eval" / "test.examples.tsv").read_text().splitlines()
+    *kept, f1 = first.split("\t")
+    better = "\t".join((*kept, str(float(f1) + 0.5)))
+    (other / "eval" / "test.examples.tsv").write_text("\n".join([head, better, *rows]) + "\n")
+    evaluate.main(["--workdir", str(run), "--against", str(other)])
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["f1_difference"] == pytest.approx(-50 / 6, abs=1e-4)
+    assert printed["exact_match_difference"] == 0
+    assert printed["p_f1"] == printed["p_exact_match"] == 1  # of two signs neither is rarer
 
 
 @pytest.mark.parametrize(
@@ -139,7 +159,8 @@ def test_questions_about_anybodys_text_are_answered_from_it(folder, monkeypatch,
         assert len(answer["next"]) == 1
         for found in (answer, *answer["next"]):
             assert context[found["start"] : found["end"]] == found["answer"] != ""
-            assert 0 < found["probability"] <= 1
+        likely = [found["probability"] for found in (answer, *answer["next"])]
+        assert sorted(likely, reverse=True) == likely and sum(likely) <= 1
     crlf = f"\ufeff{context}\r\nCarl\r\nwas there.\r\n"
     (folder / "context.txt").write_bytes(crlf.encode())
     file = ["--context", str(folder / "context.txt"), "--question", "Who was there?"]
@@ -287,7 +308,8 @@ def test_report_has_kinds_of_questions(folder):
     ]
     scored = json.loads((folder / "run" / "eval" / "test.json").read_text())
     low, high = scored["intervals"]["f1"]
-    assert low <= scored["f1"] <= high
+    results = commands.example_results(folder / "run", "test")
+    assert scored["f1"] == pytest.approx(100 * sum(results["f1"]) / scored["questions"])
     assert f"{scored['f1']:.2f} ({low:.2f} to {high:.2f})" in page
     for kinds in ("by_question_type", "by_answer_length"):
         counts = [count for count, *_ in scored[kinds].values()]

@@ -1,5 +1,7 @@
 """Texts of different lengths in one batch."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from qanet_jax.layers import Words
@@ -17,7 +19,7 @@ def words(lengths, width, config: WordsConfig, *, letters=6, seed=0) -> Words:
     vectors = random.standard_normal((*shape, config.dim)).astype(np.float32)
     vectors[ids < 2] = 0  # padding and unknown words have none
     fixed = None if config.rows else vectors
-    return Words(ids, characters.astype(np.int32), fixed)
+    return Words(*jax.tree.map(jnp.asarray, (ids, characters.astype(np.int32), fixed)))
 
 
 def text(batch: Words, row: int) -> tuple:

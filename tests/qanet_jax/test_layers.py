@@ -59,7 +59,7 @@ def test_gradients_of_depthwise_filters_are_their_slopes(length):
         out = sum(padded[:, k : k + length] * filters[k] for k in range(5))
         return (out * cotangent).sum()
 
-    gradients = jax.vjp(depthwise, x, filters)[1](cotangent)
+    gradients = jax.vjp(depthwise, *map(jnp.asarray, (x, filters)))[1](jnp.asarray(cotangent))
     assert_slopes(total, (x, filters), gradients)
 
 

@@ -306,6 +306,12 @@ def test_scores_are_those_of_the_answers_and_files_have_their_official_form(task
         if number % 2 == 0:
             assert answers[question.id] == question.answers[0].text
     assert scored.metrics["exact_match"] == pytest.approx(100 * right / len(squad.questions))
+    assert scored.results["exact_match"].tolist() == [
+        answers[q.id] == q.answers[0].text for q in squad.questions
+    ]
+    assert scored.results["f1"].mean() == pytest.approx(scored.metrics["f1"] / 100)
+    words = [len(squad.contexts[q.context].split()) for q in squad.questions]
+    assert scored.results["length"].tolist() == words
 
 
 def _length(corpus, example):
@@ -343,6 +349,11 @@ def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_p
     assert json.loads(scored.files[".predictions.json"]) == {"tc_1": "Cats"}
     assert scored.notes["questions"] == 1
     assert scored.metrics == {"exact_match": 100, "f1": 100}
+    assert {name: [*column] for name, column in scored.results.items()} == {
+        "length": [2],  # words of the question
+        "exact_match": [1],
+        "f1": [1],
+    }
     assert scored.notes["by_question_type"] == {"which": [1, 100, 100]}
     assert [text.split("\n")[1] for text in scored.examples] == [
         "  -> Cats",

@@ -87,7 +87,8 @@ class Match(nn.Module):
             return sum(e(n).sum(axis=2) for e, n in zip(embeddings, numbers, strict=True))
 
         valid = question.valid[..., None]
-        mean = jnp.where(valid, embedded(question), 0).sum(1) / jnp.maximum(valid.sum(1), 1)
+        words = jnp.maximum(valid.sum(1), 1).astype(jnp.float32)
+        mean = jnp.where(valid, embedded(question), 0).sum(1) / words
         count = nn.Dense(size, name="count")(shared.astype(jnp.float32))
         x = nn.tanh(embedded(context) * (mean + count)[:, None])
         logits = nn.Dense(2, name="pointers")(x)

@@ -367,16 +367,9 @@ def test_seeds_draw_other_pairs_of_the_same_split(corpora, split):
     assert _abouts(generate(300, SEED + 1, split)) <= _abouts(corpora[split])
 
 
-@pytest.mark.parametrize(
-    ("count", "split", "message"),
-    [
-        (1, "valid", "split 'valid' is not one of train, dev, test"),
-        (-1, "dev", "count -1 is negative"),
-    ],
-)
-def test_what_cannot_be_is_refused_at_the_call(count, split, message):
-    with pytest.raises(ValueError, match=message):
-        generate(count, 0, split)
+def test_what_cannot_be_is_refused_at_the_call():
+    with pytest.raises(ValueError, match="count -1 is negative"):
+        generate(-1, 0, "dev")
 
 
 def test_none_is_a_count():

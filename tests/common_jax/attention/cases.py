@@ -1,13 +1,15 @@
 """Masks and tensors of many kinds, and the check of an implementation against the oracle."""
 
+import dataclasses
 import functools
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from common_jax import masks
-from common_jax.attention import attention
+from common_jax.attention import Bias, attention
 from common_jax.masks import Mask
 from tests.common_jax.attention import oracle
 
@@ -21,19 +23,85 @@ def tensors(batch=1, queries=9, keys=None, heads=2, size=3, value_size=4, seed=0
 
 
 @functools.partial(jax.jit, static_argnames=("implementation", "scale", "dropout_rate"))
-def value_and_gradients(query, key, value, cotangent, mask, **options):
-    call = functools.partial(attention, mask=mask, **options)
-    out, back = jax.vjp(call, query, key, value)
-    return out, *back(cotangent)
+def value_and_gradients(query, key, value, cotangent, mask, bias=None, **options):
+    call = lambda q, k, v, bias: attention(q, k, v, mask, bias, **options)
+    out, back = jax.vjp(call, query, key, value, bias)
+    gradients = back(cotangent)
+    return out, *(gradients if bias is not None else gradients[:3])
 
 
-def check_against_oracle(arrays, mask, implementation, scale=None):
-    got = value_and_gradients(*arrays, mask, implementation=implementation, scale=scale)
-    want = oracle.attend(*arrays[:3], mask, scale=scale, cotangent=arrays[3])
-    wanted = (want.out, want.query_grad, want.key_grad, want.value_grad)
-    for name, g, w in zip(("output", "query", "key", "value"), got, wanted, strict=True):
+def check_against_oracle(arrays, mask, implementation, scale=None, bias=None):
+    got = value_and_gradients(*arrays, mask, bias, implementation=implementation, scale=scale)
+    added = None if bias is None else bias.by_hand(arrays[0].shape[1], arrays[1].shape[1])
+    want = oracle.attend(*arrays[:3], mask, added, scale=scale, cotangent=arrays[3])
+    wanted = [want.out, want.query_grad, want.key_grad, want.value_grad]
+    names = ["output", "query", "key", "value"]
+    if bias is not None:
+        got = *got[:4], got[4].numbers
+        wanted.append(bias.gradient_by_hand(want.bias_grad))
+        names.append("bias")
+    for name, g, w in zip(names, got, wanted, strict=True):
         np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-5, err_msg=name)
     return want
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Toeplitz(Bias):
+    """A number for each difference j - i, cut at both ends of the table [h, 2 R + 1]."""
+
+    numbers: jax.Array
+    relative: ClassVar[bool] = True
+
+    @property
+    def reach(self):
+        return self.numbers.shape[1] // 2
+
+    def at(self, query_positions, key_positions):
+        offset = key_positions[None, :] - query_positions[:, None]
+        return self.numbers[:, offset.clip(-self.reach, self.reach) + self.reach][None]
+
+    def by_hand(self, queries, keys):
+        return np.asarray(self.numbers)[:, self.places(queries, keys)][None]
+
+    def gradient_by_hand(self, gradient):
+        summed = np.zeros(self.numbers.shape)
+        heads = np.arange(gradient.shape[1]) * (len(summed) > 1)
+        places = self.places(*gradient.shape[2:])
+        for head in range(gradient.shape[1]):
+            np.add.at(summed[heads[head]], places, gradient[:, head].sum(0))
+        return summed
+
+    def places(self, queries, keys):
+        i, j = np.mgrid[:queries, :keys]
+        return np.minimum(np.maximum(j - i, -self.reach), self.reach) + self.reach
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Table(Bias):
+    """A number for each query and key, [b, h, T, S]."""
+
+    numbers: jax.Array
+
+    def at(self, query_positions, key_positions):
+        return self.numbers[:, :, query_positions][..., key_positions]
+
+    def by_hand(self, queries, keys):
+        return np.asarray(self.numbers)
+
+    def gradient_by_hand(self, gradient):
+        shared = tuple(axis for axis in (0, 1) if self.numbers.shape[axis] == 1)
+        return gradient.sum(axis=shared, keepdims=True)
+
+
+def toeplitz(heads, reach=3, seed=7):
+    draw = np.random.default_rng(seed).standard_normal
+    return Toeplitz(jnp.asarray(draw((heads, 2 * reach + 1)), jnp.float32))
+
+
+def table(*shape, seed=8):
+    return Table(jnp.asarray(np.random.default_rng(seed).standard_normal(shape), jnp.float32))
 
 
 def random_valid(batch, length, seed=1):
@@ -107,4 +175,43 @@ DENSE_ONLY = {
     ),
     "cross in a window": ({"queries": 9, "keys": 4}, window(3)),
     "explicit": ({"batch": 2}, masks.explicit(random_valid(2, 81).reshape(2, 9, 9))),
+}
+# name: (shape of the tensors, mask, bias, which serve it)
+ANY_BIAS, TOEPLITZ = {"dense"}, {"dense", "banded"}
+BIASED = {
+    "toeplitz": ({}, Mask(), toeplitz(2), ANY_BIAS),
+    "toeplitz, one for all heads, cross": (
+        {"queries": 4, "keys": 7},
+        Mask(),
+        toeplitz(1),
+        ANY_BIAS,
+    ),
+    "toeplitz in a window": ({"queries": 70}, window(5), toeplitz(2), TOEPLITZ),
+    "toeplitz in a window, one for all heads": ({}, window(5), toeplitz(1), TOEPLITZ),
+    "toeplitz in a window longer than a block": (
+        {"queries": 90},
+        window(41),
+        toeplitz(2),
+        TOEPLITZ,
+    ),
+    "toeplitz, packed, area of heads": (
+        {"batch": 2, "queries": 70, "heads": 4},
+        window(7, query_segments=packed_70, key_segments=packed_70, heads=3, head_edge="authors"),
+        toeplitz(4),
+        TOEPLITZ,
+    ),
+    "toeplitz, padding, truncated area": (
+        {"batch": 2, "heads": 3},
+        window(3, query_segments=valid_9, key_segments=valid_9, heads=3),
+        toeplitz(3),
+        TOEPLITZ,
+    ),
+    "table": ({"batch": 2}, masks.padding(valid_9), table(2, 2, 9, 9), ANY_BIAS),
+    "table for all rows and heads": ({"batch": 2}, masks.causal(), table(1, 1, 9, 9), ANY_BIAS),
+    "table in a window, area of heads": (
+        {"batch": 2, "heads": 3},
+        window(5, heads=3),
+        table(2, 3, 9, 9),
+        ANY_BIAS,
+    ),
 }

@@ -10,16 +10,19 @@ import numpy as np
 
 @dataclasses.dataclass
 class Answer:
-    """Output [B, T, H, V], weights [B, H, T, N, S], and gradients if a cotangent was given."""
+    """Output [B, T, H, V], weights [B, H, T, N, S], and gradients if a cotangent was given; that
+    of the bias is [B, H, T, S]."""
 
     out: np.ndarray
     weights: np.ndarray
     query_grad: np.ndarray
     key_grad: np.ndarray
     value_grad: np.ndarray
+    bias_grad: np.ndarray
 
 
-def attend(query, key, value, mask, *, scale=None, cotangent=None) -> Answer:
+def attend(query, key, value, mask, bias=None, *, scale=None, cotangent=None) -> Answer:
+    """`bias` is an array [b, h, T, S], b and h 1 or all."""
     query, key, value = (np.asarray(x, np.float64) for x in (query, key, value))
     (batch, queries, heads, size), keys = query.shape, key.shape[1]
     scale = 1 / np.sqrt(size) if scale is None else scale
@@ -27,7 +30,9 @@ def attend(query, key, value, mask, *, scale=None, cotangent=None) -> Answer:
         np.zeros((batch, queries, heads, value.shape[-1])),
         np.zeros((batch, heads, queries, mask.heads, keys)),
         *(np.zeros_like(x) for x in (query, key, value)),
+        np.zeros((batch, heads, queries, keys)),
     )
+    bias = np.broadcast_to(0.0 if bias is None else bias, answer.bias_grad.shape)
     for b in range(batch):
         for i in range(queries):
             for h in range(heads):
@@ -38,14 +43,15 @@ def attend(query, key, value, mask, *, scale=None, cotangent=None) -> Answer:
                     if may_attend(mask, b, h, i, j)
                 ]
                 if area:
-                    one_query(answer, query, key, value, (b, i, h), area, scale, cotangent)
+                    one_query(answer, query, key, value, bias, (b, i, h), area, scale, cotangent)
     return answer
 
 
-def one_query(answer, query, key, value, place, area, scale, cotangent) -> None:
+def one_query(answer, query, key, value, bias, place, area, scale, cotangent) -> None:
     """Equation 9 for one query of one head, and its derivatives."""
     b, i, h = place
-    logits = np.array([scale * query[b, i, h] @ key[b, j, g] for _, j, g, _ in area])
+    logits = [scale * query[b, i, h] @ key[b, j, g] + bias[b, h, i, j] for _, j, g, _ in area]
+    logits = np.array(logits)
     weights = np.exp(logits - logits.max())
     weights /= weights.sum()
     for w, (n, j, _, u) in zip(weights, area, strict=True):
@@ -60,6 +66,7 @@ def one_query(answer, query, key, value, place, area, scale, cotangent) -> None:
         answer.value_grad[b, j, u] += w * above
         answer.key_grad[b, j, g] += scale * d * query[b, i, h]
         answer.query_grad[b, i, h] += scale * d * key[b, j, g]
+        answer.bias_grad[b, h, i, j] += d
 
 
 def neighbours(h: int, heads: int, mask) -> list[tuple[int, int, int]]:

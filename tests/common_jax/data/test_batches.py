@@ -47,7 +47,7 @@ def test_batches_hold_the_corpus(batches):
         assert all(array.dtype == np.int32 for array in batch.values())
         for at, index in enumerate(batch["index"]):
             for column in COLUMNS:
-                tokens = batches.corpus.row(index, column).tolist() if index >= 0 else []
+                tokens = batches.corpus.row(int(index), column).tolist() if index >= 0 else []
                 row = batch[column][at].tolist()
                 assert row == tokens + [0] * (len(row) - len(tokens))
         seen += batch["index"][batch["index"] >= 0].tolist()
@@ -76,7 +76,7 @@ def test_packed_batches_hold_the_corpus(packed):
                 tokens = batch[column][at].tolist()
                 expected, numbers = [], []
                 for segment, example in enumerate(examples[:size], start=1):
-                    sentence = packed.corpus.row(example, column).tolist()
+                    sentence = packed.corpus.row(int(example), column).tolist()
                     expected += sentence
                     numbers += [segment] * len(sentence)
                 padding = [0] * (len(tokens) - len(expected))

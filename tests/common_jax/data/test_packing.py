@@ -120,7 +120,6 @@ def test_every_row_and_every_example_of_a_length_may_come_first():
     [
         (np.ones((0, 2), int), [8, 8]),
         (np.ones((4, 0), int), []),
-        (np.ones(4, int), [8]),
         (np.ones((4, 2), int), [8]),
         (np.array([[3, 9]]), [8, 8]),
         (np.zeros((3, 1), int), [0]),

@@ -2,13 +2,13 @@
 
 import statistics
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.report import charts
 from common_jax.sweep.figure import caption, sweep_charts
+from common_jax.sweep.plan import Trial
 from common_jax.sweep.results import Found
 
 WINDOWS = [(3, 1), (7, 1), (11, 1), (21, 1), (11, 3), (11, 5)]
@@ -21,7 +21,7 @@ def swept(scores, names=("model.token_window", "model.head_window"), state="fini
     for setting, values in scores.items():
         for seed, value in enumerate(values):
             fields = dict(zip(names, setting, strict=True))
-            trials.append(SimpleNamespace(values={**fields, "train.seed": seed}))
+            trials.append(Trial({**fields, "train.seed": seed}, "", (), None, Path()))
             found.append(Found(state, metrics={"dev.sacrebleu": value}))
     return trials, found
 

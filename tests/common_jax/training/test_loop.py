@@ -204,7 +204,7 @@ def test_eight_devices_see_the_same_rows_as_one(config, tmp_path):
 def scored_by(values):
     """A validation that finds those losses, one after another."""
     values = iter(values)
-    return lambda *args: loop.Scored({"loss": next(values), "rounded": 0.0}, {}, {}, [])
+    return lambda *args: loop.Scored({"loss": float(next(values)), "rounded": 0.0}, {}, {}, [])
 
 
 @pytest.mark.parametrize(

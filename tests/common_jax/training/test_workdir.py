@@ -9,6 +9,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from common_jax.errors import UserError
@@ -132,6 +133,53 @@ def test_a_full_disk_is_one_line_and_what_was_whole_stays_whole(name, workdir, m
         with pytest.raises(UserError, match=r"run.*: cannot be written: No space left on device$"):
             write(workdir)
     assert contents(workdir.path) == before
+
+
+def with_results(workdir, **results):
+    workdir.write_scored("dev", Scored({}, {}, {}, [], results))
+    return workdir.path / "eval" / "dev.examples.tsv"
+
+
+def test_results_of_examples_are_read_as_they_were_written(workdir):
+    random = np.random.default_rng(0)
+    results = {"right": np.array([True, False, True]), "length": np.array([7, 0, 12])}
+    results["nll"] = random.gamma(2, 1000, 3).astype(np.float32)
+    text = with_results(workdir, **results).read_text()
+    assert text.splitlines()[0] == "index\tlength\tright\tnll"
+    assert [line.split("\t")[:3] for line in text.splitlines()[1:]] == [
+        ["0", "7", "1"],
+        ["1", "0", "0"],
+        ["2", "12", "1"],
+    ]
+    found = workdir.example_results("dev")
+    assert found.keys() == results.keys()
+    for name, column in results.items():
+        assert found[name].astype(column.dtype).tolist() == column.tolist()
+
+
+def test_a_score_without_results_has_none(workdir):
+    workdir.write_scored("dev", Scored({}, {}, {}, []))
+    assert workdir.example_results("dev") is None
+
+
+@pytest.mark.parametrize(
+    "text,message",
+    [
+        ("", r":1: needs the columns index, length and results"),
+        ("index\tlength\n0\t1\n", r":1: needs the columns index, length and results"),
+        ("index\tlength\tf1\tf1\n", r":1: needs the columns index, length and results"),
+        ("index\tlength\tf1\n", ": no examples"),
+        ("index\tlength\tf1\n0\t1\t2\n1\t1\n", ":3: needs 1 and 2 numbers"),
+        ("index\tlength\tf1\n0\t1\tnan\n", ":2: needs 0 and 2 numbers"),
+        ("index\tlength\tf1\n0\t1\ttrue\n", ":2: needs 0 and 2 numbers"),
+        ("index\tlength\tf1\n1\t1\t1\n", ":2: needs 0 and 2 numbers"),
+    ],
+)
+def test_damaged_results_of_examples_are_one_line(workdir, text, message):
+    file = with_results(workdir, length=np.ones(1), f1=np.ones(1))
+    file.write_text(text)
+    with pytest.raises(UserError, match=rf"dev\.examples\.tsv{message}"):
+        workdir.example_results("dev")
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "eval", "vocabulary", "metrics.jsonl"])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from common_jax.errors import UserError
+from common_jax.fields import from_mapping
 from csan_jax.config import DataConfig
 from csan_jax.data import dataset as csan_data
 from csan_jax.data.dataset import TranslationData
@@ -73,7 +74,7 @@ def test_other_parameters_are_kept_apart(cache):
 def test_refused(options):
     given = dict(dir="d", batching="packed", max_length=64, batch_tokens=256)
     with pytest.raises(UserError, match=r"data\.(row_tokens|batching)=\S+: ") as error:
-        DataConfig(**(given | options))
+        from_mapping(DataConfig, given | options, "data.")
     assert "\n" not in str(error.value)
     if "batching" not in options:
         DataConfig(**(given | options | {"batching": "buckets"}))

@@ -13,6 +13,7 @@ from common_jax.errors import UserError
 from common_jax.io.files import read_lines
 from csan_jax.config import DataConfig
 from csan_jax.data.dataset import TranslationData
+from csan_jax.data.prepare import Builder
 from tests.real import needs_real_data, real_data
 
 COLOURS = ["red", "green", "blue", "black", "white", "grey", "brown", "pink"]
@@ -99,6 +100,32 @@ def test_preparing_again_finds_it(folder):
     for changed in ({"max_length": 30}, {"vocab_size": 320}, {"joint_vocabulary": False}):
         small = {"vocab_size": 310} if "joint_vocabulary" in changed else {}
         assert prepared(folder, **changed, **small).path != other.path
+
+
+def test_each_side_may_have_its_own_vocabulary_size(folder):
+    data = prepared(folder, joint_vocabulary=False, source_vocab_size=300, target_vocab_size=305)
+    assert (data.source_subwords.size, data.target_subwords.size) == (300, 305)
+    assert train_pairs(data) == PAIRS[:200]
+    with pytest.raises(UserError, match=r"data\.target_vocab_size=9000: this text has pieces for"):
+        prepared(folder, joint_vocabulary=False, vocab_size=300, target_vocab_size=9000)
+
+
+def test_equal_sizes_are_what_vocab_size_says(folder):
+    """One fingerprint, that of before there were sizes of sides, and one corpus."""
+    options = [
+        {"vocab_size": 310},
+        {"vocab_size": 310, "source_vocab_size": 310},
+        {"source_vocab_size": 310, "target_vocab_size": 310},
+        {"source_vocab_size": 310, "target_vocab_size": 305},
+    ]
+    configs = [config(folder, joint_vocabulary=False, **each) for each in options]
+    found = [Builder(each).fingerprint() for each in configs]
+    assert found[0] == found[1] == found[2]
+    assert [each["vocabulary"] for each in (found[0], found[3])] == [
+        [False, 310],
+        [False, 310, 305],
+    ]
+    assert set(found[0]) == set(found[3])
 
 
 def test_order_is_a_function_of_the_seed(folder):

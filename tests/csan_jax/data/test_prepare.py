@@ -54,7 +54,7 @@ def test_what_it_says(tmp_path, caplog):
 CODE = """
 import logging, sys
 logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-from tests.csan_jax.test_prepare import config
+from tests.csan_jax.data.test_prepare import config
 from csan_jax.data.dataset import TranslationData
 data = TranslationData(config({cache!r}, examples={examples}))
 data.prepare(1)

@@ -7,6 +7,7 @@ from sacremoses import MosesDetokenizer
 
 from common_jax.bad_examples import Faults
 from common_jax.errors import UserError
+from common_jax.fields import from_mapping
 from common_jax.io.files import read_lines
 from csan_jax.config import DataConfig
 from csan_jax.data.dataset import TranslationData
@@ -17,7 +18,7 @@ from tests.real import needs_real_data, real_data
 
 def config(folder, **options) -> DataConfig:
     given = dict(dir=str(folder), cache_dir=str(folder / "cache"), vocab_size=320)
-    return DataConfig(**(given | options))
+    return from_mapping(DataConfig, given | options, "data.")
 
 
 def prepared(folder, **options) -> TranslationData:

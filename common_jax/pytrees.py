@@ -1,0 +1,50 @@
+"""Frozen dataclasses that are pytrees of JAX."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, dataclass_transform
+
+from jax import tree_util
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def pytree(*, static: Iterable[str] = ()) -> Callable[[type[T]], type[T]]:
+    """Makes a class a frozen dataclass whose fields are the children of a pytree node.
+
+    `__init__` is for arrays, as the fields' annotations say. JAX puts much else into a node
+    (shapes, shardings, None, placeholders); it makes nodes without `__init__`.
+
+    Args:
+      static: fields that are part of the structure instead; hashable.
+    """
+    constant = tuple(static)
+
+    def register(kind: type[T]) -> type[T]:
+        kind = dataclasses.dataclass(frozen=True)(kind)
+        fields = (field.name for field in dataclasses.fields(kind))  # type: ignore[arg-type]
+        names = tuple(name for name in fields if name not in constant)
+        keys = tuple(map(tree_util.GetAttrKey, names))
+
+        def values(node: T, names: tuple[str, ...]) -> tuple[Any, ...]:
+            return tuple(getattr(node, name) for name in names)
+
+        def flatten_with_keys(node: T) -> tuple[Any, Any]:
+            return tuple(zip(keys, values(node, names), strict=True)), values(node, constant)
+
+        def flatten(node: T) -> tuple[Any, Any]:
+            return values(node, names), values(node, constant)
+
+        def unflatten(structure: Any, children: Iterable[Any]) -> T:
+            node = object.__new__(kind)
+            given = itertools.chain(children, structure)
+            for name, value in zip(names + constant, given, strict=True):
+                object.__setattr__(node, name, value)
+            return node
+
+        tree_util.register_pytree_with_keys(kind, flatten_with_keys, unflatten, flatten)
+        return kind
+
+    return register

@@ -1,0 +1,55 @@
+"""Each example's result: a table of numbers beside a split's score, eval/<split>.examples.tsv."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from common_jax.errors import UserError
+from common_jax.io.files import read_lines
+
+INDEX, LENGTH = "index", "length"
+
+Results = dict[str, Float[np.ndarray, "n"]]  # by column
+
+
+def to_tsv(results: Mapping[str, Shaped[np.ndarray, "n"]]) -> str:
+    """The table: a head, then a row for each example, which begins with its number from 0.
+
+    Args:
+      results: numbers by column, among them `LENGTH`; see `common_jax.training.task.Scored`.
+    """
+    others = [name for name in results if name != LENGTH]
+    lines = ["\t".join((INDEX, LENGTH, *others))]
+    columns = (np.asarray(results[name], float).tolist() for name in (LENGTH, *others))
+    for index, row in enumerate(zip(*columns, strict=True)):
+        lines.append("\t".join((str(index), *(f"{value:.9g}" for value in row))))
+    return "\n".join(lines) + "\n"
+
+
+def read_tsv(path: Path) -> Results:
+    """What `to_tsv` wrote: `LENGTH` and the results.
+
+    Raises:
+      UserError: if it cannot be read, or a line has not one number for each column, or another
+        index than its place.
+    """
+    lines = read_lines(path)
+    head = next(lines, "").split("\t")
+    if head[:2] != [INDEX, LENGTH] or len(head) < 3 or len({*head}) < len(head):
+        raise UserError(f"{path}:1: needs the columns {INDEX}, {LENGTH} and results")
+    rows = []
+    for index, line in enumerate(lines):
+        try:
+            row = [float(field) for field in line.split("\t")]
+        except ValueError:
+            row = []
+        if len(row) != len(head) or row[0] != index or not all(map(math.isfinite, row)):
+            raise UserError(f"{path}:{index + 2}: needs {index} and {len(head) - 1} numbers")
+        rows.append(row)
+    if not rows:
+        raise UserError(f"{path}: no examples")
+    columns = np.array(rows).T
+    return dict(zip(head[1:], columns[1:], strict=True))

@@ -1,0 +1,89 @@
+"""Paired tests against SciPy and by enumeration."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common_jax.metrics.paired import mcnemar, paired_t, permutation_p
+
+RANDOM = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("count", [2, 9, 400])
+def test_the_t_test_is_scipys(count):
+    ours, theirs = RANDOM.normal(0.1, size=count), RANDOM.normal(size=count)
+    found = paired_t(ours - theirs)
+    expected = scipy.stats.ttest_rel(ours, theirs)
+    interval = expected.confidence_interval(0.95)
+    assert found.mean == pytest.approx(np.mean(ours) - np.mean(theirs))
+    assert found.p == pytest.approx(expected.pvalue)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+
+
+def test_the_detectable_difference_is_found_in_80_of_100_samples():
+    spread, count = 2.0, 200
+    detectable = paired_t(RANDOM.permutation(np.linspace(-1, 1, count)) * spread).detectable
+    deviation = np.std(np.linspace(-1, 1, count) * spread, ddof=1)
+    samples = RANDOM.normal(detectable, deviation, (4000, count))
+    power = np.mean([paired_t(sample).p < 0.05 for sample in samples])
+    assert power == pytest.approx(0.8, abs=0.03)  # 4.7 standard errors
+
+
+@pytest.mark.parametrize("shift,p", [(0.0, 1.0), (0.5, 0.0)])
+def test_differences_without_spread(shift, p):
+    found = paired_t(np.full(4, shift))
+    assert (found.mean, found.low, found.high, found.p) == (shift, shift, shift, p)
+
+
+def test_one_difference_has_no_spread():
+    with pytest.raises(ValueError, match="1 differences: at least 2"):
+        paired_t(np.ones(1))
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=9))
+def test_the_permutation_test_is_the_enumeration_of_all_signs(values):
+    differences = np.array(values, float) / 3
+    sums = [
+        abs(sum(sign * value for sign, value in zip(signs, values, strict=True)))
+        for signs in itertools.product((1, -1), repeat=len(values))
+    ]
+    exact = sum(total >= abs(sum(values)) for total in sums) / len(sums)
+    assert permutation_p(differences) == pytest.approx(exact, abs=0.025)  # 5 standard errors
+
+
+def test_the_permutation_test_draws_in_several_chunks():
+    differences = RANDOM.normal(0.05, 1, 2000)
+    expected = scipy.stats.ttest_1samp(differences, 0).pvalue
+    assert permutation_p(differences) == pytest.approx(expected, abs=0.025)
+
+
+def binomial(wins, losses):
+    """Two-sided, a sum over all outcomes as unlikely as the one observed."""
+    count = wins + losses
+    likely = [math.comb(count, few) / 2**count for few in range(count + 1)]
+    return sum(p for p in likely if p <= likely[wins] * (1 + 1e-12))
+
+
+@pytest.mark.parametrize("count", range(25))
+def test_mcnemars_test_of_few_pairs_is_the_sum_of_binomials(count):
+    for wins in range(count + 1):
+        assert mcnemar(wins, count - wins) == pytest.approx(binomial(wins, count - wins))
+
+
+@pytest.mark.parametrize("wins,losses", [(25, 0), (13, 12), (14, 14), (30, 50), (700, 600)])
+def test_mcnemars_test_of_many_pairs_is_chi_square_and_close_to_the_sum(wins, losses):
+    p = mcnemar(wins, losses)
+    if wins != losses:
+        expected = (abs(wins - losses) - 1) ** 2 / (wins + losses)
+        assert p == pytest.approx(scipy.stats.chi2.sf(expected, 1))
+    assert p == pytest.approx(binomial(wins, losses), abs=0.005)
+
+
+def test_negative_counts_cannot_be():
+    with pytest.raises(ValueError, match="-1 wins, 2 losses"):
+        mcnemar(-1, 2)

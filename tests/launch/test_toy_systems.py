@@ -1,0 +1,107 @@
+"""CSAN's toy attentions (tests/systems) by the commands as they are, from a config file alone."""
+
+import csv
+import functools
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from common_jax.config import MeshConfig
+from common_jax.deploy import load
+from common_jax.training.mesh import make_mesh
+from common_jax.training.parameters import read_parameters
+from common_jax.training.workdir import Workdir
+from launch import evaluate, sweep, train
+from tests.launch import commands
+from tests.launch.commands import fails
+from tests.launch.test_csan import TINY
+
+ROOT = Path(__file__).parents[2]
+CONFIG = """
+from common_jax.config import to_config_dict
+from configs.csan import quickstart
+from tests.systems.nearness import Nearness
+from tests.systems.recent import Recent
+
+
+def get_config():
+    config = quickstart.get_config()
+    config.model.encoder_attention = to_config_dict(Nearness(local_layers=1))
+    config.model.decoder_attention = to_config_dict(Recent())
+    config.paper.system = "toy"
+    return config
+"""
+LINES = ["The train leaves at noon.", "", "Three cats"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("toy_systems")
+    (folder / "toy.py").write_text(CONFIG)
+    train.main(arguments(folder))
+    return folder
+
+
+def arguments(folder, **changes):
+    changes = TINY | {"decode.beam_size": 3, "data.batching": "packed"} | changes
+    return commands.arguments(str(folder / "toy.py"), folder, **changes)
+
+
+def test_they_are_trained_and_evaluated_by_greedy_and_beam_search(folder, capsys):
+    said = json.loads((folder / "run" / "result.json").read_text())
+    assert np.isfinite(list(said["metrics"]["test"].values())).all()
+    evaluate.main(["--workdir", str(folder / "run")])
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["nll"] == pytest.approx(said["metrics"]["test"]["nll"], rel=1e-5)
+    greedy, wide = (list(load(folder / "run", beam_size=k).predict(LINES)) for k in (1, 3))
+    assert greedy[1] == wide[1] == "" and all(greedy[::2]) and all(wide[::2])
+
+
+def test_an_export_answers_as_the_run(folder, monkeypatch, capsys):
+    ask = functools.partial(commands.answers, monkeypatch, capsys)
+    model = commands.exports(folder, "--beam_size", "3", "--beam_size", "1")["stablehlo"]
+    for lines, beam in ((LINES, "1"), ([*LINES, "one two three " * 9], "3")):
+        flags = "--beam_size", beam
+        run = ask(lines, "--workdir", folder / "run", *flags)
+        assert ask(lines, "--model", model, *flags) == run
+
+
+def test_weights_of_a_run_are_those_of_what_it_learned(folder):
+    """A 60 in place of what was learned leaves each word with itself alone."""
+    run = Workdir(folder / "run")
+    task = run.read_task()
+    assert task.config.model.encoder_attention.name == "tests.systems.nearness:Nearness"
+    params = read_parameters(run, task, make_mesh(MeshConfig(data=1)), 1).values
+    source = np.array([[5, 300, 40, 1]], np.int32)
+    look = jax.jit(lambda p: task.model.apply({"params": p}, source, method="encoder_weights"))
+    (learned,) = look(params)
+    np.testing.assert_allclose(learned.sum((3, 4)), 1, rtol=1e-5)
+    own = params["encoder_local"]["layers"]["self_attention"]
+    assert (np.asarray(own["near"]) != 0.5).all()
+    own["near"] = np.full_like(own["near"], 60)
+    (near,) = look(params)
+    itself = np.broadcast_to(np.eye(4)[:, None], near.shape)
+    np.testing.assert_allclose(near, itself, atol=1e-6)
+    assert np.abs(learned - itself).max() > 0.1
+
+
+def test_a_window_is_refused_by_name(folder, monkeypatch, capsys):
+    argv = [*arguments(folder), "--config.model.token_window=5"]
+    said = "config key 'model.token_window': tests.systems.nearness:Nearness has no token_window"
+    assert said in fails(monkeypatch, capsys, argv)
+
+
+def test_they_are_swept(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("XLA_FLAGS")
+    argv = arguments(folder, **{"train.steps": 2})
+    argv = argv[: argv.index("--workdir")]
+    grid = ["--grid", "model.encoder_attention.start=0.25", "--out", str(tmp_path)]
+    sweep.main([*argv, *grid])
+    with (tmp_path / "results.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert row["state"] == "finished" and row["model.encoder_attention.start"] == "0.25"
