@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from common_jax import masks
-from common_jax.attention import attention
 from common_jax.masks import Mask
 from tests.common_jax.attention import oracle
 from tests.common_jax.attention.cases import (
     DENSE_ONLY,
     SELF_ATTENTION_IN_A_WINDOW,
+    attention,
     check_against_oracle,
     packed,
     random_valid,

@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from common_jax.attention import attention
 from common_jax.attention.api import SUPPORT, obstacles
 from common_jax.masks import Mask
 from tests.common_jax.attention import oracle
@@ -15,6 +14,7 @@ from tests.common_jax.attention.cases import (
     DENSE_ONLY,
     SELF_ATTENTION_IN_A_WINDOW,
     Toeplitz,
+    attention,
     check_against_oracle,
     table,
     tensors,
