@@ -27,9 +27,9 @@ def value_and_gradients(query, key, value, cotangent, mask, **options):
     return out, *back(cotangent)
 
 
-def check_against_oracle(arrays, mask, implementation, scale=None):
-    got = value_and_gradients(*arrays, mask, implementation=implementation, scale=scale)
-    want = oracle.attend(*arrays[:3], mask, scale=scale, cotangent=arrays[3])
+def check_against_oracle(arrays, mask, implementation, **scale):
+    got = value_and_gradients(*arrays, mask, implementation=implementation, **scale)
+    want = oracle.attend(*arrays[:3], mask, **scale, cotangent=arrays[3])
     wanted = (want.out, want.query_grad, want.key_grad, want.value_grad)
     for name, g, w in zip(("output", "query", "key", "value"), got, wanted, strict=True):
         np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-5, err_msg=name)
@@ -92,6 +92,8 @@ SELF_ATTENTION_IN_A_WINDOW = {
         ),
     ),
 }
+# That differ for the banded form alone, which cuts the sequence into blocks.
+OF_BLOCKS = ("a block and one", "window longer than a block", "left", "three blocks of areas")
 DENSE_ONLY = {
     "no mask": ({}, Mask()),
     "causal": ({}, masks.causal()),
