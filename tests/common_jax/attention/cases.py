@@ -166,6 +166,8 @@ SELF_ATTENTION_IN_A_WINDOW = {
         ),
     ),
 }
+# That differ for the banded form alone, which cuts the sequence into blocks.
+OF_BLOCKS = ("a block and one", "window longer than a block", "left", "three blocks of areas")
 DENSE_ONLY = {
     "no mask": ({}, Mask()),
     "causal": ({}, masks.causal()),
