@@ -51,7 +51,7 @@ def attend(
     values: Float[Array, "B H *C U V"],
     allowed: Bool[Array, "b h *c T S"],
     seen: Bool[np.ndarray, "H N"],
-    bias: Float[Array, "#B #H *#C T S"] | None = None,
+    bias: Float[Array, "#B #H *#C #T S"] | None = None,
     *,
     scale: float,
     dropout_rate: float,
