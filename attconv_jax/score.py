@@ -11,7 +11,7 @@ from common_jax.data.corpus import Corpus
 from common_jax.metrics import classification
 
 Notes = dict[str, object]
-Results = dict[str, Shaped[np.ndarray, "n"]]  # of each example: its length, and whether it is right
+Results = dict[str, Shaped[np.ndarray, "m"]]  # of each example: its length, and whether it is right
 
 
 def score_labels(

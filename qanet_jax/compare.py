@@ -13,7 +13,7 @@ from common_jax.metrics.spans import ANSWER_LENGTHS
 from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
 
 # What `score` has put into its notes: questions, exact match and F1 of each kind.
-ByKind = dict[str, list[int | float]]
+ByKind = dict[str, tuple[int, float, float]]
 _KINDS = {
     "by_question_type": ("question", "The first question word in the question."),
     "by_answer_length": ("words of the answer", "Words of the shortest gold answer."),
@@ -56,7 +56,7 @@ class SpanComparison(Comparison):
 
 
 def _counts(by_kind: ByKind) -> dict[str, int]:
-    return {kind: int(found[0]) for kind, found in by_kind.items()}
+    return {kind: found[0] for kind, found in by_kind.items()}
 
 
 def _parts(known: Mapping[str, ByKind], kind: str, said: str) -> list[Part]:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import Head, max_pooled
-from attconv_jax.models.base import PairModel, PairModule, Text
+from attconv_jax.models.base import Explained, PairModel, PairModule, Text
 from common_jax.fields import require
 from common_jax.layers import Convolution, Dropout
 from common_jax.scopes import part
@@ -80,6 +80,10 @@ class BiCNNModule(PairModule):
         self.dropout = Dropout(config.dropout)
         self.head = Head(config.dim, self.labels, self.dropout, self.dtype)
         nn.share_scope(self, self.head)
+
+    def explain(self, texts: Sequence[Text]) -> Explained:
+        """Logits, and for each layer that there is no attention."""
+        return self(texts, train=False), [[] for _ in self.layers]
 
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
         """Logits."""

@@ -41,7 +41,7 @@ class Node:
         Args:
           kind: dict, list, str, int, float or bool, exactly this (true is no whole number), but
             that a float may be written as a whole number; or, of all that it holds, dict[str, X],
-            list[X] or tuple[X, Y], which is a list in JSON.
+            list[X] or tuple[X, Y], which is a list in JSON. The value returned is of this kind.
           default: for an object without the field or with null there; None for none.
 
         Raises:
@@ -49,15 +49,14 @@ class Node:
             beyond 2^63, or a string with half of a surrogate pair, which JSON can write and no file
             can hold.
         """
-        _check(self.value, dict, self.place)
+        _of_kind(self.value, dict, self.place)
         value = self.value.get(key)
         if value is None and default is not None:
             return default
         if key not in self.value:
             has = ", ".join(self.value).encode(errors="backslashreplace").decode() or "nothing"
             raise UserError(f"{self.place}: no {key!r}; it has {has[:200]}")
-        _check(value, kind, self._below(key))
-        return value
+        return _of_kind(value, kind, self._below(key))
 
     def node(self, key: str, default: dict[str, Any] | None = None) -> "Node":
         """The object in the field `key`."""
@@ -133,8 +132,8 @@ def is_number(value: Any) -> bool:
     return type(value) is float or (type(value) is int and abs(value) < 2**63)
 
 
-def _check(value: Any, kind: Any, place: str) -> None:
-    """Raises UserError unless a value, and what it holds, is of a kind; see `Node.get`."""
+def _of_kind(value: Any, kind: Any, place: str) -> Any:
+    """A value as `kind`; raises UserError unless it, and what it holds, is so; see `Node.get`."""
     outer, inner, written = _parts(kind)
     if type(value) not in written:
         raise UserError(f"{place}: {_name(value)} where {_NAMES[outer]} is needed")
@@ -143,16 +142,18 @@ def _check(value: Any, kind: Any, place: str) -> None:
     if outer is str and (half := _HALF.search(value)):
         raise UserError(f"{place}: {half[0]!r} is half a character (a surrogate without the other)")
     if outer is dict and inner:
+        found = {}
         for name, one in value.items():
             below = f"{place}[{name[:_SHOWN]!r}]"
-            _check(name, str, below)
-            _check(one, inner[1], below)
-    elif inner:
+            found[_of_kind(name, str, below)] = _of_kind(one, inner[1], below)
+        return found
+    if inner:
         kinds = inner if outer is tuple else inner * len(value)
         if len(value) != len(kinds):
             raise UserError(f"{place}: {len(value)} values where {len(kinds)} are needed")
-        for number, (one, its) in enumerate(zip(value, kinds, strict=True)):
-            _check(one, its, f"{place}[{number}]")
+        each = enumerate(zip(value, kinds, strict=True))
+        return outer(_of_kind(one, its, f"{place}[{number}]") for number, (one, its) in each)
+    return float(value) if outer is float else value
 
 
 @functools.cache

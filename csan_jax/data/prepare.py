@@ -259,4 +259,5 @@ class _HeldOut:
 def _progress(pairs: Iterable[Numbered], doing: str) -> Iterator[Numbered]:
     from tqdm import tqdm
 
-    yield from tqdm(pairs, desc=doing, unit=" pairs", leave=False, disable=None, file=sys.stderr)
+    bar = tqdm(pairs, desc=doing, unit=" pairs", leave=False, disable=None, file=sys.stderr)
+    return iter(bar)

@@ -101,7 +101,7 @@ def test_older_runs_are_compared_by_their_counts(as_run):
 
 
 def test_one_example_has_no_interval(as_run):
-    a, b = (as_run(name, np.array([name == "b"]), lengths=[3]) for name in "ab")
+    a, b = (as_run(name, np.array([name == "b"]), lengths=np.array([3])) for name in "ab")
     numbers = LabelComparison.paired(b, a, "test").numbers
     assert numbers.pop("p_equal_proportions") == pytest.approx(stats.norm.sf(2**0.5) * 2)
     assert numbers == {"right_difference": 100, "wins": 1, "losses": 0, "p_mcnemar": 1}

@@ -60,6 +60,10 @@ def normal(*shape, seed=1):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
+def on_device(tree):
+    return jax.tree.map(jnp.asarray, tree)
+
+
 def padded(lengths, width, seed=1):
     """[B, width, D] with garbage behind each length, and which places are valid."""
     valid = np.arange(width) < np.array(lengths)[:, None]
@@ -78,7 +82,7 @@ def test_feature_maps_are_those_of_the_equations_and_zero_at_padding(kind, gate)
     config = dataclasses.replace(CONFIG, gate=gate)
     module = FeatureMap(kind, config.phrase_width, gate, jnp.float32)
     x, valid = padded(LENGTHS[0], WIDTHS[0])
-    inputs = zeroed(x, valid), valid
+    inputs = zeroed(x, valid), jnp.asarray(valid)
     params = drawn.parameters(module, *inputs)
     got = np.asarray(module.apply({"params": params}, *inputs))
     for row, length in enumerate(LENGTHS[0]):
@@ -93,7 +97,7 @@ def test_energies_are_those_of_the_equations(kind):
     module = Energy(kind, jnp.float32)
     source, focus = normal(2, 5, 4), normal(2, 3, 4 if kind == "dot" else 6, seed=2)
     params = drawn.parameters(module, source, focus)
-    got = module.apply({"params": params}, source, focus)
+    got = module.apply({"params": params}, *on_device((source, focus)))
     assert got.dtype == jnp.float32
     exact = drawn.exact((source, focus))
     want = [oracle.energy(*texts, drawn.exact(params), kind) for texts in zip(*exact, strict=True)]
@@ -151,7 +155,8 @@ def test_attentive_convolution(changes):
 
     def total(inputs):
         params, states = inputs
-        above, attended = module.apply({"params": params}, list(map(zeroed, states, valid)), valid)
+        given = list(map(zeroed, states, valid)), on_device(valid)
+        above, attended = module.apply({"params": params}, *given)
         return sum(map(jnp.vdot, above, cotangents)), (above, attended)
 
     def by_hand(inputs):

@@ -4,18 +4,22 @@ import csv
 import functools
 import json
 
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attconv_jax.config import DataConfig, WordsConfig
+from attconv_jax.config import Config, DataConfig, WordsConfig
 from attconv_jax.data.dataset import LabelledData
 from attconv_jax.data.prepare import Builder
 from attconv_jax.data.text import tokenize
+from attconv_jax.task import Judgement
 from common_jax.data.corpus import Corpus
 from launch import evaluate, export, sweep, train
 from tests.attconv_jax import anss
 from tests.launch import commands
-from tests.systems.overlap import Ends, Shared
+from tests.systems.overlap import Ends, Overlap, Shared
 
 CONFIG = """
 from attconv_jax.config import Config, DataConfig, WordsConfig
@@ -169,3 +173,42 @@ def vocabulary(folder):
                 for qa in paragraph["qas"]:
                     found.update(tokenize(qa["question"]))
     return found
+
+
+def task_of(folder, **data):
+    config = DataConfig(dir=str(folder), cache_dir=str(folder / "cache"), **data)
+    task = Judgement(Config(data=config, words=WordsConfig(dim=2, rows=200), model=Overlap()))
+    task.prepare()
+    return task, jax.jit(task.init)(jax.random.key(0))
+
+
+def test_the_second_table_begins_as_the_first(tmp_path):
+    """Words of the file have its vectors in both."""
+    (tmp_path / "vectors.txt").write_text("red 1 2\nblue 8 7\n")
+    data = {"source": "generated", "examples": 24, "heldout": 8}
+    task, params = task_of(tmp_path, **data, vectors=str(tmp_path / "vectors.txt"))
+    first, second = (nn.unbox(params[name]) for name in ("words", "second_words"))
+    np.testing.assert_array_equal(first, second)
+    assert second[task.data.lexicon.words(["red"])[0]].tolist() == [1, 2]
+
+
+def test_a_further_loss_is_that_of_both_sentences_of_what_is_ranked(tmp_path):
+    anss.write(tmp_path)
+    files = {"train": "train.json", "dev": "train.json", "test": "dev.json"}
+    form = {"form": "ranking", "labels": "no,yes", "ignored": "", "batch_size": 64}
+    task, params = task_of(tmp_path, **files, **form)
+    params = nn.unbox(params)
+    batch = task.train_batches().epoch(0)[0]
+    real = batch["index"] >= 0
+    assert not real.all()
+    further = 0.0
+    for names in (("second", "second_ends", "shared"), ("other", "other_ends", "other_shared")):
+        pair = {name: batch[name] for name in ("first", "first_ends")}
+        pair |= dict(zip(("second", "second_ends", "shared"), map(batch.get, names), strict=True))
+        pair = jax.tree.map(jnp.asarray, pair)
+        _, losses = task.model.apply({"params": params}, pair, train=False)
+        further += np.asarray(losses["pooled_square"])[real].sum()
+    sums = jax.jit(task.loss)(params, batch, jax.random.key(1))
+    assert float(sums["pooled_square"]) == pytest.approx(further, rel=1e-5)
+    assert float(sums["loss"]) == pytest.approx(float(sums["nll"]) + further, rel=1e-5)
+    assert float(sums["weight"]) == real.sum()

@@ -33,7 +33,7 @@ def model_and_params():
     pieces = jnp.ones((1, 2), jnp.int32)
     params = jax.jit(lambda key: model.init(key, pieces, pieces, train=False))(jax.random.key(1))
     # sharper than at initialisation, so that orders of hypotheses are no ties
-    return model, jax.tree.map(lambda a: a * 3, params)
+    return model, jax.device_get(jax.tree.map(lambda a: a * 3, params))
 
 
 SOURCES = np.array(
@@ -41,21 +41,26 @@ SOURCES = np.array(
 )
 
 
-def search(model, params, source, beam_size, limits, steps, penalty):
+@functools.cache
+def compiled_search(model, beam_size, steps, penalty):
     """The project's search, as the task wires it."""
-    source, stages = jnp.asarray(source), sorted({(steps + 1) // 2, steps})
-    apply = lambda method, *inputs, **options: model.apply(
-        params, *inputs, method=method, **options
-    )
+    stages = sorted({(steps + 1) // 2, steps})
 
     @jax.jit
-    def run(source, limits):
+    def run(params, source, limits):
+        apply = lambda method, *inputs, **options: model.apply(
+            params, *inputs, method=method, **options
+        )
         cache, memory = apply("start", apply("encode", source, train=False), stages[0], beam_size)
         step = lambda cache, *rest: apply("step", cache, memory, source != 0, *rest)
         return beam_search(step, cache, limits, stages, beam_size, penalty)
 
-    pieces, scores = run(source, jnp.asarray(limits))
-    return np.asarray(pieces), np.asarray(scores)
+    return run
+
+
+def search(model, params, source, beam_size, limits, steps, penalty):
+    run = compiled_search(model, beam_size, steps, penalty)
+    return jax.device_get(run(params, source, limits))
 
 
 @functools.cache
@@ -88,14 +93,15 @@ def exhaustive(model, params, source, limit, penalty):
     return targets[scores.argmax()], scores.max()
 
 
-@pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("penalty", [0.0, 2.0])
 def test_a_wide_beam_finds_what_exhaustive_search_finds(model_and_params, penalty):
-    limit = 4
+    limit, steps = 4, 6
     limits = np.full(len(SOURCES), limit, np.int32)
-    pieces, scores = search(*model_and_params, SOURCES, 64, limits, limit, penalty)
+    pieces, scores = search(*model_and_params, SOURCES, 64, limits, steps, penalty)
+    assert not pieces[:, limit:].any()
     for source, found, score in zip(SOURCES, pieces, scores, strict=True):
         best, best_score = exhaustive(*model_and_params, source, limit, penalty)
-        np.testing.assert_array_equal(found, best)
+        np.testing.assert_array_equal(found[:limit], best)
         np.testing.assert_allclose(score, best_score, rtol=1e-5, atol=1e-6)  # float32 logits
 
 
@@ -118,8 +124,8 @@ def test_beam_one_is_greedy(model_and_params):
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_neighbours_and_padding_change_no_translation(model_and_params, beam_size):
-    steps = 9
-    limits = np.array([7, 9, 2, 8, 6, 9], np.int32)
+    steps = 8
+    limits = np.array([7, 8, 2, 8, 6, 8], np.int32)
     pieces, scores = search(*model_and_params, SOURCES, beam_size, limits, steps, 0.6)
     order = np.array([4, 2, 0, 5, 1, 3])
     wider = np.pad(SOURCES[order], [(0, 2), (0, 3)])

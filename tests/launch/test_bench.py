@@ -1,4 +1,5 @@
 import json
+from itertools import islice
 
 import pytest
 
@@ -93,7 +94,7 @@ def test_a_training_step_is_measured_with_its_parts(tmp_path, capsys):
     assert one["shapes"] == 1 and one["compile_seconds"] > 0 and one["saving_seconds"] > 0
     task = Translation(parse(config[1], flags))
     task.prepare()
-    sizes = [task.size(batch) for batch in task.train_batches().epoch(0)[:4]]
+    sizes = [task.size(batch) for batch in islice(task.train_batches().epoch(0), 4)]
     tokens, positions = (float(sum(size)) for size in zip(*sizes, strict=True))
     assert one["padding_fraction"] == pytest.approx(1 - tokens / positions)
     assert one["tokens_per_second"] / one["steps_per_second"] == pytest.approx(tokens / 4)
@@ -132,5 +133,6 @@ def test_answering_is_measured_too(tmp_path):
     batches, examples = (values[f"inference_{n}_per_second"] for n in ("batches", "examples"))
     task = Toy(parse(str(config), [cache]))
     task.prepare()
-    first = [(batch["index"] >= 0).sum() for batch in task.train_batches().epoch(0)[:3]]
+    batches_read = islice(task.train_batches().epoch(0), 3)
+    first = [(batch["index"] >= 0).sum() for batch in batches_read]
     assert examples / batches == pytest.approx(sum(first) / 3)

@@ -1,17 +1,28 @@
-"""Sweeps as people start them: trials in processes of their own, on this machine and on Ray."""
+"""Sweeps as people start them: trials in processes of their own, on this machine and on Ray.
+
+Where only the executor is tested, the trials' processes are a stub's, without JAX.
+"""
 
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from common_jax.errors import UserError
-from launch import cluster, executors, sweep
+from common_jax.fields import to_mapping
+from common_jax.io.atomic import write_json
+from common_jax.sweep.plan import grid_axis, plan
+from common_jax.sweep.results import find
+from common_jax.training import workdir
+from launch import cli, cluster, executors, sweep
 from tests.launch.commands import fails
 
 ROOT = Path(__file__).parents[2]
@@ -54,14 +65,39 @@ def processes():
 
 @pytest.fixture(scope="module")
 def swept(config, tmp_path_factory):
-    """Two trials, one after the other, and between them one that must fail."""
+    """A trial that ends well and one that must fail, each a process that trains."""
     out = tmp_path_factory.mktemp("swept")
-    argv = ["--config", config, "--grid", "optimizer.learning_rate=0.01,1e36,0.001"]
-    argv += ["--out", str(out)]
+    argv = ["--config", config, "--grid", "optimizer.learning_rate=0.01,1e36", "--out", str(out)]
     with pytest.raises(SystemExit) as exit_:
         sweep.main(argv)
     assert exit_.value.code == 1
     return out, argv
+
+
+@pytest.fixture(scope="module")
+def trained(config, tmp_path_factory):
+    """Both trials, trained one after the other."""
+    out = tmp_path_factory.mktemp("trained")
+    sweep.main(["--config", config, *GRID, "--out", str(out)])
+    return out
+
+
+@pytest.fixture
+def stub(monkeypatch):
+    """Trials are processes of stub_trial.py, which trains nothing; no figure is drawn."""
+    monkeypatch.delenv("STUB_FAILS", raising=False)
+    monkeypatch.delenv("STUB_TOGETHER", raising=False)
+    program = [sys.executable, str(Path(__file__).with_name("stub_trial.py"))]
+    real = executors.command
+
+    def command(trial):
+        trial.workdir.path.mkdir(parents=True, exist_ok=True)
+        config = {"version": workdir.VERSION, "config": to_mapping(trial.config)}
+        write_json(trial.workdir.path / "config.json", config)
+        return [*program, *real(trial)[3:]]  # without python -m launch.train
+
+    monkeypatch.setattr(executors, "command", command)
+    monkeypatch.setattr(sweep, "_draw", lambda *_: None)
 
 
 def rows(out):
@@ -79,18 +115,17 @@ def hashes(out):
 
 def test_results_are_what_the_runs_say(swept):
     out, _ = swept
-    for rate, trial in zip(("0.01", "0.001"), TRIALS, strict=True):
-        row, said = rows(out)[rate], result(out, trial)
-        assert (row["state"], row["seed"], row["steps"]) == ("finished", "0", "200")
-        assert float(row["dev.loss"]) == said["metrics"]["dev"]["loss"]
-        assert float(row["test.rounded"]) == said["metrics"]["test"]["rounded"]
-        assert float(row["seconds"]) == said["wall_seconds"]
-        assert int(row["parameters"]) == said["parameters"] == 44
+    row, said = rows(out)["0.01"], result(out, TRIALS[0])
+    assert (row["state"], row["seed"], row["steps"]) == ("finished", "0", "200")
+    assert float(row["dev.loss"]) == said["metrics"]["dev"]["loss"]
+    assert float(row["test.rounded"]) == said["metrics"]["test"]["rounded"]
+    assert float(row["seconds"]) == said["wall_seconds"]
+    assert int(row["parameters"]) == said["parameters"] == 44
     assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert (out / "figure.svg").read_text().startswith("<svg ")
 
 
-def test_a_trial_that_fails_is_recorded_and_the_others_go_on(swept):
+def test_a_trial_that_fails_is_recorded_with_its_error(swept):
     out, _ = swept
     row = rows(out)["1e+36"]
     assert row["state"] == "failed"
@@ -98,24 +133,11 @@ def test_a_trial_that_fails_is_recorded_and_the_others_go_on(swept):
     assert row["dev.loss"] == ""
 
 
-def test_the_same_command_leaves_finished_trials_alone(swept, capfd):
-    out, argv = swept
-    made = [(out / "trials" / trial / "result.json").stat().st_mtime_ns for trial in TRIALS]
-    before = rows(out)
-    with pytest.raises(SystemExit):
-        sweep.main(argv)
-    assert "3 trials, 2 of them finished" in capfd.readouterr().err
-    now = [(out / "trials" / trial / "result.json").stat().st_mtime_ns for trial in TRIALS]
-    assert now == made
-    for rate in ("0.01", "0.001"):
-        assert rows(out)[rate] == before[rate]
-
-
 def test_a_dry_run_lists_and_writes_nothing(swept, config, tmp_path, capsys):
     argv = swept[1]
     sweep.main([*argv, "--dry_run", "--seeds", "2"])
     said = capsys.readouterr().out.splitlines()
-    assert len(said) == 6
+    assert len(said) == 4
     assert said[0].startswith(f"{TRIALS[0]}: finished in ")
     assert said[1] == "optimizer.learning_rate=0.01,train.seed=1: new"
     assert said[2].startswith("optimizer.learning_rate=1e+36,train.seed=0: failed at step")
@@ -123,20 +145,91 @@ def test_a_dry_run_lists_and_writes_nothing(swept, config, tmp_path, capsys):
     assert not (tmp_path / "new").exists()
 
 
-def test_two_at_a_time_have_the_same_numbers(swept, config, tmp_path):
+def test_the_same_command_leaves_finished_trials_alone(stub, config, tmp_path, monkeypatch, capsys):
+    argv = ["--config", config, "--grid", "optimizer.learning_rate=0.01,0.5,0.001"]
+    argv += ["--out", str(tmp_path)]
+    monkeypatch.setenv("STUB_FAILS", "optimizer.learning_rate=0.5")
+    with pytest.raises(SystemExit) as exit_:
+        sweep.main(argv)
+    assert exit_.value.code == 1
+    before, made = rows(tmp_path), [result(tmp_path, trial)["began"] for trial in TRIALS]
+    assert [row["state"] for row in before.values()] == ["finished", "failed", "finished"]
+    assert before["0.5"]["error"] == "as asked"
+    monkeypatch.delenv("STUB_FAILS")
+    capsys.readouterr()
+    sweep.main(argv)
+    assert "3 trials, 2 of them finished" in capsys.readouterr().err
+    assert [result(tmp_path, trial)["began"] for trial in TRIALS] == made
+    now = rows(tmp_path)
+    assert now["0.5"]["state"] == "finished" and now["0.5"]["error"] == ""
+    assert {rate: now[rate] for rate in ("0.01", "0.001")} == {
+        rate: before[rate] for rate in ("0.01", "0.001")
+    }
+
+
+def test_jobs_are_trained_side_by_side(stub, config, tmp_path, monkeypatch):
+    monkeypatch.setenv("STUB_TOGETHER", "2")
     sweep.main(["--config", config, *GRID, "--out", str(tmp_path), "--jobs", "2"])
-    assert hashes(tmp_path) == hashes(swept[0])
+    assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
+
+
+def test_a_sweep_that_is_asked_to_stop_stops_its_trial_and_goes_on(
+    stub, config, tmp_path, monkeypatch, capsys
+):
+    argv = ["--config", config, *GRID, "--out", str(tmp_path), "--config.train.steps=1000"]
+    monkeypatch.setattr(sys, "argv", ["launch.sweep", *argv])
+    log = tmp_path / "trials" / TRIALS[1] / "metrics.jsonl"
+
+    def ask():
+        deadline = time.monotonic() + 120
+        while not (log.exists() and log.stat().st_size) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # would end pytest
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    with pytest.raises(SystemExit) as exit_:
+        cli.run(sweep.main)
+    asking.join()
+    assert exit_.value.code == 128 + signal.SIGTERM
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == "SIGTERM: the same command goes on from there"
+    first = result(tmp_path, TRIALS[0])
+    assert not (tmp_path / "trials" / TRIALS[1] / "result.json").exists()
+    sweep.main(argv)
+    assert result(tmp_path, TRIALS[0]) == first
+    (step,) = result(tmp_path, TRIALS[1])["resumed_from"]
+    assert 0 < step < 1000
+
+
+def test_two_sweeps_of_one_folder_share_the_work(stub, config, tmp_path):
+    axes = [grid_axis(GRID[1])]
+    plans = [plan(config, [], axes, 1, tmp_path) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(lambda p=p: list(executors.run_here(p, 1))) for p in plans]
+    assert [len(done.result()) for done in both] == [2, 2]
+    for trial in plans[0]:
+        assert find(trial).state == "finished"
+        assert result(tmp_path, trial.name)["resumed_from"] == []
+        assert (trial.workdir.path / "starts").read_text().count("trained") == 1
 
 
 @pytest.mark.slow
-def test_a_ray_cluster_has_the_same_numbers(swept, config, tmp_path):
+def test_two_at_a_time_have_the_same_numbers(trained, config, tmp_path):
+    sweep.main(["--config", config, *GRID, "--out", str(tmp_path), "--jobs", "2"])
+    assert hashes(tmp_path) == hashes(trained)
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_has_the_same_numbers(trained, config, tmp_path):
     sweep.main(["--config", config, *GRID, "--out", str(tmp_path), "--executor", "ray"])
-    assert hashes(tmp_path) == hashes(swept[0])
+    assert hashes(tmp_path) == hashes(trained)
     assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
 
 
 @pytest.mark.slow
-def test_early_stopping_spares_the_worse_trial(swept, config, tmp_path):
+def test_early_stopping_spares_the_worse_trial(trained, config, tmp_path):
     argv = ["--config", config, *GRID, "--out", str(tmp_path), "--executor", "ray"]
     argv += ["--jobs", "1", "--asha", "100", "--config.train.steps=4000"]
     sweep.main(argv)
@@ -148,10 +241,9 @@ def test_early_stopping_spares_the_worse_trial(swept, config, tmp_path):
     assert (tmp_path / "results.csv").read_text() == before
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
-)
-def test_a_sweep_that_is_stopped_goes_on(swept, config, tmp_path, number):
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_sweep_that_is_stopped_goes_on(trained, config, tmp_path, number):
     argv = ["--config", config, *GRID, "--out", str(tmp_path)]
     command = [sys.executable, "-m", "launch.sweep", *argv]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -168,17 +260,18 @@ def test_a_sweep_that_is_stopped_goes_on(swept, config, tmp_path, number):
         assert said.splitlines()[-1] == "SIGTERM: the same command goes on from there"
     sweep.main(argv)
     assert first.stat().st_mtime_ns == made
-    assert hashes(tmp_path) == hashes(swept[0])
+    assert hashes(tmp_path) == hashes(trained)
 
 
-def test_two_sweeps_of_one_folder_share_the_work(swept, config, tmp_path):
+@pytest.mark.slow
+def test_two_sweeps_in_processes_share_the_work(trained, config, tmp_path):
     argv = ["--config", config, *GRID, "--out", str(tmp_path)]
     command = [sys.executable, "-m", "launch.sweep", *argv]
     both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     for process in both:
         said = process.communicate()[1]
         assert process.returncode == 0, said
-    assert hashes(tmp_path) == hashes(swept[0])
+    assert hashes(tmp_path) == hashes(trained)
     assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
     for trial in TRIALS:
         assert result(tmp_path, trial)["resumed_from"] == []

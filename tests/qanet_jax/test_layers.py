@@ -130,7 +130,7 @@ def test_context_query_attention():
 def test_context_query_attention_starts_as_a_scaled_product():
     module, d = ContextQueryAttention(jnp.float32), CONFIG.dim
     c, q = normal(1, 4, d), normal(1, 3, d, seed=2)
-    inputs = c, q, np.ones((1, 4), bool), np.ones((1, 3), bool)
+    inputs = *map(jnp.asarray, (c, q)), jnp.ones((1, 4), bool), jnp.ones((1, 3), bool)
     params = nn.unbox(module.init(jax.random.key(0), *inputs)["params"])
     scores = c[0] @ q[0].T / np.sqrt(d)
     by_word = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
@@ -158,7 +158,7 @@ def telling():
     """An encoder whose l-th sub-layer adds 2^(l - 1), and a word of zeros, at the first feature of
     which the encoding of position 0 is sin 0 = 0."""
     module = Encoder(DEEP, BLOCKS, CONVS, kernel=3, dtype=jnp.float32)
-    inputs = np.zeros((2, 1, DEEP.dim), np.float32), np.ones((2, 1), bool)
+    inputs = jnp.zeros((2, 1, DEEP.dim)), jnp.ones((2, 1), bool)
     params = jax.tree.map(np.zeros_like, drawn.parameters(module, *inputs, train=False))
     layers, first = params["Stack_0"]["layers"], 2.0 ** ((CONVS + 2) * np.arange(BLOCKS))
     outer = [layers[f"SeparableConvolution_{n}"]["Dense_0"] for n in range(CONVS)]

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from common_jax import attention as library
 from common_jax import masks
-from common_jax.attention import Bias, attention
+from common_jax.attention import Bias
 from common_jax.masks import Mask
 from tests.common_jax.attention import oracle
 
@@ -20,6 +21,11 @@ def tensors(batch=1, queries=9, keys=None, heads=2, size=3, value_size=4, seed=0
     draw = np.random.default_rng(seed).standard_normal
     shapes = [(queries, size), (keys, size), (keys, value_size), (queries, value_size)]
     return [draw((batch, n, heads, k)).astype(np.float32) for n, k in shapes]
+
+
+def attention(query, key, value, *rest, **options):
+    """The library's, of arrays of JAX."""
+    return library.attention(*map(jnp.asarray, (query, key, value)), *rest, **options)
 
 
 @functools.partial(jax.jit, static_argnames=("implementation", "scale", "dropout_rate"))
@@ -160,6 +166,8 @@ SELF_ATTENTION_IN_A_WINDOW = {
         ),
     ),
 }
+# That differ for the banded form alone, which cuts the sequence into blocks.
+OF_BLOCKS = ("a block and one", "window longer than a block", "left", "three blocks of areas")
 DENSE_ONLY = {
     "no mask": ({}, Mask()),
     "causal": ({}, masks.causal()),

@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from common_jax.attention import attention
 from common_jax.attention.api import SUPPORT, obstacles
 from common_jax.masks import Mask
 from tests.common_jax.attention import cases, oracle
@@ -15,6 +14,7 @@ from tests.common_jax.attention.cases import (
     DENSE_ONLY,
     SELF_ATTENTION_IN_A_WINDOW,
     Toeplitz,
+    attention,
     check_against_oracle,
     table,
     toeplitz,
@@ -49,7 +49,7 @@ def test_declarations_are_those_of_the_cases():
     ):
         for name, (shape, mask) in kinds.items():
             plain = mask.heads == 1 and mask.explicit is None
-            found = obstacles(*tensors(**shape)[:2], mask, None, False, False)
+            found = obstacles(*map(jnp.asarray, tensors(**shape)[:2]), mask, None, False, False)
             able = {form for form, reason in found.items() if reason is None}
             assert able == served | ({"chunked"} if plain else set()), name
 

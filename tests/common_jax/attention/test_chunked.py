@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from common_jax import masks
-from common_jax.attention import attention, chunked
+from common_jax.attention import chunked
 from common_jax.masks import Mask
 from tests.common_jax.attention import oracle
 from tests.common_jax.attention.cases import (
     DENSE_ONLY,
     SELF_ATTENTION_IN_A_WINDOW,
+    attention,
     check_against_oracle,
     packed,
     random_valid,
@@ -26,18 +27,24 @@ CASES = {
 }
 
 
-@pytest.fixture(params=["one row at a time", "all at once"])
+@pytest.fixture(params=[True, False], ids=["one row at a time", "all at once"])
 def in_chunks(request, monkeypatch):
     """Whether there is a loop over chunks of one row."""
-    one = request.param == "one row at a time"
+    one = request.param
     monkeypatch.setattr(chunked, "CHUNK", 1 if one else 2**30)
     value_and_gradients.clear_cache()
     yield one
     value_and_gradients.clear_cache()
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case,in_chunks",
+    [(case, True) for case in CASES]
+    + [(case, False) for case, (shape, _) in CASES.items() if shape.get("batch", 1) > 1],
+    indirect=["in_chunks"],
+)
 def test_values_and_gradients_equal_the_oracles(case, in_chunks):
+    """A batch of one row is the same program for any size of a chunk."""
     shape, mask = CASES[case]
     arrays = tensors(**shape)
     check_against_oracle(arrays, mask, "chunked")

@@ -101,7 +101,7 @@ def test_scores_stand_beside_their_mean_over_seeds_and_the_papers(folder, sectio
 def test_intervals_of_a_score_are_shown_with_it(folder, tmp_path):
     shutil.copytree(folder / "base", tmp_path / "base")
     file = tmp_path / "base" / "eval" / "test.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "intervals": {"loss": [1.0, 2.5]}}))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "intervals": {"loss": [1, 2.5]}}))
     found = report(read_runs([tmp_path / "base"]))
     (test,) = [
         t for s in found.sections for t in s.parts if isinstance(t, Table) and "test" in t.head

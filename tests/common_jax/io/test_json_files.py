@@ -17,7 +17,7 @@ KINDS = {
     "names": (list[str], ["a", "b"], [None, "a", [1], ["a", None], ["\udfff"], {}]),
     "parts": (
         list[tuple[int, float]],
-        [[1, 2.5], [2, 3]],
+        [(1, 2.5), (2, 3)],
         [[1], [[1]], [[1, 2, 3]], [[1.5, 2]], [[1, "a"]], [{}], {}],
     ),
     "scores": (
@@ -35,7 +35,8 @@ def node(**fields):
 @pytest.mark.parametrize("name", KINDS)
 def test_what_is_of_its_kind_is_given_and_nothing_else(name):
     kind, right, wrong = KINDS[name]
-    assert node(field=right).get("field", kind) == right
+    found = node(field=right).get("field", kind)
+    assert found == right and type(found) is type(right)
     for value in wrong:
         with pytest.raises(UserError) as error:
             node(field=value).get("field", kind)

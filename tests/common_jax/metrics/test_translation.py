@@ -2,10 +2,12 @@
 
 import json
 import math
-import subprocess
+import os
 import sys
+from types import SimpleNamespace
 
 import pytest
+import sacrebleu.sacrebleu
 
 from common_jax.metrics import translation
 from common_jax.metrics.translation import sacrebleu_tokenizer, score
@@ -24,47 +26,56 @@ HYPOTHESES = [
 ]
 
 
-def _official(tmp_path, hypotheses, references, *options):
-    """What `python -m sacrebleu` says: {name: (score, signature)}."""
-    (tmp_path / "hyp").write_text("\n".join(hypotheses) + "\n", encoding="utf-8")
-    (tmp_path / "ref").write_text("\n".join(references) + "\n", encoding="utf-8")
-    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "-m", "bleu", "chrf"]
-    output = subprocess.run(
-        [*command, "--format", "json", "-w", "8", *options],
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    return {entry["name"]: (entry["score"], entry["signature"]) for entry in json.loads(output)}
+@pytest.fixture
+def official(tmp_path, monkeypatch):
+    """The scores of `python -m sacrebleu`, in this process: {name: (score, signature)}."""
+
+    def run(hypotheses, references, *options):
+        for name, lines in (("hyp", hypotheses), ("ref", references)):
+            (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        command = ["sacrebleu", "ref", "-i", "hyp", "-m", "bleu", "chrf", "--format", "json"]
+        with monkeypatch.context() as patch:
+            patch.chdir(tmp_path)
+            patch.setattr("sys.argv", [*command, "-w", "8", *options])
+            # It opens the descriptors of both again, and closes them.
+            out = os.open("out", os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
+            for stream, file in (("stdin", os.open("ref", os.O_RDONLY)), ("stdout", out)):
+                patch.setattr(f"sys.{stream}", SimpleNamespace(fileno=lambda file=file: file))
+            sacrebleu.sacrebleu.main()
+            sys.stdin.close()
+            sys.stdout.close()
+        entries = json.loads((tmp_path / "out").read_text())
+        return {entry["name"]: (entry["score"], entry["signature"]) for entry in entries}
+
+    return run
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
-def test_agrees_with_the_command(tmp_path, lowercase):
+def test_agrees_with_the_command(official, lowercase):
     options = ["--lowercase", "--chrf-lowercase"] if lowercase else []
-    official = _official(tmp_path, HYPOTHESES, REFERENCES, *options)
+    expected = official(HYPOTHESES, REFERENCES, *options)
     ours = score(HYPOTHESES, REFERENCES, language="de", lowercase=lowercase)
     for name, command_name in (("sacrebleu", "BLEU"), ("chrf", "chrF2")):
-        number, signature = official[command_name]
+        number, signature = expected[command_name]
         assert ours.metrics[name] == pytest.approx(number, abs=1e-6)
         assert ours.signatures[name] == signature
 
 
-def test_chinese_is_segmented_as_the_command_does(tmp_path):
+def test_chinese_is_segmented_as_the_command_does(official):
     hypotheses, references = ["我今天喜欢吃苹果和梨。"], ["我今天很喜欢吃苹果和香蕉。"]
-    official = _official(tmp_path, hypotheses, references, "--tokenize", "zh")
+    expected = official(hypotheses, references, "--tokenize", "zh")
     ours = score(hypotheses, references, language="zh-CN")
-    assert ours.metrics["sacrebleu"] == pytest.approx(official["BLEU"][0], abs=1e-6)
+    assert ours.metrics["sacrebleu"] == pytest.approx(expected["BLEU"][0], abs=1e-6)
     assert "tok:zh" in ours.signatures["sacrebleu"]
 
 
-def test_tokenized_bleu_agrees_with_the_command_on_moses_tokens(tmp_path):
+def test_tokenized_bleu_agrees_with_the_command_on_moses_tokens(official):
     hypotheses, references = (translation._moses(x, "de") for x in (HYPOTHESES, REFERENCES))
-    official = _official(tmp_path, hypotheses, references, "--tokenize", "none", "--force")
+    expected = official(hypotheses, references, "--tokenize", "none", "--force")
     ours = score(HYPOTHESES, REFERENCES, language="de")
-    assert ours.metrics["tokenized_bleu"] == pytest.approx(official["BLEU"][0], abs=1e-6)
+    assert ours.metrics["tokenized_bleu"] == pytest.approx(expected["BLEU"][0], abs=1e-6)
     signature = ours.signatures["tokenized_bleu"]
-    assert signature.startswith(official["BLEU"][1] + "|pretok:sacremoses-")
+    assert signature.startswith(expected["BLEU"][1] + "|pretok:sacremoses-")
     # "z. B." is two tokens to Moses and four to 13a.
     assert ours.metrics["tokenized_bleu"] != ours.metrics["sacrebleu"]
 
@@ -115,15 +126,15 @@ def test_tokenizer_follows_the_language(monkeypatch):
 JAPANESE = ["私は今日りんごと梨を食べました。"], ["私は昨日りんごを二つ食べました。"]
 
 
-def test_japanese_is_segmented_as_the_command_does(tmp_path):
+def test_japanese_is_segmented_as_the_command_does(official):
     """By MeCab where it is installed, or else by characters; the signature says which."""
     tokenizer = sacrebleu_tokenizer("ja")
-    official = _official(tmp_path, *JAPANESE, "--tokenize", tokenizer)
+    expected = official(*JAPANESE, "--tokenize", tokenizer)
     ours = score(*JAPANESE, language="ja")
-    assert ours.metrics["sacrebleu"] == pytest.approx(official["BLEU"][0], abs=1e-6)
+    assert ours.metrics["sacrebleu"] == pytest.approx(expected["BLEU"][0], abs=1e-6)
     assert 0 < ours.metrics["sacrebleu"] < 100
     assert f"|tok:{tokenizer}" in ours.signatures["sacrebleu"]
-    assert ours.signatures["sacrebleu"] == official["BLEU"][1]
+    assert ours.signatures["sacrebleu"] == expected["BLEU"][1]
 
 
 @pytest.mark.parametrize(("hypotheses", "references"), [([], []), (["a"], []), (["a"], ["b", "c"])])

@@ -1,11 +1,11 @@
 """The training library on a toy task: what a run does, leaves behind, and survives."""
 
 import dataclasses
+import functools
 import json
 import re
 import signal
 
-import jax
 import numpy as np
 import pytest
 
@@ -23,11 +23,13 @@ from tests.launch.small import lines, numbers
 from tests.toy import Toy, ToyConfig, interrupted_after
 
 
-@pytest.fixture
-def config(tmp_path):
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
     return ToyConfig(
-        data=SourceConfig("generated", cache_dir=str(tmp_path / "cache")),
-        train=TrainConfig(steps=23, evaluate_every=8, checkpoint_every=5, log_every=3),
+        data=SourceConfig("generated", cache_dir=str(tmp_path_factory.mktemp("cache"))),
+        train=TrainConfig(
+            steps=23, evaluate_every=8, checkpoint_every=5, log_every=3, keep_checkpoints=3
+        ),
         mesh=MeshConfig(data=1),
     )
 
@@ -41,28 +43,41 @@ def run(config, path):
     return train(Toy(config), Workdir(path))
 
 
-@pytest.mark.parametrize("devices,stops", [(1, [22]), (1, [1, 6, 6, 6]), (8, [9, 2])])
-def test_interrupted_and_resumed_is_bit_identical(config, tmp_path, monkeypatch, devices, stops):
+@pytest.fixture(scope="module")
+def complete(config, tmp_path_factory):
+    """An uninterrupted run on so many devices, as (folder, result): one for all tests."""
+
+    @functools.cache
+    def on(devices=1):
+        folder = tmp_path_factory.mktemp("complete")
+        return folder, run(changed(config, "mesh", data=devices), folder).result
+
+    return on
+
+
+@pytest.mark.parametrize("devices,stops", [(1, [1, 9, 13]), (8, [9])])
+def test_interrupted_and_resumed_is_bit_identical(
+    config, complete, tmp_path, monkeypatch, devices, stops
+):
+    """Before the first checkpoint, and in a later epoch after several restarts."""
     config = changed(config, "mesh", data=devices)
-    whole = run(config, tmp_path / "whole")
+    folder, expected = complete(devices)
     original = loop.stream
     for count in stops:
         monkeypatch.setattr(loop, "stream", interrupted_after(original, count))
         with pytest.raises(KeyboardInterrupt):
             run(config, tmp_path / "broken")
     monkeypatch.setattr(loop, "stream", original)
-    broken = run(config, tmp_path / "broken")
-    assert broken.result["parameters_sha256"] == whole.result["parameters_sha256"]
-    assert broken.result["metrics"] == whole.result["metrics"]
-    assert numbers(tmp_path / "broken") == numbers(tmp_path / "whole")
-    if max(stops) > 8:
-        assert broken.result["resumed_from"]
+    broken = run(config, tmp_path / "broken").result
+    assert broken["parameters_sha256"] == expected["parameters_sha256"]
+    assert broken["metrics"] == expected["metrics"]
+    assert numbers(tmp_path / "broken") == numbers(folder)
+    assert broken["resumed_from"] == ([8, 20] if devices == 1 else [8])
 
 
-def test_what_a_run_leaves_behind(config, tmp_path):
-    config = changed(config, "train", best_metric="loss")
-    outcome = run(config, tmp_path / "run")
-    logged = lines(tmp_path / "run")
+def test_what_a_run_leaves_behind(complete):
+    folder, outcome = complete()
+    logged = lines(folder)
     assert [x["step"] for x in logged if "split" not in x] == [
         3,
         5,
@@ -87,44 +102,39 @@ def test_what_a_run_leaves_behind(config, tmp_path):
         "steps_per_second",
         "padding_fraction",
     } <= set(logged[0])
-    result = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert result == json.loads(json.dumps(outcome.result))
+    result = json.loads((folder / "result.json").read_text())
+    assert result == json.loads(json.dumps(outcome))
     assert result["steps"] == 23 and result["parameters"] == 44 and result["resumed_from"] == []
     dev = {x["step"]: x["loss"] for x in logged if x.get("split") == "dev"}
     assert result["best_step"] == min(dev, key=dev.get)
     assert result["metrics"]["dev"]["loss"] == pytest.approx(min(dev.values()), rel=1e-6)
     for split, count in (("dev", 29), ("test", 20)):
-        metrics = json.loads((tmp_path / "run" / "eval" / f"{split}.json").read_text())
+        metrics = json.loads((folder / "eval" / f"{split}.json").read_text())
         assert metrics == result["metrics"][split]
-        text = (tmp_path / "run" / "eval" / f"{split}.predictions.txt").read_text()
+        text = (folder / "eval" / f"{split}.predictions.txt").read_text()
         assert len(text.splitlines()) == count
-    saved = json.loads((tmp_path / "run" / "config.json").read_text())
+    saved = json.loads((folder / "config.json").read_text())
     assert saved["version"] == 1 and saved["config"]["task"] == "tests.toy:Toy"
-    assert list((tmp_path / "run" / "tensorboard").iterdir())
+    assert list((folder / "tensorboard").iterdir())
 
 
-def test_a_finished_run_is_not_repeated_and_more_steps_continue_it(config, tmp_path, monkeypatch):
-    longer = changed(config, "train", steps=31)
-    whole = run(longer, tmp_path / "whole")
-    first = run(config, tmp_path / "run")
+def test_a_finished_run_is_not_repeated_and_more_steps_continue_it(
+    config, complete, tmp_path, monkeypatch
+):
+    """The last line of its metrics was cut short by a kill, and is written anew."""
+    expected, result = complete()
+    shorter = changed(config, "train", steps=16)
+    first = run(shorter, tmp_path / "run")
     monkeypatch.setattr(loop, "evaluate", lambda *args: pytest.fail("evaluated again"))
-    assert run(config, tmp_path / "run").result == first.result
+    assert run(shorter, tmp_path / "run").result == first.result
     monkeypatch.undo()
-    continued = run(longer, tmp_path / "run")
-    assert continued.result["resumed_from"] == [23]
-    assert continued.result["steps"] == 31
-    last = lambda path: [x for x in numbers(path) if x["step"] == 31]
-    assert last(tmp_path / "run") == last(tmp_path / "whole")
-    assert whole.result["steps"] == 31
-
-
-def test_a_line_cut_short_by_a_kill_is_written_anew(config, tmp_path):
-    whole = run(config, tmp_path / "whole")
-    run(changed(config, "train", steps=16), tmp_path / "run")
     with (tmp_path / "run" / "metrics.jsonl").open("a") as file:
         file.write('{"step": 17, "lo')
-    again = run(config, tmp_path / "run")
-    assert again.result["parameters_sha256"] == whole.result["parameters_sha256"]
+    continued = run(config, tmp_path / "run").result
+    assert continued["resumed_from"] == [16] and continued["steps"] == 23
+    assert continued["parameters_sha256"] == result["parameters_sha256"]
+    last = lambda path: [x for x in numbers(path) if x["step"] == 23]
+    assert last(tmp_path / "run") == last(expected)
     assert all("loss" in line or "resumed_from" in line for line in lines(tmp_path / "run"))
 
 
@@ -191,14 +201,13 @@ def test_load_of_what_is_no_run(tmp_path, config):
         load(tmp_path / "run")
 
 
-def test_eight_devices_see_the_same_rows_as_one(config, tmp_path):
+def test_eight_devices_see_the_same_rows_as_one(complete):
     """12 rows do not divide by 8: filler rows must weigh nothing."""
-    one = run(config, tmp_path / "one")
-    eight = run(changed(config, "mesh", data=8), tmp_path / "eight")
-    assert len(eight.result["devices"]) == 8
+    (one, result), (eight, eights) = complete(1), complete(8)
+    assert len(eights["devices"]) == 8
     pick = lambda path: np.array([[x["loss"], x["grad_norm"]] for x in lines(path) if "nll" in x])
-    np.testing.assert_allclose(pick(tmp_path / "eight"), pick(tmp_path / "one"), rtol=1e-5)
-    assert jax.tree.map(int, one.result["parameters"]) == eight.result["parameters"]
+    np.testing.assert_allclose(pick(eight), pick(one), rtol=1e-5)
+    assert result["parameters"] == eights["parameters"]
 
 
 def scored_by(values):
@@ -235,10 +244,10 @@ def asked_to_stop_after(batches, count, number):
 
 @pytest.mark.parametrize("number,per_call", [(signal.SIGTERM, 1), (signal.SIGINT, 4)])
 def test_a_request_to_stop_is_answered_after_the_step(
-    config, tmp_path, monkeypatch, number, per_call
+    config, complete, tmp_path, monkeypatch, number, per_call
 ):
     config = changed(config, "train", steps_per_call=per_call, checkpoint_every=8, log_every=4)
-    whole = run(config, tmp_path / "whole")
+    expected = complete()[1] if per_call == 1 else run(config, tmp_path / "complete").result
     original, handler = loop.stream, signal.getsignal(number)
     monkeypatch.setattr(loop, "stream", asked_to_stop_after(original, 10, number))
     with pytest.raises(Interrupted, match=r"stopped at step 1\d, which is saved") as caught:
@@ -247,30 +256,31 @@ def test_a_request_to_stop_is_answered_after_the_step(
     assert caught.value.signal == number and signal.getsignal(number) == handler
     again = run(config, tmp_path / "run")
     assert again.result["resumed_from"] == [11 if per_call == 1 else 12]
-    assert again.result["parameters_sha256"] == whole.result["parameters_sha256"]
+    assert again.result["parameters_sha256"] == expected["parameters_sha256"]
 
 
-@pytest.mark.parametrize("validation,step", [(1, 8), (2, 16), (3, 23)])
-def test_a_request_during_a_validation_is_answered_at_once(
-    config, tmp_path, monkeypatch, validation, step
-):
-    whole = run(config, tmp_path / "whole")
-    original, begun = loop.evaluate, []
+def test_a_request_during_a_validation_is_answered_at_once(config, complete, tmp_path, monkeypatch):
+    """In the first, a middle and the last one; the next run validates that step first."""
+    original = loop.evaluate
+    for number, step in ((1, 8), (2, 16), (2, 23)):
+        begun = []
 
-    def evaluate(*args):
-        begun.append(args)
-        if len(begun) == validation:
-            signal.raise_signal(signal.SIGTERM)
-        return original(*args)
+        def evaluate(*args, begun=begun, number=number):
+            begun.append(args)
+            if len(begun) == number:
+                signal.raise_signal(signal.SIGTERM)
+            return original(*args)
 
-    monkeypatch.setattr(loop, "evaluate", evaluate)
-    with pytest.raises(Interrupted, match=f"stopped at step {step}"):
-        run(config, tmp_path / "run")
-    again = run(config, tmp_path / "run")  # validates that step first
-    assert again.result["resumed_from"] == [step]
-    assert again.result["metrics"] == whole.result["metrics"]
-    assert numbers(tmp_path / "run") == numbers(tmp_path / "whole")
-    assert again.result["best_step"] == whole.result["best_step"]
+        monkeypatch.setattr(loop, "evaluate", evaluate)
+        with pytest.raises(Interrupted, match=f"stopped at step {step}"):
+            run(config, tmp_path / "run")
+    monkeypatch.setattr(loop, "evaluate", original)
+    again = run(config, tmp_path / "run").result
+    folder, expected = complete()
+    assert again["resumed_from"] == [8, 16, 23]
+    assert again["metrics"] == expected["metrics"]
+    assert numbers(tmp_path / "run") == numbers(folder)
+    assert again["best_step"] == expected["best_step"]
 
 
 def test_too_many_bad_steps_end_the_run_with_the_examples_of_the_batch(config, tmp_path):
@@ -285,22 +295,22 @@ def test_too_many_bad_steps_end_the_run_with_the_examples_of_the_batch(config, t
     assert lines(tmp_path / "run")[0]["bad_steps"] == 2
 
 
-def test_a_run_begins_with_the_parameters_of_another(config, tmp_path):
-    first = run(config, tmp_path / "first")
-    config = changed(config, "train", init_from=str(tmp_path / "first"), steps=1, evaluate_every=1)
+def test_a_run_begins_with_the_parameters_of_another(config, complete, tmp_path):
+    folder, first = complete()
+    config = changed(config, "train", init_from=str(folder), steps=1, evaluate_every=1)
     frozen = changed(config, "optimizer", learning_rate=1e-30)
     second = run(frozen, tmp_path / "second")
-    assert second.result["parameters_sha256"] == first.result["parameters_sha256"]
+    assert second.result["parameters_sha256"] == first["parameters_sha256"]
     missing = changed(config, "train", init_from=str(tmp_path / "nowhere"))
     with pytest.raises(UserError, match=r"nowhere: not the folder of a run"):
         run(missing, tmp_path / "third")
 
 
 @pytest.mark.parametrize("ema_decay", [0.0, 0.9])
-def test_the_mean_of_the_newest_checkpoints(config, tmp_path, ema_decay):
-    config = changed(config, "train", keep_checkpoints=3, ema_decay=ema_decay)
-    run(config, tmp_path / "run")
-    folder = Workdir(tmp_path / "run")
+def test_the_mean_of_the_newest_checkpoints(config, complete, tmp_path, ema_decay):
+    if ema_decay:
+        run(changed(config, "train", ema_decay=ema_decay), tmp_path)
+    folder = Workdir(tmp_path if ema_decay else complete()[0])
     task, mesh = folder.read_task(), make_mesh(MeshConfig(1))
     checkpoints = Checkpoints(folder.checkpoints, "loss")
     steps = checkpoints.steps[-3:]

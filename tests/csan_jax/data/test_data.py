@@ -339,6 +339,7 @@ def test_multi30k(tmp_path):
     assert data.references("test") == list(read_lines(folder / "test_2016_flickr.de.gz"))
 
 
+@pytest.mark.slow
 @needs_real_data
 def test_tatoeba_does_not_leak(tmp_path):
     folder = real_data("tatoeba")

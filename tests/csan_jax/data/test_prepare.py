@@ -73,12 +73,14 @@ def last_line(process: subprocess.Popen) -> str:
     return process.communicate(timeout=120)[0].splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_two_processes_prepare_once(tmp_path):
     said = sorted(map(last_line, [start(tmp_path, 4_000) for _ in range(2)]))
     assert said[0].startswith("found 4,100 prepared pairs")
     assert said[1].startswith("prepared 4,100 pairs in ")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_a_killed_one_starts_again(tmp_path):
     """Killed in the midst of encoding, and what it left is not taken for a corpus."""

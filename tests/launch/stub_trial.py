@@ -1,0 +1,80 @@
+"""What `launch.train` looks like to a sweep's executor, without JAX: a lock, a log, a result.
+
+STUB_FAILS: an override with which it fails. STUB_TOGETHER: how many trials of the folder have to
+have started before one of them goes on.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+STEP_SECONDS = 0.02
+
+
+def main(argv: list[str]) -> None:
+    run = Path(argv[argv.index("--workdir") + 1])
+    values = dict(text.removeprefix("--config.").split("=", 1) for text in argv if "=" in text)
+    run.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = FileLock(run / "lock")
+        lock.acquire(blocking=False)
+    except Timeout:
+        fail(f"{run} is being trained by another process")
+    (run / "lock").write_text(f"process {os.getpid()}\n")
+    if (run / "result.json").exists():
+        return
+    with (run / "starts").open("a") as starts:
+        starts.write("trained\n")
+    if os.environ.get("STUB_FAILS", "none") in (f"{k}={v}" for k, v in values.items()):
+        fail("as asked")
+    deadline = time.monotonic() + 60
+    while len([*run.parent.glob("*/starts")]) < int(os.environ.get("STUB_TOGETHER", 1)):
+        time.sleep(STEP_SECONDS)
+        if time.monotonic() > deadline:
+            fail("alone")
+    train(run, int(values.get("train.steps", 200)))
+
+
+def train(run: Path, steps: int) -> None:
+    """Goes on after the log's last step, to the last step or a request to stop."""
+    asked: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
+    path, began = run / "metrics.jsonl", time.time()
+    lines = [json.loads(text) for text in path.read_text().splitlines()] if path.exists() else []
+    if lines:
+        start = lines[-1]["step"]
+        lines.append({"step": start, "resumed_from": start})
+    for step in range(lines[-1]["step"] + 1 if lines else 1, steps + 1, 10):
+        lines.append({"step": step, "loss": 1.0})
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        time.sleep(STEP_SECONDS)
+        if asked:
+            sys.exit(128 + asked[0])
+    result = {
+        **{
+            "steps": steps,
+            "parameters": 1,
+            "wall_seconds": 1.0,
+            "devices": ["cpu"],
+            "began": began,
+        },
+        **{"metrics": {"dev": {"loss": 1.0}}, "versions": {}},
+        "resumed_from": [line["resumed_from"] for line in lines if "resumed_from" in line],
+    }
+    partial = run / "result.partial"
+    partial.write_text(json.dumps(result))
+    partial.replace(run / "result.json")
+
+
+def fail(line: str) -> None:
+    print(f"error: {line}", file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
