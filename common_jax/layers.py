@@ -145,7 +145,7 @@ class _Heads(nn.Module):
         x: Float[Array, "B T D"],
         keys_values: LaidOut,
         allowed: Bool[Array, "B #T S"],
-        bias: Float[Array, "#B #H T S"] | None = None,
+        bias: Float[Array, "#B #H #T S"] | None = None,
     ) -> Float[Array, "B T D"]:
         """Attention, without dropout, to what is laid out for it: nothing is transposed but the
         queries. Where it may not look there must be no NaN. `bias` is added to the scaled scores,

@@ -227,9 +227,9 @@ def lengths(
 
 
 def segments_meet(
-    query: Bool[Array, "*#B T"] | Int[Array, "*#B T"] | None,
-    key: Bool[Array, "*#B S"] | Int[Array, "*#B S"] | None,
-) -> Bool[Array, "*b #T #S"]:
+    query: Bool[Array, "... T"] | Int[Array, "... T"] | None,
+    key: Bool[Array, "... S"] | Int[Array, "... S"] | None,
+) -> Bool[Array, "... #T #S"]:
     """Which queries and keys may meet as far as padding and segments go; [1, 1, 1] for neither."""
     conditions = []
     if key is not None:
@@ -242,8 +242,8 @@ def segments_meet(
 
 
 def masked_softmax(
-    scores: Float[Array, "*b T S"], allowed: Bool[Array, "*#b #T #S"], axis: int = -1
-) -> Float[Array, "*b T S"]:
+    scores: Float[Array, "... T S"], allowed: Bool[Array, "... #T #S"], axis: int = -1
+) -> Float[Array, "... T S"]:
     """Softmax over what is allowed along an axis; zeros, value and gradient, where nothing is."""
     weights = jax.nn.softmax(jnp.where(allowed, scores, MASKED), axis=axis)
     return jnp.where(allowed, weights, 0)

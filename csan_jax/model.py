@@ -8,10 +8,11 @@ start symbol, no bias on the output product. Post-norm is a field, and has no fi
 Our deviations: parameters are stacked over layers; `tie` and `norm` offer what the paper fixes.
 """
 
+import abc
 import functools
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsInt
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -46,8 +47,9 @@ class _Layer(nn.Module):
         self.self_attention, self.self_norm = self._self_attention(), LayerNorm()
         self.dropout, self.relu_dropout = Dropout(config.dropout), Dropout(config.relu_dropout)
 
+    @abc.abstractmethod
     def _self_attention(self) -> nn.Module:
-        raise NotImplementedError
+        """Of one layer, as the config chooses it."""
 
     def _residual(self, x: Array, norm: LayerNorm, sublayer: Any, train: bool) -> Array:
         """x + f(norm(x)), or norm(x + f(x)); dropout is on f's output."""
@@ -271,7 +273,7 @@ class Transformer(nn.Module):
         return self._logits(x)
 
     def start(
-        self, memory: Float[Array, "B S D"], steps: int, hypotheses: int
+        self, memory: Float[Array, "B S D"], steps: Any, hypotheses: int
     ) -> tuple[list[Any], list[tuple[Any, LaidOut]]]:
         """An empty cache for each decoder layer, and what is the same at all steps: each layer's
         parameters and the source as its attention sees it."""
@@ -335,7 +337,7 @@ class Transformer(nn.Module):
     def _embed(self, table: Float[Array, "V D"], pieces: Int[Array, "B T"]) -> Array:
         return table[pieces].astype(self.dtype) * self.config.dim**0.5
 
-    def _position_encodings(self, positions: Int[Array, "b T"], length: int) -> Array:
+    def _position_encodings(self, positions: Int[Array, "b T"], length: SupportsInt) -> Array:
         return jnp.asarray(sinusoids(length, self.config.dim), self.dtype)[positions]
 
     def _logits(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:

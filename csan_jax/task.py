@@ -154,7 +154,7 @@ class Translation(Task[Config]):
     def answer(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
         return {"pieces": self.translate(params, arrays["source"], **static)[0]}
 
-    def size(self, batch: Batch) -> tuple[Int[Array, ""], int]:
+    def size(self, batch: Batch) -> tuple[Any, int]:
         pieces = (batch["source"], batch["target"])
         return sum((a != 0).sum() for a in pieces), sum(a.size for a in pieces)
 

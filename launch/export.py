@@ -62,7 +62,9 @@ def main(argv: list[str]) -> None:
             metavar=option.metavar,
             help=f"{option.help}: a program for this number; may be repeated",
         )
-    args = parser.parse_args(argv)
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        parser.error(f"{unknown[0]}: the predictor of {args.workdir} has no such choice")
     choices = {option.name: getattr(args, option.name) or [] for option in options}
     choices = {name: values for name, values in choices.items() if values}
     for name, values in {"average": [args.average], **choices}.items():

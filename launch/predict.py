@@ -1,10 +1,11 @@
 """Answers standard input with a trained model, line for line, on standard output."""
 
+import io
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from common_jax.errors import UserError
 from common_jax.predictor import Option
@@ -39,8 +40,9 @@ def main(argv: list[str]) -> None:
     add_options(parser, options)
     args, unknown = parser.parse_known_args(argv)
     if unknown:
-        names = ", ".join(f"--{option.name}" for option in options) or "none"
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}; options of this model: {names}")
+        name, names = unknown[0].lstrip("-"), ", ".join(option.name for option in options)
+        path = args.workdir or args.model
+        parser.error(f"{path}: its predictor has no option {name}; it has {names or 'none'}")
     if (args.context is None) != (args.question is None):
         parser.error("--context and --question belong together")
     if args.question is not None and not args.question.strip():
@@ -98,7 +100,9 @@ def _standard_input() -> Iterator[str]:
 
     if sys.stdin is None:
         raise UserError("standard input: closed; give it lines, or --context and --question")
-    for number, line in enumerate(lines_of(sys.stdin.buffer, "standard input"), start=1):
+    for number, line in enumerate(
+        lines_of(cast(io.BufferedIOBase, sys.stdin.buffer), "standard input"), start=1
+    ):
         yield decode_line(line.rstrip(b"\r\n"), "standard input", number)
 
 

@@ -66,6 +66,7 @@ Explained = tuple[Logits, list[list[Attended]]]
 class PairModule(nn.Module):
     """The network of a matching model."""
 
+    @abc.abstractmethod
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Logits | tuple[Logits, Losses]:
         """Logits in float32; and further losses of each example by name, which are added to the
         loss in training and logged.
@@ -74,7 +75,6 @@ class PairModule(nn.Module):
           texts: one or two.
           train: whether dropout is on; it draws from the stream `common_jax.layers.DROPOUT`.
         """
-        raise NotImplementedError
 
     def explain(self, texts: Sequence[Text]) -> Explained:
         """Logits without dropout, and the attention of each layer, lowest first; a model without

@@ -95,8 +95,6 @@ def attention(
     if implementation == "auto":
         banded = reasons["banded"] is None and _banded_pays(query, mask)
         implementation = "banded" if banded else "dense"
-    if implementation not in reasons:
-        raise ValueError(f"no attention implementation is called {implementation!r}")
     if reason := reasons[implementation]:
         raise ValueError(f"{implementation} attention cannot serve this: {reason}")
     scale = query.shape[-1] ** -0.5 if scale is None else scale

@@ -49,9 +49,9 @@ def attend(
     query: Float[Array, "B H *C T K"],
     keys: Float[Array, "B H *C U K"],
     values: Float[Array, "B H *C U V"],
-    allowed: Bool[Array, "b h *c T S"],
+    allowed: Bool[Array, "b h *c #T S"],
     seen: Bool[np.ndarray, "H N"],
-    bias: Float[Array, "#B #H *#C T S"] | None = None,
+    bias: Float[Array, "#B #H ... #T S"] | None = None,
     *,
     scale: float,
     dropout_rate: float,
@@ -106,7 +106,7 @@ def union_of_heads(
 
 
 def mask_of_area(
-    allowed: Bool[Array, "b h *c T S"], seen: Bool[np.ndarray, "H N"]
+    allowed: Bool[Array, "b h *c #T S"], seen: Bool[np.ndarray, "H N"]
 ) -> Bool[Array, "b _ *c T N*S"]:
     """Which keys of `union_of_heads` may be attended to, where `seen` tells real heads."""
     if seen.all():

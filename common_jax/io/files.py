@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import cast
 
 from common_jax.errors import UserError
 
@@ -89,7 +89,7 @@ def read_raw_lines(path: str | Path) -> Iterator[bytes]:
         raise UserError(f"{path}: {error.strerror or error}") from error
 
 
-def lines_of(file: IO[bytes] | io.BufferedIOBase, place: str | Path) -> Iterator[bytes]:
+def lines_of(file: io.BufferedIOBase, place: str | Path) -> Iterator[bytes]:
     """The lines of an open file with their ends, none of which fills the memory.
 
     Raises:

@@ -154,6 +154,8 @@ class Lexicon:
         try:
             saved = json.loads((folder / _LEXICON).read_text("utf-8"))
             table = np.load(folder / _TABLE, "r") if (folder / _TABLE).exists() else None
+            if type(saved["words"]) is not dict or type(saved["characters"]) is not list:
+                raise ValueError("words or characters of another form")
             lexicon = cls(saved["words"], saved["characters"], table, saved.get("shared", 0))
             lexicon._check()
             return lexicon

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Shaped
 
 from common_jax.data.batches import Batch, Batches
 from common_jax.errors import UserError
@@ -167,7 +167,7 @@ class Task(abc.ABC, Generic[Config]):
         programs = _Jitted(self, params)
         return self.predictor_class(self.vocabulary, self.settings, programs, **options)
 
-    def size(self, batch: Batch) -> tuple[Int[Array, ""], int]:
+    def size(self, batch: Batch) -> tuple[Any, int]:
         """Real units (see `unit`) in a batch, and the positions that it spends on them."""
         return (batch["index"] >= 0).sum(), len(batch["index"])
 

@@ -9,7 +9,6 @@ import dataclasses
 from typing import Any, Literal
 
 import flax.linen as nn
-from jaxtyping import Array
 
 from common_jax.fields import Choice, require
 from common_jax.layers import SelfAttention
@@ -130,7 +129,7 @@ class DecoderAttention(Choice):
         """
 
     @abc.abstractmethod
-    def cache(self, sizes: Sizes, rows: int | Array, steps: int, hypotheses: int) -> Any:
+    def cache(self, sizes: Sizes, rows: Any, steps: Any, hypotheses: int) -> Any:
         """One layer's cache before the first step, a pytree.
 
         Args:

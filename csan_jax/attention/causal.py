@@ -32,7 +32,7 @@ class Cache:
         """How many there is room for."""
         return self.values.shape[2]
 
-    def grown(self, steps: int) -> "Cache":
+    def grown(self, steps: Any) -> "Cache":
         """The same with room for so many steps."""
         more, none = (0, steps - self.steps), (0, 0)
         return Cache(
@@ -77,7 +77,7 @@ class Causal(DecoderAttention):
     def module(self, sizes: Sizes) -> CausalAttention:
         return CausalAttention(**sizes.heads)
 
-    def cache(self, sizes: Sizes, rows: Any, steps: int, hypotheses: int) -> Cache:
+    def cache(self, sizes: Sizes, rows: Any, steps: Any, hypotheses: int) -> Cache:
         heads, size = sizes.num_heads, sizes.dim // sizes.num_heads
         empty = lambda *dims: jnp.zeros((rows, heads, *dims), sizes.dtype)
         return Cache(empty(size, steps, hypotheses), empty(steps, hypotheses, size))

@@ -256,7 +256,8 @@ class _HeldOut:
         return int.from_bytes(digest.digest(), "little")
 
 
-def _progress(pairs: Iterable[Numbered], doing: str) -> Iterable[Numbered]:
+def _progress(pairs: Iterable[Numbered], doing: str) -> Iterator[Numbered]:
     from tqdm import tqdm
 
-    return tqdm(pairs, desc=doing, unit=" pairs", leave=False, disable=None, file=sys.stderr)
+    bar = tqdm(pairs, desc=doing, unit=" pairs", leave=False, disable=None, file=sys.stderr)
+    return iter(bar)

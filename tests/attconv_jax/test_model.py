@@ -188,7 +188,9 @@ def test_dropout_is_a_function_of_its_key_and_off_in_evaluation():
     model, params, judge = build()
 
     def train(key):
-        return model.apply({"params": params}, batch(), train=True, rngs={"dropout": key})[0]
+        arrays = jax.tree.map(jnp.asarray, batch())
+        given = {"params": jax.tree.map(jnp.asarray, params)}
+        return model.apply(given, arrays, train=True, rngs={"dropout": key})[0]
 
     train = jax.jit(train)
     one, same, other = (np.asarray(train(jax.random.key(seed))) for seed in (1, 1, 2))

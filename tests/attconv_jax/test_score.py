@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from attconv_jax.config import DataConfig, ModelConfig
+from attconv_jax.config import DataConfig, WordsConfig
 from attconv_jax.data.dataset import LabelledData
 from attconv_jax.data.prepare import columns, overlap
 from attconv_jax.data.text import tokenize
@@ -112,7 +112,7 @@ def test_word_overlap_on_squad(tmp_path):
         form="ranking", labels="no,yes", ignored="", dir=str(real_data("squad")), **files,
         cache_dir=str(tmp_path),
     )  # fmt: skip
-    data = LabelledData(config, ModelConfig())
+    data = LabelledData(config, WordsConfig())
     data.prepare()
     corpus = data.corpus("test")
     _, notes, _ = score_ranking(corpus, np.zeros((len(corpus), 2)), ("no", "yes"))

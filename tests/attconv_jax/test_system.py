@@ -6,6 +6,7 @@ import json
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -204,6 +205,7 @@ def test_a_further_loss_is_that_of_both_sentences_of_what_is_ranked(tmp_path):
     for names in (("second", "second_ends", "shared"), ("other", "other_ends", "other_shared")):
         pair = {name: batch[name] for name in ("first", "first_ends")}
         pair |= dict(zip(("second", "second_ends", "shared"), map(batch.get, names), strict=True))
+        pair = jax.tree.map(jnp.asarray, pair)
         _, losses = task.model.apply({"params": params}, pair, train=False)
         further += np.asarray(losses["pooled_square"])[real].sum()
     sums = jax.jit(task.loss)(params, batch, jax.random.key(1))

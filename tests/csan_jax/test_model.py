@@ -187,7 +187,9 @@ def test_dropout_is_a_function_of_its_key_and_off_outside_training():
     model, params = build()
     sources, targets = batch()
     run = jax.jit(
-        lambda key: model.apply(params, sources, targets, train=True, rngs={"dropout": key})
+        lambda key: model.apply(
+            params, *map(jnp.asarray, (sources, targets)), train=True, rngs={"dropout": key}
+        )
     )
     one, same, other = (run(jax.random.key(k)) for k in (1, 1, 2))
     np.testing.assert_array_equal(one, same)

@@ -288,7 +288,7 @@ def test_no_code_of_an_export_is_run(folder, tmp_path):
             (model / "__init__.py").write_text("from . import evil")
         (model / "checksums.json").unlink()
         checksums.seal(model)
-        python = [sys.executable, "-c", f"import common_jax.predictor as p; p.load({name!r})"]
+        python = [sys.executable, "-c", f"import common_jax.deploy as p; p.load({name!r})"]
         path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
         done = subprocess.run(python, cwd=tmp_path, env=path, capture_output=True, text=True)
         assert f"predictor='{name}.evil:X': no such predictor (of no package" in done.stderr
@@ -340,9 +340,12 @@ def test_nothing_but_an_export_is_taken_for_one(folder, monkeypatch, capsys):
         ("--workdir {folder}/nowhere --out {folder}/x", "not the folder of a run"),
         ("--out {folder}/x --average 9", "too few to average 9"),
         ("--out {folder}/x --average 0", "--average 0: at least 1"),
-        ("--out {folder}/x --count 3 --count 0", "--count 0: at least 1"),
+        ("--out {folder}/x --count 3 --count 0", "--count: the predictor of .*/run has no such"),
         ("--out {folder}/x --beam_size 4", "--beam_size: the predictor of .*/run has no such"),
-        ("--out {folder}/x --count 2 --format orbax", "--count: goes with --format stablehlo"),
+        (
+            "--out {folder}/x --count 2 --format orbax",
+            "--count: the predictor of .*/run has no such",
+        ),
         ("--out {folder}/x --format onnx", "invalid choice: 'onnx'"),
     ],
 )
@@ -368,5 +371,5 @@ def test_the_oldest_jax_is_the_one_that_is_asked_for():
 
 
 def test_an_option_that_no_predictor_has_is_named(folder):
-    with pytest.raises(UserError, match="has no option beam_size; it has none"):
+    with pytest.raises(UserError, match="has no option beam_size; it has times"):
         load(folder / "stablehlo", beam_size=2)

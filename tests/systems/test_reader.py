@@ -108,7 +108,7 @@ def test_a_batch_has_the_inputs_of_each_window_and_each_example(task):
             asked = squad.questions[corpus.numbers[index]]
             text = squad.contexts[asked.context]
             length = np.count_nonzero(batch["context"][row])
-            spans = [corpus.characters(index, at, at) for at in range(length)]
+            spans = [corpus.characters(int(index), at, at) for at in range(length)]
             words = {
                 "context": [text[slice(*span)] for span in spans],
                 "question": [asked.text[slice(*span)] for span in split_words(asked.text)],

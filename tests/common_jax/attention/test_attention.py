@@ -275,7 +275,6 @@ def test_a_sharded_batch_needs_no_communication(implementation):
         ),
         ({}, Mask(), {"implementation": "chunked", "return_weights": True}, "weights"),
         ({}, Mask(), {"implementation": "chunked", "dropout_rate": 0.1}, "drops no weights"),
-        ({}, Mask(), {"implementation": "sparse"}, "'sparse'"),
         ({}, Mask(), {"dropout_rate": 0.1}, "key"),
         ({}, Mask(), {"dropout_rate": 1.0, "dropout_key": jax.random.key(0)}, "below 1"),
         ({}, masks.head_window(5), {}, "does not fit"),
