@@ -19,14 +19,14 @@ from csan_jax.config import Config, DataConfig, DecodeConfig, ModelConfig
 from csan_jax.task import Translation
 from tests.placed import placed
 
-STEPS = 8
+STEPS = 12
 MODEL = ModelConfig(
     dim=32,
     mlp_dim=64,
     num_heads=4,
     encoder_layers=2,
     decoder_layers=2,
-    encoder_attention=Area(local_layers=2, token_window=3, head_window=3),
+    encoder_attention=Area(local_layers=1, token_window=3, head_window=3),
     tie="all",
     source_vocab_size=40,
     target_vocab_size=40,
@@ -38,7 +38,7 @@ def translation(mesh=(1, 1, 1), accumulate=1, **model):
     config = Config(
         model=dataclasses.replace(MODEL, **model),
         data=DataConfig(source="generated", examples=10, vocab_size=40),
-        optimizer=OptimizerConfig(learning_rate=2e-3, schedule="constant", warmup_steps=1),
+        optimizer=OptimizerConfig(learning_rate=1e-3, schedule="constant", warmup_steps=1),
         train=TrainConfig(accumulate=accumulate, ema_decay=0.9),
         decode=DecodeConfig(extra_length=4, beam_size=2),
         mesh=MeshConfig(*mesh),

@@ -27,8 +27,8 @@ SMALL = ModelConfig(
     source_vocab_size=12,
     target_vocab_size=12,
 )
-SOURCES = np.array([[3, 4, 5, 6, 1], [7, 8, 1, 0, 0]], np.int32)
-TARGETS = np.array([[4, 3, 1, 0, 0], [6, 6, 7, 8, 1]], np.int32)
+SOURCES = jnp.array([[3, 4, 5, 6, 1], [7, 8, 1, 0, 0]], jnp.int32)
+TARGETS = jnp.array([[4, 3, 1, 0, 0], [6, 6, 7, 8, 1]], jnp.int32)
 
 
 @functools.cache
@@ -77,7 +77,7 @@ def test_packed_rows_have_the_logits_of_single_sentences():
     for side, ids, rows in ((source, source_ids, SOURCES), (target, target_ids, TARGETS)):
         pieces = [(piece, n + 1) for n, row in enumerate(rows) for piece in row if piece]
         side[0, : len(pieces)], ids[0, : len(pieces)] = zip(*pieces, strict=True)
-    packed = apply(params, source, target, source_ids, target_ids)
+    packed = apply(params, *map(jnp.asarray, (source, target, source_ids, target_ids)))
     np.testing.assert_allclose(packed[0, :3], single[0, :3], atol=2e-5)
     np.testing.assert_allclose(packed[0, 3:8], single[1], atol=2e-5)
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -75,7 +76,7 @@ def test_weights_of_a_run_are_those_of_what_it_learned(folder):
     task = run.read_task()
     assert task.config.model.encoder_attention.name == "tests.systems.nearness:Nearness"
     params = read_parameters(run, task, make_mesh(MeshConfig(data=1)), 1).values
-    source = np.array([[5, 300, 40, 1]], np.int32)
+    source = jnp.array([[5, 300, 40, 1]], jnp.int32)
     look = jax.jit(lambda p: task.model.apply({"params": p}, source, method="encoder_weights"))
     (learned,) = look(params)
     np.testing.assert_allclose(learned.sum((3, 4)), 1, rtol=1e-5)

@@ -156,7 +156,7 @@ def test_dropout_is_a_function_of_its_key():
 
 def with_padding(text: Words, value: float) -> Words:
     vectors = np.where(text.valid[..., None], text.vectors, np.float32(value))
-    return text.replace(vectors=vectors)
+    return dataclasses.replace(text, vectors=jnp.asarray(vectors))
 
 
 def test_what_stands_in_padding_reaches_neither_logits_nor_gradients():

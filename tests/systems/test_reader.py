@@ -101,7 +101,7 @@ def test_a_batch_has_the_inputs_of_each_window_and_each_example(task):
     squad, corpus, rows = task.data.texts("dev"), task.data.split("dev"), 0
     windows = set()
     for batch in task.split_batches("dev").epoch(0):
-        for row, index in enumerate(batch["index"]):
+        for row, index in enumerate(batch["index"].tolist()):
             if index < 0:
                 assert not batch["context_spelling"][row].any() and not batch["shared"][row].any()
                 continue

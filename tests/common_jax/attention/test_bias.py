@@ -8,7 +8,7 @@ import pytest
 
 from common_jax.attention.api import SUPPORT, obstacles
 from common_jax.masks import Mask
-from tests.common_jax.attention import oracle
+from tests.common_jax.attention import cases, oracle
 from tests.common_jax.attention.cases import (
     BIASED,
     DENSE_ONLY,
@@ -17,11 +17,15 @@ from tests.common_jax.attention.cases import (
     attention,
     check_against_oracle,
     table,
-    tensors,
     toeplitz,
     value_and_gradients,
     window,
 )
+
+
+def tensors(**shape):
+    """Those of the cases, on a device."""
+    return [jnp.asarray(x) for x in cases.tensors(**shape)]
 
 
 @pytest.mark.parametrize("implementation", SUPPORT)
@@ -39,11 +43,11 @@ def test_a_bias_is_served_as_the_oracle_has_it_or_refused(case, implementation):
 def test_declarations_are_those_of_the_cases():
     """Which implementations serve a mask, written by hand: a form that refuses all passes no test
     of its values."""
-    for cases, served in (
+    for kinds, served in (
         (SELF_ATTENTION_IN_A_WINDOW, {"dense", "banded"}),
         (DENSE_ONLY, {"dense"}),
     ):
-        for name, (shape, mask) in cases.items():
+        for name, (shape, mask) in kinds.items():
             plain = mask.heads == 1 and mask.explicit is None
             found = obstacles(*map(jnp.asarray, tensors(**shape)[:2]), mask, None, False, False)
             able = {form for form, reason in found.items() if reason is None}
