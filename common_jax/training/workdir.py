@@ -33,7 +33,7 @@ _RESULT = {  # what every result.json has
 _EXAMPLES = ".examples.tsv"
 _NETWORK_SECONDS = 60  # for which NFS may hold what it knew of a folder
 
-_held: dict[Path, Any] = {}  # the locks of this process, by folder; they end with it
+_held: dict[str, Any] = {}  # the locks of this process, by folder; they end with it
 
 
 class Workdir:
@@ -110,8 +110,14 @@ class Workdir:
         """
         self._require_run()
         if self._config.exists():
+            values = self.read_config()
+            if values.get("task") != config.task:
+                raise UserError(
+                    f"{self.path} holds a run of another task, {values.get('task')}: choose another "
+                    "--workdir"
+                )
             with naming(self._config):
-                old = _identity(from_values(type(config), self.read_config()))
+                old = _identity(from_values(type(config), values))
             new = _identity(config)
             if differing := sorted(k for k in {*old, *new} if old.get(k) != new.get(k)):
                 raise UserError(
@@ -129,14 +135,14 @@ class Workdir:
 
     def release(self) -> None:
         """Lets other processes train here."""
-        lock = _held.pop(self.path.resolve(), None)
+        lock = _held.pop(os.path.realpath(self.path), None)
         if lock is not None:
             lock.release()
 
     @property
     def trained_by(self) -> str:
         """Which process trains here now; "" if none does, or this one."""
-        if self.path.resolve() in _held or not (self.path / "lock").exists():
+        if os.path.realpath(self.path) in _held or not (self.path / "lock").exists():
             return ""
         lock, holder = self._try_lock()
         if lock is not None:
@@ -153,7 +159,7 @@ class Workdir:
         return Export(self.path) if Export.is_at(self.path) else None
 
     def _lock(self) -> None:
-        key = self.path.resolve()
+        key = os.path.realpath(self.path)
         if key in _held:  # a run broken off in this process, in a notebook say, is taken up again
             return
         lock, holder = self._try_lock()

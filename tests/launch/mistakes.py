@@ -85,8 +85,8 @@ MISTAKES = {
     "a config that leaves": Mistake(
         "bench", f"train {OWN}", r"c\.py:1: SystemExit", files(c_py="raise SystemExit(0)")
     ),
-    "an argument for a config that takes none": Mistake(
-        "train", f"{QUICK}:big", "takes 0 positional arguments"
+    "a config's argument that it does not take": Mistake(
+        "train", f"{QUICK}:big", "'big': must be transformer "
     ),
     "a key that there is not": Mistake(
         "train csan", "--config.model.token_windw=3", "unknown config key .* 'token_window'"
@@ -158,7 +158,7 @@ MISTAKES = {
         "train csan", "--workdir {here}/loop", "loop: cannot be written", loop
     ),
     "the workdir of another family": Mistake(
-        "train csan", "--workdir {qanet}", "holds another run; it differs in .*: choose another"
+        "train csan", "--workdir {qanet}", "holds a run of another task, .*: choose another"
     ),
     "an export for a workdir": Mistake(
         "train attconv", "--workdir {export}", "holds an export: choose another --workdir"

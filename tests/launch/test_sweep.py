@@ -89,11 +89,13 @@ def stub(monkeypatch):
     monkeypatch.delenv("STUB_TOGETHER", raising=False)
     program = [sys.executable, str(Path(__file__).with_name("stub_trial.py"))]
     real = executors.command
+    lock = threading.Lock()  # in a test two sweeps may be threads
 
     def command(trial):
         trial.workdir.path.mkdir(parents=True, exist_ok=True)
         config = {"version": workdir.VERSION, "config": to_mapping(trial.config)}
-        write_json(trial.workdir.path / "config.json", config)
+        with lock:
+            write_json(trial.workdir.path / "config.json", config)
         return [*program, *real(trial)[3:]]  # without python -m launch.train
 
     monkeypatch.setattr(executors, "command", command)
