@@ -1,6 +1,7 @@
 """Eight CPU devices for every test, and the rules that keep surprises out of the arithmetic."""
 
 import atexit
+import gc
 import os
 import subprocess
 import sys
@@ -39,6 +40,11 @@ import jax  # noqa: E402  (reads the environment above)
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Programs are traced anew by many tests: places in the source, which no test reads, and frequent
+# searches for cycles cost a seventh of that.
+jax.config.update("jax_traceback_in_locations_limit", 0)
+gc.set_threshold(50_000, 50, 50)
 
 # What was compiled is kept for the other tests, which compile much of it again (a run and its
 # resumption, a run and its evaluation), and for none after them: nothing is left in a home.

@@ -88,17 +88,12 @@ def attention(source, focus, p, config):
 
 def energy(source, focus, p, kind):
     """f_e (Eq. 1-3), [T, S]."""
-    scores = np.zeros((len(source), len(focus)))
-    for i, j in np.ndindex(scores.shape):
-        h_x, h_a = source[i], focus[j]
-        if kind == "dot":
-            scores[i, j] = h_x @ h_a
-        elif kind == "bilinear":
-            scores[i, j] = h_x @ p["source"]["kernel"] @ h_a
-        else:
-            projected = h_x @ p["source"]["kernel"] + h_a @ p["focus"]["kernel"]
-            scores[i, j] = p["weight"] @ np.tanh(projected)
-    return scores
+    if kind == "dot":
+        return source @ focus.T
+    if kind == "bilinear":
+        return source @ p["source"]["kernel"] @ focus.T
+    x, a = source @ p["source"]["kernel"], focus @ p["focus"]["kernel"]
+    return np.tanh(x[:, None] + a[None]) @ p["weight"]
 
 
 def leaky_relu(x):

@@ -80,7 +80,7 @@ def test_a_config_sets_fields_of_the_models_that_have_them():
         ("snli_small", pairs, "accuracy"),
         pytest.param("squad_anss", passages, "precision_at_1", marks=pytest.mark.slow),
         ("squad_anss_small", passages, "precision_at_1"),
-        ("yelp", reviews, "accuracy"),
+        pytest.param("yelp", reviews, "accuracy", marks=pytest.mark.slow),
         ("yelp:cnn", reviews, "accuracy"),
     ],
 )
@@ -88,7 +88,7 @@ def test_runs(tmp_path, name, make, metric):
     file, colon, system = name.partition(":")
     make(tmp_path)
     changes = SMALL | {"data.dir": tmp_path, "data.cache_dir": tmp_path / "cache"}
-    changes |= {"data.vectors": ""}
+    changes |= {"data.vectors": "", "data.max_shapes": 1, "train.steps_per_call": 1}
     changes |= {"data.heldout": 5, "data.batch_size": 4, "train.steps": 2, "mesh.data": 1}
     overrides = [f"--config.{key}={value}" for key, value in changes.items()]
     config = ["--config", f"{FOLDER / file}.py{colon}{system}", *overrides]

@@ -26,7 +26,6 @@ LENGTHS, WIDTHS = ([5, 1, 3, 0], [6, 2, 0, 4]), (7, 6)
 SIDES = list(zip(LENGTHS, WIDTHS, strict=True))
 LIGHT = {"source": "states", "focus": "states", "beneficiary": "states"}
 NO_TRIGRAM = {"source": "unigram", "focus": "unigram"}
-NO_UNIGRAM = {"source": "phrase", "focus": "phrase"}
 CASES = {
     "light": LIGHT,
     "light, bilinear, width 1": LIGHT | {"energy": "bilinear", "filter_width": 1},
@@ -34,20 +33,20 @@ CASES = {
     "advanced": {},
     "advanced, bilinear, phrases of 5": {"energy": "bilinear", "phrase_width": 5},
     "advanced, intra, additive": {"attention": "intra", "energy": "additive"},
-    "advanced & intra": {"attention": "both"},
     "without tri-hidden": NO_TRIGRAM | {"attention": "both"},
-    "without uni-hidden": NO_UNIGRAM | {"attention": "both"},
-    "without gate": {"gate": False},
     "other parts": {
         "source": "phrase",
         "focus": "multigranular",
         "beneficiary": "multigranular",
         "energy": "additive",
     },
-    "narrower focus": {"focus": "states", "beneficiary": "phrase", "energy": "bilinear"},
-    "gentler": {"slope": 0.5},
-    "one way": {"attention": "both", "two_way": False},
-    "unmasked": {"author_compat": True, "author_length": 9},
+    "narrower focus, without gate": {
+        "focus": "states",
+        "beneficiary": "phrase",
+        "energy": "bilinear",
+        "gate": False,
+    },
+    "one way, gentler": {"attention": "both", "two_way": False, "slope": 0.5},
     "unmasked, longer than the authors' texts": {
         "author_compat": True,
         "author_length": 4,

@@ -86,6 +86,7 @@ def test_its_exports_explain_as_the_run_does(folder, monkeypatch, capsys):
         assert commands.alike(ask("--model", out, "--explain"), [said])
 
 
+@pytest.mark.slow
 def test_it_is_swept(folder, capsys):
     """One trial, which is a process of its own."""
     argv = [*arguments(folder), "--config.train.steps=1", "--out", str(folder / "sweep")]

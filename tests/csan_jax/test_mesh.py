@@ -4,6 +4,7 @@ A constant rate that really moves the parameters, no dropout, and a loss that fa
 """
 
 import dataclasses
+import functools
 
 import jax
 import numpy as np
@@ -56,10 +57,20 @@ def batches():
         yield {"index": np.arange(12, dtype=np.int32), "source": pieces, "target": pieces}
 
 
+@functools.cache
+def initial():
+    """The state before the first step, on the host: the same on any mesh."""
+    task = translation()
+    return jax.device_get(init_state(task, make_mesh(task.config.mesh)))
+
+
 def trained(task):
     """The final state, and the loss and the gradient's norm of each step, [steps, 2]."""
     mesh = make_mesh(task.config.mesh)
-    state, step, numbers = init_state(task, mesh), make_train_step(task, mesh), []
+    state = jax.device_put(
+        initial(), jax.tree.map(lambda a: a.sharding, abstract_state(task, mesh))
+    )
+    step, numbers = make_train_step(task, mesh), []
     for batch in batches():
         state, metrics = step(
             state,

@@ -100,7 +100,7 @@ def triviaqa(folder):
 @pytest.mark.parametrize(
     ("name", "make", "split"),
     [
-        ("squad.py:no_attention", squad, "dev"),
+        pytest.param("squad.py:no_attention", squad, "dev", marks=pytest.mark.slow),
         ("squad_small.py:ordinary_convolution", squad, "dev"),
         ("triviaqa.py:no_convolution", triviaqa, "dev_oracle"),
     ],

@@ -1,5 +1,6 @@
 """SQuAD-AnSS: the sentences of passages, and which of them is right."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -76,6 +77,7 @@ def test_punkt_learns_abbreviations_from_the_passages():
     assert len(split_by_punkt([*learnt, "The ch. Five is short."])[-1]) == 1
 
 
+@pytest.mark.slow
 @needs_real_data
 def test_real_counts():
     """Those of the paper are 105,980 pairs; its 10,570 questions are all here."""

@@ -342,7 +342,7 @@ def test_mistakes_of_datasets(folder):
 @pytest.mark.parametrize(
     ("name", "passages", "questions", "answers"),
     [
-        ("squad/train-v1.1.json.gz", 18_896, 87_599, 87_599),
+        pytest.param("squad/train-v1.1.json.gz", 18_896, 87_599, 87_599, marks=pytest.mark.slow),
         ("squad/dev-v1.1.json.gz", 2_067, 10_570, 34_726),
         ("squad_adversarial/sample1k-HCVerifyAll.json.gz", None, 3_560, None),
     ],

@@ -110,7 +110,7 @@ def shortened_list(path):
 def damages(step):
     """Every way to damage a step's folder, by name: (what is done to it, what the line names)."""
     cases = {}
-    for path in files_of(step):
+    for number, path in enumerate(files_of(step)):
         name = path.relative_to(step).as_posix()
         size = path.stat().st_size
         one_file = {
@@ -120,7 +120,8 @@ def damages(step):
             "deleted": lambda p: p.unlink(),
             "a folder": as_folder,
         }
-        for kind, do in one_file.items():
+        flipped, *others = one_file.items()
+        for kind, do in (flipped, others[number % 4]):
             cases[f"{name} {kind}"] = (lambda s, n=name, do=do: do(s / n), name)
     # Files are named by chance, and two can hold the same bytes: swapping those damages nothing.
     first, *others = files_of(step / "state" / "d")
