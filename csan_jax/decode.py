@@ -51,7 +51,7 @@ def beam_search(
     step: Step,
     cache: Any,
     limits: Int[Array, "B"],
-    stages: Sequence[int],
+    stages: Sequence[Any],
     beam_size: int,
     length_penalty: float,
 ) -> tuple[Int[Array, "B steps"], Float[Array, "B"]]:
@@ -64,7 +64,8 @@ def beam_search(
       limits: the most pieces of each translation, the end symbol included, at most `stages[-1]`;
         0 for filler rows.
       stages: positions that there is room for, growing: a step costs by the room, and few sentences
-        come near their limit. Each stage is compiled by itself.
+        come near their limit. Each stage is compiled by itself. Ints, or dims that are
+        symbols.
       beam_size: k.
       length_penalty: alpha; 0 compares plain log-probabilities.
 
@@ -114,7 +115,7 @@ def beam_search(
     return pieces, jnp.where(ended, beam.ended_scores[:, 0], cut_off)
 
 
-def _start(cache: Any, limits: Array, steps: int, beam_size: int) -> Beam:
+def _start(cache: Any, limits: Array, steps: Any, beam_size: int) -> Beam:
     """One open hypothesis, the empty one; the other slots can only be replaced."""
     shape = (limits.shape[0], beam_size)
     pieces = jnp.zeros((*shape, steps), jnp.int32)
@@ -131,7 +132,7 @@ def _start(cache: Any, limits: Array, steps: int, beam_size: int) -> Beam:
     )
 
 
-def _grown(beam: Beam, steps: int) -> Beam:
+def _grown(beam: Beam, steps: Any) -> Beam:
     """The same with room for so many positions."""
     more = ((0, 0), (0, 0), (0, steps - beam.ancestry.shape[2]))
     grows = lambda node: hasattr(node, "grown")

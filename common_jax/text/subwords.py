@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+from jaxtyping import Int
 
 from common_jax.errors import UserError
 
@@ -124,7 +125,7 @@ class Subwords:
         threads = -1 if workers is None else workers
         return self._processor.encode(list(sentences), out_type=int, num_threads=threads)
 
-    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+    def decode(self, ids: Sequence[Sequence[int] | Int[np.ndarray, "_"]]) -> list[str]:
         """The text of each sequence of ids; padding and end symbols write nothing."""
         rows = [[int(i) for i in row] for row in ids]
         return self._processor.decode(rows) if rows else []  # which would say "" for no rows

@@ -113,8 +113,8 @@ class Workdir:
             values = self.read_config()
             if values.get("task") != config.task:
                 raise UserError(
-                    f"{self.path} holds a run of another task, {values.get('task')}: choose another "
-                    "--workdir"
+                    f"{self.path} holds a run of another task, {values.get('task')}: choose "
+                    "another --workdir"
                 )
             with naming(self._config):
                 old = _identity(from_values(type(config), values))

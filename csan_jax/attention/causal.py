@@ -28,7 +28,7 @@ class Cache:
     values: Float[Array, "B H steps k K"]
 
     @property
-    def steps(self) -> int:
+    def steps(self) -> Any:
         """How many there is room for."""
         return self.values.shape[2]
 

@@ -62,11 +62,12 @@ def test_the_bias_reaches_the_weights_of_its_layers_alone():
     changed = jax.tree.map(lambda a: a, params)
     changed["params"]["encoder_local"]["layers"]["self_attention"] = local
     lowest, upper = look(changed, SOURCES)
-    own = np.eye(5) * np.asarray(SOURCES != 0)[:, :, None]
+    real = np.asarray(SOURCES != 0)
+    own = np.eye(5) * real[:, :, None]
     want = np.broadcast_to(own[:, None, :, None], lowest.shape)
     np.testing.assert_allclose(lowest, want, atol=1e-6)
     assert np.abs(before[0] - want).max() > 0.01
-    np.testing.assert_allclose(upper.sum((3, 4)), np.asarray(SOURCES != 0)[:, None].repeat(2, 1), atol=1e-5)
+    np.testing.assert_allclose(upper.sum((3, 4)), real[:, None].repeat(2, 1), atol=1e-5)
 
 
 def test_packed_rows_have_the_logits_of_single_sentences():

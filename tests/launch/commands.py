@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -13,12 +14,22 @@ import pytest
 from common_jax.export.format import Format
 from launch import cli, export, predict, report, train
 
+ROOT = Path(__file__).parents[2]
+
 
 def arguments(config, folder, run="run", **changes):
     """Of training: `config` with other fields, in a run of the folder."""
     values = {"data.dir": folder, "data.cache_dir": folder / "cache", **changes}
     overrides = [f"--config.{key}={value}" for key, value in values.items()]
     return ["--config", config, *overrides, "--workdir", str(folder / run)]
+
+
+def share_with_trials(monkeypatch):
+    """What a sweep's processes need of this one: the tests' modules, and not its eight devices."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    flags = [flag for flag in os.environ["XLA_FLAGS"].split() if "device_count" not in flag]
+    monkeypatch.setenv("XLA_FLAGS", " ".join(flags))
 
 
 def fails(monkeypatch, capsys, argv, main=train.main):

@@ -46,11 +46,12 @@ def write(folder, split, count, seed=0):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
+    """A run, `run`, and one of half as many steps, `run1`."""
     folder = tmp_path_factory.mktemp("attconv")
     for split, count in (("train", 40), ("dev", 12), ("test", 12)):
         write(folder, split, count)
-    for number in (0, 1):
-        train.main(arguments(folder, f"run{number or ''}", **{"train.seed": number}))
+    train.main(arguments(folder))
+    train.main(arguments(folder, "run1", **{"train.steps": 2}))
     return folder
 
 
@@ -77,8 +78,8 @@ def test_train_leaves_the_files_of_the_contract(folder):
 
 
 def test_interrupted_equals_uninterrupted(folder):
-    for steps in (2, 4):
-        train.main(arguments(folder, "again", **{"train.steps": steps}))
+    shutil.copytree(folder / "run1", folder / "again")
+    train.main(arguments(folder, "again"))
     again = result(folder / "again")
     assert again["resumed_from"] == [2]
     for name in ("parameters_sha256", "metrics"):
@@ -134,10 +135,12 @@ def test_an_ensemble_is_scored_as_one(folder, capsys):
 def test_runs_of_other_examples_are_neither_averaged_nor_compared(folder):
     """Labels take turns in the generated corpus: they alone would not tell."""
     other = folder / "other"
-    other.mkdir()
-    for split, count in (("train", 40), ("dev", 12), ("test", 12)):
-        write(other, split, count, seed=1)
-    train.main(arguments(other, "run", **{"data.cache_dir": folder / "cache"}))
+    shutil.copytree(folder / "run1", other / "run")
+    write(other, "test", 12, seed=1)
+    saved = json.loads((other / "run" / "config.json").read_text())
+    saved["config"]["data"]["dir"] = str(other)
+    (other / "run" / "config.json").write_text(json.dumps(saved))
+    evaluate.main(["--workdir", str(other / "run")])
     for option in ("--workdir", "--against"):
         with pytest.raises(UserError) as error:
             evaluate.main(["--workdir", str(folder / "run"), option, str(other / "run")])
@@ -188,7 +191,7 @@ def test_a_config_that_cannot_be_is_one_line(folder, monkeypatch, capsys, change
 
 
 def test_more_than_any_memory_holds_is_one_line(folder, monkeypatch, capsys):
-    argv = arguments(folder, "vast", **{"model.dim": 8_000_000})
+    argv = arguments(folder, "vast", **{"model.dim": 8_000_000, "model.word_dim": 1})
     monkeypatch.setattr(sys, "argv", ["launch", *argv])
     with pytest.raises(SystemExit) as exit_:
         cli.run(train.main)

@@ -1,7 +1,7 @@
 """Several processes that train one run: as one does, whoever is asked to stop, dies or fails.
 
-They are on one machine here, with CPU devices and Gloo between them. Two pairs of processes of the
-toy task are for every day; bit for bit, deaths and the families are among the slow tests:
+They are on one machine here, with CPU devices and Gloo between them. One pair of processes of
+the toy task, stopped and started again, is for every day; the others are among the slow tests:
 
   uv run pytest -m slow tests/launch/test_processes.py -n 0 -s
 """
@@ -207,6 +207,7 @@ def lines_of_a_mistake(folder, own):
     ]
 
 
+@pytest.mark.slow
 def test_a_mistake_on_one_machine_is_the_line_of_all(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("no home")
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -23,11 +23,12 @@ from common_jax.sweep.plan import grid_axis, plan
 from common_jax.sweep.results import find
 from common_jax.training import workdir
 from launch import cli, cluster, executors, sweep
+from tests.launch import commands
 from tests.launch.commands import fails
 
-ROOT = Path(__file__).parents[2]
 CONFIG = """
 from common_jax.config import to_config_dict
+
 from tests.toy import ToyConfig
 
 
@@ -55,11 +56,8 @@ def config(tmp_path_factory):
 
 @pytest.fixture(scope="module", autouse=True)
 def processes():
-    """What trials' processes need of this one: the tests' task, and not its eight devices."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)
-        patch.setenv("PYTHONPATH", str(ROOT))
-        patch.delenv("XLA_FLAGS")
+        commands.share_with_trials(patch)
         yield
 
 

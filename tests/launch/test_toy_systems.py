@@ -3,7 +3,6 @@
 import csv
 import functools
 import json
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +19,6 @@ from tests.launch import commands
 from tests.launch.commands import fails
 from tests.launch.test_csan import TINY
 
-ROOT = Path(__file__).parents[2]
 CONFIG = """
 from common_jax.config import to_config_dict
 from configs.csan import quickstart
@@ -96,10 +94,8 @@ def test_a_window_is_refused_by_name(folder, monkeypatch, capsys):
 
 
 def test_they_are_swept(folder, tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.delenv("XLA_FLAGS")
-    argv = arguments(folder, **{"train.steps": 2})
+    commands.share_with_trials(monkeypatch)
+    argv = arguments(folder, **{"train.steps": 1, "decode.beam_size": 1})
     argv = argv[: argv.index("--workdir")]
     grid = ["--grid", "model.encoder_attention.start=0.25", "--out", str(tmp_path)]
     sweep.main([*argv, *grid])

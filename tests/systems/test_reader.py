@@ -18,7 +18,6 @@ from launch import evaluate, export, sweep, train
 from qanet_jax.data.prepare import Builder
 from tests.launch import commands
 
-ROOT = Path(__file__).parents[2]
 CONFIG = """
 from common_jax.config import to_config_dict
 from qanet_jax.config import Config, DataConfig
@@ -144,9 +143,7 @@ def test_an_export_answers_as_the_run_does(run, tmp_path, monkeypatch, capsys):
 
 
 def test_it_is_swept(config, tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.delenv("XLA_FLAGS")
+    commands.share_with_trials(monkeypatch)
     argv = ["--config", config, "--grid", "model.penalty=0.5", "--out", str(tmp_path)]
     sweep.main([*argv, "--config.train.steps=1"])
     with (tmp_path / "results.csv").open() as file:

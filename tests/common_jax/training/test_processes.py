@@ -1,0 +1,95 @@
+"""What the processes of a run agree on, with threads in their place and a queue as JAX's service.
+
+Real processes are in tests/launch/test_processes.py.
+"""
+
+import importlib.util
+import queue
+import types
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from common_jax.errors import UserError
+from common_jax.training import processes
+
+
+class Service:
+    """JAX's key-value service: who reads a key waits until it is set."""
+
+    def __init__(self):
+        self._values = defaultdict(queue.Queue)
+
+    def key_value_set(self, key, value):
+        self._values[key].put(value)
+
+    def blocking_key_value_get(self, key, milliseconds):
+        value = self._values[key].get(timeout=60)
+        self._values[key].put(value)  # for the other processes
+        return value
+
+
+@pytest.fixture
+def several():
+    """The module as each of three processes has it, with its own counts."""
+    service, modules = Service(), []
+    for number in range(3):
+        spec = importlib.util.spec_from_file_location(f"process{number}", processes.__file__)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        module.jax = types.SimpleNamespace(
+            distributed=types.SimpleNamespace(is_initialized=lambda: True),
+            process_count=lambda: 3,
+            process_index=lambda number=number: number,
+        )
+        module._client = lambda: service
+        modules.append(module)
+    return modules
+
+
+def in_each(modules, call):
+    """What `call` gives in each, or the line of its mistake."""
+
+    def outcome(number):
+        try:
+            return call(modules[number], number)
+        except UserError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(len(modules)) as pool:
+        return list(pool.map(outcome, range(len(modules))))
+
+
+def refused(number, last):
+    if number == last:
+        raise UserError("no such file")
+    return number
+
+
+def test_each_hears_what_all_say(several):
+    assert in_each(several, lambda m, n: m.in_all(lambda: 10 * n)) == [[0, 10, 20]] * 3
+
+
+def test_a_mistake_in_one_is_the_line_of_all(several):
+    said = in_each(several, lambda m, n: m.in_all(lambda: refused(n, 1)))
+    assert said == ["process 1: no such file"] * 3
+    assert in_each(several, lambda m, n: m.in_all(lambda: n)) == [[0, 1, 2]] * 3
+
+
+def test_the_first_alone_calls_and_all_have_its_result_or_mistake(several):
+    called = []
+
+    def call(module, number):
+        inner = lambda: module.from_first(lambda: called.append(number) or number)
+        return module.from_first(inner)
+
+    assert in_each(several, call) == [0, 0, 0] and called == [0]
+    said = in_each(several, lambda m, n: m.from_first(lambda: refused(n, 0)))
+    assert said == ["no such file"] * 3
+    assert in_each(several, lambda m, n: m.from_first(lambda: refused(n, 1))) == [0] * 3
+
+
+def test_one_process_alone_asks_nobody():
+    assert processes.in_all(lambda: 1) == [1] and processes.from_first(lambda: 2) == 2
+    assert processes.is_first() and not processes.several()
