@@ -108,7 +108,8 @@ class _Run:
         if restored:
             self.step, self.position, self.state = restored.step, restored.position, restored.state
         else:
-            self.step, self.position, self.state = 0, (0, 0), init_state(task, mesh)
+            self.step, self.position = 0, (0, 0)
+            self.state = init_state(task, mesh, self.abstract)
             if config.init_from:
                 params = starting_parameters(task, self.abstract.params)
                 ema = None if self.state.ema is None else jax.tree.map(lambda a: a.copy(), params)
@@ -137,7 +138,7 @@ class _Run:
             self._validate_and_save()  # the run was ended in between
         if self._finished():
             return self._stops_early()
-        train_step = make_train_step(self.task, self.mesh)
+        train_step = make_train_step(self.task, self.mesh, self.abstract)
         batches = self.task.train_batches().taking(rows_here(self.mesh, config.accumulate))
         placed = lambda group: tuple(put_batch(batch, self.mesh) for batch in group)
         window, key = _Window(), run_key(config.seed, self.mesh)

@@ -99,9 +99,13 @@ def abstract_state(task: Task, mesh: Mesh | AbstractMesh) -> TrainState:
     )
 
 
-def init_state(task: Task, mesh: Mesh) -> TrainState:
-    """A fresh state, made where it will lie; the same on every mesh."""
-    where = jax.tree.map(lambda a: a.sharding, abstract_state(task, mesh))
+def init_state(task: Task, mesh: Mesh, abstract: TrainState | None = None) -> TrainState:
+    """A fresh state, made where it will lie; the same on every mesh.
+
+    Args:
+      abstract: `abstract_state(task, mesh)`, if it is there already.
+    """
+    where = jax.tree.map(lambda a: a.sharding, abstract or abstract_state(task, mesh))
     init = jax.jit(lambda key: nn.unbox(_fresh(task, key)), out_shardings=where)
     return init(jax.random.key(task.config.train.seed))
 

@@ -20,7 +20,7 @@ from common_jax.training.task import Params, Task
 Metrics = dict[str, Num[Array, "*k"]]
 
 
-def make_train_step(task: Task, mesh: Mesh) -> Any:
+def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) -> Any:
     """Optimizer steps, jitted: (state, k batches of one shape, key) -> (state, metrics, [k] each).
 
     The key is the run's, folded with the number of each step; being an argument, it leaves one
@@ -31,13 +31,16 @@ def make_train_step(task: Task, mesh: Mesh) -> Any:
     counted and changes nothing else. The old state's memory is given to the new one. Metrics:
     those of `Task.loss`, grad_norm (before clipping), learning_rate, bad_steps (in a row until
     then), and the size of the batch (`Task.size`), real and positions.
+
+    Args:
+      abstract: `abstract_state(task, mesh)`, if it is there already.
     """
     config = task.config.train
     optimizer, schedule = (
         make_optimizer(task.config.optimizer),
         make_schedule(task.config.optimizer),
     )
-    where = jax.tree.map(lambda a: a.sharding, abstract_state(task, mesh))
+    where = jax.tree.map(lambda a: a.sharding, abstract or abstract_state(task, mesh))
 
     def one(key: Array, state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
         key = jax.random.fold_in(key, state.step)
@@ -130,14 +133,14 @@ def _moved(ema: Params | None, params: Params, decay: float, step: Int[Array, ""
 def make_predict_step(
     task: Task, mesh: Mesh, *, final: bool
 ) -> Callable[[Params, Batch], dict[str, Any]]:
-    """Predictions for a batch and its "index", made on all devices, then given to each of them."""
-    where = jax.tree.map(lambda a: a.sharding, abstract_state(task, mesh).params)
+    """Predictions for a batch and its "index", made on all devices, then given to each of them.
+
+    Parameters stay where they are.
+    """
 
     def predict_step(params: Params, batch: Batch) -> dict[str, Array]:
         found = {"index": batch["index"], **task.predict_step(params, batch, final=final)}
         return jax.lax.with_sharding_constraint(found, by_rows(mesh))
 
-    step = jax.jit(
-        predict_step, in_shardings=(where, by_rows(mesh)), out_shardings=replicated(mesh)
-    )
+    step = jax.jit(predict_step, in_shardings=(None, by_rows(mesh)), out_shardings=replicated(mesh))
     return compiled_by_all(step)

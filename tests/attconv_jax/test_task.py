@@ -21,7 +21,7 @@ from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import make_train_step
 from tests.placed import placed
 
-STEPS = 8
+STEPS = 12
 WORDS = WordsConfig(dim=8, rows=120)
 MODEL = AttentiveConvolution(dim=8, attention="both", dropout=0.0)
 PASSAGES = {

@@ -136,7 +136,8 @@ def test_runs_of_other_examples_are_neither_averaged_nor_compared(folder):
     """Labels take turns in the generated corpus: they alone would not tell."""
     other = folder / "other"
     shutil.copytree(folder / "run1", other / "run")
-    write(other, "test", 12, seed=1)
+    for split, count in (("train", 40), ("dev", 12), ("test", 12)):
+        write(other, split, count, seed=1)
     saved = json.loads((other / "run" / "config.json").read_text())
     saved["config"]["data"]["dir"] = str(other)
     (other / "run" / "config.json").write_text(json.dumps(saved))

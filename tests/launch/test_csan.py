@@ -283,7 +283,10 @@ def test_broken_utf8_on_standard_input(folder, monkeypatch, capsys):
 
 
 def test_report_compares_translations(folder, tmp_path):
-    train.main(arguments(folder, **{"train.seed": 1}, run="other"))
+    other = shutil.copytree(folder / "run", folder / "other")
+    saved = json.loads((other / "config.json").read_text())
+    saved["config"]["train"]["seed"] = 1
+    (other / "config.json").write_text(json.dumps(saved))
     page = commands.reported(folder, "run", "other")
     assert commands.titles(page) == [
         "Runs",
