@@ -100,7 +100,7 @@ def triviaqa(folder):
 @pytest.mark.parametrize(
     ("name", "make", "split"),
     [
-        pytest.param("squad.py:no_attention", squad, "dev", marks=pytest.mark.slow),
+        ("squad.py:no_attention", squad, "dev"),
         ("squad_small.py:ordinary_convolution", squad, "dev"),
         ("triviaqa.py:no_convolution", triviaqa, "dev_oracle"),
     ],
