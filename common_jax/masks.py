@@ -13,6 +13,7 @@ Sources: token and head windows are CSAN's Equations 4-5 and 7-8 (M + 1 tokens, 
 """
 
 import functools
+from collections.abc import Callable
 from typing import Literal, SupportsInt
 
 import jax
@@ -24,11 +25,12 @@ from common_jax.pytrees import pytree
 
 Direction = Literal["both", "left", "right", "alternate"]
 HeadEdge = Literal["truncate", "wrap", "clamp", "authors"]
+Rule = Callable[[Int[Array, "T S"]], Bool[Array, "T S"]]
 MASKED = -1e30  # a score that counts for nothing; finite, or a row of them would turn into NaN
 HEAD_EDGES: tuple[HeadEdge, ...] = ("truncate", "wrap", "clamp", "authors")
 
 
-@pytree(static=("direction", "window", "heads", "head_edge"))
+@pytree(static=("direction", "window", "rules", "heads", "head_edge"))
 class Mask:
     """A conjunction of restrictions; `Mask()` restricts nothing. True always means "may attend".
 
@@ -40,6 +42,7 @@ class Mask:
       direction: "left" keeps j <= i, "right" j >= i, "alternate" the first for even heads and the
         second for odd ones.
       window: odd number of tokens centred at the query, or None; borders truncate.
+      rules: further conditions on j - i; see `relative`.
       heads: odd number of adjacent heads whose keys and values a head sees; 1 is its own.
       head_edge: what the first and the last heads see beyond the edge; see `head_table`.
     """
@@ -49,6 +52,7 @@ class Mask:
     explicit: Bool[Array, "B T S"] | None = None
     direction: Direction = "both"
     window: int | None = None
+    rules: tuple[Rule, ...] = ()
     heads: int = 1
     head_edge: HeadEdge = "truncate"
 
@@ -70,6 +74,7 @@ class Mask:
             explicit=_both(self.explicit, other.explicit),
             direction=direction,
             window=min(windows, default=None),
+            rules=tuple(dict.fromkeys((*self.rules, *other.rules))),
             heads=heads,
             head_edge=head_edge,
         )
@@ -94,6 +99,8 @@ class Mask:
         inside = jnp.ones_like(offset, bool)
         if self.window is not None:
             inside = jnp.abs(offset) <= self.window // 2
+        for rule in self.rules:
+            inside &= rule(offset)
         left, right = offset <= 0, offset >= 0
         if self.direction == "alternate":
             even = (jnp.arange(heads) % 2 == 0)[:, None, None]
@@ -149,6 +156,16 @@ def token_window(size: int) -> Mask:
     if size < 1 or size % 2 == 0:
         raise ValueError(f"a token window is an odd number of tokens, not {size}")
     return Mask(window=size)
+
+
+def relative(rule: Rule) -> Mask:
+    """Attention where `rule` of the offsets key_position - query_position [T, S] is true.
+
+    Args:
+      rule: hashable and equal for equal masks, since it is part of a compiled program's key: a
+        function of a module, or a method of a frozen dataclass.
+    """
+    return Mask(rules=(rule,))
 
 
 def head_window(size: int, edge: HeadEdge = "truncate") -> Mask:

@@ -29,6 +29,15 @@ def test_window_and_direction_against_their_definition():
     )
 
 
+def test_rules_against_their_definition():
+    i, j = np.mgrid[:6, :6]
+    even, near = (lambda offset: offset % 2 == 0), (lambda offset: abs(offset) < 3)
+    both = masks.relative(even) & masks.relative(near) & masks.relative(even)
+    assert both.rules == (even, near)
+    want = ((j - i) % 2 == 0) & (abs(j - i) < 3)
+    np.testing.assert_array_equal(expanded(both & masks.causal(), 6, 6)[0, 0], want & (j <= i))
+
+
 def test_padding_of_keys_and_queries():
     key_valid, query_valid = jnp.array([[True, True, False]]), jnp.array([[True, False]])
     one_sided = expanded(masks.padding(key_valid), 2, 3)[0, 0]

@@ -125,6 +125,14 @@ def window(size, **others):
     return Mask(window=size, **others)
 
 
+def even(offset):
+    return offset % 2 == 0
+
+
+def thirds(offset):
+    return offset % 3 == 0
+
+
 valid_9, packed_9, packed_70 = random_valid(2, 9), packed(2, 9), packed(2, 70)
 # name: (shape of the tensors, mask)
 SELF_ATTENTION_IN_A_WINDOW = {
@@ -136,6 +144,11 @@ SELF_ATTENTION_IN_A_WINDOW = {
     "window longer than a block": ({"queries": 90}, window(41)),
     "left": ({"queries": 40}, window(5, direction="left")),
     "alternate": ({"queries": 40, "heads": 3}, window(5, direction="alternate")),
+    "a rule": ({"queries": 70}, window(11, rules=(even,))),
+    "two rules, packed": (
+        {"batch": 2, "queries": 70},
+        window(21, rules=(even, thirds), query_segments=packed_70, key_segments=packed_70),
+    ),
     "padded keys": ({"batch": 2}, window(3, key_segments=valid_9)),
     "padded queries": ({"batch": 2}, window(3, query_segments=valid_9)),
     "padding": ({"batch": 2}, window(3, query_segments=valid_9, key_segments=valid_9)),

@@ -102,6 +102,8 @@ def may_attend(mask, b: int, h: int, i: int, j: int) -> bool:
         return False
     if mask.window is not None and abs(i - j) > (mask.window - 1) / 2:
         return False
+    if not all(rule(np.int32(j - i)) for rule in mask.rules):
+        return False
     looks = mask.direction
     if looks == "alternate":
         looks = "left" if h % 2 == 0 else "right"
