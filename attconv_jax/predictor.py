@@ -16,7 +16,7 @@ from common_jax.errors import UserError, naming
 from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.predictor import Option, Predictor, Programs
-from common_jax.text.lexicon import Lexicon
+from common_jax.text.vocabulary import Lexicon
 
 
 class Request(NamedTuple):

@@ -9,7 +9,7 @@ from launch.bench_attention import add_attention
 from launch.bench_predict import add_predict
 from launch.bench_train import add_train
 from launch.cli import Parser, quiet, run, typed
-from launch.measure import machine, table
+from launch.timing import machine, table
 
 DESCRIPTION = (
     __doc__

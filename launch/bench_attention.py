@@ -15,7 +15,7 @@ from common_jax.errors import UserError
 from common_jax.masks import Mask
 from common_jax.training.memory import physical_memory
 from launch.cli import out_of_memory
-from launch.measure import ROUNDS, SECONDS_A_LENGTH, Row, medians, positive
+from launch.timing import ROUNDS, SECONDS_A_LENGTH, Row, medians, positive
 
 ATTENTION = """Time and temporary memory of attention with its gradient, float32, for each length:
 "vanilla" is jax.nn.dot_product_attention without a mask; 1D attends in a token window, 2D in an

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from common_jax.errors import UserError
-from launch.measure import Row, medians, positive
+from launch.timing import Row, medians, positive
 
 PREDICT = """Start-up of `launch.predict`, from the shell to the answer of one line, in a process of
 its own: the first time, and again, when what was compiled is kept; and answers a second to all

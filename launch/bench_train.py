@@ -19,7 +19,7 @@ import numpy as np
 
 from common_jax.errors import UserError
 from launch.cli import add_systems
-from launch.measure import Row, positive
+from launch.timing import Row, positive
 
 TRAIN = """Times training steps of a config on its own data, after compiling every shape of batch
 that occurs in them: compilation, throughput, share of time waiting for data, what a save costs,

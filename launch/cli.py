@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from common_jax.errors import Interrupted, UserError, causes
 from common_jax.predictor import Option
-from launch.processes import leave
+from launch.distributed import leave
 
 # of the system's errors, those that what a person typed has brought about, wherever it is noticed
 _MISTAKES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOSPC)

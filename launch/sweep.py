@@ -13,7 +13,7 @@ from common_jax.sweep.plan import SEED, Trial, grid_axis, plan, require_own_fold
 from common_jax.sweep.results import Found, find, write_results
 from common_jax.training.config import task_class
 from launch.cli import Parser, add_systems, quiet, run
-from launch.measure import positive
+from launch.timing import positive
 
 DESCRIPTION = (
     __doc__
@@ -132,8 +132,8 @@ def _parser() -> Parser:
 
 def _train(trials: Sequence[Trial], results: Path, args: argparse.Namespace) -> None:
     """Trains what is left to train, and keeps `results` up to date."""
-    from common_jax.training.interrupt import Requests
-    from launch.executors import run_here
+    from common_jax.training.preemption import Requests
+    from launch.local_executor import run_here
 
     over = ("finished", "stopped") if args.asha else ("finished",)
     left = [trial for trial in trials if find(trial).state not in over]
@@ -145,7 +145,7 @@ def _train(trials: Sequence[Trial], results: Path, args: argparse.Namespace) -> 
         write_results(results, trials, [find(each) for each in trials])
 
     if args.executor == "ray" and left:
-        from launch.cluster import run_on_ray
+        from launch.ray_executor import run_on_ray
 
         given = {name: getattr(args, name) for name in ("jobs", "cpus", "gpus", "asha")}
         run_on_ray(left, args.out, done, **given)

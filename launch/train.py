@@ -4,7 +4,7 @@ import os
 
 from common_jax.training.config import default_workdir, parse, task_class
 from launch.cli import Parser, keep_compiled, quiet, run, typed
-from launch.processes import Processes
+from launch.distributed import Processes
 
 DESCRIPTION = (
     __doc__
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> None:
     processes.join()
     from common_jax.training.loop import train
     from common_jax.training.memory import keep_freed_memory
-    from common_jax.training.processes import in_all, is_first
+    from common_jax.training.multihost import in_all, is_first
     from common_jax.training.workdir import Workdir
 
     keep_freed_memory()

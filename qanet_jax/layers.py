@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from common_jax.layers import Convolution, Dropout, dense, shifted
 from common_jax.masks import masked_softmax
 from common_jax.pytrees import pytree
-from common_jax.text.lexicon import UNKNOWN
+from common_jax.text.vocabulary import UNKNOWN
 from qanet_jax.models.base import WordsConfig
 
 named = nn.with_logical_partitioning

@@ -15,7 +15,7 @@ from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.io.json_files import parse_json
 from common_jax.predictor import Option, Predictor, Programs
-from common_jax.text.lexicon import Lexicon
+from common_jax.text.vocabulary import Lexicon
 from common_jax.text.vectors import read_vectors
 from qanet_jax.data.text import TEXTS, Text, text_arrays, windows
 

@@ -18,10 +18,10 @@ from attconv_jax.data.text import TEXTS
 from common_jax.data.batches import Batch, Batches, Epoch, Position
 from common_jax.data.corpus import Corpus
 from common_jax.data.plan import Plan, PlannedBatch, epoch_random
-from common_jax.data.worded import Dropped, WordedData
+from common_jax.data.word_level import Dropped, WordedData
 from common_jax.errors import UserError
 from common_jax.inputs import Column, Input, columns_of
-from common_jax.text.lexicon import Lexicon
+from common_jax.text.vocabulary import Lexicon
 
 if TYPE_CHECKING:
     from attconv_jax.config import DataConfig, WordsConfig

@@ -19,7 +19,7 @@ from attconv_jax.data.sources import SPLITS, Example, Source, Split, held_out_sp
 from attconv_jax.data.text import TEXTS, tokenize
 from common_jax.bad_examples import Faults
 from common_jax.data.corpus import Writer
-from common_jax.data.worded import (
+from common_jax.data.word_level import (
     Dropped,
     read_word_vectors,
     require_some,
@@ -28,7 +28,7 @@ from common_jax.data.worded import (
 )
 from common_jax.errors import UserError, naming
 from common_jax.inputs import Input, columns_of, encode, inputs_to_text
-from common_jax.text.lexicon import Lexicon
+from common_jax.text.vocabulary import Lexicon
 
 if TYPE_CHECKING:
     from attconv_jax.config import DataConfig, WordsConfig

@@ -22,7 +22,7 @@ from attconv_jax.data.selection import LABELS
 from attconv_jax.data.sources import Example, Selection, Split
 from common_jax.bad_examples import Faults, summary
 from common_jax.data.tfds import write
-from common_jax.data.worded import require_some
+from common_jax.data.word_level import require_some
 from common_jax.errors import UserError
 from common_jax.io.files import find_file
 

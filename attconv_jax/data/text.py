@@ -2,7 +2,7 @@
 
 import functools
 
-from common_jax.text.words import split_words
+from common_jax.text.word_tokenizer import split_words
 
 TEXTS = ("first", "second")
 

@@ -25,7 +25,7 @@ import orbax.checkpoint as ocp
 from common_jax.errors import UserError
 from common_jax.io import checksums
 from common_jax.io.atomic import replace_text, writing
-from common_jax.training.processes import by_first, from_first, in_all, is_first
+from common_jax.training.multihost import by_first, from_first, in_all, is_first
 from common_jax.training.restore import Position, UnreadableError, read_position, read_state
 from common_jax.training.state import TrainState
 from common_jax.training.task import Params

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from common_jax.data.batches import Batches
 from common_jax.training.mesh import put_batch, rows_here
-from common_jax.training.processes import is_first
+from common_jax.training.multihost import is_first
 from common_jax.training.task import Params, Scored, Task
 
 

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from common_jax.io.atomic import replace_text, writing
 from common_jax.io.json_files import is_number
-from common_jax.training.processes import by_first, is_first
+from common_jax.training.multihost import by_first, is_first
 
 
 class MetricsLog:

@@ -27,11 +27,11 @@ from common_jax.fields import to_mapping
 from common_jax.io.parameters import named_parameters, parameters_sha256
 from common_jax.training.checkpoint import Checkpoints, Position, goodness
 from common_jax.training.evaluate import evaluate
-from common_jax.training.interrupt import Requests
+from common_jax.training.preemption import Requests
 from common_jax.training.log import MetricsLog, Progress
 from common_jax.training.mesh import make_mesh, put_batch, rows_here, whole
 from common_jax.training.parameters import starting_parameters
-from common_jax.training.processes import from_first, in_all
+from common_jax.training.multihost import from_first, in_all
 from common_jax.training.state import abstract_state, init_state, run_key
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
 from common_jax.training.task import Params, Scored, Task

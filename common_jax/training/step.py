@@ -13,7 +13,7 @@ from jaxtyping import Array, Int, Num
 from common_jax.data.batches import Batch
 from common_jax.scopes import part
 from common_jax.training.mesh import by_rows, replicated
-from common_jax.training.processes import compiled_by_all
+from common_jax.training.multihost import compiled_by_all
 from common_jax.training.state import TrainState, abstract_state, make_optimizer, make_schedule
 from common_jax.training.task import Params, Task
 

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from common_jax.data.batches import Batches
-from common_jax.data.worded import WordedData
-from common_jax.text.lexicon import Lexicon
+from common_jax.data.word_level import WordedData
+from common_jax.text.vocabulary import Lexicon
 from common_jax.training.task import Config, Task
 
 

@@ -22,7 +22,7 @@ from common_jax.io.atomic import replace_text, write_json, writing
 from common_jax.io.json_files import Node, read_json
 from common_jax.training.config import task_class
 from common_jax.training.examples import Results, read_tsv, to_tsv
-from common_jax.training.processes import by_first, in_all
+from common_jax.training.multihost import by_first, in_all
 from common_jax.training.task import Scored, Task
 
 VERSION = 1  # of config.json

@@ -13,10 +13,10 @@ from jaxtyping import Int
 from common_jax.data.batches import Batch, Batches
 from common_jax.data.corpus import Corpus
 from common_jax.data.plan import Plan, PlannedBatch
-from common_jax.data.worded import Dropped, WordedData
+from common_jax.data.word_level import Dropped, WordedData
 from common_jax.errors import UserError
 from common_jax.inputs import Column, columns_of
-from common_jax.text.lexicon import Lexicon
+from common_jax.text.vocabulary import Lexicon
 from common_jax.text.squad import Squad
 from qanet_jax.data.prepare import Builder, read_golds, read_texts
 from qanet_jax.data.sources import Golds, Split, splits_of

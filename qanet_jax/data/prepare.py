@@ -21,14 +21,14 @@ import numpy as np
 
 from common_jax.bad_examples import Faults
 from common_jax.data.corpus import Writer
-from common_jax.data.worded import (
+from common_jax.data.word_level import (
     read_word_vectors,
     require_some,
     tokeniser_identity,
     vectors_identity,
 )
 from common_jax.inputs import columns_of, encode, inputs_to_text
-from common_jax.text.lexicon import Lexicon
+from common_jax.text.vocabulary import Lexicon
 from common_jax.text.squad import Answer, Question, Squad
 from common_jax.text.vectors import Vectors
 from qanet_jax.data import triviaqa

@@ -6,9 +6,9 @@ import dataclasses
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from common_jax.text.lexicon import Lexicon
+from common_jax.text.vocabulary import Lexicon
 from common_jax.text.squad import Answer
-from common_jax.text.words import split_words
+from common_jax.text.word_tokenizer import split_words
 
 TEXTS = ("context", "question")
 

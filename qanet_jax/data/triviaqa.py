@@ -22,7 +22,7 @@ from common_jax.io.files import read_lines
 from common_jax.io.json_files import Node, read_json, read_json_lines
 from common_jax.metrics.triviaqa import golds
 from common_jax.text.squad import REPEATED, Answer, Question, Squad
-from common_jax.text.words import split_words
+from common_jax.text.word_tokenizer import split_words
 
 SUPERVISED_WORDS = 800  # of a document, in which a name is looked for (Joshi et al., section 6)
 TRAIN_WINDOW, DEV_WINDOW = 256, 400  # words (QANet, section 4.2)

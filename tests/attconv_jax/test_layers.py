@@ -17,9 +17,9 @@ from attconv_jax.models.attentive_convolution import (
     AttentiveConvolution,
     AttentiveConvolutionLayer,
 )
-from tests import drawn
-from tests.attconv_jax import oracle
-from tests.slopes import assert_slopes
+from tests import random_params
+from tests.attconv_jax import numpy_reference
+from tests.gradcheck import assert_slopes
 
 CONFIG, D = AttentiveConvolution(dim=5), 4
 LENGTHS, WIDTHS = ([5, 1, 3, 0], [6, 2, 0, 4]), (7, 6)
@@ -82,11 +82,11 @@ def test_feature_maps_are_those_of_the_equations_and_zero_at_padding(kind, gate)
     module = FeatureMap(kind, config.phrase_width, gate, jnp.float32)
     x, valid = padded(LENGTHS[0], WIDTHS[0])
     inputs = zeroed(x, valid), jnp.asarray(valid)
-    params = drawn.parameters(module, *inputs)
+    params = random_params.parameters(module, *inputs)
     got = np.asarray(module.apply({"params": params}, *inputs))
     for row, length in enumerate(LENGTHS[0]):
         own = x[row, :length].astype(np.float64)
-        want = oracle.feature_map(own, kind, drawn.exact(params), config)
+        want = numpy_reference.feature_map(own, kind, random_params.exact(params), config)
         np.testing.assert_allclose(got[row, :length], want, rtol=1e-5, atol=1e-5)
     assert not got[~valid].any()
 
@@ -95,11 +95,11 @@ def test_feature_maps_are_those_of_the_equations_and_zero_at_padding(kind, gate)
 def test_energies_are_those_of_the_equations(kind):
     module = Energy(kind, jnp.float32)
     source, focus = normal(2, 5, 4), normal(2, 3, 4 if kind == "dot" else 6, seed=2)
-    params = drawn.parameters(module, source, focus)
+    params = random_params.parameters(module, source, focus)
     got = module.apply({"params": params}, *on_device((source, focus)))
     assert got.dtype == jnp.float32
-    exact = drawn.exact((source, focus))
-    want = [oracle.energy(*texts, drawn.exact(params), kind) for texts in zip(*exact, strict=True)]
+    exact = random_params.exact((source, focus))
+    want = [numpy_reference.energy(*texts, random_params.exact(params), kind) for texts in zip(*exact, strict=True)]
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
@@ -112,7 +112,7 @@ def additive(params, source, focus):
 @pytest.mark.parametrize("words", [1, 8, 19])
 def test_additive_energies_in_parts_are_those_of_all_pairs_at_once(words):
     module, inputs = Energy("additive", jnp.float32), (normal(2, words, 4), normal(2, 3, 6, seed=2))
-    params, cotangent = drawn.parameters(module, *inputs), normal(2, words, 3, seed=3)
+    params, cotangent = random_params.parameters(module, *inputs), normal(2, words, 3, seed=3)
     in_parts = lambda params, *inputs: module.apply({"params": params}, *inputs)
 
     def both(params, *inputs):
@@ -128,7 +128,7 @@ def test_additive_energies_in_parts_are_those_of_all_pairs_at_once(words):
 def test_additive_energies_make_no_array_of_pairs_and_features():
     module, (b, t, s, d) = Energy("additive", jnp.float32), (2, 40, 30, 7)
     inputs = normal(b, t, d), normal(b, s, d)
-    params = drawn.parameters(module, *inputs)
+    params = random_params.parameters(module, *inputs)
 
     def largest(form):
         total = lambda *inputs: form(*inputs).sum()
@@ -149,7 +149,7 @@ def test_attentive_convolution(changes):
         padded(*text, seed=seed) for seed, text in enumerate(zip(LENGTHS, WIDTHS, strict=True))
     ]
     states, valid = map(list, zip(*texts, strict=True))
-    params = drawn.parameters(module, states, valid)
+    params = random_params.parameters(module, states, valid)
     cotangents = [normal(*v.shape, config.dim, seed=3) for v in valid]
 
     def total(inputs):
@@ -163,7 +163,7 @@ def test_attentive_convolution(changes):
         params, states = inputs
         for row, lengths in enumerate(zip(*LENGTHS, strict=True)):
             own = [x[row, :length] for x, length in zip(states, lengths, strict=True)]
-            yield oracle.attentive_convolution(own, params, config)
+            yield numpy_reference.attentive_convolution(own, params, config)
 
     def total_by_hand(inputs):
         return sum(
@@ -177,7 +177,7 @@ def test_attentive_convolution(changes):
     (_, (above, attended)), gradients = jax.value_and_grad(total, has_aux=True)(inputs)
     got = {(int(a.text), int(a.context)): np.array(a.weights) for a in attended}
     above = list(map(np.array, above))
-    for row, (want, weights) in enumerate(by_hand(drawn.exact(inputs))):
+    for row, (want, weights) in enumerate(by_hand(random_params.exact(inputs))):
         assert set(weights) == set(got)
         places = [(above[text][row], h) for text, h in enumerate(want)]
         places += [(got[pair][row], w) for pair, w in weights.items()]

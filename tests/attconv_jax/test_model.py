@@ -14,9 +14,9 @@ from attconv_jax.models.base import Matcher
 from attconv_jax.models.bi_cnn import BiCNN
 from common_jax.config import from_values
 from common_jax.fields import to_mapping
-from tests import drawn
-from tests.attconv_jax import oracle
-from tests.slopes import assert_slopes
+from tests import random_params
+from tests.attconv_jax import numpy_reference
+from tests.gradcheck import assert_slopes
 
 TABLE = WordsConfig(dim=4, rows=12)
 SMALL = {"dim": 5, "dropout": 0.2}
@@ -60,7 +60,7 @@ def row(at, texts=2):
 def build(kind=AttentiveConvolution, dtype=jnp.float32, texts=2, **changes):
     """A model, its parameters, and the function that gives ((_, logits), gradients)."""
     model = Matcher(kind(**SMALL | changes), TABLE.rows, TABLE.dim, 3, dtype)
-    params = drawn.parameters(model, first(texts), train=False)
+    params = random_params.parameters(model, first(texts), train=False)
     params["words"][0] = np.nan  # padding's vector, which nobody may read
 
     def total(params, texts, cotangent):
@@ -115,7 +115,7 @@ def test_parameters_of_the_papers_models_and_of_their_ablations(changes, count):
     kind = changes.get("kind", AttentiveConvolution)
     model = kind(**{name: value for name, value in changes.items() if name != "kind"})
     model = Matcher(model, 40_000, D, L)
-    shapes = drawn.shapes(model, batch(), train=False)
+    shapes = random_params.shapes(model, batch(), train=False)
     assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == count
 
 
@@ -140,12 +140,12 @@ def test_logits_and_gradients_are_those_of_the_papers_equations(changes):
     (model, params, judge), texts = build(**changes), changes.get("texts", 2)
 
     def by_hand(params):
-        rows = [oracle.model(row(at, texts), params, model.model)[0] for at in range(len(SCORES))]
+        rows = [numpy_reference.model(row(at, texts), params, model.model)[0] for at in range(len(SCORES))]
         return np.array(rows)
 
     (_, logits), gradients = judge(params, first(texts), SCORES)
     assert logits.dtype == jnp.float32
-    np.testing.assert_allclose(logits, by_hand(drawn.exact(params)), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(logits, by_hand(random_params.exact(params)), rtol=1e-4, atol=1e-4)
     assert_slopes(lambda params: np.vdot(by_hand(params), SCORES), params, gradients)
 
 
@@ -170,9 +170,9 @@ def test_explain_says_who_attended_to_whom(changes):
     logits, layers = jax.jit(explain)({"params": params}, batch())
     np.testing.assert_allclose(logits, judge(params, batch(), SCORES)[0][1], atol=1e-5)
     assert len(layers) == model.model.layers
-    exact = drawn.exact(params)
+    exact = random_params.exact(params)
     for at, lengths in enumerate(zip(*LENGTHS, strict=True)):
-        _, expected = oracle.model(row(at), exact, model.model)
+        _, expected = numpy_reference.model(row(at), exact, model.model)
         for attended, by_hand in zip(layers, expected, strict=True):
             got = {(int(a.text), int(a.context)): np.asarray(a.weights[at]) for a in attended}
             assert set(got) == set(by_hand)

@@ -19,7 +19,7 @@ from common_jax.training.evaluate import averaged
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import make_train_step
-from tests.placed import placed
+from tests.sharded_batch import placed
 
 STEPS = 12
 WORDS = WordsConfig(dim=8, rows=120)

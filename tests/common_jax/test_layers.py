@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from common_jax.layers import NEAR, Convolution, Stack, sinusoids
-from tests import drawn, oracle
-from tests.slopes import assert_slopes
+from tests import random_params, numpy_reference
+from tests.gradcheck import assert_slopes
 
 COUNT = 3
 
@@ -20,7 +20,7 @@ def test_a_convolution_multiplies_each_window(length):
     shape = 2, 2, length  # as of characters: [B, T, W]
     x, cotangent = (random.standard_normal((*shape, d)).astype(np.float32) for d in (3, 4))
     module = Convolution(4, 5, jnp.float32)
-    params = drawn.parameters(module, x)
+    params = random_params.parameters(module, x)
     assert params["filters"].shape == (5, 3, 4)
 
     def total(inputs):
@@ -29,12 +29,12 @@ def test_a_convolution_multiplies_each_window(length):
 
     def by_hand(inputs):
         params, x = inputs
-        rows = [oracle.convolution(row, params) for row in x.reshape(4, length, 3)]
+        rows = [numpy_reference.convolution(row, params) for row in x.reshape(4, length, 3)]
         return np.array(rows).reshape(*shape, 4)
 
     inputs = params, x
     (_, out), gradients = jax.jit(jax.value_and_grad(total, has_aux=True))(inputs)
-    np.testing.assert_allclose(out, by_hand(drawn.exact(inputs)), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(out, by_hand(random_params.exact(inputs)), rtol=1e-5, atol=1e-5)
     assert_slopes(lambda inputs: np.vdot(by_hand(inputs), cotangent), inputs, gradients)
 
 
@@ -71,7 +71,7 @@ def test_each_layer_of_a_stack_gets_its_own_part_behind_what_its_span_gets(optio
 
     inputs = w, x, scale, own
     (_, out), gradients = jax.jit(jax.value_and_grad(total, has_aux=True))(inputs)
-    np.testing.assert_allclose(out, by_hand(drawn.exact(inputs)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(out, by_hand(random_params.exact(inputs)), rtol=1e-5, atol=1e-6)
     assert_slopes(lambda inputs: by_hand(inputs).sum(), inputs, gradients)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from common_jax import masks
 from common_jax.masks import Mask
-from tests import oracle
+from tests import numpy_reference
 
 
 def expanded(mask: Mask, queries: int, keys: int, heads: int = 1) -> np.ndarray:
@@ -143,7 +143,7 @@ def test_masked_softmax_is_each_lines_own_and_zero_where_nothing_is_allowed(axis
     for at in np.ndindex(views[0].shape[:-1]):
         may, line, above, weight, slope = (view[at] for view in views)
         if may.any():
-            weight[may] = own = oracle.softmax(line[may])
+            weight[may] = own = numpy_reference.softmax(line[may])
             slope[may] = own * (above[may] - own @ above[may])
     softmax = lambda scores: masks.masked_softmax(scores, jnp.asarray(allowed), axis=axis)
     got, pull = jax.vjp(softmax, jnp.asarray(scores, jnp.float32))

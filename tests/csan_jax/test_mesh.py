@@ -18,7 +18,7 @@ from common_jax.training.step import make_predict_step, make_train_step
 from csan_jax.attention.area import Area
 from csan_jax.config import Config, DataConfig, DecodeConfig, ModelConfig
 from csan_jax.task import Translation
-from tests.placed import placed
+from tests.sharded_batch import placed
 
 STEPS = 12
 MODEL = ModelConfig(

@@ -11,7 +11,7 @@ import pytest
 from csan_jax.attention.area import Area
 from csan_jax.config import ModelConfig
 from csan_jax.model import Transformer
-from tests import drawn
+from tests import random_params
 
 SMALL = ModelConfig(
     dim=32,
@@ -42,7 +42,7 @@ PIECES = np.ones((1, 2), np.int32)
 @functools.cache
 def build(**changes):
     model = model_of(**changes)
-    params = drawn.parameters(model, PIECES, PIECES, train=False)
+    params = random_params.parameters(model, PIECES, PIECES, train=False)
     return model, {"params": jax.tree.map(jnp.asarray, params)}
 
 
@@ -54,7 +54,7 @@ def forward(**changes):
 
 
 def count(config: ModelConfig) -> int:
-    shapes = drawn.shapes(Transformer(config), PIECES, PIECES, train=False)
+    shapes = random_params.shapes(Transformer(config), PIECES, PIECES, train=False)
     return sum(leaf.size for leaf in jax.tree.leaves(shapes))
 
 

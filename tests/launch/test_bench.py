@@ -6,7 +6,7 @@ import pytest
 from common_jax.errors import UserError
 from common_jax.training.config import parse
 from csan_jax.task import Translation
-from launch import bench_attention, bench_train, measure
+from launch import bench_attention, bench_train, timing
 from launch.bench import main
 from tests.toy import Toy
 
@@ -26,7 +26,7 @@ def test_attention_table_and_json_show_the_same(tmp_path, capsys):
     assert len(rows) == 8 and len(shown) == 1 + len(rows)
     assert shown[0] == list(rows[0])
     for line, row in zip(shown[1:], rows, strict=True):
-        assert " ".join(line) == " ".join(measure._cell(value) for value in row.values())
+        assert " ".join(line) == " ".join(timing._cell(value) for value in row.values())
         form = "dense 2D" if row["form"].endswith("2D") else "dense 1D"
         (dense,) = (r for r in rows if (r["length"], r["form"]) == (row["length"], form))
         ratios = (dense["milliseconds"] / row["milliseconds"], row["temporary_mib"])
@@ -48,7 +48,7 @@ def test_a_form_that_the_memory_does_not_hold_has_no_time(monkeypatch, capsys):
 
 def test_calls_take_turns_as_often_as_asked():
     turns = []
-    measure.medians({name: lambda name=name: turns.append(name) for name in "ab"}, rounds=2)
+    timing.medians({name: lambda name=name: turns.append(name) for name in "ab"}, rounds=2)
     assert set(turns) == {"a", "b"} and turns.count("a") >= 2 + 2
 
 

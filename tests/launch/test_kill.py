@@ -26,7 +26,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.launch.small import (
+from tests.launch.tiny_runs import (
     EVALUATE_EVERY,
     RHYTHM,
     SMALL,

@@ -14,9 +14,9 @@ import time
 import pytest
 
 from launch import train
-from launch.processes import LOST, Processes, scheduler
+from launch.distributed import LOST, Processes, scheduler
 from tests.launch.commands import fails
-from tests.launch.small import RHYTHM, SMALL, evaluated, lines, numbers, result, start
+from tests.launch.tiny_runs import RHYTHM, SMALL, evaluated, lines, numbers, result, start
 
 TOY = """
 from common_jax.config import to_config_dict

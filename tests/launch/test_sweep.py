@@ -22,7 +22,7 @@ from common_jax.io.atomic import write_json
 from common_jax.sweep.plan import grid_axis, plan
 from common_jax.sweep.results import find
 from common_jax.training import workdir
-from launch import cli, cluster, executors, sweep
+from launch import cli, ray_executor, local_executor, sweep
 from tests.launch import commands
 from tests.launch.commands import fails
 
@@ -86,7 +86,7 @@ def stub(monkeypatch):
     monkeypatch.delenv("STUB_FAILS", raising=False)
     monkeypatch.delenv("STUB_TOGETHER", raising=False)
     program = [sys.executable, str(Path(__file__).with_name("stub_trial.py"))]
-    real = executors.command
+    real = local_executor.command
     lock = threading.Lock()  # in a test two sweeps may be threads
 
     def command(trial):
@@ -96,7 +96,7 @@ def stub(monkeypatch):
             write_json(trial.workdir.path / "config.json", config)
         return [*program, *real(trial)[3:]]  # without python -m launch.train
 
-    monkeypatch.setattr(executors, "command", command)
+    monkeypatch.setattr(local_executor, "command", command)
     monkeypatch.setattr(sweep, "_draw", lambda *_: None)
 
 
@@ -207,7 +207,7 @@ def test_two_sweeps_of_one_folder_share_the_work(stub, config, tmp_path):
     axes = [grid_axis(GRID[1])]
     plans = [plan(config, [], axes, 1, tmp_path) for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
-        both = [pool.submit(lambda p=p: list(executors.run_here(p, 1))) for p in plans]
+        both = [pool.submit(lambda p=p: list(local_executor.run_here(p, 1))) for p in plans]
     assert [len(done.result()) for done in both] == [2, 2]
     for trial in plans[0]:
         assert find(trial).state == "finished"
@@ -280,17 +280,17 @@ def test_two_sweeps_in_processes_share_the_work(trained, config, tmp_path):
 def test_jobs_share_the_gpus(monkeypatch):
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2,5")
-    found = [seat["CUDA_VISIBLE_DEVICES"] for seat in executors._seats(2)]
+    found = [seat["CUDA_VISIBLE_DEVICES"] for seat in local_executor._seats(2)]
     assert found == ["0,5", "2"]
-    assert executors._seats(1) == [{}]
+    assert local_executor._seats(1) == [{}]
     with pytest.raises(UserError, match="--jobs 4: this machine has 3 GPUs"):
-        executors._seats(4)
+        local_executor._seats(4)
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    assert executors._seats(4) == [{}] * 4
+    assert local_executor._seats(4) == [{}] * 4
     monkeypatch.delenv("JAX_PLATFORMS")
     for none in ("", "-1"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", none)
-        assert executors._seats(2) == [{}, {}]
+        assert local_executor._seats(2) == [{}, {}]
 
 
 @pytest.mark.parametrize(
@@ -321,6 +321,6 @@ def test_more_than_a_cluster_has_is_refused():
         {"Alive": False, "Resources": {"CPU": 99.0, "GPU": 99.0}},
     ]
     for fits in ({"cpu": 8}, {"cpu": 2, "gpu": 1}):
-        cluster._require_room(nodes, fits)
+        ray_executor._require_room(nodes, fits)
     with pytest.raises(UserError, match="no machine of the Ray cluster has 4 CPU, 1 GPU"):
-        cluster._require_room(nodes, {"cpu": 4, "gpu": 1})
+        ray_executor._require_room(nodes, {"cpu": 4, "gpu": 1})

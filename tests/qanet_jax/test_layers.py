@@ -13,9 +13,9 @@ import pytest
 from qanet_jax.layers import ContextQueryAttention, Embedding, SeparableConvolution, depthwise
 from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.qanet import Encoder, QANet
-from tests import drawn
-from tests.qanet_jax import batches, oracle
-from tests.slopes import assert_slopes
+from tests import random_params
+from tests.qanet_jax import batches, numpy_reference
+from tests.gradcheck import assert_slopes
 
 WORDS = WordsConfig(dim=6, char_rows=9)
 CONFIG = QANet(dim=8, num_heads=2, char_dim=5)
@@ -41,11 +41,11 @@ def run(module, params, *inputs, **options):
 @pytest.mark.parametrize("length", [1, 6])  # shorter and longer than the filters
 def test_separable_convolution(length):
     module, x = SeparableConvolution(4, 5, jnp.float32), normal(2, length, 3)
-    params = drawn.parameters(module, x)
+    params = random_params.parameters(module, x)
     assert params["filters"].shape == (5, 3)
     got = run(module, params, x)
     for row in range(2):
-        want = oracle.separable(x[row].astype(np.float64), drawn.exact(params))
+        want = numpy_reference.separable(x[row].astype(np.float64), random_params.exact(params))
         np.testing.assert_allclose(got[row], want, rtol=1e-5, atol=1e-5)
 
 
@@ -81,11 +81,11 @@ def test_embedding(changes):
     )
     batch = batches.words([5, 3], 6, words)
     assert (batch.ids == 1).any()  # an unknown word
-    params = drawn.parameters(module, batch, train=False)
+    params = random_params.parameters(module, batch, train=False)
     assert ("unknown" in params) != ("words" in params)
     got = run(module, params, batch, train=False)
     for row, length in enumerate([5, 3]):
-        want = oracle.embedding(*batches.text(batch, row), drawn.exact(params), module)
+        want = numpy_reference.embedding(*batches.text(batch, row), random_params.exact(params), module)
         np.testing.assert_allclose(got[row, :length], want, rtol=1e-5, atol=1e-5)
 
 
@@ -103,11 +103,11 @@ def test_encoder(changes):
     config = dataclasses.replace(CONFIG, **changes)
     module = Encoder(config, blocks=2, convs=2, kernel=3, dtype=jnp.float32)
     x, valid = padded([6, 4], 7)
-    params = drawn.parameters(module, x, valid, train=False)
+    params = random_params.parameters(module, x, valid, train=False)
     got = run(module, params, x, valid, train=False)
     for row, length in enumerate([6, 4]):
         own = x[row, :length].astype(np.float64)
-        want = oracle.encoder(own, drawn.exact(params), config, blocks=2, convs=2)
+        want = numpy_reference.encoder(own, random_params.exact(params), config, blocks=2, convs=2)
         np.testing.assert_allclose(got[row, :length], want, rtol=1e-4, atol=1e-4)
 
 
@@ -116,12 +116,12 @@ def test_context_query_attention():
     context, context_valid = padded([n for n, _ in lengths], 7)
     question, question_valid = padded([m for _, m in lengths], 5, seed=2)
     inputs = context, question, context_valid, question_valid
-    params = drawn.parameters(module, *inputs)
+    params = random_params.parameters(module, *inputs)
     got = run(module, params, *inputs)
     for row, (n, m) in enumerate(lengths):
         c, q = (x[row, :k].astype(np.float64) for x, k in ((context, n), (question, m)))
         if m:
-            want = oracle.context_query(c, q, drawn.exact(params)["similarity"])
+            want = numpy_reference.context_query(c, q, random_params.exact(params)["similarity"])
         else:  # nothing to attend to
             want = np.concatenate([c, np.zeros((n, 3 * CONFIG.dim))], axis=1)
         np.testing.assert_allclose(got[row, :n], want, rtol=1e-5, atol=1e-5)
@@ -142,7 +142,7 @@ def test_context_query_attention_makes_no_array_of_pairs_and_features():
     module = ContextQueryAttention(jnp.float32)
     n, m, d = 24, 12, CONFIG.dim
     inputs = normal(1, n, d), normal(1, m, d), np.ones((1, n), bool), np.ones((1, m), bool)
-    params = drawn.parameters(module, *inputs)
+    params = random_params.parameters(module, *inputs)
     program = jax.jit(module.apply).lower({"params": params}, *inputs).as_text()
     shapes = re.findall(r"tensor<((?:\d+x)+)f32>", program)
     sizes = [math.prod(map(int, shape.split("x")[:-1])) for shape in shapes]
@@ -159,7 +159,7 @@ def telling():
     which the encoding of position 0 is sin 0 = 0."""
     module = Encoder(DEEP, BLOCKS, CONVS, kernel=3, dtype=jnp.float32)
     inputs = jnp.zeros((2, 1, DEEP.dim)), jnp.ones((2, 1), bool)
-    params = jax.tree.map(np.zeros_like, drawn.parameters(module, *inputs, train=False))
+    params = jax.tree.map(np.zeros_like, random_params.parameters(module, *inputs, train=False))
     layers, first = params["Stack_0"]["layers"], 2.0 ** ((CONVS + 2) * np.arange(BLOCKS))
     outer = [layers[f"SeparableConvolution_{n}"]["Dense_0"] for n in range(CONVS)]
     for n, p in enumerate([*outer, layers["MultiHeadAttention_0"]["out"], layers["Dense_1"]]):

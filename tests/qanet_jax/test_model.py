@@ -11,8 +11,8 @@ import pytest
 from qanet_jax.layers import Words
 from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.qanet import QANet
-from tests import drawn
-from tests.qanet_jax import batches, oracle
+from tests import random_params
+from tests.qanet_jax import batches, numpy_reference
 
 WORDS = WordsConfig(dim=6, char_rows=9)
 SMALL = QANet(
@@ -42,7 +42,7 @@ def build(dtype=jnp.float32, rows=0, **changes):
     """A model, its parameters, and the compiled logits."""
     words = dataclasses.replace(WORDS, rows=rows)
     model = dataclasses.replace(SMALL, **changes).module(words, dtype)
-    params = drawn.parameters(model, *batch(words), train=False)
+    params = random_params.parameters(model, *batch(words), train=False)
     return model, params, jax.jit(functools.partial(model.apply, train=False))
 
 
@@ -91,7 +91,7 @@ def test_parameters_of_the_papers_model_and_of_its_ablations(changes, more):
     fields = dict(changes)
     words = WordsConfig(rows=fields.pop("rows", 0))
     module = QANet(**fields).module(words, jnp.float32)
-    params = drawn.shapes(module, *batch(words), train=False)
+    params = random_params.shapes(module, *batch(words), train=False)
     total = sum(leaf.size for leaf in jax.tree.leaves(params))
     assert total == sum(BASE) + more
     if not more:
@@ -111,7 +111,7 @@ def test_logits_are_those_of_the_papers_equations(changes):
     assert got.dtype == np.float32 and got.shape == (2, 3, WIDTH)
     for row, length in enumerate(CONTEXT):
         rows = (batches.text(text, row) for text in texts)
-        want = oracle.model(*rows, drawn.exact(params), model.config)
+        want = numpy_reference.model(*rows, random_params.exact(params), model.config)
         np.testing.assert_allclose(got[:, row, :length], want, rtol=1e-4, atol=1e-4)
         assert (got[:, row, length:] < -1e29).all()
 
@@ -197,7 +197,7 @@ def test_each_pass_leaves_out_sublayers_of_its_own():
     config = dataclasses.replace(config, model_blocks=1, convolution="none")
     model = config.module(WORDS, jnp.float32)
     texts = batch()
-    params = drawn.parameters(model, *texts, train=False)
+    params = random_params.parameters(model, *texts, train=False)
     params = jax.tree.map(np.zeros_like, params)
     layers = params["model_encoder"]["Stack_0"]["layers"]
     layers["MultiHeadAttention_0"]["out"]["bias"][:, 0] = 1

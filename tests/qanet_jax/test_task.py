@@ -14,9 +14,9 @@ import scipy.special
 from common_jax.bad_examples import Faults
 from common_jax.config import OptimizerConfig, TrainConfig
 from common_jax.errors import UserError
-from common_jax.text.lexicon import Lexicon
+from common_jax.text.vocabulary import Lexicon
 from common_jax.text.vectors import read_vectors
-from common_jax.text.words import split_words
+from common_jax.text.word_tokenizer import split_words
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import make_train_step
@@ -25,7 +25,7 @@ from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.qanet import QANet
 from qanet_jax.predictor import Found
 from qanet_jax.task import SpanExtraction
-from tests.placed import placed
+from tests.sharded_batch import placed
 
 WORDS = WordsConfig(dim=6, rows=60, char_rows=40)
 MODEL = QANet(

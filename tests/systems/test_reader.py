@@ -11,7 +11,7 @@ import scipy.special
 
 from common_jax.deploy import load
 from common_jax.errors import UserError
-from common_jax.text.words import split_words
+from common_jax.text.word_tokenizer import split_words
 from common_jax.training.config import parse
 from common_jax.training.workdir import Workdir
 from launch import evaluate, export, sweep, train

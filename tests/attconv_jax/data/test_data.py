@@ -12,7 +12,7 @@ from attconv_jax.config import DataConfig, WordsConfig
 from attconv_jax.data.dataset import YES, LabelledData
 from attconv_jax.data.text import tokenize
 from common_jax.errors import UserError
-from common_jax.text.lexicon import UNKNOWN, Lexicon
+from common_jax.text.vocabulary import UNKNOWN, Lexicon
 from tests.attconv_jax import anss
 
 WORDS = WordsConfig(dim=3, rows=400)

@@ -26,9 +26,9 @@ from attconv_jax.data.prepare import (
 from attconv_jax.data.sources import Example
 from common_jax.data.corpus import Corpus, recorded_identity
 from common_jax.errors import UserError
-from common_jax.text import sentences
-from common_jax.text import words as words_module
-from common_jax.text.lexicon import UNKNOWN, Lexicon
+from common_jax.text import sentence_splitter
+from common_jax.text import word_tokenizer as words_module
+from common_jax.text.vocabulary import UNKNOWN, Lexicon
 from tests.attconv_jax import anss
 
 WORDS = WordsConfig(dim=2, rows=100)
@@ -296,7 +296,7 @@ def test_all_that_decides_the_content_is_in_the_fingerprint(folder, monkeypatch)
     table(folder, "dev.tsv", ROWS[2:])
     found.append(Builder(config(folder), WORDS).fingerprint())
     table(folder, "dev.tsv", ROWS)
-    for module in (words_module, sentences):
+    for module in (words_module, sentence_splitter):
         changed = folder / "changed.py"
         changed.write_text(Path(module.__file__).read_text() + "\n")
         monkeypatch.setattr(module, "__file__", str(changed))

@@ -12,7 +12,7 @@ from common_jax import attention as library
 from common_jax import masks
 from common_jax.attention import Bias
 from common_jax.masks import Mask
-from tests.common_jax.attention import oracle
+from tests.common_jax.attention import numpy_reference
 
 
 def tensors(batch=1, queries=9, keys=None, heads=2, size=3, value_size=4, seed=0):
@@ -39,7 +39,7 @@ def value_and_gradients(query, key, value, cotangent, mask, bias=None, **options
 def check_against_oracle(arrays, mask, implementation, scale=None, bias=None):
     got = value_and_gradients(*arrays, mask, bias, implementation=implementation, scale=scale)
     added = None if bias is None else bias.by_hand(arrays[0].shape[1], arrays[1].shape[1])
-    want = oracle.attend(*arrays[:3], mask, added, scale=scale, cotangent=arrays[3])
+    want = numpy_reference.attend(*arrays[:3], mask, added, scale=scale, cotangent=arrays[3])
     wanted = [want.out, want.query_grad, want.key_grad, want.value_grad]
     names = ["output", "query", "key", "value"]
     if bias is not None:

@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from common_jax import masks
 from common_jax.masks import Mask
-from tests.common_jax.attention import oracle
+from tests.common_jax.attention import numpy_reference
 from tests.common_jax.attention.cases import (
     DENSE_ONLY,
     OF_BLOCKS,
@@ -56,14 +56,14 @@ def test_the_oracles_gradients_are_its_slopes():
     arrays = tensors(queries=4, heads=3, seed=3)
     mask = window(3, heads=3, head_edge="authors", direction="alternate")
     *inputs, cotangent = (np.asarray(x, np.float64) for x in arrays)
-    answer = oracle.attend(*inputs, mask, cotangent=cotangent)
+    answer = numpy_reference.attend(*inputs, mask, cotangent=cotangent)
     rng, step = np.random.default_rng(4), 1e-6
     for i, gradient in enumerate((answer.query_grad, answer.key_grad, answer.value_grad)):
         move = rng.standard_normal(inputs[i].shape)
         ends = []
         for sign in (1, -1):
             moved = [x + sign * step * move if i == j else x for j, x in enumerate(inputs)]
-            ends.append((oracle.attend(*moved, mask).out * cotangent).sum())
+            ends.append((numpy_reference.attend(*moved, mask).out * cotangent).sum())
         slope = (ends[0] - ends[1]) / (2 * step)
         np.testing.assert_allclose((gradient * move).sum(), slope, rtol=1e-6)
 
@@ -82,7 +82,7 @@ def test_large_scores_do_not_overflow(implementation):
         query, key * 1000, value, cotangent, mask, implementation=implementation
     )
     assert all(np.isfinite(x).all() for x in got)
-    np.testing.assert_allclose(got[0], oracle.attend(query, key * 1000, value, mask).out, atol=1e-3)
+    np.testing.assert_allclose(got[0], numpy_reference.attend(query, key * 1000, value, mask).out, atol=1e-3)
 
 
 @each_implementation
@@ -132,7 +132,7 @@ def test_bfloat16(implementation):
     assert all(x.dtype == jnp.bfloat16 for x in got)
     got = [np.asarray(x, np.float64) for x in got]
     exact = [np.asarray(x, np.float64) for x in arrays]
-    want = oracle.attend(*exact[:3], mask, cotangent=exact[3])
+    want = numpy_reference.attend(*exact[:3], mask, cotangent=exact[3])
     np.testing.assert_allclose(got[0], want.out, atol=2**-8 * np.abs(exact[2]).max(), rtol=0)
     for g, w in zip(got[1:], (want.query_grad, want.key_grad, want.value_grad), strict=True):
         assert np.linalg.norm(g - w) < 2**-7 * np.linalg.norm(w)
@@ -148,7 +148,7 @@ def test_weights():
         return [attention(*arrays, mask, return_weights=True) for mask in edges]
 
     for mask, (out, weights) in zip(edges, attend(arrays), strict=True):
-        want = oracle.attend(*arrays, mask)
+        want = numpy_reference.attend(*arrays, mask)
         np.testing.assert_allclose(weights, want.weights, atol=1e-6, err_msg=mask.head_edge)
         np.testing.assert_allclose(out, want.out, atol=1e-5, err_msg=mask.head_edge)
         assert weights.dtype == jnp.float32

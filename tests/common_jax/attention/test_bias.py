@@ -8,7 +8,7 @@ import pytest
 
 from common_jax.attention.api import SUPPORT, obstacles
 from common_jax.masks import Mask
-from tests.common_jax.attention import cases, oracle
+from tests.common_jax.attention import cases, numpy_reference
 from tests.common_jax.attention.cases import (
     BIASED,
     DENSE_ONLY,
@@ -57,10 +57,10 @@ def test_declarations_are_those_of_the_cases():
 def test_the_oracles_bias_gradient_is_its_slope():
     *inputs, cotangent = (np.asarray(x, np.float64) for x in tensors(queries=4, heads=3, seed=3))
     mask, bias = window(3, heads=3), np.asarray(table(1, 3, 4, 4).numbers, np.float64)
-    answer = oracle.attend(*inputs, mask, bias, cotangent=cotangent)
+    answer = numpy_reference.attend(*inputs, mask, bias, cotangent=cotangent)
     move, step = np.random.default_rng(4).standard_normal(bias.shape), 1e-6
     ends = [
-        (oracle.attend(*inputs, mask, bias + s * step * move).out * cotangent).sum()
+        (numpy_reference.attend(*inputs, mask, bias + s * step * move).out * cotangent).sum()
         for s in (1, -1)
     ]
     np.testing.assert_allclose((answer.bias_grad * move).sum(), (ends[0] - ends[1]) / (2 * step))
@@ -123,7 +123,7 @@ def test_auto_and_weights_take_a_bias_that_is_not_relative():
     np.testing.assert_array_equal(
         attention(*arrays, mask, bias), attention(*arrays, mask, bias, implementation="dense")
     )
-    want = oracle.attend(*arrays, mask, bias.by_hand(128, 128)).weights
+    want = numpy_reference.attend(*arrays, mask, bias.by_hand(128, 128)).weights
     np.testing.assert_allclose(weights, want, atol=1e-6)
 
 

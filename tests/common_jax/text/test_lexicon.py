@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common_jax.errors import UserError
-from common_jax.text.lexicon import UNKNOWN, Lexicon
+from common_jax.text.vocabulary import UNKNOWN, Lexicon
 from common_jax.text.vectors import Vectors
 
 COUNTS = Counter({"cat": 5, "Dog": 3, "ant": 3, "bee": 3, "BAT": 1})

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common_jax.text.sentences import split_sentences
+from common_jax.text.sentence_splitter import split_sentences
 from tests.real import needs_real_data, real_data
 
 # "|" is where a sentence ends, and no part of the text.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common_jax.text.words import split_words
+from common_jax.text.word_tokenizer import split_words
 from tests.real import needs_real_data, real_data
 
 

@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from common_jax.errors import Interrupted
-from common_jax.training import interrupt
-from common_jax.training.interrupt import Requests
+from common_jax.training import preemption
+from common_jax.training.preemption import Requests
 
 
 def ask(number):
@@ -39,6 +39,6 @@ def test_a_second_ctrl_c_is_not_waited_for():
 def test_nor_is_a_second_sigterm_after_a_while(monkeypatch):
     with Requests():
         ask(signal.SIGTERM)
-        monkeypatch.setattr(interrupt, "ECHO_SECONDS", 0.0)
+        monkeypatch.setattr(preemption, "ECHO_SECONDS", 0.0)
         with pytest.raises(Interrupted):
             ask(signal.SIGTERM)

@@ -19,7 +19,7 @@ from common_jax.training.mesh import make_mesh
 from common_jax.training.parameters import read_parameters
 from common_jax.training.state import abstract_state
 from common_jax.training.workdir import Workdir
-from tests.launch.small import lines, numbers
+from tests.launch.tiny_runs import lines, numbers
 from tests.toy import Toy, ToyConfig, interrupted_after
 
 

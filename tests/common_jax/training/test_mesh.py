@@ -10,7 +10,7 @@ from jax.sharding import PartitionSpec as P
 from common_jax.config import MeshConfig
 from common_jax.errors import UserError
 from common_jax.training.mesh import make_mesh, mesh_shape, shardings
-from tests.placed import placed
+from tests.sharded_batch import placed
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from common_jax.errors import UserError
-from common_jax.training import processes
+from common_jax.training import multihost
 
 
 class Service:
@@ -35,7 +35,7 @@ def several():
     """The module as each of three processes has it, with its own counts."""
     service, modules = Service(), []
     for number in range(3):
-        spec = importlib.util.spec_from_file_location(f"process{number}", processes.__file__)
+        spec = importlib.util.spec_from_file_location(f"process{number}", multihost.__file__)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         module.jax = types.SimpleNamespace(
@@ -91,5 +91,5 @@ def test_the_first_alone_calls_and_all_have_its_result_or_mistake(several):
 
 
 def test_one_process_alone_asks_nobody():
-    assert processes.in_all(lambda: 1) == [1] and processes.from_first(lambda: 2) == 2
-    assert processes.is_first() and not processes.several()
+    assert multihost.in_all(lambda: 1) == [1] and multihost.from_first(lambda: 2) == 2
+    assert multihost.is_first() and not multihost.several()

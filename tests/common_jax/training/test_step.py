@@ -11,7 +11,7 @@ from common_jax.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import init_state, make_schedule
 from common_jax.training.step import make_train_step
-from tests.placed import placed
+from tests.sharded_batch import placed
 from tests.toy import Toy, ToyConfig
 
 ADAM = OptimizerConfig(learning_rate=0.01, schedule="constant", warmup_steps=1, clip_norm=0.0)

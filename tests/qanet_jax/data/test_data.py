@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from common_jax.data.corpus import recorded_identity
 from common_jax.errors import UserError
-from common_jax.text import sentences
-from common_jax.text import words as words_module
-from common_jax.text.lexicon import UNKNOWN
+from common_jax.text import sentence_splitter
+from common_jax.text import word_tokenizer as words_module
+from common_jax.text.vocabulary import UNKNOWN
 from common_jax.text.squad import Answer
-from common_jax.text.words import split_words
+from common_jax.text.word_tokenizer import split_words
 from qanet_jax.config import Config, DataConfig
 from qanet_jax.data import triviaqa
 from qanet_jax.data.dataset import ReadingData
@@ -241,7 +241,7 @@ def test_another_tokeniser_prepares_anew(folder, monkeypatch):
     monkeypatch.setattr("importlib.metadata.version", lambda name: "0.0")
     assert Builder(config).fingerprint() != before
     monkeypatch.undo()
-    for module in (words_module, sentences):
+    for module in (words_module, sentence_splitter):
         changed = folder / "changed.py"
         changed.write_text(Path(module.__file__).read_text() + "\n")
         monkeypatch.setattr(module, "__file__", str(changed))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common_jax.bad_examples import Faults
-from common_jax.text.words import split_words
+from common_jax.text.word_tokenizer import split_words
 from qanet_jax.data.triviaqa import (
     DEV_WINDOW,
     SUPERVISED_WORDS,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from common_jax.text.sentences import split_sentences
+from common_jax.text.sentence_splitter import split_sentences
 
 _CUT = (
     "-‐‑‒–—―−﹣－"  # dashes and the minus sign

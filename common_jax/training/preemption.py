@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from jax.experimental import multihost_utils
 
 from common_jax.errors import Interrupted
-from common_jax.training.processes import several
+from common_jax.training.multihost import several
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 ECHO_SECONDS = 10.0

@@ -7,7 +7,7 @@ without a word has no states: as a context and after pooling it is zeros.
 
 import numpy as np
 
-from tests.oracle import affine, convolution, sigmoid, softmax, windows
+from tests.numpy_reference import affine, convolution, sigmoid, softmax, windows
 
 
 def model(texts, p, config):

@@ -7,7 +7,7 @@ import os
 import shutil
 import struct
 
-from tests.launch.damage import (
+from tests.launch.corrupt_files import (
     DEEP,
     DIGITS,
     Make,

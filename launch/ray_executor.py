@@ -15,9 +15,9 @@ from common_jax.errors import Interrupted, UserError
 from common_jax.sweep.plan import Trial
 from common_jax.sweep.results import find, record
 from common_jax.training.checkpoint import goodness
-from common_jax.training.interrupt import Requests
+from common_jax.training.preemption import Requests
 from common_jax.training.log import read_metrics
-from launch.executors import watched
+from launch.local_executor import watched
 
 # To be set before Ray is imported: it would run `uv run` again on every worker, and catch Ctrl-C.
 _SETTINGS = {

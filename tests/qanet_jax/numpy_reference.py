@@ -5,7 +5,7 @@ Written from the paper, not from the code under test, whose trees of parameters 
 
 import numpy as np
 
-from tests.oracle import affine, convolution, sigmoid, softmax, windows
+from tests.numpy_reference import affine, convolution, sigmoid, softmax, windows
 
 
 def model(context, question, p, config):

@@ -21,8 +21,8 @@ from common_jax.data.corpus import file_identity, prepare
 from common_jax.data.plan import BucketPlan, choose_shapes
 from common_jax.data.stored import stored
 from common_jax.errors import UserError
-from common_jax.text import sentences, words
-from common_jax.text.lexicon import Lexicon
+from common_jax.text import sentence_splitter, word_tokenizer
+from common_jax.text.vocabulary import Lexicon
 from common_jax.text.vectors import Vectors, read_vectors
 
 Dropped = dict[str, dict[str, Any]]  # `Faults.kinds`
@@ -194,7 +194,7 @@ class WordedData(abc.ABC):
 
 def tokeniser_identity() -> Any:
     """What decides how a text is cut into words, for a fingerprint."""
-    code = [file_identity(str(module.__file__)) for module in (words, sentences)]
+    code = [file_identity(str(module.__file__)) for module in (word_tokenizer, sentence_splitter)]
     return {"code": code, "nltk": metadata.version("nltk")}
 
 
