@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from common_jax.compare import Comparison, IncomparableError, Paired, Run, noted
+from common_jax.compare import Comparison, IncomparableError, Paired, Run, read_notes
 from common_jax.metrics.classification import equal_proportions
 from common_jax.metrics.paired import mcnemar
 from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
@@ -66,9 +66,9 @@ class LabelComparison(Comparison):
     def compare(cls, runs: Sequence[Run], split: str) -> list[Section]:
         """Against the first run; of rankings only what they have of it."""
         sections = [cls.differences(runs, split)]
-        if lengths := noted(runs, split, "by_length", ByLength):
+        if lengths := read_notes(runs, split, "by_length", ByLength):
             sections.append(Section(f"length on {split}", _by_length(lengths)))
-        if confusions := noted(runs, split, "confusion", Confusion):
+        if confusions := read_notes(runs, split, "confusion", Confusion):
             tables: list[Part] = [
                 Table(
                     (label, *rows),

@@ -135,7 +135,7 @@ class Config:
         "model.unknown_rows": "words.unknown_rows",
     }
 
-    task: str = "attconv_jax.task:Judgement"
+    task: str = "attconv_jax.task:SentenceClassification"
     margin: float = 0.85
     words: WordsConfig = dataclasses.field(default_factory=WordsConfig)
     model: PairModel = dataclasses.field(default_factory=AttentiveConvolution)

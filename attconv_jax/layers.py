@@ -95,8 +95,8 @@ class Energy(nn.Module):
             return (jnp.tanh(word[:, None] + focus) @ weight).astype(jnp.float32)
 
         # a symbolic length, an export's, is not cut into pieces
-        at_once = _ROWS if isinstance(source.shape[1], int) else None
-        rows = jax.lax.map(row, jnp.swapaxes(source, 0, 1), batch_size=at_once)
+        interruptible = _ROWS if isinstance(source.shape[1], int) else None
+        rows = jax.lax.map(row, jnp.swapaxes(source, 0, 1), batch_size=interruptible)
         return jnp.swapaxes(rows, 0, 1)
 
 

@@ -12,11 +12,11 @@ from jaxtyping import Int32
 
 from attconv_jax.data.text import TEXTS, tokenize
 from common_jax.data.requests import Group, groups, padded
-from common_jax.errors import UserError, naming
+from common_jax.errors import UserError, error_context
 from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.predictor import Option, Predictor, Programs
-from common_jax.text.vocabulary import Lexicon
+from common_jax.text.vocabulary import Vocabulary
 
 
 class Request(NamedTuple):
@@ -31,7 +31,7 @@ class Request(NamedTuple):
     arrays: dict[str, Int32[np.ndarray, "..."]]
 
 
-class Judge(Predictor):
+class SentenceClassifier(Predictor):
     """Labels lines: a text each, or a pair parted by a tab."""
 
     CHUNK = 512  # lines read before the first is answered
@@ -60,12 +60,17 @@ class Judge(Predictor):
             require(positions >= 1, f"evaluation_positions={positions}: at least 1")
 
     def __init__(
-        self, vocabulary: Lexicon, settings: Settings, programs: Programs, *, explain: bool = False
+        self,
+        vocabulary: Vocabulary,
+        settings: Settings,
+        programs: Programs,
+        *,
+        explain: bool = False,
     ):
         """
         Args:
           programs: `attconv_jax.data.text.TEXTS`, [B, T] each, and the arrays of the model's
-            inputs give `Judgement.answer`'s.
+            inputs give `SentenceClassification.answer`'s.
           explain: also say which words attended to which.
         """
         self._lexicon, self._settings, self._explain = vocabulary, settings, explain
@@ -75,8 +80,8 @@ class Judge(Predictor):
         self._judge = programs()
 
     @classmethod
-    def read_vocabulary(cls, folder: Path) -> Lexicon:
-        return Lexicon.load(folder)
+    def read_vocabulary(cls, folder: Path) -> Vocabulary:
+        return Vocabulary.load(folder)
 
     def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
         """A JSON object for each line: its label and the probability of each label; with `explain`
@@ -97,7 +102,7 @@ class Judge(Predictor):
         words = [tokenize(text) for text in texts]
         if not all(words):
             raise UserError(f"{place}: a text without a word")
-        with naming(place):
+        with error_context(place):
             return Request(words, encode(self._columns, dict(zip(TEXTS, words, strict=False)), {}))
 
     def _answers(self, requests: Sequence[Request]) -> list[str]:

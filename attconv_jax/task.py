@@ -12,25 +12,25 @@ from attconv_jax.config import Config
 from attconv_jax.data.dataset import YES, LabelledData, other_name
 from attconv_jax.data.text import TEXTS
 from attconv_jax.models.base import SPREAD, TABLES, Losses, Matcher
-from attconv_jax.predictor import Judge
+from attconv_jax.predictor import SentenceClassifier
 from attconv_jax.score import score_labels, score_ranking
 from common_jax.data.batches import Batch
 from common_jax.inputs import columns_of, inputs_to_text
 from common_jax.layers import DROPOUT
 from common_jax.scopes import part
-from common_jax.training.task import Params, Scored
-from common_jax.training.worded import WordedTask
+from common_jax.training.task import Params, Scores
+from common_jax.training.worded import WordLevelTask
 
 EXAMPLES = 5  # shown after an evaluation
 
 
-class Judgement(WordedTask[Config]):
+class SentenceClassification(WordLevelTask[Config]):
     """Trains a matching model to label texts, or pairs of them, or to rank sentences."""
 
     config_class = Config
     data: LabelledData
     comparison = "attconv_jax.compare:LabelComparison"
-    predictor_class = Judge
+    predictor_class = SentenceClassifier
 
     def __init__(self, config: Config):
         super().__init__(config)
@@ -92,7 +92,7 @@ class Judgement(WordedTask[Config]):
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
         return {"probabilities": nn.softmax(self._matched(params, batch)[0])}
 
-    def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
+    def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
         corpus, likely = self.data.corpus(split), predictions["probabilities"]
         names, texts = self.config.data.names, self.data.texts(split)
         measure = score_ranking if self.ranking else score_labels
@@ -108,17 +108,19 @@ class Judgement(WordedTask[Config]):
             for at in shown[:EXAMPLES]
         ]
         files = {".predictions.tsv": "\n".join(lines) + "\n"}
-        return Scored(metrics, notes, files, examples, results)
+        return Scores(metrics, notes, files, examples, results)
 
     def evaluated(self, split: str) -> Any:
         gold = self.data.corpus(split).column("label").tolist()
         return [self.config.data.names, gold, self.data.texts(split)]
 
     @property
-    def settings(self) -> Judge.Settings:
+    def settings(self) -> SentenceClassifier.Settings:
         data = self.config.data
         inputs = inputs_to_text(self.config.model.inputs)
-        return Judge.Settings(",".join(data.names), data.texts, data.evaluation_positions, inputs)
+        return SentenceClassifier.Settings(
+            ",".join(data.names), data.texts, data.evaluation_positions, inputs
+        )
 
     @property
     def inputs(self) -> Mapping[str, tuple[str, Any]]:

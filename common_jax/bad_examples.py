@@ -12,7 +12,7 @@ _NAMED = 3  # places named of each kind of fault
 _SKIP = "; mend it, or set data.on_bad_example=skip"
 
 
-class Faults:
+class BadExamples:
     """Examples that were left out, counted by kind, the first few of each named."""
 
     def __init__(self, policy: Literal["error", "skip"]):

@@ -17,10 +17,10 @@ def dropout(
     """
     if rate == 0:
         return x
-    return drop(x, rate, survivors(rate, key, x.shape))
+    return drop(x, rate, keep_mask(rate, key, x.shape))
 
 
-def survivors(
+def keep_mask(
     rate: float, key: Key[Array, ""] | None, shape: tuple[int, ...]
 ) -> Bool[Array, "*dims"]:
     """Which elements `drop` keeps: several arrays' at once, where each alone takes long to compile.

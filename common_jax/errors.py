@@ -16,7 +16,7 @@ class UserError(Exception):
 
 
 @contextlib.contextmanager
-def naming(place: str | Path) -> Iterator[None]:
+def error_context(place: str | Path) -> Iterator[None]:
     """Says before a mistake where it stands."""
     try:
         yield

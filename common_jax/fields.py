@@ -25,8 +25,8 @@ UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # no name of a file can have them
 # Classes that older runs and exports name where they were: their names now.
 MOVED = {
     "csan_jax.translator:Translator": "csan_jax.predictor:Translator",
-    "qanet_jax.reader:Reader": "qanet_jax.predictor:Reader",
-    "attconv_jax.judge:Judge": "attconv_jax.predictor:Judge",
+    "qanet_jax.reader:QuestionAnswerer": "qanet_jax.predictor:QuestionAnswerer",
+    "attconv_jax.judge:SentenceClassifier": "attconv_jax.predictor:SentenceClassifier",
 }
 
 

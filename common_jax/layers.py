@@ -19,7 +19,7 @@ DROPOUT = "dropout"  # the name of the stream of random keys
 NEAR = 512  # positions whose encodings an export has in a table
 
 # Keys and values as a product of few queries reads them fastest.
-LaidOut = tuple[Float[Array, "B H K S"], Float[Array, "B H S K"]]
+ProjectedKV = tuple[Float[Array, "B H K S"], Float[Array, "B H S K"]]
 
 
 class Dropout(nn.Module):
@@ -135,7 +135,7 @@ class _Heads(nn.Module):
         )
         return self.out(heads.reshape(x.shape))
 
-    def laid_out(self, memory: Float[Array, "B S D"]) -> LaidOut:
+    def project_kv(self, memory: Float[Array, "B S D"]) -> ProjectedKV:
         """What `look` looks at; decoding computes it once and keeps it."""
         key, value = self._keys_values(memory)
         return jnp.moveaxis(key, 1, 3), heads_first(value)
@@ -143,7 +143,7 @@ class _Heads(nn.Module):
     def look(
         self,
         x: Float[Array, "B T D"],
-        keys_values: LaidOut,
+        keys_values: ProjectedKV,
         allowed: Bool[Array, "B #T S"],
         bias: Float[Array, "#B #H #T S"] | None = None,
     ) -> Float[Array, "B T D"]:

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, Num
 from common_jax.pytrees import pytree
 from common_jax.text.subwords import END, PAD
 
-NEVER = -jnp.inf  # the log-probability of a hypothesis that is none
+NEG_INF = -jnp.inf  # the log-probability of a hypothesis that is none
 
 # (cache, previous [B, k], now, ancestry [B, k, steps*k]) -> (logits [B, k, V], cache)
 Step = Callable[[Any, Array, Array, Array], tuple[Array, Any]]
@@ -82,17 +82,17 @@ def beam_search(
 
         may_end = ends & (jnp.arange(2 * beam_size) < beam_size)[None]
         grown = _append(_take(beam.open_pieces, parents), beam.now, pieces)
-        ended_scores = jnp.where(may_end, scores / penalty(length), NEVER)
+        ended_scores = jnp.where(may_end, scores / penalty(length), NEG_INF)
         ended_scores, ended_pieces = _best(
             beam_size,
             jnp.concatenate([beam.ended_scores, ended_scores], axis=1),
             jnp.concatenate([beam.ended_pieces, grown], axis=1),
         )
         open_scores, open_pieces, ancestry = _best(
-            beam_size, jnp.where(ends, NEVER, scores), grown, _take(ancestry, parents)
+            beam_size, jnp.where(ends, NEG_INF, scores), grown, _take(ancestry, parents)
         )
         hopeful = open_scores[:, :1] / penalty(limits.astype(jnp.float32))[:, None]
-        closed = last | (ended_scores[:, -1:] > NEVER) | (ended_scores[:, :1] >= hopeful)
+        closed = last | (ended_scores[:, -1:] > NEG_INF) | (ended_scores[:, :1] >= hopeful)
         new = Beam(
             now=beam.now + 1,
             cache=cache,
@@ -103,13 +103,13 @@ def beam_search(
             ended_pieces=ended_pieces,
             closed=closed[:, 0],
         )
-        return _unless_closed(beam, new)
+        return _freeze_finished(beam, new)
 
     beam = _start(cache, limits, stages[0], beam_size)
     for steps in stages:
         unfinished = lambda beam, steps=steps: (beam.now < steps) & ~beam.closed.all()
         beam = jax.lax.while_loop(unfinished, advance, _grown(beam, steps))
-    ended = beam.ended_scores[:, 0] > NEVER
+    ended = beam.ended_scores[:, 0] > NEG_INF
     cut_off = beam.open_scores[:, 0] / penalty(limits.astype(jnp.float32))
     pieces = jnp.where(ended[:, None], beam.ended_pieces[:, 0], beam.open_pieces[:, 0])
     return pieces, jnp.where(ended, beam.ended_scores[:, 0], cut_off)
@@ -119,7 +119,7 @@ def _start(cache: Any, limits: Array, steps: Any, beam_size: int) -> Beam:
     """One open hypothesis, the empty one; the other slots can only be replaced."""
     shape = (limits.shape[0], beam_size)
     pieces = jnp.zeros((*shape, steps), jnp.int32)
-    never = jnp.full(shape, NEVER)
+    never = jnp.full(shape, NEG_INF)
     return Beam(
         now=jnp.int32(0),
         cache=cache,
@@ -177,7 +177,7 @@ def _top_k(x: Float[Array, "B n"], count: int) -> tuple[Float[Array, "B c"], Int
     group = 64
     if x.shape[1] < 4 * count * group:
         return tuple(jax.lax.top_k(x, count))
-    x = jnp.pad(x, ((0, 0), (0, -x.shape[1] % group)), constant_values=NEVER)
+    x = jnp.pad(x, ((0, 0), (0, -x.shape[1] % group)), constant_values=NEG_INF)
     x = x.reshape(x.shape[0], -1, group)
     _, groups = jax.lax.top_k(x.max(axis=2), count)
     found = _take(x, jnp.sort(groups, axis=1)).reshape(x.shape[0], -1)
@@ -202,7 +202,7 @@ def _append(
     return jax.lax.dynamic_update_slice_in_dim(pieces, piece[..., None], now, axis=2)
 
 
-def _unless_closed(old: Beam, new: Beam) -> Beam:
+def _freeze_finished(old: Beam, new: Beam) -> Beam:
     """`new` for open sentences, `old` for closed ones."""
     keep = lambda a, b: jnp.where(old.closed.reshape(-1, *[1] * (a.ndim - 1)), a, b)
     names = {field.name for field in dataclasses.fields(Beam)} - {"now", "cache"}

@@ -20,9 +20,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from common_jax.layers import (
     Dropout,
-    LaidOut,
     LayerNorm,
     MultiHeadAttention,
+    ProjectedKV,
     Stack,
     dense,
     sinusoids,
@@ -126,15 +126,15 @@ class DecoderLayer(_Layer):
         x = self._residual(x, self.cross_norm, attend_source, train)
         return self._feed_forward(x, train)
 
-    def source(self, memory: Float[Array, "B S D"]) -> LaidOut:
+    def source(self, memory: Float[Array, "B S D"]) -> ProjectedKV:
         """The source as the attention to it sees it, for `step`."""
-        return self.cross_attention.laid_out(memory)
+        return self.cross_attention.project_kv(memory)
 
     def step(
         self,
         x: Float[Array, "B k D"],
         cache: Any,
-        source: LaidOut,
+        source: ProjectedKV,
         now: Int[Array, ""],
         ancestry: Bool[Array, "B k past"],
         source_valid: Bool[Array, "B S"],
@@ -274,7 +274,7 @@ class Transformer(nn.Module):
 
     def start(
         self, memory: Float[Array, "B S D"], steps: Any, hypotheses: int
-    ) -> tuple[list[Any], list[tuple[Any, LaidOut]]]:
+    ) -> tuple[list[Any], list[tuple[Any, ProjectedKV]]]:
         """An empty cache for each decoder layer, and what is the same at all steps: each layer's
         parameters and the source as its attention sees it."""
         config, sizes = self.config, self.config.sizes(self.dtype)
@@ -287,7 +287,7 @@ class Transformer(nn.Module):
     def step(
         self,
         caches: list[Any],
-        layers: list[tuple[Any, LaidOut]],
+        layers: list[tuple[Any, ProjectedKV]],
         source_valid: Bool[Array, "B S"],
         previous: Int[Array, "B k"],
         now: Int[Array, ""],

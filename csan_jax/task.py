@@ -16,7 +16,7 @@ from common_jax.layers import DROPOUT
 from common_jax.metrics import translation
 from common_jax.scopes import part
 from common_jax.text.subwords import Subwords
-from common_jax.training.task import Params, Scored, Task
+from common_jax.training.task import Params, Scores, Task
 from csan_jax.config import Config, ModelConfig
 from csan_jax.data.dataset import TranslationData
 from csan_jax.data.prepare import COLUMNS
@@ -35,7 +35,7 @@ class Translation(Task[Config]):
     config_class = Config
     metric_names = ("sacrebleu", "chrf", "tokenized_bleu", "nll")
     unit = "tokens"
-    searches = True
+    final_search = True
     predictor_class = Translator
     comparison = "csan_jax.compare:TranslationComparison"
 
@@ -109,7 +109,7 @@ class Translation(Task[Config]):
         stages = [likely, most] if most > likely else [likely]
         return beam_search(step, cache, limits, stages, beam_size, decode.length_penalty)
 
-    def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
+    def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
         hypotheses = to_text(self.data.target_subwords, predictions["pieces"])
         sources, references = self.data.sources(split), self.data.references(split)
         scores = translation.score(
@@ -117,7 +117,7 @@ class Translation(Task[Config]):
         )
         nll = float(predictions["nll"].sum() / predictions["weight"].sum())
         lines = lambda texts: "".join(f"{text}\n" for text in texts)
-        return Scored(
+        return Scores(
             metrics={**scores.metrics, "nll": nll},
             notes={f"{name}_signature": s for name, s in scores.signatures.items()},
             files={

@@ -143,7 +143,7 @@ class _Measured:
         from common_jax.config import TrainConfig
         from common_jax.data.batches import stream
         from common_jax.training.loop import together
-        from common_jax.training.mesh import rows_here
+        from common_jax.training.mesh import local_rows
 
         far = 2**40  # of the run's rhythms none but the call's own
         config = TrainConfig(
@@ -153,8 +153,8 @@ class _Measured:
             checkpoint_every=far,
             log_every=far,
         )
-        rows = rows_here(self.mesh, self.task.config.train.accumulate)
-        for _, group in together(stream(self.task.train_batches().taking(rows)), 0, config):
+        rows = local_rows(self.mesh, self.task.config.train.accumulate)
+        for _, group in together(stream(self.task.train_batches().select_rows(rows)), 0, config):
             yield group
 
     def _place(self, group: list[Any]) -> tuple[Any, ...]:

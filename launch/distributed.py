@@ -107,7 +107,7 @@ class Processes:
                 return
             raise UserError(self._unknown(error)) from error
         if jax.process_index() > 0:
-            _hush()
+            _silence_secondary()
 
     def _unknown(self, error: Exception) -> str:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
@@ -220,7 +220,7 @@ def _keep_stdout() -> None:
     os.dup2(2, 1)
 
 
-def _hush() -> None:
+def _silence_secondary() -> None:
     """The first process says what is to be said of all."""
     import logging
 

@@ -85,7 +85,9 @@ class Process:
         return [f"exit status {status}", *lines[-1:], *mistakes[-1:]][-1]
 
 
-def watched(trial: Trial, environment: Mapping[str, str] | None = None) -> Iterator[Process | None]:
+def run_trial(
+    trial: Trial, environment: Mapping[str, str] | None = None
+) -> Iterator[Process | None]:
     """Trains a trial to its end, and records if it fails.
 
     While another process trains it, one that outlived its sweep or another sweep's, it is waited
@@ -121,14 +123,14 @@ def run_here(trials: Sequence[Trial], jobs: int) -> Generator[Trial]:
       UserError: for more jobs than GPUs.
     """
     seats: queue.SimpleQueue[dict[str, str]] = queue.SimpleQueue()
-    for environment in _seats(jobs):
+    for environment in _gpu_shares(jobs):
         seats.put(environment)
     leaving = threading.Event()
 
     def run(trial: Trial) -> Trial:
         seat = seats.get()
         try:
-            for process in watched(trial, seat) if not leaving.is_set() else ():
+            for process in run_trial(trial, seat) if not leaving.is_set() else ():
                 if leaving.is_set():
                     if process is not None:
                         process.stop()
@@ -148,7 +150,7 @@ def run_here(trials: Sequence[Trial], jobs: int) -> Generator[Trial]:
                 future.cancel()
 
 
-def _seats(jobs: int) -> list[dict[str, str]]:
+def _gpu_shares(jobs: int) -> list[dict[str, str]]:
     """The environment of each job: its share of the GPUs, where there are some and several jobs."""
     gpus = _gpus() if jobs > 1 else []
     if gpus and jobs > len(gpus):

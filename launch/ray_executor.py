@@ -14,10 +14,10 @@ from typing import Any
 from common_jax.errors import Interrupted, UserError
 from common_jax.sweep.plan import Trial
 from common_jax.sweep.results import find, record
-from common_jax.training.checkpoint import goodness
-from common_jax.training.preemption import Requests
+from common_jax.training.checkpoint import comparable_score
 from common_jax.training.log import read_metrics
-from launch.local_executor import watched
+from common_jax.training.preemption import PreemptionHandler
+from launch.local_executor import run_trial
 
 # To be set before Ray is imported: it would run `uv run` again on every worker, and catch Ctrl-C.
 _SETTINGS = {
@@ -69,10 +69,10 @@ def run_on_ray(
             done(ours[trial.config["number"]])
 
         def on_step_end(self, iteration: int, trials: Any, **_: Any) -> None:
-            if requests.noted is not None:  # Ray lets nothing else interrupt it
-                raise Interrupted(requests.noted)
+            if requests.read_notes is not None:  # Ray lets nothing else interrupt it
+                raise Interrupted(requests.read_notes)
 
-    ours, requests = list(trials), Requests()
+    ours, requests = list(trials), PreemptionHandler()
     try:
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     except ConnectionError as error:
@@ -139,10 +139,10 @@ def _train(config: Mapping[str, int], trials: Sequence[Trial], home: str) -> Non
 
     os.chdir(home)
     trial, told = trials[config["number"]], 0
-    for _ in itertools.chain(watched(trial), [None]):
+    for _ in itertools.chain(run_trial(trial), [None]):
         lines = [x for x in read_metrics(trial.workdir.metrics) if x.get("split") == "dev"]
         for line in lines[told:]:
-            good = goodness(line, trial.config.train.best_metric)
+            good = comparable_score(line, trial.config.train.best_metric)
             tune.report({"step": line["step"], "goodness": good})
         told = len(lines)
     if find(trial).state != "finished":

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from common_jax.errors import Interrupted, UserError, naming
+from common_jax.errors import Interrupted, UserError, error_context
 from common_jax.io.atomic import writing
 from common_jax.sweep.plan import SEED, Trial, grid_axis, plan, require_own_folders, zipped_axis
 from common_jax.sweep.results import Found, find, write_results
@@ -49,7 +49,7 @@ def main(argv: list[str]) -> None:
     if args.zip:
         axes.append(zipped_axis(args.zip))
     trials = plan(args.config, overrides, axes, args.seeds, args.out, args.systems)
-    with naming("--out"):
+    with error_context("--out"):
         require_own_folders(trials)
     _require_metric(args.metric, trials[0])
     most = max(trial.config.train.steps for trial in trials)
@@ -132,7 +132,7 @@ def _parser() -> Parser:
 
 def _train(trials: Sequence[Trial], results: Path, args: argparse.Namespace) -> None:
     """Trains what is left to train, and keeps `results` up to date."""
-    from common_jax.training.preemption import Requests
+    from common_jax.training.preemption import PreemptionHandler
     from launch.local_executor import run_here
 
     over = ("finished", "stopped") if args.asha else ("finished",)
@@ -151,7 +151,7 @@ def _train(trials: Sequence[Trial], results: Path, args: argparse.Namespace) -> 
         run_on_ray(left, args.out, done, **given)
     else:
         running = contextlib.closing(run_here(left, args.jobs or 1))
-        with Requests() as requests, requests.at_once(), running as ended:
+        with PreemptionHandler() as requests, requests.interruptible(), running as ended:
             for trial in ended:
                 done(trial)
 

@@ -62,13 +62,13 @@ def main(argv: list[str]) -> None:
     processes.join()
     from common_jax.training.loop import train
     from common_jax.training.memory import keep_freed_memory
-    from common_jax.training.multihost import in_all, is_first
+    from common_jax.training.multihost import gather_from_all, is_first
     from common_jax.training.workdir import Workdir
 
     keep_freed_memory()
     keep_compiled()
     if args.workers is not None:
-        in_all(lambda: task.prepare(args.workers))
+        gather_from_all(lambda: task.prepare(args.workers))
     workdir = Workdir(args.workdir or default_workdir(args.config))
     outcome = train(task, workdir, typed("train", argv))
     if not is_first():

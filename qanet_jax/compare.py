@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from common_jax.compare import Comparison, Run, noted
+from common_jax.compare import Comparison, Run, read_notes
 from common_jax.io.json_files import read_json
 from common_jax.metrics.paired import permutation_p
 from common_jax.metrics.spans import ANSWER_LENGTHS
@@ -43,7 +43,7 @@ class SpanComparison(Comparison):
         on the same questions as the first such run."""
         sections = [cls.differences(runs, split)] if len(runs) > 1 else []
         for note, (kind, said) in _KINDS.items():
-            known = noted(runs, split, note, ByKind)
+            known = read_notes(runs, split, note, ByKind)
             counts = [_counts(by_kind) for by_kind in known.values()]
             alike = {label: by for label, by in known.items() if _counts(by) == counts[0]}
             others = [label for label in known if label not in alike]

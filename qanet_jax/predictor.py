@@ -8,15 +8,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from common_jax.bad_examples import Faults
-from common_jax.data.requests import padded, padded_width, rows_for
+from common_jax.bad_examples import BadExamples
+from common_jax.data.requests import batch_rows, padded, padded_width
 from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.io.json_files import parse_json
 from common_jax.predictor import Option, Predictor, Programs
-from common_jax.text.vocabulary import Lexicon
 from common_jax.text.vectors import read_vectors
+from common_jax.text.vocabulary import Vocabulary
 from qanet_jax.data.text import TEXTS, Text, text_arrays, windows
 
 
@@ -37,7 +37,7 @@ class Found:
     probability: float
 
 
-class Reader(Predictor):
+class QuestionAnswerer(Predictor):
     """Answers questions about contexts of any length; long ones are read in overlapping windows."""
 
     fields = TEXTS
@@ -75,7 +75,7 @@ class Reader(Predictor):
 
     def __init__(
         self,
-        vocabulary: Lexicon,
+        vocabulary: Vocabulary,
         settings: Settings,
         programs: Programs,
         *,
@@ -104,8 +104,8 @@ class Reader(Predictor):
         self._decode = programs(count=next(enough, count))
 
     @classmethod
-    def read_vocabulary(cls, folder: Path) -> Lexicon:
-        return Lexicon.load(folder)
+    def read_vocabulary(cls, folder: Path) -> Vocabulary:
+        return Vocabulary.load(folder)
 
     def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
         """Answers {"context": ..., "question": ...}, a JSON object a line, with one a line:
@@ -164,7 +164,7 @@ class Reader(Predictor):
         new = set(words) - self._looked_up
         self._looked_up |= new
         if lacking := [word for word in sorted(new) if word not in self._known]:
-            faults = Faults(self._settings.on_bad_example)
+            faults = BadExamples(self._settings.on_bad_example)
             more = read_vectors(self._vectors, lacking, self._settings.word_dim, faults)
             self._lexicon = self._lexicon.extended(more)
 
@@ -174,7 +174,7 @@ class Reader(Predictor):
         """What `SpanExtraction.decode` finds in each window, a few of them read at once."""
         settings = self._settings
         width = min(padded_width(max(stop - start for start, stop in cuts)), settings.window)
-        rows = rows_for(len(cuts), width, settings.evaluation_positions)
+        rows = batch_rows(len(cuts), width, settings.evaluation_positions)
         for at in range(0, len(cuts), rows):
             parts = [context.part(*cut) for cut in cuts[at : at + rows]]
             questions = [question] * len(parts)
@@ -218,7 +218,7 @@ class _Request:
     @classmethod
     def of(cls, line: str, source: str, number: int) -> "_Request":
         request = parse_json(line, source, number)
-        context, question = (request.get(name, str) for name in Reader.fields)
+        context, question = (request.get(name, str) for name in QuestionAnswerer.fields)
         given = {"id": request.value["id"]} if "id" in request.value else {}
         if given:
             request.get("id", int if type(given["id"]) is int else str)  # whether it can be written

@@ -15,27 +15,27 @@ from common_jax.layers import DROPOUT
 from common_jax.metrics import spans, triviaqa
 from common_jax.scopes import part
 from common_jax.text.squad import Squad
-from common_jax.training.task import Params, Scored
-from common_jax.training.worded import WordedTask
+from common_jax.training.task import Params, Scores
+from common_jax.training.worded import WordLevelTask
 from qanet_jax.config import Config
 from qanet_jax.data.dataset import ReadingData
 from qanet_jax.data.text import TEXTS
 from qanet_jax.decode import best_spans
 from qanet_jax.layers import Words
-from qanet_jax.predictor import Reader
+from qanet_jax.predictor import QuestionAnswerer
 from qanet_jax.score import by_question, example_results, score_squad
 
 EXAMPLES = 5  # answered questions shown after an evaluation
 
 
-class SpanExtraction(WordedTask[Config]):
+class SpanExtraction(WordLevelTask[Config]):
     """Trains a reader, the config's `model`, to find answers in passages."""
 
     config_class = Config
     data: ReadingData
     metric_names = ("exact_match", "f1")
     comparison = "qanet_jax.compare:SpanComparison"
-    predictor_class = Reader
+    predictor_class = QuestionAnswerer
 
     def __init__(self, config: Config):
         super().__init__(config)
@@ -100,7 +100,7 @@ class SpanExtraction(WordedTask[Config]):
         first, last, score = best_spans(start, end, self.config.data.answer_length, count)
         return {"first": first, "last": last, "score": score, "start": start, "end": end}
 
-    def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
+    def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
         squad, trivia = self.data.texts(split), self.data.golds(split)
         found = self._answers(split, squad, predictions)
         if trivia is None:
@@ -118,7 +118,7 @@ class SpanExtraction(WordedTask[Config]):
             words = {key: len(texts.get(key, "").split()) for key in golds}
         shown = squad.questions[:: max(1, len(squad.questions) // EXAMPLES)][:EXAMPLES]
         right = [" | ".join(dict.fromkeys(a.text for a in q.answers)) for q in shown]
-        return Scored(
+        return Scores(
             metrics=metrics,
             notes={"questions": len(golds), **_by_kind(each, texts, golds, metrics)},
             files={".predictions.json": json.dumps(answers, ensure_ascii=False) + "\n"},
@@ -155,9 +155,9 @@ class SpanExtraction(WordedTask[Config]):
         return answers
 
     @property
-    def settings(self) -> Reader.Settings:
+    def settings(self) -> QuestionAnswerer.Settings:
         data = self.config.data
-        return Reader.Settings(
+        return QuestionAnswerer.Settings(
             word_dim=self.config.words.dim,
             word_length=self.config.word_length,
             window=data.window,

@@ -13,7 +13,7 @@ from common_jax.data.corpus import Corpus, Writer, prepare
 from common_jax.data.plan import BucketPlan
 from common_jax.dropout import dropout
 from common_jax.predictor import Option, Predictor
-from common_jax.training.task import Scored, Task
+from common_jax.training.task import Scores, Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Toy(Task[ToyConfig]):
             "loss": float((error**2).mean()),
             "rounded": 100 * float((abs(error) < 0.5).mean()),
         }
-        return Scored(metrics, {}, {".predictions.txt": lines}, [lines.split()[0]])
+        return Scores(metrics, {}, {".predictions.txt": lines}, [lines.split()[0]])
 
     @property
     def vocabulary(self):

@@ -18,10 +18,10 @@ from attconv_jax.data.text import TEXTS
 from common_jax.data.batches import Batch, Batches, Epoch, Position
 from common_jax.data.corpus import Corpus
 from common_jax.data.plan import Plan, PlannedBatch, epoch_random
-from common_jax.data.word_level import Dropped, WordedData
+from common_jax.data.word_level import Dropped, WordLevelData
 from common_jax.errors import UserError
 from common_jax.inputs import Column, Input, columns_of
-from common_jax.text.vocabulary import Lexicon
+from common_jax.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from attconv_jax.config import DataConfig, WordsConfig
@@ -142,8 +142,8 @@ def other_name(column: Column) -> str:
     return f"other_{column.name.removeprefix('second_')}"
 
 
-class LabelledData(WordedData):
-    """One run's texts (see `WordedData`).
+class LabelledData(WordLevelData):
+    """One run's texts (see `WordLevelData`).
 
     Other texts than a run's own, to be evaluated, have other words with vectors: these are read by
     the numbers that they have in the run's lexicon, and unknown where they have none.
@@ -165,10 +165,10 @@ class LabelledData(WordedData):
         """Finds the sources."""
         return Builder(self.config, self._words, self._inputs)
 
-    def agreed(self, known: Lexicon, found: Lexicon) -> Lexicon:
+    def reconcile_vocabulary(self, known: Vocabulary, found: Vocabulary) -> Vocabulary:
         """The run's own."""
-        if not known.trained_as(found):
-            self._numbers = known.numbers_of(found)
+        if not known.compatible_with(found):
+            self._numbers = known.ids_from(found)
         return known
 
     def kept(self) -> Mapping[str, tuple[int, Dropped]]:

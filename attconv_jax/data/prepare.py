@@ -17,7 +17,7 @@ from jaxtyping import Int32
 
 from attconv_jax.data.sources import SPLITS, Example, Source, Split, held_out_splits, source_of
 from attconv_jax.data.text import TEXTS, tokenize
-from common_jax.bad_examples import Faults
+from common_jax.bad_examples import BadExamples
 from common_jax.data.corpus import Writer
 from common_jax.data.word_level import (
     Dropped,
@@ -26,9 +26,9 @@ from common_jax.data.word_level import (
     tokeniser_identity,
     vectors_identity,
 )
-from common_jax.errors import UserError, naming
+from common_jax.errors import UserError, error_context
 from common_jax.inputs import Input, columns_of, encode, inputs_to_text
-from common_jax.text.vocabulary import Lexicon
+from common_jax.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from attconv_jax.config import DataConfig, WordsConfig
@@ -97,7 +97,7 @@ class Builder:
         config, dropped = self._config, dict[str, Dropped]()
         splits: dict[Split, list[Example]] = {}
         for split, source in self._sources.items():
-            faults = Faults(config.on_bad_example)
+            faults = BadExamples(config.on_bad_example)
             splits[split] = list(self._usable(self._chosen(split, source, faults), faults))
             dropped[split] = faults.kinds
             require_some(len(splits[split]), "examples", split, source.place, faults.kinds)
@@ -110,14 +110,14 @@ class Builder:
         for split, examples in splits.items():
             self._write(folder / split, examples, lexicon, dropped.get(split, {}))
 
-    def _chosen(self, split: Split, source: Source, faults: Faults) -> Iterable[Example]:
+    def _chosen(self, split: Split, source: Source, faults: BadExamples) -> Iterable[Example]:
         """What a source gives; of train no more than `data.examples` and what is held out."""
         config, examples = self._config, source.read(faults)
         if split != "train" or not config.examples or config.source == "generated":
             return examples
         return sample(examples, config.examples + len(self._held_out) * config.heldout, config.seed)
 
-    def _usable(self, examples: Iterable[Example], faults: Faults) -> Iterator[Example]:
+    def _usable(self, examples: Iterable[Example], faults: BadExamples) -> Iterator[Example]:
         """Those of a known label whose texts have words and are not too long, cut into words and
         encoded."""
         config, spelt = self._config, self._spelt
@@ -144,21 +144,21 @@ class Builder:
         self, example: Example, words: Sequence[Sequence[str]]
     ) -> dict[str, Int32[np.ndarray, "..."]]:
         texts = dict(zip(TEXTS, words, strict=False))
-        with naming(example.place):
+        with error_context(example.place):
             return encode(self._columns, texts, dict(zip(texts, example.annotations, strict=False)))
 
-    def _lexicon(self, splits: dict[Split, list[Example]], folder: Path) -> Lexicon:
+    def _lexicon(self, splits: dict[Split, list[Example]], folder: Path) -> Vocabulary:
         """The most frequent words of train, and where a file has vectors for them those of the
         other splits; what the file has is written beside."""
         config, words = self._config, self._words
         counts = {split: _count(examples) for split, examples in splits.items()}
         if not config.vectors:
-            return Lexicon.make(counts["train"], words.rows, 0, words.unknown_rows)
+            return Vocabulary.make(counts["train"], words.rows, 0, words.unknown_rows)
         everywhere = sum(counts.values(), Counter[str]())
-        faults = Faults(config.on_bad_example)
+        faults = BadExamples(config.on_bad_example)
         vectors = read_word_vectors(config.vectors, everywhere, words.dim, faults, folder)
         found = Counter({word: everywhere[word] for word in vectors.rows})
-        lexicon = Lexicon.make(counts["train"] | found, words.rows, 0, words.unknown_rows)
+        lexicon = Vocabulary.make(counts["train"] | found, words.rows, 0, words.unknown_rows)
         rows = {word: row for word, row in vectors.rows.items() if word in lexicon}
         numbers = np.array(lexicon.words(rows), np.int32)
         if rows:
@@ -166,7 +166,7 @@ class Builder:
         return lexicon
 
     def _write(
-        self, folder: Path, examples: Sequence[Example], lexicon: Lexicon, dropped: Dropped
+        self, folder: Path, examples: Sequence[Example], lexicon: Vocabulary, dropped: Dropped
     ) -> None:
         config, questions = self._config, dict[str, int]()
         with Writer(folder, columns(config.form, self._inputs)) as corpus:

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Int32
 
 from attconv_jax.data import selection
-from common_jax.bad_examples import Faults
+from common_jax.bad_examples import BadExamples
 from common_jax.data.corpus import file_identity, recorded_identity
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
@@ -82,7 +82,7 @@ class Source(Protocol):
     def identity(self) -> Any:
         """What decides its content, as JSON."""
 
-    def read(self, faults: Faults) -> Iterator[Example]:
+    def read(self, faults: BadExamples) -> Iterator[Example]:
         """Streams its examples; what is wrong with it goes to `faults`."""
 
 
@@ -111,19 +111,19 @@ class File:
     def _kind(self) -> str:
         return self.path.name.removesuffix(".gz").rpartition(".")[2]
 
-    def read(self, faults: Faults) -> Iterator[Example]:
+    def read(self, faults: BadExamples) -> Iterator[Example]:
         rows = self._json_lines if self._kind in ("json", "jsonl") else self._table
         for place, (label, *texts), annotations in rows(faults):
             yield Example(tuple(texts), label, texts[0], place, annotations=annotations)
 
-    def _json_lines(self, faults: Faults) -> Iterator[_Row]:
+    def _json_lines(self, faults: BadExamples) -> Iterator[_Row]:
         fields = _JSON_FIELDS[self.form]
         for node in read_json_lines(self.path, faults):
             if row := faults.attempt(_fields, node, *fields):
                 texts = fields[1:] if self.annotated else ()
                 yield node.place, row, tuple(_annotations(node.value, text) for text in texts)
 
-    def _table(self, faults: Faults) -> Iterator[_Row]:
+    def _table(self, faults: BadExamples) -> Iterator[_Row]:
         columns = len(_JSON_FIELDS[self.form])
         for number, row in self._rows(faults):
             place = f"{self.path}:{number}"
@@ -132,7 +132,7 @@ class File:
             elif any(map(str.strip, row)):  # no blank line
                 faults.bad(f"{len(row)} columns where {columns} are needed", place)
 
-    def _rows(self, faults: Faults) -> Iterator[tuple[int, list[str]]]:
+    def _rows(self, faults: BadExamples) -> Iterator[tuple[int, list[str]]]:
         """The columns of each line, or of each row of CSV, which may have several lines."""
         numbered = enumerate(read_raw_lines(self.path), start=1)
         decode = lambda line, number: faults.attempt(decode_line, line, self.path, number)
@@ -182,7 +182,7 @@ class Selection:
     def identity(self) -> Any:
         return [file_identity(self.path), selection.IDENTITY]
 
-    def read(self, faults: Faults) -> Iterator[Example]:
+    def read(self, faults: BadExamples) -> Iterator[Example]:
         squad = read_squad(self.path, faults)
         for question, sentence, right in selection.candidates(squad):
             label, group = selection.LABELS[right], squad.articles[question.context]
@@ -222,7 +222,7 @@ class Records:
     def identity(self) -> Any:
         return [self.dataset.identity(self.split), self.form]
 
-    def read(self, faults: Faults) -> Iterator[Example]:
+    def read(self, faults: BadExamples) -> Iterator[Example]:
         fields = _DATASET_FIELDS[self.form]
         names = [*self.dataset.labels[fields[0]], UNLABELLED]  # -1 is the last
         rows = self.dataset.stream(self.split, self.key, fields)
@@ -261,7 +261,7 @@ class Generated:
     def identity(self) -> Any:
         return {"code": _GENERATED, "count": self.count, "seed": self.seed, "split": self.split}
 
-    def read(self, faults: Faults) -> Iterator[Example]:
+    def read(self, faults: BadExamples) -> Iterator[Example]:
         from attconv_jax.data.synthetic import generate
 
         for number, (premise, hypothesis, label) in enumerate(
@@ -283,7 +283,7 @@ class Joined:
     def identity(self) -> Any:
         return [source.identity() for source in self.sources]
 
-    def read(self, faults: Faults) -> Iterator[Example]:
+    def read(self, faults: BadExamples) -> Iterator[Example]:
         for source in self.sources:
             yield from source.read(faults)
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from attconv_jax.data.prepare import hold_out
 from attconv_jax.data.selection import LABELS
 from attconv_jax.data.sources import Example, Selection, Split
-from common_jax.bad_examples import Faults, summary
+from common_jax.bad_examples import BadExamples, summary
 from common_jax.data.tfds import write
 from common_jax.data.word_level import require_some
 from common_jax.errors import UserError
@@ -61,7 +61,7 @@ def build(
     splits: dict[Split, list[Example]] = {}
     files: dict[Split, str | Path] = {"train": train, "test": test}
     for split, file in files.items():
-        faults = Faults(on_bad_example)
+        faults = BadExamples(on_bad_example)
         source = Selection(find_file(Path(file).expanduser()))
         splits[split] = list(source.read(faults))
         require_some(len(splits[split]), "pairs", split, source.place, faults.kinds)

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import Energy, FeatureMap, Features, Head, max_pooled
-from attconv_jax.models.base import Attended, Explained, PairModel, PairModule, Text
+from attconv_jax.models.base import AttentionMap, Explained, PairModel, PairModule, Text
 from common_jax.fields import require
 from common_jax.layers import Convolution, Dropout, dense
 from common_jax.masks import masked_softmax, padding
@@ -140,7 +140,7 @@ class AttentiveConvolutionLayer(nn.Module):
 
     def __call__(
         self, states: Sequence[Float[Array, "B _ D"]], valid: Sequence[Bool[Array, "B _"]]
-    ) -> tuple[list[Float[Array, "B _ H"]], list[Attended]]:
+    ) -> tuple[list[Float[Array, "B _ H"]], list[AttentionMap]]:
         """The states of the layer above for each text, zeros at its padding; and the weights."""
         maps = [self._maps(*text) for text in zip(states, valid, strict=True)]
         above, attended = [], []
@@ -151,7 +151,7 @@ class AttentiveConvolutionLayer(nn.Module):
                 weights = self._weights(source, focus, valid[text], valid[context])
                 seen = jnp.einsum("bts,bsf->btf", weights.astype(self.dtype), focus)
                 total = total + self.context[kind](seen)
-                attended.append(Attended(text, context, weights))
+                attended.append(AttentionMap(text, context, weights))
             above.append(jnp.where(valid[text][..., None], jnp.tanh(self.config.slope * total), 0))
         return above, attended
 

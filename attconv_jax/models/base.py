@@ -21,7 +21,7 @@ from common_jax.scopes import part
 
 SPREAD = 0.1  # standard deviation of words' vectors where there is no file
 TABLES = ("words", "second_words")  # parameters
-POOLED = -1  # see `Attended`
+POOLED = -1  # see `AttentionMap`
 
 
 class Text(NamedTuple):
@@ -44,7 +44,7 @@ class Text(NamedTuple):
     example: Mapping[str, Int[Array, "B _"]]
 
 
-class Attended(NamedTuple):
+class AttentionMap(NamedTuple):
     """Attention of one text's words to another's.
 
     Attributes:
@@ -60,7 +60,7 @@ class Attended(NamedTuple):
 
 Logits = Float[Array, "B labels"]
 Losses = dict[str, Float[Array, "B"]]
-Explained = tuple[Logits, list[list[Attended]]]
+Explained = tuple[Logits, list[list[AttentionMap]]]
 
 
 class PairModule(nn.Module):

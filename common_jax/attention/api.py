@@ -103,9 +103,9 @@ def attention(
         "dropout_rate": dropout_rate,
         "dropout_key": dropout_key,
     }
-    query = _silence_padding(query, mask.query_segments)
-    key = _silence_padding(key, mask.key_segments)
-    value = _silence_padding(value, mask.key_segments)
+    query = _zero_padding(query, mask.query_segments)
+    key = _zero_padding(key, mask.key_segments)
+    value = _zero_padding(value, mask.key_segments)
     if implementation == "chunked":
         return chunked_attention(query, key, value, mask, scale)
     if implementation == "banded":
@@ -154,7 +154,7 @@ def _banded_pays(query: Array, mask: Mask) -> bool:
     return length >= BANDED_FROM * (block_length(length, mask.window) + halo)
 
 
-def _silence_padding(
+def _zero_padding(
     x: Float[Array, "B S H K"], segments: Bool[Array, "B S"] | Int[Array, "B S"] | None
 ) -> Float[Array, "B S H K"]:
     """Zeros where padding is; by `where`, since zero times NaN is NaN in value and gradient."""

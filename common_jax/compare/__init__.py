@@ -2,7 +2,7 @@
 
 from common_jax.compare.comparison import Comparison, IncomparableError, Paired, comparison_of
 from common_jax.compare.page import report
-from common_jax.compare.runs import SEED, Run, noted, read_runs
+from common_jax.compare.runs import SEED, Run, read_notes, read_runs
 
 __all__ = [
     "SEED",

@@ -94,7 +94,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
     return runs
 
 
-def noted(runs: Iterable[Run], split: str, name: str, kind: Any) -> dict[str, Any]:
+def read_notes(runs: Iterable[Run], split: str, name: str, kind: Any) -> dict[str, Any]:
     """What `Task.score` has put into its notes as `name`, by the labels of the runs that have some.
 
     Args:

@@ -49,7 +49,7 @@ class Batches:
             for rows, widths in zip(self.plan.rows.tolist(), self.plan.shapes.tolist(), strict=True)
         ]
 
-    def taking(self, rows: Rows) -> "Batches":
+    def select_rows(self, rows: Rows) -> "Batches":
         """The same batches, of which only some rows are read.
 
         Args:

@@ -32,12 +32,12 @@ def groups(lengths: Sequence[tuple[int, ...]], positions: int) -> Iterator[Group
     order = sorted(range(len(widths)), key=widths.__getitem__)
     for shape, members in itertools.groupby(order, key=widths.__getitem__):
         alike = list(members)
-        rows = rows_for(len(alike), max(shape), positions)
+        rows = batch_rows(len(alike), max(shape), positions)
         for start in range(0, len(alike), rows):
             yield Group(alike[start : start + rows], rows, shape)
 
 
-def rows_for(count: int, width: int, positions: int) -> int:
+def batch_rows(count: int, width: int, positions: int) -> int:
     """How many rows of so wide a batch `count` examples take: a power of two, or what fits."""
     return min(max(1, positions // width), 1 << (count - 1).bit_length())
 

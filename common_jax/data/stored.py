@@ -13,7 +13,7 @@ import numpy as np
 _FORMAT = 1
 
 
-def stored(
+def cached_arrays(
     folder: Path, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
     """The arrays that `compute` gives, read from `folder` if they were kept there.

@@ -1,6 +1,6 @@
 """A run's corpus of words: prepared once for all runs alike, found again, reported and planned.
 
-A family brings a `Builder` of the prepared folder and a subclass of `WordedData` that reads it.
+A family brings a `Builder` of the prepared folder and a subclass of `WordLevelData` that reads it.
 """
 
 import abc
@@ -15,17 +15,17 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Int
 
-from common_jax.bad_examples import Faults, summary
+from common_jax.bad_examples import BadExamples, summary
 from common_jax.data.batches import Batches
+from common_jax.data.cached_arrays import cached_arrays
 from common_jax.data.corpus import file_identity, prepare
 from common_jax.data.plan import BucketPlan, choose_shapes
-from common_jax.data.stored import stored
 from common_jax.errors import UserError
 from common_jax.text import sentence_splitter, word_tokenizer
-from common_jax.text.vocabulary import Lexicon
 from common_jax.text.vectors import Vectors, read_vectors
+from common_jax.text.vocabulary import Vocabulary
 
-Dropped = dict[str, dict[str, Any]]  # `Faults.kinds`
+Dropped = dict[str, dict[str, Any]]  # `BadExamples.kinds`
 
 _COVERAGE = "vectors.json"
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Builder(Protocol):
         """
 
 
-class WordedData(abc.ABC):
+class WordLevelData(abc.ABC):
     """One run's corpus. Making it touches no file; `prepare` does, once for all runs alike.
 
     The lexicon is there after `prepare` or `read_vocabulary`, all else after `prepare`.
@@ -62,7 +62,7 @@ class WordedData(abc.ABC):
     def __init__(self) -> None:
         self._path: Path | None = None
         self._seconds: float | None = None
-        self._lexicon: Lexicon | None = None
+        self._lexicon: Vocabulary | None = None
 
     @abc.abstractmethod
     def builder(self) -> Builder:
@@ -73,7 +73,7 @@ class WordedData(abc.ABC):
         """
 
     @abc.abstractmethod
-    def agreed(self, known: Lexicon, found: Lexicon) -> Lexicon:
+    def reconcile_vocabulary(self, known: Vocabulary, found: Vocabulary) -> Vocabulary:
         """The lexicon to go on with, given the run's own and that of the prepared folder.
 
         Raises:
@@ -107,8 +107,10 @@ class WordedData(abc.ABC):
             return
         builder = self.builder()
         path = prepare(self.config.cache_dir, builder.fingerprint(), self._timed(builder))
-        found = Lexicon.load(path)
-        self._lexicon = found if self._lexicon is None else self.agreed(self._lexicon, found)
+        found = Vocabulary.load(path)
+        self._lexicon = (
+            found if self._lexicon is None else self.reconcile_vocabulary(self._lexicon, found)
+        )
         self._path = path
 
     def _timed(self, builder: Builder) -> Any:
@@ -156,19 +158,19 @@ class WordedData(abc.ABC):
         return self._path
 
     @property
-    def lexicon(self) -> Lexicon:
+    def lexicon(self) -> Vocabulary:
         """Words, and characters where the family has them."""
         if self._lexicon is None:
             raise RuntimeError(f"{type(self).__name__}: call prepare() or read_vocabulary() first")
         return self._lexicon
 
     def read_vocabulary(self, folder: Path) -> None:
-        """Reads the lexicon that a run was trained with; see `agreed` for a `prepare` that follows.
+        """Reads the lexicon that a run was trained with; see `reconcile_vocabulary` for a `prepare` that follows.
 
         Raises:
           UserError: if it is missing or broken.
         """
-        self._lexicon = Lexicon.load(folder)
+        self._lexicon = Vocabulary.load(folder)
 
     def train_plan(self, lengths: Int[np.ndarray, "n c"], seed: int) -> BucketPlan:
         """Batches of `data.batch_size` training examples, their order a function of `seed` and the
@@ -179,7 +181,7 @@ class WordedData(abc.ABC):
         """
         most = self.config.max_shapes
         find = lambda: {"shapes": choose_shapes(lengths, most)}
-        shapes = stored(self.path / "train" / "plans", f"buckets-{most}", find)["shapes"]
+        shapes = cached_arrays(self.path / "train" / "plans", f"buckets-{most}", find)["shapes"]
         return BucketPlan(lengths, shapes, 0, seed, batch_size=self.config.batch_size)
 
     def split_plan(self, split: str, lengths: Mapping[str, Int[np.ndarray, "_ c"]]) -> BucketPlan:
@@ -208,9 +210,9 @@ def vectors_identity(file: str) -> Any:
 
 
 def read_word_vectors(
-    file: str, wanted: Collection[str], dim: int, faults: Faults, folder: Path
+    file: str, wanted: Collection[str], dim: int, faults: BadExamples, folder: Path
 ) -> Vectors:
-    """The vectors of `data.vectors`, and in `folder` what `WordedData.report` says of them.
+    """The vectors of `data.vectors`, and in `folder` what `WordLevelData.report` says of them.
 
     Raises:
       UserError: as `common_jax.text.vectors.read_vectors`, naming the key.

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from common_jax.errors import naming
+from common_jax.errors import error_context
 from common_jax.export.format import Export
 from common_jax.fields import from_mapping, named_class
 from common_jax.predictor import Predictor, require_options
@@ -58,7 +58,7 @@ def _of_programs(export: Export, options: dict[str, Any]) -> Predictor:
 
     kind = predictor_class(export)
     require_options(kind, options, export.path)
-    with naming(export.file):
+    with error_context(export.file):
         settings: Any = from_mapping(kind.Settings, export.manifest.settings, "settings.")
     vocabulary = kind.read_vocabulary(export.path / "vocabulary")
     versions = export.manifest.versions

@@ -19,7 +19,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from common_jax.errors import UserError, naming
+from common_jax.errors import UserError, error_context
 from common_jax.fields import from_mapping, require
 from common_jax.io import checksums
 from common_jax.io.json_files import read_json
@@ -106,5 +106,5 @@ class Export:
             raise UserError(
                 f"{self.file}: version {version}, of a newer release; this one reads {VERSION}"
             )
-        with naming(self.file):
+        with error_context(self.file):
             return from_mapping(Manifest, saved.value)

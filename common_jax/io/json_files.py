@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from common_jax.bad_examples import Faults
+from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.io.files import decode_line, read_lines, read_raw_lines
 
@@ -77,7 +77,7 @@ def read_json(path: str | Path) -> Node:
 
     Raises:
       UserError: if it cannot be read or is not JSON, with line and column. Nothing in such a file
-        can be used, so that no `Faults` can skip it.
+        can be used, so that no `BadExamples` can skip it.
     """
     text = io.StringIO()
     for number, line in enumerate(read_lines(path)):
@@ -89,7 +89,7 @@ def read_json(path: str | Path) -> Node:
     return parse_json(text.getvalue(), str(path))
 
 
-def read_json_lines(path: str | Path, faults: Faults) -> Iterator[Node]:
+def read_json_lines(path: str | Path, faults: BadExamples) -> Iterator[Node]:
     """The values of a file with one on each line, plain or gzipped, streaming; blank lines none.
 
     A line that is not JSON is reported to `faults`.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from common_jax.config import value_of
-from common_jax.errors import UserError, naming
+from common_jax.errors import UserError, error_context
 from common_jax.training.config import parse
 from common_jax.training.workdir import Workdir
 
@@ -160,7 +160,9 @@ def plan(
         written = dict(zip(swept, itertools.chain(*points), strict=True))
         own = [f"--config.{field}={value}" for field, value in written.items()]
         named = {SYSTEM: system} if system else {}
-        with naming(",".join(f"{name}={value}" for name, value in {**named, **written}.items())):
+        with error_context(
+            ",".join(f"{name}={value}" for name, value in {**named, **written}.items())
+        ):
             config = parse(path, [*overrides, *own])
             values = named | {field: value_of(config, field) for field in swept}
             values[SEED] = values.pop(SEED)

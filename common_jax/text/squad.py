@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from common_jax.bad_examples import Faults
+from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.io.json_files import Node, read_json
 
@@ -68,7 +68,7 @@ class Dataset(Protocol):
     def source(self, split: str, key: str) -> Sequence[Mapping[str, Any]]: ...
 
 
-def read_squad(path: str | Path, faults: Faults) -> Squad:
+def read_squad(path: str | Path, faults: BadExamples) -> Squad:
     """Reads a JSON file of SQuAD's form, plain or gzipped; fields that SQuAD lacks are ignored.
 
     Reported to `faults` are a passage that is empty or not of this form (all its questions with
@@ -92,7 +92,7 @@ def read_squad(path: str | Path, faults: Faults) -> Squad:
     return builder.squad
 
 
-def read_squad_dataset(dataset: Dataset, split: str, key: str, faults: Faults) -> Squad:
+def read_squad_dataset(dataset: Dataset, split: str, key: str, faults: BadExamples) -> Squad:
     """Reads a split of a dataset of TensorFlow Datasets with the features of "squad/v1.1".
 
     Passages are numbered as they first occur. Bad examples are as in `read_squad`.
@@ -130,7 +130,7 @@ def _title(article: Node, number: int) -> str:
 class _Builder:
     """Gathers what is good, whichever form it came in."""
 
-    def __init__(self, faults: Faults):
+    def __init__(self, faults: BadExamples):
         self.squad = Squad([], [])
         self._faults = faults
         self._ids: set[str] = set()

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from common_jax.bad_examples import Faults
+from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.io.files import read_raw_lines
 
@@ -43,13 +43,15 @@ class Vectors:
     found: dict[str, int]
 
 
-def first_form(word: str, known: Callable[[str], bool]) -> tuple[str, str] | None:
+def find_cased_form(word: str, known: Callable[[str], bool]) -> tuple[str, str] | None:
     """The first of a word's `FORMS` that is known: the form's name, and the word in it."""
     forms = ((name, change(word)) for name, change in FORMS.items())
     return next((found for found in forms if known(found[1])), None)
 
 
-def read_vectors(path: str | Path, words: Collection[str], dim: int, faults: Faults) -> Vectors:
+def read_vectors(
+    path: str | Path, words: Collection[str], dim: int, faults: BadExamples
+) -> Vectors:
     """The vectors of `words`, streaming: only rows that may be needed are turned into numbers.
 
     A word gets the first row of the file for the first of its forms that the file has: as it
@@ -76,7 +78,7 @@ def read_vectors(path: str | Path, words: Collection[str], dim: int, faults: Fau
     found = dict.fromkeys([*FORMS, "missing"], 0)
     chosen: dict[str, bytes] = {}
     for word in words:
-        name, form = first_form(word, lambda form: _encode(form) in kept) or ("missing", None)
+        name, form = find_cased_form(word, lambda form: _encode(form) in kept) or ("missing", None)
         found[name] += 1
         if form is not None:
             chosen[word] = _encode(form)
@@ -88,7 +90,7 @@ def read_vectors(path: str | Path, words: Collection[str], dim: int, faults: Fau
     return Vectors(rows, table, found)
 
 
-def _rows(path: str | Path, dim: int, faults: Faults) -> Iterator[tuple[int, bytes, bytes]]:
+def _rows(path: str | Path, dim: int, faults: BadExamples) -> Iterator[tuple[int, bytes, bytes]]:
     """The line number, word and line of each row, with as many numbers as there must be."""
     first = True
     for number, line in enumerate(read_raw_lines(path), start=1):

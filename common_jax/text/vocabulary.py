@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int, Int32
 
 from common_jax.errors import UserError
-from common_jax.text.vectors import Vectors, first_form
+from common_jax.text.vectors import Vectors, find_cased_form
 
 UNKNOWN = 1  # the number of words and of characters that have none of their own; 0 is padding
 _FIRST = 2
@@ -21,7 +21,7 @@ _UNREADABLE = (
 )
 
 
-class Lexicon:
+class Vocabulary:
     """Numbers of words and of characters.
 
     Attributes:
@@ -51,7 +51,7 @@ class Lexicon:
     @classmethod
     def make(
         cls, counts: Counter[str], words: int | Vectors, characters: int, shared: int = 0
-    ) -> "Lexicon":
+    ) -> "Vocabulary":
         """A lexicon of the characters that were counted, and of those words or of all vectors.
 
         Args:
@@ -77,7 +77,7 @@ class Lexicon:
 
     def __contains__(self, word: str) -> bool:
         """Whether the word, or a form of it, has a number of its own."""
-        return first_form(word, self._words.__contains__) is not None
+        return find_cased_form(word, self._words.__contains__) is not None
 
     def words(self, words: Iterable[str]) -> list[int]:
         """The number of each word, or of the first of its forms (`vectors.FORMS`) that has one."""
@@ -100,7 +100,7 @@ class Lexicon:
         vectors = self.table[np.maximum(numbers - _FIRST, 0)]
         return np.where((numbers >= _FIRST)[..., None], vectors, np.float32(0))
 
-    def trained_as(self, other: "Lexicon") -> bool:
+    def compatible_with(self, other: "Vocabulary") -> bool:
         """Whether what was trained with the one can be used with the other.
 
         Characters must have the same numbers. So must words where these are trained; where their
@@ -118,7 +118,7 @@ class Lexicon:
         )
         return np.array_equal(mine, theirs)
 
-    def numbers_of(self, other: "Lexicon") -> Int32[np.ndarray, "n"]:
+    def ids_from(self, other: "Vocabulary") -> Int32[np.ndarray, "n"]:
         """The number here of each word of another one whose words are trained, by its number there;
         0 is padding in both, and what is not known here is unknown."""
         words = other._words
@@ -129,12 +129,12 @@ class Lexicon:
             numbers[other._behind :] = range(self._behind, self._behind + self._shared)
         return numbers
 
-    def extended(self, vectors: Vectors) -> "Lexicon":
+    def extended(self, vectors: Vectors) -> "Vocabulary":
         """One with more words and their fixed vectors; those that it has keep their numbers."""
         assert self.table is not None
         first = _FIRST + len(self.table)
         words = {word: first + row for word, row in vectors.rows.items()} | self._words
-        return Lexicon(words, self._characters, np.concatenate([self.table, vectors.table]))
+        return Vocabulary(words, self._characters, np.concatenate([self.table, vectors.table]))
 
     def save(self, folder: Path) -> None:
         """Writes it into a folder that is there."""
@@ -145,7 +145,7 @@ class Lexicon:
             np.save(folder / _TABLE, self.table)
 
     @classmethod
-    def load(cls, folder: Path) -> "Lexicon":
+    def load(cls, folder: Path) -> "Vocabulary":
         """Reads it; the vectors by memory map.
 
         Raises:
@@ -178,7 +178,7 @@ class Lexicon:
             raise ValueError(f"{_TABLE} is no table of float32")
 
     def _word(self, word: str) -> int:
-        if found := first_form(word, self._words.__contains__):
+        if found := find_cased_form(word, self._words.__contains__):
             return self._words[found[1]]
         if not self._shared:
             return UNKNOWN

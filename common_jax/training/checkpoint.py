@@ -25,7 +25,12 @@ import orbax.checkpoint as ocp
 from common_jax.errors import UserError
 from common_jax.io import checksums
 from common_jax.io.atomic import replace_text, writing
-from common_jax.training.multihost import by_first, from_first, in_all, is_first
+from common_jax.training.multihost import (
+    broadcast_from_first,
+    first_process_only,
+    gather_from_all,
+    is_first,
+)
 from common_jax.training.restore import Position, UnreadableError, read_position, read_state
 from common_jax.training.state import TrainState
 from common_jax.training.task import Params
@@ -63,14 +68,14 @@ class Checkpoints:
 
     def __init__(self, folder: Path, best_metric: str, keep: int = 2):
         self._folder, self._keep = folder, keep
-        self._goodness = functools.partial(goodness, name=best_metric)
+        self._goodness = functools.partial(comparable_score, name=best_metric)
         self._saver: ocp.CheckpointManager | None = None  # made late: damaged steps confuse it
         self._saving: int | None = None
         self._sealing: threading.Thread | None = None
         self._failure: Exception | None = None
 
     @property
-    @by_first
+    @first_process_only
     def steps(self) -> list[int]:
         """The steps saved, oldest first."""
         return self._steps()
@@ -80,13 +85,13 @@ class Checkpoints:
         return sorted(int(name) for name in names if re.fullmatch("0|[1-9][0-9]*", name))
 
     @property
-    @by_first
+    @first_process_only
     def latest(self) -> int | None:
         """The newest step saved."""
         return max(self.steps, default=None)
 
     @property
-    @by_first
+    @first_process_only
     def best(self) -> int | None:
         """The best step by the dev metric; the newest if none was validated.
 
@@ -139,7 +144,7 @@ class Checkpoints:
                 found, damage = self._read(step, abstract), ""
             except UnreadableError as error:
                 found, damage = None, str(error)
-            said = "; ".join(filter(None, in_all(functools.partial(str, damage))))
+            said = "; ".join(filter(None, gather_from_all(functools.partial(str, damage))))
             if found is not None and not said:
                 return found
             aside += self._set_aside(step, said)
@@ -252,7 +257,7 @@ class Checkpoints:
         assert self._saver is not None
         self._saver.reload()
 
-    @by_first
+    @first_process_only
     def _write_metrics(self, step: int, metrics: dict[str, float]) -> None:
         path = self._metrics(step)
         with self._writing():
@@ -274,7 +279,7 @@ class Checkpoints:
                 checksums.seal(self._folder / str(step))
             shutil.rmtree(self._folder / _DELETED, ignore_errors=True)
 
-    @by_first
+    @first_process_only
     def _tidy(self) -> None:
         self._remove_unfinished()
         self._set_damaged_aside()
@@ -284,13 +289,13 @@ class Checkpoints:
         for path in [*self._folder.glob("*.orbax-checkpoint-tmp*"), self._folder / _DELETED]:
             shutil.rmtree(path, ignore_errors=True)
 
-    @by_first
+    @first_process_only
     def _set_damaged_aside(self) -> int:
         """Leaves only steps that are whole; how many were not."""
         found = {step: self._find_damage(step) for step in self.steps}
         return sum(self._set_aside(step, damage) for step, damage in found.items() if damage)
 
-    @by_first
+    @first_process_only
     def _set_aside(self, step: int, damage: str) -> int:
         target, count = self._damaged / str(step), 1
         while target.exists():
@@ -305,7 +310,7 @@ class Checkpoints:
     @contextlib.contextmanager
     def _whole(self, step: int) -> Iterator[None]:
         """Refuses a damaged step by name; what is read inside had the right checksums."""
-        damage = from_first(lambda: self._find_damage(step))
+        damage = broadcast_from_first(lambda: self._find_damage(step))
         try:
             if damage:
                 raise UnreadableError(damage)
@@ -350,13 +355,13 @@ class Checkpoints:
 
 class _Saver(ocp.CheckpointManager):
     """Asks JAX for no notice to stop: Orbax would with a step of the past, from another thread,
-    while the training counts beats (`common_jax.training.interrupt.Requests`)."""
+    while the training counts beats (`common_jax.training.interrupt.PreemptionHandler`)."""
 
     def reached_preemption(self, step: int) -> bool:
         return False
 
 
-def goodness(metrics: Mapping[str, Any], name: str) -> float:
+def comparable_score(metrics: Mapping[str, Any], name: str) -> float:
     """The metric `name` such that more is better, and anything is better than NaN or than none,
     which a log has where somebody changed it."""
     value = metrics.get(name, math.nan) * (-1 if name in FALLING else 1)

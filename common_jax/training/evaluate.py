@@ -10,9 +10,9 @@ from jax.sharding import Mesh
 from tqdm import tqdm
 
 from common_jax.data.batches import Batches
-from common_jax.training.mesh import put_batch, rows_here
+from common_jax.training.mesh import local_rows, put_batch
 from common_jax.training.multihost import is_first
-from common_jax.training.task import Params, Scored, Task
+from common_jax.training.task import Params, Scores, Task
 
 
 def evaluate(
@@ -22,7 +22,7 @@ def evaluate(
     predict_step: Callable,
     mesh: Mesh,
     before_each: Callable[[], None] = lambda: None,
-) -> Scored:
+) -> Scores:
     """The score of a split, every example counted once, whatever the mesh.
 
     Args:
@@ -45,7 +45,7 @@ def predict(
     Predictions whose shape grows with the batch's are padded with zeros to the longest.
     """
     found: list[dict[str, Any]] = []
-    epoch, hidden = batches.taking(rows_here(mesh)).epoch(0), None if is_first() else True
+    epoch, hidden = batches.select_rows(local_rows(mesh)).epoch(0), None if is_first() else True
     bar = tqdm(epoch, desc=label, unit="batch", leave=False, disable=hidden, file=sys.stderr)
     for batch in bar:
         before_each()

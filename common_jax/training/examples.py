@@ -19,7 +19,7 @@ def to_tsv(results: Mapping[str, Shaped[np.ndarray, "n"]]) -> str:
     """The table: a head, then a row for each example, which begins with its number from 0.
 
     Args:
-      results: numbers by column, among them `LENGTH`; see `common_jax.training.task.Scored`.
+      results: numbers by column, among them `LENGTH`; see `common_jax.training.task.Scores`.
     """
     others = [name for name in results if name != LENGTH]
     lines = ["\t".join((INDEX, LENGTH, *others))]

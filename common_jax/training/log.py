@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from common_jax.io.atomic import replace_text, writing
 from common_jax.io.json_files import is_number
-from common_jax.training.multihost import by_first, is_first
+from common_jax.training.multihost import first_process_only, is_first
 
 
 class MetricsLog:
@@ -34,7 +34,7 @@ class MetricsLog:
         self.resumed_from = [line["resumed_from"] for line in kept if "resumed_from" in line]
         self.validations = [(x["step"], x) for x in kept if x.get("split") == "dev"]
 
-    @by_first
+    @first_process_only
     def _open(self, start: int) -> tuple[list[dict[str, Any]], float]:
         """Opens both to go on after step `start`; the restarts and validations that there are, and
         the time spent."""

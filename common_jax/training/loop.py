@@ -25,16 +25,16 @@ from common_jax.data.batches import Batch, Batches, stream
 from common_jax.errors import Interrupted, UserError
 from common_jax.fields import to_mapping
 from common_jax.io.parameters import named_parameters, parameters_sha256
-from common_jax.training.checkpoint import Checkpoints, Position, goodness
+from common_jax.training.checkpoint import Checkpoints, Position, comparable_score
 from common_jax.training.evaluate import evaluate
-from common_jax.training.preemption import Requests
 from common_jax.training.log import MetricsLog, Progress
-from common_jax.training.mesh import make_mesh, put_batch, rows_here, whole
+from common_jax.training.mesh import local_rows, make_mesh, put_batch, whole
+from common_jax.training.multihost import broadcast_from_first, gather_from_all
 from common_jax.training.parameters import starting_parameters
-from common_jax.training.multihost import from_first, in_all
+from common_jax.training.preemption import PreemptionHandler
 from common_jax.training.state import abstract_state, init_state, run_key
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
-from common_jax.training.task import Params, Scored, Task
+from common_jax.training.task import Params, Scores, Task
 from common_jax.training.workdir import Workdir, flat
 from common_jax.versions import versions
 
@@ -42,14 +42,14 @@ T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class RunResult:
     """What a run came to: result.json's content, and the score of each split."""
 
     result: dict[str, Any]
-    scored: dict[str, Scored]
+    scored: dict[str, Scores]
 
 
-def train(task: Task, workdir: Workdir, command: str = "") -> Outcome:
+def train(task: Task, workdir: Workdir, command: str = "") -> RunResult:
     """Trains, or goes on training, until `train.steps`; then scores the best on dev and test.
 
     Args:
@@ -69,11 +69,14 @@ def train(task: Task, workdir: Workdir, command: str = "") -> Outcome:
     try:
         workdir.claim(config)
         if finished := workdir.finished(config):
-            return Outcome(finished, {})
-        in_all(task.prepare)
+            return RunResult(finished, {})
+        gather_from_all(task.prepare)
         workdir.write_vocabulary(task)
-        with Requests() as requests, contextlib.closing(_Run(task, workdir, mesh, requests)) as run:
-            requests.heed()
+        with (
+            PreemptionHandler() as requests,
+            contextlib.closing(_Run(task, workdir, mesh, requests)) as run,
+        ):
+            requests.raise_if_requested()
             return run.finish(run.take_steps(), command)
     finally:
         workdir.release()
@@ -83,19 +86,19 @@ def _require_alike(config: Any) -> None:
     """Checks that all processes were given one config, and have the same versions."""
     of_versions = {f"the version of {name}": version for name, version in versions().items()}
     own = json.loads(json.dumps({**flat(to_mapping(config)), **of_versions}))  # as it is told
-    first = from_first(lambda: own)
+    first = broadcast_from_first(lambda: own)
 
     def check() -> None:
         if differing := [name for name in own if own[name] != first.get(name)]:
             raise UserError(f"differs from the first process in {', '.join(differing)}")
 
-    in_all(check)
+    gather_from_all(check)
 
 
 class _Run:
     """A run under way."""
 
-    def __init__(self, task: Task, workdir: Workdir, mesh: Mesh, requests: Requests):
+    def __init__(self, task: Task, workdir: Workdir, mesh: Mesh, requests: PreemptionHandler):
         """Takes up the newest checkpoint, or begins."""
         config = task.config.train
         self.task, self.config, self.workdir = task, config, workdir
@@ -121,9 +124,9 @@ class _Run:
         self._dev_step = make_predict_step(task, mesh, final=False)
         # one program, compiled once, where the two would be equal
         self._final_step = (
-            make_predict_step(task, mesh, final=True) if task.searches else self._dev_step
+            make_predict_step(task, mesh, final=True) if task.final_search else self._dev_step
         )
-        self._spent = _Spent()
+        self._spent = _StallTimer()
         self._began = time.monotonic()
 
     def take_steps(self) -> bool:
@@ -139,9 +142,9 @@ class _Run:
         if self._finished():
             return self._stops_early()
         train_step = make_train_step(self.task, self.mesh, self.abstract)
-        batches = self.task.train_batches().taking(rows_here(self.mesh, config.accumulate))
+        batches = self.task.train_batches().select_rows(local_rows(self.mesh, config.accumulate))
         placed = lambda group: tuple(put_batch(batch, self.mesh) for batch in group)
-        window, key = _Window(), run_key(config.seed, self.mesh)
+        window, key = _MetricsWindow(), run_key(config.seed, self.mesh)
         batch_stream = stream(batches, self.position)
         calls = ((at, placed(group)) for at, group in together(batch_stream, self.step, config))
         for following, group in self._spent.over("data_seconds", calls):
@@ -155,21 +158,21 @@ class _Run:
             if save or self._due(config.log_every):
                 self._log_window(window)
                 self._require_finite(window.latest, batches)
-                window = _Window()
-            if (request := self.requests.beat()) is not None:
+                window = _MetricsWindow()
+            if (request := self.requests.poll()) is not None:
                 self._save_and_leave(request)
             if validate:
                 self._validate_and_save()
             elif save:
                 self._save()
             if save:
-                window = _Window()  # its clock starts here
+                window = _MetricsWindow()  # its clock starts here
             if self._finished():
                 break
         self.checkpoints.wait()
         return self._stops_early()
 
-    def finish(self, stopped_early: bool, command: str) -> Outcome:
+    def finish(self, stopped_early: bool, command: str) -> RunResult:
         """Scores the best checkpoint on dev and, once, on test, and writes the result."""
         del self.state
         best = self.checkpoints.restore_best(self.abstract)
@@ -196,7 +199,7 @@ class _Run:
             "devices": [d.device_kind for d in self.mesh.devices.flat],
         }
         self.workdir.write_result(result)
-        return Outcome(result, scored)
+        return RunResult(result, scored)
 
     def wall_seconds(self) -> float:
         """Time spent in this run, by the processes before this one too."""
@@ -220,22 +223,22 @@ class _Run:
     def _stops_early(self) -> bool:
         """Whether the last `train.patience` validations brought nothing better."""
         patience, metric = self.config.patience, self.config.best_metric
-        values = [goodness(scores, metric) for _, scores in self.log.validations]
+        values = [comparable_score(scores, metric) for _, scores in self.log.validations]
         return bool(patience and values) and len(values) - 1 - int(np.argmax(values)) >= patience
 
     def _validated(self) -> bool:
         return any(step == self.step for step, _ in self.log.validations)
 
-    def _evaluated(self, params: Params, split: str, predict_step: Callable) -> Scored:
+    def _evaluated(self, params: Params, split: str, predict_step: Callable) -> Scores:
         """
         Raises:
           Interrupted: when a request comes, or has come before.
         """
-        with self.requests.at_once():
-            heed = self.requests.heed
-            return evaluate(self.task, params, split, predict_step, self.mesh, heed)
+        with self.requests.interruptible():
+            raise_if_requested = self.requests.raise_if_requested
+            return evaluate(self.task, params, split, predict_step, self.mesh, raise_if_requested)
 
-    def _log_window(self, window: "_Window") -> None:
+    def _log_window(self, window: "_MetricsWindow") -> None:
         values = {**window.values(self.task.unit), **self._spent.taken()}
         values["wall_seconds"] = round(self.wall_seconds(), 3)
         self.log.write(self.step, values)
@@ -260,7 +263,7 @@ class _Run:
     def _save_and_leave(self, request: int) -> None:
         self._save()
         self.checkpoints.wait()
-        in_all(lambda: None)  # the first may be removing old ones still
+        gather_from_all(lambda: None)  # the first may be removing old ones still
         raise Interrupted(
             request,
             f"stopped at step {self.step}, which is saved in {self.workdir.path}; "
@@ -313,7 +316,7 @@ def together(
         group, whole = [], True
 
 
-class _Spent:
+class _StallTimer:
     """Seconds that the training stood still for, by what it waited for."""
 
     def __init__(self) -> None:
@@ -342,7 +345,7 @@ class _Spent:
         return taken
 
 
-class _Window:
+class _MetricsWindow:
     """The steps since the last log line.
 
     Attributes:

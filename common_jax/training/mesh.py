@@ -52,7 +52,7 @@ def make_mesh(config: MeshConfig) -> Mesh:
     shape = mesh_shape(config, jax.device_count())
     devices = jax.devices()[: math.prod(shape.values())]
     mesh = Mesh(np.array(devices).reshape(tuple(shape.values())), tuple(shape))
-    if not _is_even(mesh):
+    if not _rows_split_evenly(mesh):
         sizes = " x ".join(f"mesh.{name}={size}" for name, size in shape.items())
         raise UserError(
             f"{sizes}: cannot be dealt out evenly to {jax.process_count()} processes, which have "
@@ -61,11 +61,11 @@ def make_mesh(config: MeshConfig) -> Mesh:
     return mesh
 
 
-def _is_even(mesh: Mesh) -> bool:
+def _rows_split_evenly(mesh: Mesh) -> bool:
     """Whether every process has as many rows of a batch as the others, and those that some share it
     shares whole."""
     held: dict[int, set[int]] = {process: set() for process in range(jax.process_count())}
-    rows = by_rows(mesh).devices_indices_map((mesh.shape["data"] * mesh.shape["fsdp"],))
+    rows = batch_sharding(mesh).devices_indices_map((mesh.shape["data"] * mesh.shape["fsdp"],))
     for device, (at,) in rows.items():
         held[device.process_index].add(at.start or 0)
     shares = {frozenset(starts) for starts in held.values()}
@@ -79,7 +79,7 @@ def replicated(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, P())
 
 
-def by_rows(mesh: Mesh) -> NamedSharding:
+def batch_sharding(mesh: Mesh) -> NamedSharding:
     """The first axis spread over `data` and `fsdp`."""
     return NamedSharding(mesh, P(ROWS))
 
@@ -108,7 +108,7 @@ def shardings(tree: Any, mesh: Mesh | AbstractMesh) -> Any:
     return jax.tree.map(of, tree, is_leaf=lambda leaf: isinstance(leaf, nn.Partitioned))
 
 
-def rows_here(mesh: Mesh, parts: int = 1) -> Rows:
+def local_rows(mesh: Mesh, parts: int = 1) -> Rows:
     """Which rows of a batch this process reads: those that its devices hold.
 
     Empty rows are added until devices x parts divide the batch. They weigh nothing, so the global
@@ -118,15 +118,15 @@ def rows_here(mesh: Mesh, parts: int = 1) -> Rows:
 
     def rows(count: int) -> np.ndarray:
         every = np.arange(-(-count // share) * share)
-        held = by_rows(mesh).addressable_devices_indices_map(every.shape)
+        held = batch_sharding(mesh).addressable_devices_indices_map(every.shape)
         return np.unique(np.concatenate([every[at] for at in held.values()]))
 
     return rows
 
 
 def put_batch(batch: Batch, mesh: Mesh) -> dict[str, jax.Array]:
-    """A batch on the mesh, of which each process gives the rows that are its own (`rows_here`)."""
-    return jax.make_array_from_process_local_data(by_rows(mesh), dict(batch))
+    """A batch on the mesh, of which each process gives the rows that are its own (`local_rows`)."""
+    return jax.make_array_from_process_local_data(batch_sharding(mesh), dict(batch))
 
 
 def whole(array: jax.Array) -> np.ndarray:

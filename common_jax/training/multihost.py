@@ -23,7 +23,7 @@ T = TypeVar("T")
 _WEEK = 7 * 24 * 3600 * 1000  # in milliseconds; who has died is found out otherwise
 
 _numbers = itertools.count()  # the same in all, since all ask the same
-_in_first = False  # this is the first process, inside a call of `from_first`
+_in_first_process = False  # this is the first process, inside a call of `broadcast_from_first`
 
 
 def several() -> bool:
@@ -37,7 +37,7 @@ def is_first() -> bool:
     return not several() or jax.process_index() == 0
 
 
-def from_first(call: Callable[[], T]) -> T:
+def broadcast_from_first(call: Callable[[], T]) -> T:
     """The result of `call` in the first process, which alone calls it.
 
     Inside such a call another one is a plain call.
@@ -48,30 +48,30 @@ def from_first(call: Callable[[], T]) -> T:
     Raises:
       UserError: in all processes, if it does in the first.
     """
-    global _in_first
-    if not several() or _in_first:
+    global _in_first_process
+    if not several() or _in_first_process:
         return call()
     key = f"conv_attention/{next(_numbers)}"
     if is_first():
-        _in_first = True
+        _in_first_process = True
         try:
             _tell(key, _outcome(call))
         finally:
-            _in_first = False
+            _in_first_process = False
     return _value(_hear(key))
 
 
-def by_first(method: Callable[P, T]) -> Callable[P, T]:
-    """A function that the first process alone runs; all get its result, as `from_first`."""
+def first_process_only(method: Callable[P, T]) -> Callable[P, T]:
+    """A function that the first process alone runs; all get its result, as `broadcast_from_first`."""
 
     @functools.wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        return from_first(lambda: method(*args, **kwargs))
+        return broadcast_from_first(lambda: method(*args, **kwargs))
 
     return call
 
 
-def in_all(call: Callable[[], T]) -> list[T]:
+def gather_from_all(call: Callable[[], T]) -> list[T]:
     """What `call` gives in each process, once all have called it.
 
     Args:
@@ -90,7 +90,7 @@ def in_all(call: Callable[[], T]) -> list[T]:
     return [_value(_hear(f"{key}/{process}")) for process in range(jax.process_count())]
 
 
-def compiled_by_all(function: Any) -> Any:
+def with_compile_barrier(function: Any) -> Any:
     """A jitted function that no process runs before all have compiled it for such arguments.
 
     Who runs it waits for the others on the devices, where patience may be short (Gloo connects
@@ -105,7 +105,7 @@ def compiled_by_all(function: Any) -> Any:
         key = structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
         if key not in programs:
             programs[key] = function.lower(*args).compile()
-            in_all(lambda: None)
+            gather_from_all(lambda: None)
         return programs[key](*args)
 
     return call

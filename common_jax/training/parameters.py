@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from common_jax.errors import UserError, naming
+from common_jax.errors import UserError, error_context
 from common_jax.export.format import ORBAX, PARAMETERS, Export
 from common_jax.io.parameters import read_safetensors, require_same
 from common_jax.training.checkpoint import Checkpoints
@@ -58,7 +58,7 @@ def starting_parameters(task: Task, abstract: Params) -> Params:
       UserError: if that run has another model or another vocabulary.
     """
     source = Workdir(task.config.train.init_from)
-    with naming("train.init_from"):
+    with error_context("train.init_from"):
         other = source.read_task()
         if _vocabulary(other) != _vocabulary(task):
             raise UserError(f"{source.path}: has another vocabulary than this run")

@@ -20,7 +20,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 ECHO_SECONDS = 10.0
 
 
-class Requests:
+class PreemptionHandler:
     """Notes a request to stop, for the loop to answer between two steps; a context manager.
 
     A second request is not waited for: it raises where the program stands, unless it is SIGTERM
@@ -33,13 +33,13 @@ class Requests:
     """
 
     def __init__(self) -> None:
-        self.noted: int | None = None
+        self.read_notes: int | None = None
         self._beats = 0
-        self._at_once = False
+        self._interruptible = False
         self._last = -ECHO_SECONDS
         self._before: dict[int, object] = {}
 
-    def __enter__(self) -> "Requests":
+    def __enter__(self) -> "PreemptionHandler":
         if not several() and threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
         return self
@@ -48,40 +48,40 @@ class Requests:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
-    def beat(self) -> int | None:
+    def poll(self) -> int | None:
         """The signal to answer here, or None. Called at the same places in all processes."""
         self._beats += 1
         if several() and multihost_utils.reached_preemption_sync_point(self._beats):
-            self.noted = signal.SIGTERM
-        return self.noted
+            self.read_notes = signal.SIGTERM
+        return self.read_notes
 
-    def heed(self) -> None:
+    def raise_if_requested(self) -> None:
         """A beat where a request is answered by leaving.
 
         Raises:
           Interrupted: if there is one.
         """
-        if (request := self.beat()) is not None:
+        if (request := self.poll()) is not None:
             raise Interrupted(request)
 
     @contextlib.contextmanager
-    def at_once(self) -> Iterator[None]:
+    def interruptible(self) -> Iterator[None]:
         """A stretch that can be left anywhere, because nothing in it would be lost.
 
         Raises:
           Interrupted: when a request comes, or has come before.
         """
-        if self.noted is not None:
-            raise Interrupted(self.noted)
-        self._at_once = True
+        if self.read_notes is not None:
+            raise Interrupted(self.read_notes)
+        self._interruptible = True
         try:
             yield
         finally:
-            self._at_once = False
+            self._interruptible = False
 
     def _note(self, number: int, frame: object) -> None:
-        now, again = time.monotonic(), self.noted is not None
+        now, again = time.monotonic(), self.read_notes is not None
         echo = number == signal.SIGTERM and now - self._last < ECHO_SECONDS
-        self.noted, self._last = number, now
-        if self._at_once or (again and not echo):
+        self.read_notes, self._last = number, now
+        if self._interruptible or (again and not echo):
             raise Interrupted(number)

@@ -12,8 +12,8 @@ from jaxtyping import Array, Int, Num
 
 from common_jax.data.batches import Batch
 from common_jax.scopes import part
-from common_jax.training.mesh import by_rows, replicated
-from common_jax.training.multihost import compiled_by_all
+from common_jax.training.mesh import batch_sharding, replicated
+from common_jax.training.multihost import with_compile_barrier
 from common_jax.training.state import TrainState, abstract_state, make_optimizer, make_schedule
 from common_jax.training.task import Params, Task
 
@@ -62,7 +62,7 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
             with jax.numpy_dtype_promotion("standard"):  # optax is not clean under "strict"
                 updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
             params = jax.tree.map(lambda p, u: p - rate * u, state.params, updates)
-            return params, _moved(state.ema, params, config.ema_decay, state.step), opt_state
+            return params, _update_ema(state.ema, params, config.ema_decay, state.step), opt_state
 
         finite = jnp.isfinite(loss) & jnp.isfinite(norm)
         # a branch, since a choice in each array takes XLA as long to compile as the rest of a step
@@ -89,10 +89,10 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
     step = jax.jit(
         train_step,
         donate_argnums=0,
-        in_shardings=(where, by_rows(mesh), replicated(mesh)),
+        in_shardings=(where, batch_sharding(mesh), replicated(mesh)),
         out_shardings=(where, replicated(mesh)),
     )
-    return compiled_by_all(step)
+    return with_compile_barrier(step)
 
 
 def _summed(
@@ -121,7 +121,9 @@ def _summed(
     return jax.lax.scan(add, empty, (batches, keys))[0]
 
 
-def _moved(ema: Params | None, params: Params, decay: float, step: Int[Array, ""]) -> Params | None:
+def _update_ema(
+    ema: Params | None, params: Params, decay: float, step: Int[Array, ""]
+) -> Params | None:
     """The moving average one step on; young averages forget faster, min(decay, (1+n)/(10+n))."""
     if ema is None:
         return None
@@ -140,7 +142,9 @@ def make_predict_step(
 
     def predict_step(params: Params, batch: Batch) -> dict[str, Array]:
         found = {"index": batch["index"], **task.predict_step(params, batch, final=final)}
-        return jax.lax.with_sharding_constraint(found, by_rows(mesh))
+        return jax.lax.with_sharding_constraint(found, batch_sharding(mesh))
 
-    step = jax.jit(predict_step, in_shardings=(None, by_rows(mesh)), out_shardings=replicated(mesh))
-    return compiled_by_all(step)
+    step = jax.jit(
+        predict_step, in_shardings=(None, batch_sharding(mesh)), out_shardings=replicated(mesh)
+    )
+    return with_compile_barrier(step)

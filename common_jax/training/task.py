@@ -25,7 +25,7 @@ Params = Any
 
 
 @dataclasses.dataclass(frozen=True)
-class Scored:
+class Scores:
     """What the score of a split's predictions came to.
 
     Attributes:
@@ -67,7 +67,7 @@ class Task(abc.ABC, Generic[Config]):
     predictor_class: ClassVar[type[Predictor]]
     metric_names: tuple[str, ...] = ("loss",)
     unit: ClassVar[str] = "examples"
-    searches: ClassVar[bool] = False
+    final_search: ClassVar[bool] = False
     splits: tuple[str, ...] = ("dev", "test")
     comparison: ClassVar[str] = ""
 
@@ -119,10 +119,10 @@ class Task(abc.ABC, Generic[Config]):
 
     @abc.abstractmethod
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
-        """Predictions, [B, ...] each; `final` is for tasks that search (`searches`)."""
+        """Predictions, [B, ...] each; `final` is for tasks that search (`final_search`)."""
 
     @abc.abstractmethod
-    def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scored:
+    def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
         """From the split's predictions in example order to numbers; touches no device."""
 
     def evaluated(self, split: str) -> Any:

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from common_jax.data.batches import Batches
-from common_jax.data.word_level import WordedData
-from common_jax.text.vocabulary import Lexicon
+from common_jax.data.word_level import WordLevelData
+from common_jax.text.vocabulary import Vocabulary
 from common_jax.training.task import Config, Task
 
 
-class WordedTask(Task[Config]):
+class WordLevelTask(Task[Config]):
     """Reads and batches what its `data` has.
 
     Attributes:
@@ -17,7 +17,7 @@ class WordedTask(Task[Config]):
     """
 
     config: Any
-    data: WordedData
+    data: WordLevelData
 
     def prepare(self, workers: int | None = None) -> None:
         self.data.prepare()
@@ -30,7 +30,7 @@ class WordedTask(Task[Config]):
         self.data.read_vocabulary(folder)
 
     @property
-    def vocabulary(self) -> Lexicon:
+    def vocabulary(self) -> Vocabulary:
         return self.data.lexicon
 
     def train_batches(self) -> Batches:

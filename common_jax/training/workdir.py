@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from common_jax.config import from_values
-from common_jax.errors import UserError, naming
+from common_jax.errors import UserError, error_context
 from common_jax.export.format import Export
 from common_jax.fields import to_mapping
 from common_jax.io.atomic import replace_text, write_json, writing
 from common_jax.io.json_files import Node, read_json
 from common_jax.training.config import task_class
 from common_jax.training.examples import Results, read_tsv, to_tsv
-from common_jax.training.multihost import by_first, in_all
-from common_jax.training.task import Scored, Task
+from common_jax.training.multihost import first_process_only, gather_from_all
+from common_jax.training.task import Scores, Task
 
 VERSION = 1  # of config.json
 _RESULT = {  # what every result.json has
@@ -66,9 +66,9 @@ class Workdir:
             run trains in it now; or if a process of this run does not see it.
         """
         holder = self._claim(config)
-        in_all(lambda: self._require_claimed(holder))
+        gather_from_all(lambda: self._require_claimed(holder))
 
-    @by_first
+    @first_process_only
     def _claim(self, config: Any) -> str:
         """The claim of the first process, and what it has written into the lock's file."""
         self._require_run()
@@ -116,7 +116,7 @@ class Workdir:
                     f"{self.path} holds a run of another task, {values.get('task')}: choose "
                     "another --workdir"
                 )
-            with naming(self._config):
+            with error_context(self._config):
                 old = _identity(from_values(type(config), values))
             new = _identity(config)
             if differing := sorted(k for k in {*old, *new} if old.get(k) != new.get(k)):
@@ -222,11 +222,11 @@ class Workdir:
             if values.get("data", {}).get("source") != "files":
                 raise UserError(f"{self.path}: its data are not files, hence {test} cannot be")
             values["data"]["test"] = os.path.abspath(test)  # though data.dir is another folder
-        with naming(self._config):
+        with error_context(self._config):
             kind = task_class(str(values.get("task", "")))
             return kind(from_values(kind.config_class, values))
 
-    @by_first
+    @first_process_only
     def write_vocabulary(self, task: Task) -> None:
         """Keeps the vocabulary, so that the run can be used without its corpus."""
         partial = self.path / "vocabulary.partial"
@@ -241,8 +241,8 @@ class Workdir:
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
 
-    @by_first
-    def write_scored(self, split: str, scored: Scored) -> None:
+    @first_process_only
+    def write_scored(self, split: str, scored: Scores) -> None:
         """eval/<split>.json, each example's result and the predictions in the task's own format."""
         folder, files = self.path / "eval", scored.files
         if scored.results:
@@ -299,7 +299,7 @@ class Workdir:
             raise UserError(f"{scored.place}: {right} of {examples} answers are right")
         return right, examples
 
-    @by_first
+    @first_process_only
     def write_result(self, result: Mapping[str, Any]) -> None:
         """result.json: the run is over."""
         with writing(self.path):
@@ -320,7 +320,7 @@ class Workdir:
             found.get(name, kind, default=kind())
         return found.value
 
-    @by_first
+    @first_process_only
     def finished(self, config: Any) -> dict[str, Any] | None:
         """result.json if the run needs no more steps than it has; else None."""
         result = self.read_result()

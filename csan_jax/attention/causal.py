@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.layers import LaidOut, SelfAttention
+from common_jax.layers import ProjectedKV, SelfAttention
 from common_jax.pytrees import pytree
 from csan_jax.attention.base import DecoderAttention, Sizes
 
@@ -40,7 +40,7 @@ class Cache:
             jnp.pad(self.values, (none, none, more, none, none)),
         )
 
-    def written(self, now: Int[Array, ""], new: LaidOut) -> "Cache":
+    def written(self, now: Int[Array, ""], new: ProjectedKV) -> "Cache":
         """With the keys and values of the k hypotheses at step `now`."""
         write = jax.lax.dynamic_update_slice_in_dim
         return Cache(
@@ -48,7 +48,7 @@ class Cache:
             write(self.values, new[1][:, :, None], now, axis=2),
         )
 
-    def past(self) -> LaidOut:
+    def past(self) -> ProjectedKV:
         """All entries, as those of steps * k positions."""
         keys, values = self.keys, self.values
         flat = values.reshape(*values.shape[:2], -1, values.shape[-1])
@@ -66,7 +66,7 @@ class CausalAttention(SelfAttention):
         ancestry: Bool[Array, "B k past"],
     ) -> tuple[Float[Array, "B k D"], Cache]:
         """One position further, as `DecoderAttention.module` has it."""
-        cache = cache.written(now, self.laid_out(x))
+        cache = cache.written(now, self.project_kv(x))
         return self.look(x, cache.past(), ancestry), cache
 
 

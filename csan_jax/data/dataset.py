@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from common_jax.data.cached_arrays import cached_arrays
 
 from common_jax.bad_examples import summary
 from common_jax.data.batches import Batches
 from common_jax.data.corpus import Corpus, prepare
 from common_jax.data.packing import PackedPlan, Packing, pack
 from common_jax.data.plan import BucketPlan, Plan, choose_shapes
-from common_jax.data.stored import stored
 from common_jax.errors import UserError
 from common_jax.text.subwords import Subwords
 from csan_jax.data.prepare import COLUMNS, EVALUATED, Builder, model_names
@@ -112,12 +112,14 @@ class TranslationData:
         config, folder = self.config, self.path / "train" / "plans"
         if config.batching == "packed":
             widths = [config.row_tokens] * len(COLUMNS)
-            found = stored(
+            found = cached_arrays(
                 folder, f"packed-{config.row_tokens}", lambda: pack(lengths, widths)._asdict()
             )
             return PackedPlan(lengths, Packing(**found), config.batch_tokens, seed)
         most = config.max_shapes
-        found = stored(folder, f"buckets-{most}", lambda: {"shapes": choose_shapes(lengths, most)})
+        found = cached_arrays(
+            folder, f"buckets-{most}", lambda: {"shapes": choose_shapes(lengths, most)}
+        )
         return BucketPlan(lengths, found["shapes"], config.batch_tokens, seed)
 
     def split_batches(

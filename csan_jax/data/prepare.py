@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from common_jax.bad_examples import Faults, summary
+from common_jax.bad_examples import BadExamples, summary
 from common_jax.data.corpus import Writer
 from common_jax.errors import UserError
 from common_jax.text.subwords import END, Subwords, reservoir
@@ -97,7 +97,7 @@ class Builder:
 
     def _train_subwords(self) -> tuple[Subwords, Subwords]:
         """The source's and the target's subwords; held-out sentences take no part."""
-        pairs = self._train.read(Faults(self._config.on_bad_example))
+        pairs = self._train.read(BadExamples(self._config.on_bad_example))
         if isinstance(self._train, Generated):  # in random order: its head is a fair sample
             pairs = itertools.islice(pairs, SUBWORD_PAIRS)
         surveyed = self._held_out.survey(_progress(pairs, "reading"))
@@ -126,7 +126,7 @@ class Builder:
         splits: list[Split],
     ) -> None:
         """Writes the corpora of the splits that one source holds; the first has its faults."""
-        faults = {split: Faults(self._config.on_bad_example) for split in splits}
+        faults = {split: BadExamples(self._config.on_bad_example) for split in splits}
         with contextlib.ExitStack() as stack:
             writers: dict[str, _SplitWriter] = {}
             for split in splits:
@@ -148,7 +148,7 @@ class _SplitWriter(contextlib.AbstractContextManager):
         folder: Path,
         subwords: tuple[Subwords, Subwords],
         source: Source,
-        faults: Faults,
+        faults: BadExamples,
         max_length: int | None,
         workers: int | None,
     ):

@@ -1,7 +1,7 @@
 """Where sentence pairs come from: files, TensorFlow Datasets, or the project's own generator.
 
 A source streams (number, source text, target text), knows each number's place for messages, and
-has an identity for the prepared corpus's fingerprint. `Faults` decides what becomes of a bad pair.
+has an identity for the prepared corpus's fingerprint. `BadExamples` decides what becomes of a bad pair.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from common_jax.bad_examples import Faults
+from common_jax.bad_examples import BadExamples
 from common_jax.data.corpus import file_identity, recorded_identity
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
@@ -42,7 +42,7 @@ class Source(Protocol):
     def place(self, number: int) -> str:
         """Where a pair stands, for a message."""
 
-    def read(self, faults: Faults) -> Iterator[Numbered]:
+    def read(self, faults: BadExamples) -> Iterator[Numbered]:
         """Streams the good pairs, and reports the bad ones to `faults`.
 
         Neither side is blank; the text is as it stands in the file.
@@ -62,7 +62,7 @@ class Parallel:
     def place(self, number: int) -> str:
         return f"{self.source}:{number}"
 
-    def read(self, faults: Faults) -> Iterator[Numbered]:
+    def read(self, faults: BadExamples) -> Iterator[Numbered]:
         sides = read_raw_lines(self.source), read_raw_lines(self.target)
         for number, (source, target) in enumerate(itertools.zip_longest(*sides), start=1):
             if source is None or target is None:
@@ -111,7 +111,7 @@ class Table:
     def place(self, number: int) -> str:
         return f"{self.path}:{number}"
 
-    def read(self, faults: Faults) -> Iterator[Numbered]:
+    def read(self, faults: BadExamples) -> Iterator[Numbered]:
         return _sift(self._rows(), self.place, faults)
 
     def _rows(self) -> Iterator[tuple[str, str] | str]:
@@ -157,7 +157,7 @@ class Records:
     def place(self, number: int) -> str:
         return f"{self.dataset.name} {self.split}:{number}"
 
-    def read(self, faults: Faults) -> Iterator[Numbered]:
+    def read(self, faults: BadExamples) -> Iterator[Numbered]:
         return _sift(self._rows(), self.place, faults)
 
     def _rows(self) -> Iterator[tuple[str, str] | str]:
@@ -188,7 +188,7 @@ class Generated:
     def place(self, number: int) -> str:
         return f"generated {self.split} pair {number}"
 
-    def read(self, faults: Faults) -> Iterator[Numbered]:
+    def read(self, faults: BadExamples) -> Iterator[Numbered]:
         from csan_jax.data.synthetic import generate
 
         try:
@@ -212,7 +212,7 @@ class Joined:
         number, at = divmod(number - 1, len(self.sources))
         return self.sources[at].place(number + 1)
 
-    def read(self, faults: Faults) -> Iterator[Numbered]:
+    def read(self, faults: BadExamples) -> Iterator[Numbered]:
         for at, source in enumerate(self.sources):
             for number, first, second in source.read(faults):
                 yield (number - 1) * len(self.sources) + at + 1, first, second
@@ -230,7 +230,7 @@ class Unescaped:
     def place(self, number: int) -> str:
         return self.source.place(number)
 
-    def read(self, faults: Faults) -> Iterator[Numbered]:
+    def read(self, faults: BadExamples) -> Iterator[Numbered]:
         for number, source, target in self.source.read(faults):
             yield number, undo_escapes(source), undo_escapes(target)
 
@@ -278,7 +278,7 @@ def _file(config: "DataConfig", folder: Path, name: str) -> Source:
 
 
 def _sift(
-    rows: Iterator[tuple[str, str] | str], place: Callable[[int], str], faults: Faults
+    rows: Iterator[tuple[str, str] | str], place: Callable[[int], str], faults: BadExamples
 ) -> Iterator[Numbered]:
     """The good ones of rows that are a pair, or else say what is wrong with them."""
     for number, row in enumerate(rows, start=1):

@@ -13,11 +13,11 @@ from jaxtyping import Int
 from common_jax.data.batches import Batch, Batches
 from common_jax.data.corpus import Corpus
 from common_jax.data.plan import Plan, PlannedBatch
-from common_jax.data.word_level import Dropped, WordedData
+from common_jax.data.word_level import Dropped, WordLevelData
 from common_jax.errors import UserError
 from common_jax.inputs import Column, columns_of
-from common_jax.text.vocabulary import Lexicon
 from common_jax.text.squad import Squad
+from common_jax.text.vocabulary import Vocabulary
 from qanet_jax.data.prepare import Builder, read_golds, read_texts
 from qanet_jax.data.sources import Golds, Split, splits_of
 from qanet_jax.data.text import TEXTS, text_arrays
@@ -35,7 +35,7 @@ class SpanBatches(Batches):
     model's inputs it has "TEXT_KEY" int32 [B, width, K] or, of each example, "KEY" int32 [B, K].
     """
 
-    def __init__(self, split: "SplitCorpus", lexicon: Lexicon, plan: Plan):
+    def __init__(self, split: "SplitCorpus", lexicon: Vocabulary, plan: Plan):
         super().__init__(split.questions, TEXTS, plan)
         self._split, self._lexicon = split, lexicon
 
@@ -94,8 +94,8 @@ class SplitCorpus:
         return int(starts[first]), int(ends[last])
 
 
-class ReadingData(WordedData):
-    """One run's questions (see `WordedData`)."""
+class ReadingData(WordLevelData):
+    """One run's questions (see `WordLevelData`)."""
 
     counted = "questions"
 
@@ -107,10 +107,10 @@ class ReadingData(WordedData):
         """Finds the sources."""
         return Builder(self._run)
 
-    def agreed(self, known: Lexicon, found: Lexicon) -> Lexicon:
+    def reconcile_vocabulary(self, known: Vocabulary, found: Vocabulary) -> Vocabulary:
         """The prepared folder's, which may have more words with fixed vectors, if it gives what was
         trained the same numbers."""
-        if not known.trained_as(found):
+        if not known.compatible_with(found):
             raise UserError(
                 "data: other words or characters than the run was trained on; give it the same "
                 "data.train, data.vectors, words.rows and words.char_rows"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from common_jax.bad_examples import Faults
+from common_jax.bad_examples import BadExamples
 from common_jax.data.corpus import Writer
 from common_jax.data.word_level import (
     read_word_vectors,
@@ -28,9 +28,9 @@ from common_jax.data.word_level import (
     vectors_identity,
 )
 from common_jax.inputs import columns_of, encode, inputs_to_text
-from common_jax.text.vocabulary import Lexicon
 from common_jax.text.squad import Answer, Question, Squad
 from common_jax.text.vectors import Vectors
+from common_jax.text.vocabulary import Vocabulary
 from qanet_jax.data import triviaqa
 from qanet_jax.data.sources import Golds, Source, Split, source_of, splits_of
 from qanet_jax.data.text import TEXTS, Text, windows
@@ -52,7 +52,7 @@ class Content:
       train: whether it is trained on.
     """
 
-    def __init__(self, source: Source, split: Split, faults: Faults):
+    def __init__(self, source: Source, split: Split, faults: BadExamples):
         self.place, self.train, self.faults = source.place, split == "train", faults
         self.squad, self.golds = source.read(faults)
         self.contexts = [Text.of(context) for context in self.squad.contexts]
@@ -102,13 +102,13 @@ class Builder:
           UserError: whatever is wrong with the data.
         """
         contents = {
-            split: Content(source, split, Faults(self._config.data.on_bad_example))
+            split: Content(source, split, BadExamples(self._config.data.on_bad_example))
             for split, source in self._sources.items()
         }
         counts = Counter(contents["train"].words())
         words = self._config.words
         known = self._read_vectors(contents.values(), folder) or words.rows
-        lexicon = Lexicon.make(counts, known, words.char_rows)
+        lexicon = Vocabulary.make(counts, known, words.char_rows)
         lexicon.save(folder)
         for split, content in contents.items():
             _SplitWriter(folder / split, self._config, lexicon, content).write()
@@ -119,7 +119,7 @@ class Builder:
         if not config.vectors:
             return None
         wanted = dict.fromkeys(word for content in contents for word in content.words())
-        faults = Faults(config.on_bad_example)
+        faults = BadExamples(config.on_bad_example)
         dim = self._config.words.dim
         return read_word_vectors(config.vectors, wanted, dim, faults, folder)
 
@@ -127,7 +127,7 @@ class Builder:
 class _SplitWriter:
     """Writes one split."""
 
-    def __init__(self, folder: Path, config: "Config", lexicon: Lexicon, content: Content):
+    def __init__(self, folder: Path, config: "Config", lexicon: Vocabulary, content: Content):
         self._folder, self._config, self._lexicon = folder, config.data, lexicon
         self._content, self._word_length = content, config.word_length
         self._inputs = columns_of(config.model.inputs, TEXTS)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from common_jax.bad_examples import Faults
+from common_jax.bad_examples import BadExamples
 from common_jax.data.corpus import file_identity, recorded_identity
 from common_jax.data.tfds import Dataset
 from common_jax.io.files import find_file, find_folder
@@ -41,7 +41,7 @@ class Source(Protocol):
     def identity(self) -> Any:
         """What decides its content, as JSON."""
 
-    def read(self, faults: Faults) -> tuple[Squad, Golds | None]:
+    def read(self, faults: BadExamples) -> tuple[Squad, Golds | None]:
         """Its content, and what TriviaQA scores it by; what is wrong with it goes to `faults`."""
 
 
@@ -58,7 +58,7 @@ class File:
     def identity(self) -> Any:
         return file_identity(self.path)
 
-    def read(self, faults: Faults) -> tuple[Squad, Golds | None]:
+    def read(self, faults: BadExamples) -> tuple[Squad, Golds | None]:
         return read_squad(self.path, faults), None
 
 
@@ -82,7 +82,7 @@ class Records:
         self.dataset.source(self.split, self.key)  # raises if there is no such split
         return self.dataset.identity(self.split)
 
-    def read(self, faults: Faults) -> tuple[Squad, Golds | None]:
+    def read(self, faults: BadExamples) -> tuple[Squad, Golds | None]:
         return read_squad_dataset(self.dataset, self.split, self.key, faults), None
 
 
@@ -108,7 +108,7 @@ class Generated:
     def identity(self) -> Any:
         return {"code": _GENERATED, "count": self.count, "seed": self.seed, "split": self.split}
 
-    def read(self, faults: Faults) -> tuple[Squad, Golds | None]:
+    def read(self, faults: BadExamples) -> tuple[Squad, Golds | None]:
         return generate(self.count, self.seed, self.split), None
 
 
@@ -137,7 +137,7 @@ class Supervised:
     def identity(self) -> Any:
         return {"triviaqa": self.source.identity(), "split": self.split, "seed": self.seed}
 
-    def read(self, faults: Faults) -> tuple[Squad, Golds | None]:
+    def read(self, faults: BadExamples) -> tuple[Squad, Golds | None]:
         golds: Golds = []
 
         def questions() -> Iterator[Trivia]:  # of which only the golds are kept
@@ -158,7 +158,7 @@ class Supervised:
             golds = [gold for gold in golds if gold["QuestionId"] in there]
         return squad, golds
 
-    def _questions(self, faults: Faults) -> Iterable[Trivia]:
+    def _questions(self, faults: BadExamples) -> Iterable[Trivia]:
         if isinstance(self.source, Records):
             return read_dataset(self.source.dataset, self.source.split, self.source.key, faults)
         return (read_sample if self.lines else read_release)(self.source.path, faults)

@@ -6,8 +6,8 @@ import dataclasses
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from common_jax.text.vocabulary import Lexicon
 from common_jax.text.squad import Answer
+from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import split_words
 
 TEXTS = ("context", "question")
@@ -55,7 +55,7 @@ def text_arrays(
     name: str,
     words: Int[np.ndarray, "B width"],
     characters: Int[np.ndarray, "B width W"],
-    lexicon: Lexicon,
+    lexicon: Vocabulary,
 ) -> dict[str, Shaped[np.ndarray, "B ..."]]:
     """What a batch has of the text `name`."""
     arrays = {name: words, f"{name}_characters": characters}

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from common_jax.bad_examples import Faults
+from common_jax.bad_examples import BadExamples
 from common_jax.data.corpus import recorded_identity
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
@@ -64,7 +64,7 @@ class Trivia:
     documents: tuple[Document, ...]
 
 
-def read_release(path: str | Path, faults: Faults) -> Iterator[Trivia]:
+def read_release(path: str | Path, faults: BadExamples) -> Iterator[Trivia]:
     """Streams a file of the official release, qa/wikipedia-{train,dev}.json or the verified one.
 
     Documents are read from evidence/wikipedia beside qa, one question's at a time. Reported to
@@ -87,7 +87,7 @@ def read_release(path: str | Path, faults: Faults) -> Iterator[Trivia]:
                 yield trivia
 
 
-def read_sample(path: str | Path, faults: Faults) -> Iterator[Trivia]:
+def read_sample(path: str | Path, faults: BadExamples) -> Iterator[Trivia]:
     """Streams JSON lines of id, question, aliases and context, each with one short document.
 
     Reported to `faults` as bad is a line that is not JSON or not of this form, is empty or has the
@@ -103,7 +103,7 @@ def read_sample(path: str | Path, faults: Faults) -> Iterator[Trivia]:
             yield trivia
 
 
-def read_dataset(dataset: Dataset, split: str, key: str, faults: Faults) -> Iterator[Trivia]:
+def read_dataset(dataset: Dataset, split: str, key: str, faults: BadExamples) -> Iterator[Trivia]:
     """Streams the Wikipedia domain of a split of TensorFlow Datasets' "trivia_qa/rc".
 
     The dataset holds both domains, and the verified questions a second time: those with search
@@ -137,7 +137,7 @@ def supervise(
     questions: Iterable[Trivia],
     width: int,
     seed: int,
-    faults: Faults,
+    faults: BadExamples,
     *,
     answered: bool = True,
 ) -> Squad:
@@ -223,7 +223,7 @@ def _pattern(aliases: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile(rf"(?<!\w)(?:{choices})(?!\w)", re.IGNORECASE)
 
 
-def _good(trivia: Trivia, place: str, ids: set[str], faults: Faults) -> bool:
+def _good(trivia: Trivia, place: str, ids: set[str], faults: BadExamples) -> bool:
     """Whether to keep a question; remembers its id."""
     if trivia.id in ids:
         faults.bad(REPEATED, f"{place} {trivia.id!r}")
@@ -256,7 +256,7 @@ def _of_release(node: Node) -> tuple[Trivia, list[Node]]:
     return trivia, list(node.nodes("EntityPages", default=[]))
 
 
-def _documents(pages: list[Node], evidence: "_Evidence", faults: Faults) -> Iterator[Document]:
+def _documents(pages: list[Node], evidence: "_Evidence", faults: BadExamples) -> Iterator[Document]:
     for page in pages:
         name = faults.attempt(page.get, "Filename", str, default="")
         if name is None:

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from common_jax.dropout import drop, survivors
+from common_jax.dropout import drop, keep_mask
 from common_jax.fields import require
 from common_jax.layers import (
     DROPOUT,
@@ -131,7 +131,7 @@ class EncoderBlock(nn.Module):
         dropped = train and config.dropout > 0
         if dropped:  # one draw for all sub-layers: it is most of the time that a block compiles
             shape = (len(x), len(sublayers), *x.shape[1:])
-            kept = survivors(config.dropout, self.make_rng(DROPOUT), shape)
+            kept = keep_mask(config.dropout, self.make_rng(DROPOUT), shape)
         for number, sublayer in enumerate(sublayers):
             y = sublayer(LayerNorm()(x))
             if dropped:

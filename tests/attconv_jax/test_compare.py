@@ -6,7 +6,7 @@ from scipy import stats
 
 from attconv_jax.compare import LabelComparison
 from common_jax.compare import IncomparableError, Run
-from common_jax.training.task import Scored
+from common_jax.training.task import Scores
 from common_jax.training.workdir import Workdir
 
 HEAD = "gold\tlabel\tno\tyes"
@@ -30,7 +30,7 @@ def as_run(tmp_path):
         workdir.path.mkdir()
         notes = {"correct": int(right.sum()), "examples": len(right), **notes}
         each = {"length": lengths, "right": right} if results else {}
-        workdir.write_scored("test", Scored({}, notes, files, [], each))
+        workdir.write_scored("test", Scores({}, notes, files, [], each))
         return Run(label, workdir)
 
     return make
@@ -95,7 +95,7 @@ def test_older_runs_are_compared_by_their_counts(as_run):
     (section,) = LabelComparison.compare([a, b], "test")
     assert section.parts[1:] == found.notes
     c = as_run("c", RIGHT["b"])
-    c.workdir.write_scored("test", Scored({}, {}, {}, []))
+    c.workdir.write_scored("test", Scores({}, {}, {}, []))
     with pytest.raises(IncomparableError, match="c: its score of test counts no right answers"):
         LabelComparison.paired(c, b, "test")
 

@@ -99,7 +99,10 @@ def test_energies_are_those_of_the_equations(kind):
     got = module.apply({"params": params}, *on_device((source, focus)))
     assert got.dtype == jnp.float32
     exact = random_params.exact((source, focus))
-    want = [numpy_reference.energy(*texts, random_params.exact(params), kind) for texts in zip(*exact, strict=True)]
+    want = [
+        numpy_reference.energy(*texts, random_params.exact(params), kind)
+        for texts in zip(*exact, strict=True)
+    ]
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 

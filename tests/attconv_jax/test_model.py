@@ -140,7 +140,10 @@ def test_logits_and_gradients_are_those_of_the_papers_equations(changes):
     (model, params, judge), texts = build(**changes), changes.get("texts", 2)
 
     def by_hand(params):
-        rows = [numpy_reference.model(row(at, texts), params, model.model)[0] for at in range(len(SCORES))]
+        rows = [
+            numpy_reference.model(row(at, texts), params, model.model)[0]
+            for at in range(len(SCORES))
+        ]
         return np.array(rows)
 
     (_, logits), gradients = judge(params, first(texts), SCORES)

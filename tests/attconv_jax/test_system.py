@@ -14,7 +14,7 @@ from attconv_jax.config import Config, DataConfig, WordsConfig
 from attconv_jax.data.dataset import LabelledData
 from attconv_jax.data.prepare import Builder
 from attconv_jax.data.text import tokenize
-from attconv_jax.task import Judgement
+from attconv_jax.task import SentenceClassification
 from common_jax.data.corpus import Corpus
 from launch import evaluate, export, sweep, train
 from tests.attconv_jax import anss
@@ -178,7 +178,9 @@ def vocabulary(folder):
 
 def task_of(folder, **data):
     config = DataConfig(dir=str(folder), cache_dir=str(folder / "cache"), **data)
-    task = Judgement(Config(data=config, words=WordsConfig(dim=2, rows=200), model=Overlap()))
+    task = SentenceClassification(
+        Config(data=config, words=WordsConfig(dim=2, rows=200), model=Overlap())
+    )
     task.prepare()
     return task, jax.jit(task.init)(jax.random.key(0))
 

@@ -12,7 +12,7 @@ import scipy.special
 
 from attconv_jax.config import Config, DataConfig, WordsConfig
 from attconv_jax.models.attentive_convolution import AttentiveConvolution
-from attconv_jax.task import Judgement
+from attconv_jax.task import SentenceClassification
 from common_jax.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.errors import UserError
 from common_jax.training.evaluate import averaged
@@ -47,7 +47,7 @@ def judgement(folder, data=None, mesh=(1, 1, 1), model=None, **train):
         train=TrainConfig(**train),
         mesh=MeshConfig(*mesh),
     )
-    return Judgement(config)
+    return SentenceClassification(config)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from common_jax.layers import NEAR, Convolution, Stack, sinusoids
-from tests import random_params, numpy_reference
+from tests import numpy_reference, random_params
 from tests.gradcheck import assert_slopes
 
 COUNT = 3

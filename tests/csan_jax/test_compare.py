@@ -13,7 +13,7 @@ from scipy import stats
 
 from common_jax.compare import Run
 from common_jax.metrics import translation
-from common_jax.training.task import Scored
+from common_jax.training.task import Scores
 from common_jax.training.workdir import Workdir
 from csan_jax.compare import TranslationComparison
 
@@ -43,7 +43,7 @@ def as_run(tmp_path_factory):
         workdir.path.mkdir()
         lengths = RANDOM.integers(3, 9, len(references))  # of another vocabulary in each run
         results = {} if nll is None else {"length": lengths, "nll": nll}
-        workdir.write_scored("test", Scored({}, {}, files, [], results))
+        workdir.write_scored("test", Scores({}, {}, files, [], results))
         run = Run(label, workdir)
         data = SimpleNamespace(target_language="en")
         run.__dict__["task"] = SimpleNamespace(config=SimpleNamespace(data=data))

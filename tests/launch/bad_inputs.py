@@ -285,7 +285,7 @@ MISTAKES = {
     "a run of another family": Mistake(
         "evaluate",
         AGAINST,
-        "run: a run of SpanExtraction is not compared with one of Judgement",
+        "run: a run of SpanExtraction is not compared with one of SentenceClassification",
         damaged("qanet", score(f1=90.0)),
     ),
     "results of examples with a word": Mistake(

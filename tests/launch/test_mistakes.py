@@ -24,8 +24,8 @@ from common_jax.training.state import init_state
 from common_jax.training.workdir import Workdir
 from launch import bench, evaluate, export, predict, report, sweep, train
 from tests.launch import test_attconv, test_csan, test_qanet
-from tests.launch.commands import fails
 from tests.launch.bad_inputs import MISTAKES, Mistake
+from tests.launch.commands import fails
 
 FAMILIES = {"csan": test_csan, "qanet": test_qanet, "attconv": test_attconv}
 COMMANDS = {m.__name__.removeprefix("launch."): m for m in (bench, evaluate, export, predict)}

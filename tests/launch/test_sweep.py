@@ -22,7 +22,7 @@ from common_jax.io.atomic import write_json
 from common_jax.sweep.plan import grid_axis, plan
 from common_jax.sweep.results import find
 from common_jax.training import workdir
-from launch import cli, ray_executor, local_executor, sweep
+from launch import cli, local_executor, ray_executor, sweep
 from tests.launch import commands
 from tests.launch.commands import fails
 
@@ -280,17 +280,17 @@ def test_two_sweeps_in_processes_share_the_work(trained, config, tmp_path):
 def test_jobs_share_the_gpus(monkeypatch):
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2,5")
-    found = [seat["CUDA_VISIBLE_DEVICES"] for seat in local_executor._seats(2)]
+    found = [seat["CUDA_VISIBLE_DEVICES"] for seat in local_executor._gpu_shares(2)]
     assert found == ["0,5", "2"]
-    assert local_executor._seats(1) == [{}]
+    assert local_executor._gpu_shares(1) == [{}]
     with pytest.raises(UserError, match="--jobs 4: this machine has 3 GPUs"):
-        local_executor._seats(4)
+        local_executor._gpu_shares(4)
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    assert local_executor._seats(4) == [{}] * 4
+    assert local_executor._gpu_shares(4) == [{}] * 4
     monkeypatch.delenv("JAX_PLATFORMS")
     for none in ("", "-1"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", none)
-        assert local_executor._seats(2) == [{}, {}]
+        assert local_executor._gpu_shares(2) == [{}, {}]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from common_jax.compare import IncomparableError, Run
-from common_jax.training.task import Scored
+from common_jax.training.task import Scores
 from common_jax.training.workdir import Workdir
 from qanet_jax.compare import SpanComparison
 
@@ -28,7 +28,7 @@ def as_run(tmp_path):
         files = {".predictions.json": json.dumps(dict.fromkeys(ids, "x"))}
         workdir = Workdir(tmp_path / label)
         workdir.path.mkdir()
-        workdir.write_scored("dev", Scored({}, notes, files, [], each if results else {}))
+        workdir.write_scored("dev", Scores({}, notes, files, [], each if results else {}))
         return Run(label, workdir)
 
     return make

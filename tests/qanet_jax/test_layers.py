@@ -14,8 +14,8 @@ from qanet_jax.layers import ContextQueryAttention, Embedding, SeparableConvolut
 from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.qanet import Encoder, QANet
 from tests import random_params
-from tests.qanet_jax import batches, numpy_reference
 from tests.gradcheck import assert_slopes
+from tests.qanet_jax import batches, numpy_reference
 
 WORDS = WordsConfig(dim=6, char_rows=9)
 CONFIG = QANet(dim=8, num_heads=2, char_dim=5)
@@ -85,7 +85,9 @@ def test_embedding(changes):
     assert ("unknown" in params) != ("words" in params)
     got = run(module, params, batch, train=False)
     for row, length in enumerate([5, 3]):
-        want = numpy_reference.embedding(*batches.text(batch, row), random_params.exact(params), module)
+        want = numpy_reference.embedding(
+            *batches.text(batch, row), random_params.exact(params), module
+        )
         np.testing.assert_allclose(got[row, :length], want, rtol=1e-5, atol=1e-5)
 
 

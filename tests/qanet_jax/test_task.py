@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import scipy.special
 
-from common_jax.bad_examples import Faults
+from common_jax.bad_examples import BadExamples
 from common_jax.config import OptimizerConfig, TrainConfig
 from common_jax.errors import UserError
-from common_jax.text.vocabulary import Lexicon
 from common_jax.text.vectors import read_vectors
+from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import split_words
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import abstract_state, init_state
@@ -205,7 +205,9 @@ def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
     file = tmp_path / "vectors.txt"
     file.write_text("cats 1 2\nZebra 3 4\nnine 5 6\n", "utf-8")
     known = ["cats", "."]
-    lexicon = Lexicon.make(Counter(known), read_vectors(file, known, 2, Faults("error")), 40)
+    lexicon = Vocabulary.make(
+        Counter(known), read_vectors(file, known, 2, BadExamples("error")), 40
+    )
     words = dataclasses.replace(WORDS, rows=0, dim=2)
     data = DataConfig(dir=str(tmp_path), vectors=str(file), word_length=4)
     task = SpanExtraction(Config(words=words, model=MODEL, data=data))

@@ -9,7 +9,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
 
-from attconv_jax.models.base import POOLED, Attended, PairModel, PairModule, Text
+from attconv_jax.models.base import POOLED, AttentionMap, PairModel, PairModule, Text
 from common_jax.inputs import ExampleInput, WordInput
 from common_jax.layers import dense
 from common_jax.masks import masked_softmax
@@ -88,7 +88,7 @@ class OverlapModule(PairModule):
 
     def explain(self, texts: Sequence[Text]):
         both = [self._pooled(text) for text in texts]
-        seen = [Attended(POOLED, number, weights) for number, (_, weights) in enumerate(both)]
+        seen = [AttentionMap(POOLED, number, weights) for number, (_, weights) in enumerate(both)]
         return self._logits([pooled for pooled, _ in both], texts), [seen]
 
     def _pooled(self, text: Text):

@@ -12,7 +12,7 @@ from attconv_jax.config import DataConfig, WordsConfig
 from attconv_jax.data.dataset import YES, LabelledData
 from attconv_jax.data.text import tokenize
 from common_jax.errors import UserError
-from common_jax.text.vocabulary import UNKNOWN, Lexicon
+from common_jax.text.vocabulary import UNKNOWN, Vocabulary
 from tests.attconv_jax import anss
 
 WORDS = WordsConfig(dim=3, rows=400)
@@ -158,7 +158,7 @@ def test_other_texts_are_read_in_the_words_of_the_run(folder, vectors):
         assert row["first"][1] == UNKNOWN
         assert (row["second"][2] == UNKNOWN) == (not vectors)
     if vectors:  # the other corpus's own numbers are others
-        assert Lexicon.load(other.path).words(["okapi"]) != [UNKNOWN]
+        assert Vocabulary.load(other.path).words(["okapi"]) != [UNKNOWN]
         with pytest.raises(UserError, match="other words than the run was trained on"):
             other.train_batches(0)
     else:

@@ -28,7 +28,7 @@ from common_jax.data.corpus import Corpus, recorded_identity
 from common_jax.errors import UserError
 from common_jax.text import sentence_splitter
 from common_jax.text import word_tokenizer as words_module
-from common_jax.text.vocabulary import UNKNOWN, Lexicon
+from common_jax.text.vocabulary import UNKNOWN, Vocabulary
 from tests.attconv_jax import anss
 
 WORDS = WordsConfig(dim=2, rows=100)
@@ -143,7 +143,7 @@ def column(corpus, name):
 
 def test_a_corpus_has_numbers_of_words_and_labels_in_the_order_of_the_config(folder):
     path = built(folder, labels="contradiction, entailment ,neutral")
-    corpus, lexicon = Corpus.open(path / "train"), Lexicon.load(path)
+    corpus, lexicon = Corpus.open(path / "train"), Vocabulary.load(path)
     assert corpus.columns == columns("pairs") == ("first", "second", "label")
     assert column(corpus, "label") == [2, 1, 0]
     for row, (_, *texts) in enumerate(ROWS[:1] + ROWS[2:]):
@@ -247,7 +247,7 @@ def test_words_of_other_splits_are_known_where_a_file_has_vectors_for_them(folde
     (folder / "glove.txt").write_text("Eats 1 2\nzebra 3 4\nYAK 5 6\nunused 7 8\nman 9 9\n")
     vectors = str(folder / "glove.txt")
     path = built(folder, vectors=vectors)
-    lexicon = Lexicon.load(path)
+    lexicon = Vocabulary.load(path)
     known = {w: lexicon.words([w])[0] for w in ("zebra", "yak", "zwieback", "unused", "cats")}
     assert [w for w, number in known.items() if number == UNKNOWN] == ["zwieback", "unused"]
     with np.load(path / VECTORS) as arrays:
@@ -263,7 +263,7 @@ def test_words_of_other_splits_are_known_where_a_file_has_vectors_for_them(folde
         w for _, *texts in ROWS[:1] + ROWS[2:] for t in texts for w in tokenize(t)
     )
     frequent = sorted(counts, key=lambda w: (-counts[w], w))[:3]
-    assert sorted(Lexicon.load(few).words(frequent)) == [2, 3, 4]
+    assert sorted(Vocabulary.load(few).words(frequent)) == [2, 3, 4]
 
 
 def test_what_is_ranked_has_questions_and_overlaps(tmp_path):

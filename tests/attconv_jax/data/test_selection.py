@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attconv_jax.data.selection import Candidate, candidates, split_by_punkt
-from common_jax.bad_examples import Faults
+from common_jax.bad_examples import BadExamples
 from common_jax.text.squad import Answer, Question, Squad, read_squad
 from tests.real import needs_real_data, real_data
 
@@ -81,7 +81,7 @@ def test_punkt_learns_abbreviations_from_the_passages():
 @needs_real_data
 def test_real_counts():
     """Those of the paper are 105,980 pairs; its 10,570 questions are all here."""
-    squad = read_squad(real_data("squad/dev-v1.1.json.gz"), Faults("error"))
+    squad = read_squad(real_data("squad/dev-v1.1.json.gz"), BadExamples("error"))
     found = list(candidates(squad))
     by_question: dict[str, list[bool]] = {}
     for candidate in found:

@@ -8,7 +8,7 @@ import pytest
 from attconv_jax.config import DataConfig
 from attconv_jax.data.sources import Example, held_out_splits, source_of
 from attconv_jax.data.squad_anss import build
-from common_jax.bad_examples import Faults
+from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from tests.attconv_jax import anss, entailments
 from tests.real import needs_real_data, real_data
@@ -27,7 +27,7 @@ def config(folder, form="pairs", **options) -> DataConfig:
 
 def read(folder, form="pairs", policy="error", split="train", **options):
     """A split's examples and the faults."""
-    source, faults = source_of(config(folder, form, **options), split), Faults(policy)
+    source, faults = source_of(config(folder, form, **options), split), BadExamples(policy)
     return list(source.read(faults)), faults.kinds
 
 

@@ -82,7 +82,9 @@ def test_large_scores_do_not_overflow(implementation):
         query, key * 1000, value, cotangent, mask, implementation=implementation
     )
     assert all(np.isfinite(x).all() for x in got)
-    np.testing.assert_allclose(got[0], numpy_reference.attend(query, key * 1000, value, mask).out, atol=1e-3)
+    np.testing.assert_allclose(
+        got[0], numpy_reference.attend(query, key * 1000, value, mask).out, atol=1e-3
+    )
 
 
 @each_implementation

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-
-from common_jax.data.stored import stored
+from common_jax.data.cached_arrays import cached_arrays
 
 ARRAYS = {"one": np.arange(1000), "two": np.eye(3)}
 
@@ -11,7 +10,7 @@ ARRAYS = {"one": np.arange(1000), "two": np.eye(3)}
 def fetch(folder, name="plan"):
     """The arrays, and whether they were computed."""
     calls = []
-    arrays = stored(folder, name, lambda: calls.append(1) or ARRAYS)
+    arrays = cached_arrays(folder, name, lambda: calls.append(1) or ARRAYS)
     assert arrays.keys() == ARRAYS.keys()
     assert all(np.array_equal(arrays[k], ARRAYS[k]) for k in ARRAYS)
     return bool(calls)
@@ -61,4 +60,4 @@ def test_what_computing_raises_is_raised(tmp_path):
         raise ValueError("no examples")
 
     with pytest.raises(ValueError, match="no examples"):
-        stored(tmp_path, "plan", fail)
+        cached_arrays(tmp_path, "plan", fail)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common_jax.errors import UserError
-from common_jax.text.vocabulary import UNKNOWN, Lexicon
 from common_jax.text.vectors import Vectors
+from common_jax.text.vocabulary import UNKNOWN, Vocabulary
 
 COUNTS = Counter({"cat": 5, "Dog": 3, "ant": 3, "bee": 3, "BAT": 1})
 TABLE = np.arange(1, 7, dtype=np.float32).reshape(3, 2)
@@ -21,19 +21,19 @@ VECTORS = Vectors({"cat": 0, "Cat": 0, "dog": 1, "USA": 2}, TABLE, {})
 
 def test_the_most_frequent_words_have_numbers():
     """Padding and unknown words have 0 and 1; among equals the first in code order comes first."""
-    lexicon = Lexicon.make(COUNTS, 5, 100)
+    lexicon = Vocabulary.make(COUNTS, 5, 100)
     assert lexicon.table is None
     assert lexicon.words(["cat", "Dog", "ant", "bee", "BAT", ""]) == [2, 3, 4, 1, 1, 1]
     backwards = Counter(dict(reversed(COUNTS.items())))
-    assert Lexicon.make(backwards, 5, 100).trained_as(lexicon)
+    assert Vocabulary.make(backwards, 5, 100).compatible_with(lexicon)
     for few in (0, 1, 2):
-        assert Lexicon.make(COUNTS, few, few).words(["cat"]) == [UNKNOWN]
+        assert Vocabulary.make(COUNTS, few, few).words(["cat"]) == [UNKNOWN]
 
 
 def test_the_most_frequent_characters_have_numbers():
     """A character counts as often as the words that hold it, and as often as each holds it."""
     counts = Counter({"aab": 2, "bc": 3, "d": 1})  # b 5, a 4, c 3, d 1
-    lexicon = Lexicon.make(counts, 10, 5)
+    lexicon = Vocabulary.make(counts, 10, 5)
     rows = lexicon.characters(["abc", "d", "", "cabbage"], 4)
     assert rows.dtype == np.int32
     assert rows.tolist() == [[3, 2, 4, 0], [1, 0, 0, 0], [0, 0, 0, 0], [4, 3, 2, 2]]
@@ -41,18 +41,18 @@ def test_the_most_frequent_characters_have_numbers():
 
 
 def test_unknown_words_share_numbers_by_their_hash(tmp_path):
-    saved = Lexicon.make(COUNTS, 2 + 2 + 7, 0, 7)  # two words, then seven numbers
+    saved = Vocabulary.make(COUNTS, 2 + 2 + 7, 0, 7)  # two words, then seven numbers
     saved.save(tmp_path)
     names = [f"name{n}" for n in range(100)]
-    for lexicon in (saved, Lexicon.load(tmp_path)):
+    for lexicon in (saved, Vocabulary.load(tmp_path)):
         assert lexicon.words(["cat", "Dog"]) == [2, 3]
         assert set(lexicon.words(names)) == set(range(4, 11))
         assert [zlib.crc32(name.encode()) % 7 + 4 for name in names] == lexicon.words(names)
         assert "CAT" in lexicon and "ant" not in lexicon  # which had a number, were there room
-    assert not saved.trained_as(Lexicon.make(COUNTS, 2 + 2 + 6, 0, 6))
-    other = Lexicon.make(Counter(["cat", "emu", "gnu"]), 2 + 3 + 7, 0, 7)
+    assert not saved.compatible_with(Vocabulary.make(COUNTS, 2 + 2 + 6, 0, 6))
+    other = Vocabulary.make(Counter(["cat", "emu", "gnu"]), 2 + 3 + 7, 0, 7)
     seen = np.array(other.words(["cat", "emu", *names]))
-    assert saved.numbers_of(other)[seen].tolist() == saved.words(["cat", "emu", *names])
+    assert saved.ids_from(other)[seen].tolist() == saved.words(["cat", "emu", *names])
 
 
 FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss"])
@@ -61,7 +61,7 @@ FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss"])
 @settings(deadline=None)
 @given(known=st.lists(FORMS, unique=True), wanted=st.lists(FORMS))
 def test_a_word_has_the_number_of_its_first_form_that_has_one(known, wanted):
-    lexicon = Lexicon({word: n for n, word in enumerate(known, start=2)}, "")
+    lexicon = Vocabulary({word: n for n, word in enumerate(known, start=2)}, "")
     for _ in range(2):  # the second time it remembers
         expected = []
         for word in wanted:
@@ -72,7 +72,7 @@ def test_a_word_has_the_number_of_its_first_form_that_has_one(known, wanted):
 
 
 def test_fixed_vectors():
-    lexicon = Lexicon.make(COUNTS, VECTORS, 100)
+    lexicon = Vocabulary.make(COUNTS, VECTORS, 100)
     numbers = lexicon.words(["cat", "CAT", "Dog", "usa", "bee"])
     assert numbers == [2, 2, 3, 4, UNKNOWN]
     vectors = lexicon.vectors(np.array([[0, *numbers]]))
@@ -82,7 +82,7 @@ def test_fixed_vectors():
 
 def test_a_file_that_has_none_of_the_words():
     nothing = Vectors({}, np.zeros((0, 2), np.float32), {})
-    lexicon = Lexicon.make(COUNTS, nothing, 100)
+    lexicon = Vocabulary.make(COUNTS, nothing, 100)
     numbers = lexicon.words(["cat", "dog"])
     assert numbers == [UNKNOWN, UNKNOWN]
     vectors = lexicon.vectors(np.array(numbers))
@@ -91,13 +91,13 @@ def test_a_file_that_has_none_of_the_words():
 
 @pytest.mark.parametrize("rows", [0, 3])
 def test_more_words_with_vectors(rows):
-    base = Lexicon.make(COUNTS, Vectors({"cat": 1} if rows else {}, TABLE[:rows], {}), 100)
+    base = Vocabulary.make(COUNTS, Vectors({"cat": 1} if rows else {}, TABLE[:rows], {}), 100)
     more = base.extended(Vectors({"cat": 0, "Emu": 2, "emu": 2}, -TABLE, {}))
     vectors = more.vectors(np.array(more.words(["cat", "EMU", "Emu", "emu", "gnu"])))
     cat = TABLE[1] if rows else -TABLE[0]
     assert vectors.tolist() == [cat.tolist(), *[(-TABLE[2]).tolist()] * 3, [0, 0]]
     assert more.characters(["cat"], 3).tolist() == base.characters(["cat"], 3).tolist()
-    assert base.trained_as(more) and base.words(["emu"]) == [UNKNOWN]
+    assert base.compatible_with(more) and base.words(["emu"]) == [UNKNOWN]
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
@@ -110,10 +110,10 @@ def test_what_is_saved_is_what_is_loaded(tmp_path_factory, counts, fixed):
     rows = {word: n // 2 for n, word in enumerate(counts)}
     table = np.random.default_rng(0).standard_normal((-(-len(rows) // 2), 3)).astype(np.float32)
     words = Vectors(rows, table, {}) if fixed else 2 + len(counts) // 2
-    saved = Lexicon.make(Counter(counts), words, 6)
+    saved = Vocabulary.make(Counter(counts), words, 6)
     saved.save(folder)
-    loaded = Lexicon.load(folder)
-    assert loaded.trained_as(saved)
+    loaded = Vocabulary.load(folder)
+    assert loaded.compatible_with(saved)
     assert loaded.words(counts) == saved.words(counts)
     assert (loaded.characters([*counts], 3) == saved.characters([*counts], 3)).all()
     if fixed:
@@ -123,35 +123,35 @@ def test_what_is_saved_is_what_is_loaded(tmp_path_factory, counts, fixed):
 
 def test_what_was_trained_with_one_lexicon_and_is_used_with_another():
     """Where vectors are fixed, they are what the words' numbers stand for."""
-    fixed, trained = Lexicon({"a": 2, "b": 3}, "xy", TABLE), Lexicon({"a": 2, "b": 3}, "xy")
+    fixed, trained = Vocabulary({"a": 2, "b": 3}, "xy", TABLE), Vocabulary({"a": 2, "b": 3}, "xy")
     more = np.concatenate([TABLE[1:], TABLE[:1], TABLE])  # the same vectors in other rows
     for other, alike in [
         (fixed, True),
-        (Lexicon({"b": 2, "a": 4, "c": 5}, ["x", "y"], more), True),
-        (Lexicon({"c": 2}, "xy", TABLE), True),
-        (Lexicon({"a": 3, "b": 2}, "xy", TABLE), False),
-        (Lexicon({"a": 2, "b": 3}, "yx", TABLE), False),
-        (Lexicon({"a": 2, "b": 3}, "xyz", TABLE), False),
-        (Lexicon({"a": 2, "b": 3}, "xy", TABLE + 1), False),
-        (Lexicon({"a": 2, "b": 3}, "xy", TABLE[:, :1]), False),
+        (Vocabulary({"b": 2, "a": 4, "c": 5}, ["x", "y"], more), True),
+        (Vocabulary({"c": 2}, "xy", TABLE), True),
+        (Vocabulary({"a": 3, "b": 2}, "xy", TABLE), False),
+        (Vocabulary({"a": 2, "b": 3}, "yx", TABLE), False),
+        (Vocabulary({"a": 2, "b": 3}, "xyz", TABLE), False),
+        (Vocabulary({"a": 2, "b": 3}, "xy", TABLE + 1), False),
+        (Vocabulary({"a": 2, "b": 3}, "xy", TABLE[:, :1]), False),
         (trained, False),
     ]:
-        assert fixed.trained_as(other) is other.trained_as(fixed) is alike
-    assert trained.trained_as(Lexicon({"a": 2, "b": 3}, "xy"))
+        assert fixed.compatible_with(other) is other.compatible_with(fixed) is alike
+    assert trained.compatible_with(Vocabulary({"a": 2, "b": 3}, "xy"))
     for words in ({"a": 2}, {"a": 2, "b": 3, "c": 4}, {"a": 3, "b": 2}):
-        assert not trained.trained_as(Lexicon(words, "xy"))
+        assert not trained.compatible_with(Vocabulary(words, "xy"))
 
 
 def _fails(folder) -> None:
     with pytest.raises(UserError) as error:
-        Lexicon.load(folder)
+        Vocabulary.load(folder)
     assert str(error.value).startswith(f"{folder}: no whole lexicon (")
     assert "\n" not in str(error.value)
 
 
 def test_a_lexicon_that_is_missing_or_broken(tmp_path):
     _fails(tmp_path)
-    Lexicon({"a": 2}, "xy", TABLE).save(tmp_path)
+    Vocabulary({"a": 2}, "xy", TABLE).save(tmp_path)
     text, vectors = tmp_path / "lexicon.json", tmp_path / "vectors.npy"
     whole = text.read_bytes(), vectors.read_bytes()
     for broken in (
@@ -170,4 +170,4 @@ def test_a_lexicon_that_is_missing_or_broken(tmp_path):
         vectors.write_bytes(broken)
         _fails(tmp_path)
     vectors.write_bytes(whole[1])
-    assert Lexicon.load(tmp_path).words(["a"]) == [2]
+    assert Vocabulary.load(tmp_path).words(["a"]) == [2]

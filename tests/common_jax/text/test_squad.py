@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from common_jax.bad_examples import Faults
+from common_jax.bad_examples import BadExamples
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.text.squad import Answer, Question, Squad, read_squad, read_squad_dataset
@@ -95,7 +95,7 @@ def changed(where: str, value) -> dict:
 
 def says(path: Path) -> str:
     with pytest.raises(UserError) as error:
-        read_squad(path, Faults("error"))
+        read_squad(path, BadExamples("error"))
     assert "\n" not in str(error.value)
     return str(error.value)
 
@@ -107,7 +107,7 @@ def test_reads_plain_and_gzipped(tmp_path):
     one_line = tmp_path / "line.json"
     one_line.write_text(json.dumps(GOOD))  # \u escapes, surrogate pairs among them
     for name in (path, packed, one_line):
-        assert read_squad(name, Faults("error")) == READ
+        assert read_squad(name, BadExamples("error")) == READ
     for question in READ.questions:
         for answer in question.answers:
             assert READ.contexts[question.context][answer.start :].startswith(answer.text)
@@ -154,14 +154,14 @@ def test_another_form_is_an_error_whatever_the_policy(tmp_path, where, value, me
     path = write(tmp_path / "dev.json", changed(where, value))
     assert says(path).startswith(message.replace("FILE", str(path)))
     with pytest.raises(UserError):
-        read_squad(path, Faults("skip"))
+        read_squad(path, BadExamples("skip"))
 
 
 @pytest.mark.parametrize("title", ["", 7, None, ["x"], "\ud83d"])
 def test_articles_without_a_title_that_can_be_written_have_their_number(tmp_path, title):
     path = tmp_path / "dev.json"
     path.write_text(json.dumps(changed("data.0.title", title)))
-    squad = read_squad(path, Faults("error"))
+    squad = read_squad(path, BadExamples("error"))
     assert squad.articles[0] == "0" and "Mill" in squad.articles
     assert len(squad.articles) == len(squad.contexts)
 
@@ -196,7 +196,7 @@ def test_bad_examples(tmp_path, where, value, kind, place, lost):
     message = says(path)
     assert kind in message and f"{place}: " in message and message.startswith(f"{path}: data[")
     assert "mend it, or set data.on_bad_example=skip" in message
-    faults = Faults("skip")
+    faults = BadExamples("skip")
     squad = read_squad(path, faults)
     kept = [q.id for n, q in enumerate(READ.questions) if n not in lost]
     assert [q.id for q in squad.questions] == kept
@@ -229,7 +229,7 @@ def test_unreadable_examples(tmp_path, where, value, message, lost):
     said = says(path)
     assert message in said and said.startswith(f"{path}: data[")
     assert said.endswith("; mend it, or set data.on_bad_example=skip")
-    faults = Faults("skip")
+    faults = BadExamples("skip")
     kept = [q.id for n, q in enumerate(READ.questions) if n not in lost]
     assert [q.id for q in read_squad(path, faults).questions] == kept
     ((kind, fault),) = faults.kinds.items()
@@ -239,7 +239,7 @@ def test_unreadable_examples(tmp_path, where, value, message, lost):
 def test_a_field_with_half_a_character_in_its_name(tmp_path):
     path = tmp_path / "dev.json"
     path.write_text(json.dumps(changed("data.2.paragraphs.1.qas.0", {"\ud83d": ""})))
-    faults = Faults("skip")
+    faults = BadExamples("skip")
     read_squad(path, faults)
     ((fault),) = faults.kinds.values()
     assert b"no 'id'; it has \\ud83d" in fault["first"][0].encode()
@@ -308,7 +308,7 @@ def dataset(name: str, folder: Path) -> Dataset:
 
 
 def test_the_same_from_tensorflow_datasets(folder):
-    squad = read_squad_dataset(dataset("v1.1", folder), "train", "data.train", Faults("error"))
+    squad = read_squad_dataset(dataset("v1.1", folder), "train", "data.train", BadExamples("error"))
     by_id = {q.id: q for q in squad.questions}
     assert set(squad.contexts) == {HARBOUR, MILL} and len(squad.contexts) == 2
     for wanted in READ.questions:
@@ -323,7 +323,7 @@ def test_mistakes_of_datasets(folder):
     said = []
     for name, split in [("other", "train"), ("plain", "train"), ("bad", "train"), ("v1.1", "dev")]:
         with pytest.raises(UserError) as error:
-            read_squad_dataset(dataset(name, folder), split, "data.train", Faults("error"))
+            read_squad_dataset(dataset(name, folder), split, "data.train", BadExamples("error"))
         said.append(str(error.value))
     assert said[0] == (
         "data.tfds=quiz/other: not of SQuAD's form: it has the texts text, and not id, context, "
@@ -332,7 +332,7 @@ def test_mistakes_of_datasets(folder):
     assert "quiz/plain: not of SQuAD's form: no answers with text and answer_start" in said[1]
     assert "quiz/bad train:" in said[2] and "though elsewhere in its context" in said[2]
     assert "data.train='dev': quiz/v1.1 has the splits train" in said[3]
-    faults = Faults("skip")
+    faults = BadExamples("skip")
     squad = read_squad_dataset(dataset("bad", folder), "train", "data.train", faults)
     assert {q.id for q in squad.questions} == {"h1", "m1-high-conf"}
     assert [fault["count"] for fault in faults.kinds.values()] == [1]
@@ -348,7 +348,7 @@ def test_mistakes_of_datasets(folder):
     ],
 )
 def test_real_counts(name, passages, questions, answers):
-    squad = read_squad(real_data(name), Faults("error"))
+    squad = read_squad(real_data(name), BadExamples("error"))
     assert len(squad.questions) == questions
     if passages:
         assert len(squad.contexts) == passages

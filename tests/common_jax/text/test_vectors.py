@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common_jax.bad_examples import Faults
+from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.text.vectors import read_vectors
 from tests.real import needs_real_data, real_data
@@ -48,7 +48,7 @@ def test_rows(tmp_path, name, header, end):
     path = _write(tmp_path / name, header + FILE.replace("\n", end))
     words = ["the", "THE", "The", "usa", "PARIS", "paris", ". . .", "at name@domain.com", "none"]
     words += ["1\u00a01/2", "\u2028x", "\ud800", "at", "name@domain.com", "the", "σοφος"]
-    vectors = read_vectors(path, words, 3, Faults("error"))
+    vectors = read_vectors(path, words, 3, BadExamples("error"))
     expected = {
         "the": [0.5, -1, 2e-3],
         "THE": [0.5, -1, 2e-3],
@@ -80,7 +80,7 @@ _FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss", "�
 def test_the_first_form_that_the_file_has(tmp_path_factory, wanted, in_file):
     text = "".join(f"{word} {n} {n}\n" for n, word in enumerate(in_file))
     path = _write(tmp_path_factory.mktemp("vectors") / "a.txt", text)
-    vectors = read_vectors(path, wanted, 2, Faults("error"))
+    vectors = read_vectors(path, wanted, 2, BadExamples("error"))
     for word in wanted:
         forms = [word, word.lower(), word.capitalize(), word.upper()]
         place = next((in_file.index(form) for form in forms if form in in_file), None)
@@ -94,7 +94,7 @@ def test_the_first_form_that_the_file_has(tmp_path_factory, wanted, in_file):
 
 def _fails(path: Path, words: list[str], dim: int = 3) -> str:
     with pytest.raises(UserError) as error:
-        read_vectors(path, words, dim, Faults("error"))
+        read_vectors(path, words, dim, BadExamples("error"))
     assert "\n" not in str(error.value)
     return str(error.value)
 
@@ -103,7 +103,7 @@ def _fails(path: Path, words: list[str], dim: int = 3) -> str:
 def test_a_row_of_another_length_is_noticed_though_not_wanted(tmp_path, row):
     path = _write(tmp_path / "a.txt", f"the 1 2 3\n{row}\ndog 1 2 3\n")
     numbers = {"": 0, "cat": 0, "cat 1 2 3 4": 4}.get(row, 2)
-    faults = Faults("skip")
+    faults = BadExamples("skip")
     if row == "x cat 1 2":  # as many fields as there must be: only its numbers betray it
         assert _fails(path, ["x"]) == f"{path}:2: 'cat' is not a number{SKIP}"
         vectors = read_vectors(path, ["x", "the"], 3, faults)
@@ -119,7 +119,7 @@ def test_a_row_of_another_length_is_noticed_though_not_wanted(tmp_path, row):
 def test_a_wanted_row_holds_numbers(tmp_path, field):
     path = _write(tmp_path / "a.txt", f"the 1 2 3\ncat 1 {field} 3\n")
     assert _fails(path, ["CAT"]) == f"{path}:2: {field!r} is not a number{SKIP}"
-    assert len(read_vectors(path, ["the"], 3, Faults("error")).table) == 1
+    assert len(read_vectors(path, ["the"], 3, BadExamples("error")).table) == 1
 
 
 @pytest.mark.parametrize("first", ["the 1 2", "5 2\nthe 1 2"])
@@ -141,7 +141,7 @@ def test_files_that_cannot_be_read(tmp_path):
     assert "the zip data is damaged or cut off" in _fails(path, ["the"])
     latin = _write(tmp_path / "a.txt", "caf\xe9 1 2 3\nthe 1 2 3\n".encode("latin-1"))
     assert (
-        read_vectors(latin, ["the", "café"], 3, Faults("error")).found["missing"] == 1
+        read_vectors(latin, ["the", "café"], 3, BadExamples("error")).found["missing"] == 1
     )  # as 840B has some
 
 
@@ -151,7 +151,7 @@ def test_glove():
     lines = gzip.decompress(path.read_bytes()).decode().rstrip("\n").split("\n")
     rows = {line.split(" ")[0]: line.split(" ")[1:] for line in lines}
     words = ["The", "PARIS", "cat", "dog", "king", "queen", ",", "Zyxwv"]
-    vectors = read_vectors(path, words, 50, Faults("error"))
+    vectors = read_vectors(path, words, 50, BadExamples("error"))
     for word in words[:-1]:
         row = vectors.table[vectors.rows[word]]
         np.testing.assert_array_equal(row, np.float32(rows[word.lower()]))
@@ -161,4 +161,4 @@ def test_glove():
         assert unit[vectors.rows[one]] @ unit[vectors.rows[other]] == pytest.approx(
             cosine, abs=5e-3
         )
-    assert len(read_vectors(path, rows, 50, Faults("error")).table) == 9163
+    assert len(read_vectors(path, rows, 50, BadExamples("error")).table) == 9163

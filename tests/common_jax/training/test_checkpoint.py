@@ -15,7 +15,7 @@ import pytest
 
 from common_jax.errors import UserError
 from common_jax.io import checksums
-from common_jax.training.checkpoint import Checkpoints, abstract_of, goodness
+from common_jax.training.checkpoint import Checkpoints, abstract_of, comparable_score
 from common_jax.training.state import TrainState
 
 
@@ -401,5 +401,9 @@ def test_a_folder_that_goes_away(tmp_path):
 
 def test_anything_is_better_than_a_metric_that_is_no_number_or_not_there():
     for name, worse, better in (("loss", 2.0, 1.0), ("f1", 1.0, 2.0)):
-        assert goodness({name: math.nan}, name) == goodness({}, name) == -math.inf
-        assert -math.inf < goodness({name: worse}, name) < goodness({name: better}, name)
+        assert comparable_score({name: math.nan}, name) == comparable_score({}, name) == -math.inf
+        assert (
+            -math.inf
+            < comparable_score({name: worse}, name)
+            < comparable_score({name: better}, name)
+        )

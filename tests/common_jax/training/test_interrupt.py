@@ -1,4 +1,4 @@
-"""Requests to stop, as the system makes them."""
+"""PreemptionHandler to stop, as the system makes them."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import pytest
 
 from common_jax.errors import Interrupted
 from common_jax.training import preemption
-from common_jax.training.preemption import Requests
+from common_jax.training.preemption import PreemptionHandler
 
 
 def ask(number):
@@ -15,29 +15,29 @@ def ask(number):
 
 
 def test_a_request_is_noted_and_answered_between_steps():
-    with Requests() as requests:
+    with PreemptionHandler() as requests:
         ask(signal.SIGTERM)
-        assert requests.noted == signal.SIGTERM
-        with pytest.raises(Interrupted), requests.at_once():
+        assert requests.read_notes == signal.SIGTERM
+        with pytest.raises(Interrupted), requests.interruptible():
             pass
 
 
 def test_a_scheduler_and_a_parent_that_both_tell_are_one_request():
-    with Requests() as requests:
+    with PreemptionHandler() as requests:
         for _ in range(3):
             ask(signal.SIGTERM)
-        assert requests.noted == signal.SIGTERM
+        assert requests.read_notes == signal.SIGTERM
 
 
 def test_a_second_ctrl_c_is_not_waited_for():
-    with Requests():
+    with PreemptionHandler():
         ask(signal.SIGINT)
         with pytest.raises(Interrupted):
             ask(signal.SIGINT)
 
 
 def test_nor_is_a_second_sigterm_after_a_while(monkeypatch):
-    with Requests():
+    with PreemptionHandler():
         ask(signal.SIGTERM)
         monkeypatch.setattr(preemption, "ECHO_SECONDS", 0.0)
         with pytest.raises(Interrupted):

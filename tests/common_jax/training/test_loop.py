@@ -213,7 +213,7 @@ def test_eight_devices_see_the_same_rows_as_one(complete):
 def scored_by(values):
     """A validation that finds those losses, one after another."""
     values = iter(values)
-    return lambda *args: loop.Scored({"loss": float(next(values)), "rounded": 0.0}, {}, {}, [])
+    return lambda *args: loop.Scores({"loss": float(next(values)), "rounded": 0.0}, {}, {}, [])
 
 
 @pytest.mark.parametrize(

@@ -68,28 +68,31 @@ def refused(number, last):
 
 
 def test_each_hears_what_all_say(several):
-    assert in_each(several, lambda m, n: m.in_all(lambda: 10 * n)) == [[0, 10, 20]] * 3
+    assert in_each(several, lambda m, n: m.gather_from_all(lambda: 10 * n)) == [[0, 10, 20]] * 3
 
 
 def test_a_mistake_in_one_is_the_line_of_all(several):
-    said = in_each(several, lambda m, n: m.in_all(lambda: refused(n, 1)))
+    said = in_each(several, lambda m, n: m.gather_from_all(lambda: refused(n, 1)))
     assert said == ["process 1: no such file"] * 3
-    assert in_each(several, lambda m, n: m.in_all(lambda: n)) == [[0, 1, 2]] * 3
+    assert in_each(several, lambda m, n: m.gather_from_all(lambda: n)) == [[0, 1, 2]] * 3
 
 
 def test_the_first_alone_calls_and_all_have_its_result_or_mistake(several):
     called = []
 
     def call(module, number):
-        inner = lambda: module.from_first(lambda: called.append(number) or number)
-        return module.from_first(inner)
+        inner = lambda: module.broadcast_from_first(lambda: called.append(number) or number)
+        return module.broadcast_from_first(inner)
 
     assert in_each(several, call) == [0, 0, 0] and called == [0]
-    said = in_each(several, lambda m, n: m.from_first(lambda: refused(n, 0)))
+    said = in_each(several, lambda m, n: m.broadcast_from_first(lambda: refused(n, 0)))
     assert said == ["no such file"] * 3
-    assert in_each(several, lambda m, n: m.from_first(lambda: refused(n, 1))) == [0] * 3
+    assert in_each(several, lambda m, n: m.broadcast_from_first(lambda: refused(n, 1))) == [0] * 3
 
 
 def test_one_process_alone_asks_nobody():
-    assert multihost.in_all(lambda: 1) == [1] and multihost.from_first(lambda: 2) == 2
+    assert (
+        multihost.gather_from_all(lambda: 1) == [1]
+        and multihost.broadcast_from_first(lambda: 2) == 2
+    )
     assert multihost.is_first() and not multihost.several()

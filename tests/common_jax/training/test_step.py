@@ -116,8 +116,8 @@ def test_the_exponential_warm_up():
     np.testing.assert_array_equal(rates[999:], rates[999])
     np.testing.assert_allclose(rates[999], 1e-3, rtol=1e-7)
     assert (np.diff(rates[9:1000:10], 2) > 0).all()  # convex, hence under the linear one
-    at_once = dataclasses.replace(config, warmup_steps=0)
-    np.testing.assert_allclose(make_schedule(at_once)(jnp.int32(0)), 1e-3, rtol=1e-7)
+    interruptible = dataclasses.replace(config, warmup_steps=0)
+    np.testing.assert_allclose(make_schedule(interruptible)(jnp.int32(0)), 1e-3, rtol=1e-7)
 
 
 @pytest.mark.parametrize("mesh,parts", [((1, 1, 1), 4), ((1, 1, 1), 5), ((4, 2, 1), 2)])

@@ -14,7 +14,7 @@ import pytest
 
 from common_jax.errors import UserError
 from common_jax.training.log import MetricsLog
-from common_jax.training.task import Scored
+from common_jax.training.task import Scores
 from common_jax.training.workdir import Workdir
 from tests.toy import Toy, ToyConfig
 
@@ -109,7 +109,7 @@ def fail(*args, **kwargs):
 
 WRITERS = {
     "config.json": lambda workdir: workdir.claim(ToyConfig()),
-    "eval/dev.json": lambda workdir: workdir.write_scored("dev", Scored({"loss": 1.0}, {}, {}, [])),
+    "eval/dev.json": lambda workdir: workdir.write_scored("dev", Scores({"loss": 1.0}, {}, {}, [])),
     "vocabulary": lambda workdir: workdir.write_vocabulary(Toy(ToyConfig())),
     "result.json": lambda workdir: workdir.write_result({"steps": 2}),
     "metrics.jsonl": lambda workdir: MetricsLog(workdir.metrics, 1),
@@ -130,7 +130,7 @@ def test_a_full_disk_is_one_line_and_what_was_whole_stays_whole(name, workdir, m
 
 
 def with_results(workdir, **results):
-    workdir.write_scored("dev", Scored({}, {}, {}, [], results))
+    workdir.write_scored("dev", Scores({}, {}, {}, [], results))
     return workdir.path / "eval" / "dev.examples.tsv"
 
 
@@ -152,7 +152,7 @@ def test_results_of_examples_are_read_as_they_were_written(workdir):
 
 
 def test_a_score_without_results_has_none(workdir):
-    workdir.write_scored("dev", Scored({}, {}, {}, []))
+    workdir.write_scored("dev", Scores({}, {}, {}, []))
     assert workdir.example_results("dev") is None
 
 
@@ -185,7 +185,7 @@ def test_something_in_the_place_of_a_file_or_folder(name, tmp_path):
         (tmp_path / name).write_text("")
     with pytest.raises(UserError, match=r": cannot be written: (File exists|Is a directory)$"):
         if name == "eval":
-            workdir.write_scored("dev", Scored({}, {}, {}, []))
+            workdir.write_scored("dev", Scores({}, {}, {}, []))
         elif name == "vocabulary":
             workdir.write_vocabulary(Toy(ToyConfig()))
         else:

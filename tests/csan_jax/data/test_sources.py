@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sacremoses import MosesDetokenizer
 
-from common_jax.bad_examples import Faults
+from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.fields import from_mapping
 from common_jax.io.files import read_lines
@@ -30,7 +30,7 @@ def prepared(folder, **options) -> TranslationData:
 
 def read(config, split="train", policy="error"):
     """The pairs, their places, and the faults."""
-    source, faults = source_of(config, split), Faults(policy)
+    source, faults = source_of(config, split), BadExamples(policy)
     rows = list(source.read(faults))
     return [row[1:] for row in rows], [source.place(row[0]) for row in rows], faults.kinds
 

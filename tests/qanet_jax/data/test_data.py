@@ -13,8 +13,8 @@ from common_jax.data.corpus import recorded_identity
 from common_jax.errors import UserError
 from common_jax.text import sentence_splitter
 from common_jax.text import word_tokenizer as words_module
-from common_jax.text.vocabulary import UNKNOWN
 from common_jax.text.squad import Answer
+from common_jax.text.vocabulary import UNKNOWN
 from common_jax.text.word_tokenizer import split_words
 from qanet_jax.config import Config, DataConfig
 from qanet_jax.data import triviaqa

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common_jax.bad_examples import Faults
+from common_jax.bad_examples import BadExamples
 from common_jax.text.word_tokenizer import split_words
 from qanet_jax.data.triviaqa import (
     DEV_WINDOW,
@@ -30,7 +30,7 @@ def question(text: str, *aliases: str, name="q") -> Trivia:
 
 
 def span(text: str, *aliases: str) -> str | None:
-    squad = supervise([question(text, *aliases)], 10_000, 0, Faults("error"), answered=False)
+    squad = supervise([question(text, *aliases)], 10_000, 0, BadExamples("error"), answered=False)
     (asked,) = squad.questions
     for answer in asked.answers:
         assert squad.contexts[asked.context][answer.start :].startswith(answer.text)
@@ -108,7 +108,7 @@ def long_text(length: int, answer: int) -> str:
 def test_windows(width):
     names = [f"q{n}" for n in range(40)]
     many = [question(long_text(2_000, 20 * n), "zebra", name=q) for n, q in enumerate(names)]
-    faults = Faults("error")
+    faults = BadExamples("error")
     squad = supervise(many, width, 5, faults)
     assert not faults.kinds and [q.id for q in squad.questions] == [f"{q}--d" for q in names]
     starts = []
@@ -137,7 +137,7 @@ def test_what_has_no_window():
         "short": "Zebra",
     }
     many = [question(text, "zebra", name=name) for name, text in texts.items()]
-    faults = Faults("error")
+    faults = BadExamples("error")
     squad = supervise(many, 400, 0, faults)
     assert [q.id for q in squad.questions] == ["inside--d", "short--d"]
     assert squad.contexts[1] == "Zebra"
@@ -145,10 +145,10 @@ def test_what_has_no_window():
         "document that names no answer": {"count": 2, "first": ["outside--d", "none--d"]},
         "empty document": {"count": 1, "first": ["empty--d"]},
     }
-    squad = supervise(many, 400, 0, Faults("error"), answered=False)
+    squad = supervise(many, 400, 0, BadExamples("error"), answered=False)
     assert [len(q.answers) for q in squad.questions] == [1, 0, 0, 1]
     assert squad.contexts[1] == " ".join(f"word{n}" for n in range(400))
-    faults = Faults("error")
+    faults = BadExamples("error")
     assert not supervise([question("one two three", "one two three")], 2, 0, faults).questions
     assert faults.kinds["answer longer than the window"]["count"] == 1
 
@@ -157,7 +157,7 @@ def test_each_document_is_its_own_question():
     both = Trivia(
         "q", "Who?", ("Bo",), ("bo",), False, (Document("a", "Bo"), Document("b", "a Bo"))
     )
-    squad = supervise([both], 256, 0, Faults("error"))
+    squad = supervise([both], 256, 0, BadExamples("error"))
     assert [q.id for q in squad.questions] == ["q--a", "q--b"]
     assert squad.contexts == ["Bo", "a Bo"]
 
@@ -185,13 +185,13 @@ def test_real_spans(name, questions, theirs, blank):
     path = real_data(f"triviaqa_short/{name}.jsonl.gz")
     with gzip.open(path, "rt", encoding="utf-8") as file:
         given = {row["id"]: row["span"] for row in map(json.loads, file)}
-    read = list(read_sample(path, Faults("error")))
+    read = list(read_sample(path, BadExamples("error")))
     assert len(read) == len(given) == questions
     assert sum(span is not None for span in given.values()) == theirs
     # The same few in either form, so that nobody waits: one in ten, and all that could differ.
     odd = [q for q in read if given[q.id] is None and "\u00a0" in q.documents[0].text]
     some = [q for q in read[::10] if q not in odd]
-    faults = Faults("error")
+    faults = BadExamples("error")
     squad = supervise(odd + some, TRAIN_WINDOW, 0, faults)
     found = {q.id.split("--")[0]: q for q in squad.questions}
     assert len([q for q in odd if q.id in found]) == blank

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common_jax.bad_examples import Faults
+from common_jax.bad_examples import BadExamples
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from qanet_jax.data.triviaqa import (
@@ -64,7 +64,7 @@ def release(folder: Path, *questions: dict) -> Path:
 
 
 def read(path: Path, policy="error") -> tuple[list[Trivia], dict[str, int]]:
-    faults = Faults(policy)
+    faults = BadExamples(policy)
     questions = list(read_release(path, faults))
     return questions, {kind: fault["count"] for kind, fault in faults.kinds.items()}
 
@@ -166,7 +166,7 @@ def test_the_sample(tmp_path):
     path = tmp_path / "dev.jsonl.gz"
     row = {"id": "a", "question": "Who?", "aliases": ["Bo", "Bo", " "], "context": "Bo.", "span": 3}
     path.write_bytes(gzip.compress(json.dumps(row).encode() + b"\n\n"))
-    assert list(read_sample(path, Faults("error"))) == [
+    assert list(read_sample(path, BadExamples("error"))) == [
         Trivia("a", "Who?", ("Bo",), ("Bo",), False, (Document("a", "Bo."),))
     ]
     path = tmp_path / "dev.jsonl"
@@ -187,10 +187,10 @@ def test_the_sample(tmp_path):
         lines = [json.dumps(row), line, json.dumps({**row, "id": "last"})]
         path.write_text("\n".join(lines), "utf-8", "surrogateescape")
         with pytest.raises(UserError) as error:
-            list(read_sample(path, Faults("error")))
+            list(read_sample(path, BadExamples("error")))
         said = str(error.value)
         assert said.startswith(f"{path}:2") and message in said and "on_bad_example=skip" in said
-        faults = Faults("skip")
+        faults = BadExamples("skip")
         assert [trivia.id for trivia in read_sample(path, faults)] == ["a", "last"]
         assert [fault["count"] for fault in faults.kinds.values()] == [1]
 
@@ -279,7 +279,7 @@ def register() -> None:
 def test_tensorflow_datasets(tmp_path):
     register()
     dataset = Dataset("pubquiz/rc", str(tmp_path))
-    faults = Faults("error")
+    faults = BadExamples("error")
     (found,) = read_dataset(dataset, "validation", "data.dev", faults)
     documents = tuple(Document(f"{page}.txt", f"Bo of {page} – é") for page in "xy")
     assert found == Trivia("q1", "Who is q1?", ("Bo", "Bó", "bo"), ("bo",), False, documents)
