@@ -11,7 +11,7 @@ __all__ = [
     "Paired",
     "Run",
     "comparison_of",
-    "noted",
+    "read_notes",
     "read_runs",
     "report",
 ]

@@ -165,7 +165,7 @@ class WordLevelData(abc.ABC):
         return self._lexicon
 
     def read_vocabulary(self, folder: Path) -> None:
-        """Reads the lexicon that a run was trained with; see `reconcile_vocabulary` for a `prepare` that follows.
+        """Reads the vocabulary that a run was trained with, for the `prepare` that follows.
 
         Raises:
           UserError: if it is missing or broken.

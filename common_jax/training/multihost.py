@@ -62,7 +62,7 @@ def broadcast_from_first(call: Callable[[], T]) -> T:
 
 
 def first_process_only(method: Callable[P, T]) -> Callable[P, T]:
-    """A function that the first process alone runs; all get its result, as `broadcast_from_first`."""
+    """A function that only the first process runs; all get its result."""
 
     @functools.wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:

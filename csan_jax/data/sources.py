@@ -1,7 +1,8 @@
 """Where sentence pairs come from: files, TensorFlow Datasets, or the project's own generator.
 
 A source streams (number, source text, target text), knows each number's place for messages, and
-has an identity for the prepared corpus's fingerprint. `BadExamples` decides what becomes of a bad pair.
+has an identity for the prepared corpus's fingerprint. `BadExamples` says what is done with a bad
+pair.
 """
 
 import dataclasses
