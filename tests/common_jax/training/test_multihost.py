@@ -1,6 +1,6 @@
 """What the processes of a run agree on, with threads in their place and a queue as JAX's service.
 
-Real processes are in tests/launch/test_processes.py.
+Real processes are in tests/launch/test_distributed.py.
 """
 
 import importlib.util
