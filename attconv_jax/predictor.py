@@ -73,7 +73,7 @@ class SentenceClassifier(Predictor):
             inputs give `SentenceClassification.answer`'s.
           explain: also say which words attended to which.
         """
-        self._lexicon, self._settings, self._explain = vocabulary, settings, explain
+        self._vocabulary, self._settings, self._explain = vocabulary, settings, explain
         self._labels = settings.labels.split(",")
         inputs = inputs_from_text(settings.inputs, "settings.inputs")
         self._columns = columns_of(inputs, TEXTS[: settings.texts])
@@ -120,7 +120,7 @@ class SentenceClassifier(Predictor):
         texts = [request.texts for request in requests]
         columns = zip(TEXTS, zip(*texts, strict=True), group.widths, strict=False)
         arrays = {
-            name: padded([self._lexicon.words(words) for words in column], group.rows, width)
+            name: padded([self._vocabulary.word_ids(words) for words in column], group.rows, width)
             for name, column, width in columns
         }
         widths = dict(zip(TEXTS, group.widths, strict=False))

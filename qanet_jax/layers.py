@@ -27,7 +27,7 @@ class Words:
     """A batch of texts as the model reads them.
 
     Attributes:
-      ids: 0 is padding, `lexicon.UNKNOWN` a word without a vector.
+      ids: 0 is padding, `vocabulary.UNKNOWN` a word without a vector.
       characters: of each word, 0 behind its end.
       vectors: the words' fixed vectors, zeros for unknown ones; None where they are trained.
       inputs: integers of each word by the key of the `WordInput` that the reader declares.

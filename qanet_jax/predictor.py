@@ -94,11 +94,11 @@ class QuestionAnswerer(Predictor):
             `count`, or for inputs whose class is not installed.
         """
         require(count >= 1, f"count={count}: at least 1")
-        self._known = self._lexicon = vocabulary
+        self._known = self._vocabulary = vocabulary
         self._settings, self._count, self._vectors = settings, count, vectors
         self._inputs = columns_of(inputs_from_text(settings.inputs, "settings.inputs"), TEXTS)
         self._looked_up: set[str] = set()
-        if vectors and self._lexicon.table is None:
+        if vectors and self._vocabulary.table is None:
             raise UserError(f"vectors={vectors}: this run trained its own, and can take no others")
         enough = (found for found in programs.choices("count") if found >= count)
         self._decode = programs(count=next(enough, count))
@@ -166,7 +166,7 @@ class QuestionAnswerer(Predictor):
         if lacking := [word for word in sorted(new) if word not in self._known]:
             faults = BadExamples(self._settings.on_bad_example)
             more = read_vectors(self._vectors, lacking, self._settings.word_dim, faults)
-            self._lexicon = self._lexicon.extended(more)
+            self._vocabulary = self._vocabulary.extended(more)
 
     def _decoded(
         self, context: Text, question: Text, cuts: Sequence[tuple[int, int]]
@@ -193,12 +193,12 @@ class QuestionAnswerer(Predictor):
         self, name: str, texts: Sequence[Text], rows: int, width: int
     ) -> dict[str, np.ndarray]:
         """A batch's arrays of one of its texts, padded to `rows` and to `width` words."""
-        lexicon, length = self._lexicon, self._settings.word_length
-        words = padded([lexicon.words(text.words) for text in texts], rows, width)
+        vocabulary, length = self._vocabulary, self._settings.word_length
+        words = padded([vocabulary.word_ids(text.words) for text in texts], rows, width)
         characters = np.zeros((rows, width, length), np.int32)
         for row, text in enumerate(texts):
-            characters[row, : len(text.words)] = lexicon.characters(text.words, length)
-        return text_arrays(name, words, characters, lexicon)
+            characters[row, : len(text.words)] = vocabulary.char_ids(text.words, length)
+        return text_arrays(name, words, characters, vocabulary)
 
 
 @dataclasses.dataclass(frozen=True)

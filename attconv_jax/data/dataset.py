@@ -146,7 +146,7 @@ class LabelledData(WordLevelData):
     """One run's texts (see `WordLevelData`).
 
     Other texts than a run's own, to be evaluated, have other words with vectors: these are read by
-    the numbers that they have in the run's lexicon, and unknown where they have none.
+    the numbers that they have in the run's vocabulary, and unknown where they have none.
     """
 
     counted = "examples"

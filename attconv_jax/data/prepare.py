@@ -1,7 +1,7 @@
 """Builds the prepared folder of labelled texts: words as numbers, a corpus for each split.
 
-The folder has the lexicon, what a file says of its words (`VECTORS`), and for each split a corpus
-with the columns of `columns`; an evaluated split also has its texts as they were read.
+The folder has the vocabulary, the vectors that a file has for its words (`VECTORS`), and for each
+split a corpus with the columns of `columns`; an evaluated split also has its texts as read.
 """
 
 import dataclasses
@@ -105,10 +105,10 @@ class Builder:
             splits |= hold_out(splits["train"], self._held_out, config.heldout, config.seed)
         if config.balanced:
             splits["train"] = balance(splits["train"], config.seed)
-        lexicon = self._lexicon(splits, folder)
-        lexicon.save(folder)
+        vocabulary = self._vocabulary(splits, folder)
+        vocabulary.save(folder)
         for split, examples in splits.items():
-            self._write(folder / split, examples, lexicon, dropped.get(split, {}))
+            self._write(folder / split, examples, vocabulary, dropped.get(split, {}))
 
     def _chosen(self, split: Split, source: Source, faults: BadExamples) -> Iterable[Example]:
         """What a source gives; of train no more than `data.examples` and what is held out."""
@@ -147,7 +147,7 @@ class Builder:
         with error_context(example.place):
             return encode(self._columns, texts, dict(zip(texts, example.annotations, strict=False)))
 
-    def _lexicon(self, splits: dict[Split, list[Example]], folder: Path) -> Vocabulary:
+    def _vocabulary(self, splits: dict[Split, list[Example]], folder: Path) -> Vocabulary:
         """The most frequent words of train, and where a file has vectors for them those of the
         other splits; what the file has is written beside."""
         config, words = self._config, self._words
@@ -158,22 +158,22 @@ class Builder:
         faults = BadExamples(config.on_bad_example)
         vectors = read_word_vectors(config.vectors, everywhere, words.dim, faults, folder)
         found = Counter({word: everywhere[word] for word in vectors.rows})
-        lexicon = Vocabulary.make(counts["train"] | found, words.rows, 0, words.unknown_rows)
-        rows = {word: row for word, row in vectors.rows.items() if word in lexicon}
-        numbers = np.array(lexicon.words(rows), np.int32)
+        vocabulary = Vocabulary.make(counts["train"] | found, words.rows, 0, words.unknown_rows)
+        rows = {word: row for word, row in vectors.rows.items() if word in vocabulary}
+        numbers = np.array(vocabulary.word_ids(rows), np.int32)
         if rows:
             np.savez(folder / VECTORS, numbers=numbers, vectors=vectors.table[[*rows.values()]])
-        return lexicon
+        return vocabulary
 
     def _write(
-        self, folder: Path, examples: Sequence[Example], lexicon: Vocabulary, dropped: Dropped
+        self, folder: Path, examples: Sequence[Example], vocabulary: Vocabulary, dropped: Dropped
     ) -> None:
         config, questions = self._config, dict[str, int]()
         with Writer(folder, columns(config.form, self._inputs)) as corpus:
             for start in range(0, len(examples), _CHUNK):
                 chunk = examples[start : start + _CHUNK]
                 rows: dict[str, list[Any]] = {
-                    text: [lexicon.words(e.words[at]) for e in chunk]
+                    text: [vocabulary.word_ids(e.words[at]) for e in chunk]
                     for at, text in enumerate(TEXTS[: config.texts])
                 }
                 rows["label"] = [[config.names.index(e.label)] for e in chunk]

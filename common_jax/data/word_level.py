@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 @runtime_checkable
 class Builder(Protocol):
-    """What `common_jax.data.corpus.prepare` wants. Its folder has the lexicon."""
+    """What `common_jax.data.corpus.prepare` wants. Its folder has the vocabulary."""
 
     def fingerprint(self) -> dict[str, Any]:
         """All that decides the folder's content."""
@@ -49,7 +49,7 @@ class Builder(Protocol):
 class WordLevelData(abc.ABC):
     """One run's corpus. Making it touches no file; `prepare` does, once for all runs alike.
 
-    The lexicon is there after `prepare` or `read_vocabulary`, all else after `prepare`.
+    The vocabulary is there after `prepare` or `read_vocabulary`, all else after `prepare`.
 
     Attributes:
       counted: what messages call the examples: "questions".
@@ -62,7 +62,7 @@ class WordLevelData(abc.ABC):
     def __init__(self) -> None:
         self._path: Path | None = None
         self._seconds: float | None = None
-        self._lexicon: Vocabulary | None = None
+        self._vocabulary: Vocabulary | None = None
 
     @abc.abstractmethod
     def builder(self) -> Builder:
@@ -74,7 +74,7 @@ class WordLevelData(abc.ABC):
 
     @abc.abstractmethod
     def reconcile_vocabulary(self, known: Vocabulary, found: Vocabulary) -> Vocabulary:
-        """The lexicon to go on with, given the run's own and that of the prepared folder.
+        """The vocabulary to go on with, given the run's own and that of the prepared folder.
 
         Raises:
           UserError: if what was trained with the one cannot be used with the other.
@@ -108,8 +108,10 @@ class WordLevelData(abc.ABC):
         builder = self.builder()
         path = prepare(self.config.cache_dir, builder.fingerprint(), self._timed(builder))
         found = Vocabulary.load(path)
-        self._lexicon = (
-            found if self._lexicon is None else self.reconcile_vocabulary(self._lexicon, found)
+        self._vocabulary = (
+            found
+            if self._vocabulary is None
+            else self.reconcile_vocabulary(self._vocabulary, found)
         )
         self._path = path
 
@@ -158,11 +160,11 @@ class WordLevelData(abc.ABC):
         return self._path
 
     @property
-    def lexicon(self) -> Vocabulary:
+    def vocabulary(self) -> Vocabulary:
         """Words, and characters where the family has them."""
-        if self._lexicon is None:
+        if self._vocabulary is None:
             raise RuntimeError(f"{type(self).__name__}: call prepare() or read_vocabulary() first")
-        return self._lexicon
+        return self._vocabulary
 
     def read_vocabulary(self, folder: Path) -> None:
         """Reads the vocabulary that a run was trained with, for the `prepare` that follows.
@@ -170,7 +172,7 @@ class WordLevelData(abc.ABC):
         Raises:
           UserError: if it is missing or broken.
         """
-        self._lexicon = Vocabulary.load(folder)
+        self._vocabulary = Vocabulary.load(folder)
 
     def train_plan(self, lengths: Int[np.ndarray, "n c"], seed: int) -> BucketPlan:
         """Batches of `data.batch_size` training examples, their order a function of `seed` and the

@@ -15,7 +15,7 @@ from common_jax.text.vectors import Vectors, find_cased_form
 UNKNOWN = 1  # the number of words and of characters that have none of their own; 0 is padding
 _FIRST = 2
 
-_LEXICON, _TABLE = "lexicon.json", "vectors.npy"
+_WORDS_FILE, _TABLE = "lexicon.json", "vectors.npy"
 _UNREADABLE = (
     *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError),
 )
@@ -52,7 +52,7 @@ class Vocabulary:
     def make(
         cls, counts: Counter[str], words: int | Vectors, characters: int, shared: int = 0
     ) -> "Vocabulary":
-        """A lexicon of the characters that were counted, and of those words or of all vectors.
+        """A vocabulary of the characters that were counted, and of those words or of all vectors.
 
         Args:
           counts: how often each word occurs in training; characters are counted in these words.
@@ -79,12 +79,12 @@ class Vocabulary:
         """Whether the word, or a form of it, has a number of its own."""
         return find_cased_form(word, self._words.__contains__) is not None
 
-    def words(self, words: Iterable[str]) -> list[int]:
+    def word_ids(self, words: Iterable[str]) -> list[int]:
         """The number of each word, or of the first of its forms (`vectors.FORMS`) that has one."""
         found = self._found
         return [found[w] if w in found else found.setdefault(w, self._word(w)) for w in words]
 
-    def characters(self, words: Sequence[str], length: int) -> Int32[np.ndarray, "n length"]:
+    def char_ids(self, words: Sequence[str], length: int) -> Int32[np.ndarray, "n length"]:
         """The numbers of each word's first characters, 0 behind its end."""
         rows = np.zeros((len(words), length), np.int32)
         for row, word in zip(rows, words, strict=True):
@@ -113,8 +113,8 @@ class Vocabulary:
             return self.table is other.table and same
         both = [word for word in self._words if word in other._words]
         mine, theirs = (
-            lexicon.vectors(np.array([lexicon._words[word] for word in both], int))
-            for lexicon in (self, other)
+            vocabulary.vectors(np.array([vocabulary._words[word] for word in both], int))
+            for vocabulary in (self, other)
         )
         return np.array_equal(mine, theirs)
 
@@ -124,7 +124,7 @@ class Vocabulary:
         words = other._words
         numbers = np.full(other._behind + other._shared, UNKNOWN, np.int32)
         numbers[0] = 0
-        numbers[list(words.values())] = self.words(words)
+        numbers[list(words.values())] = self.word_ids(words)
         if self._shared == other._shared:
             numbers[other._behind :] = range(self._behind, self._behind + self._shared)
         return numbers
@@ -140,7 +140,7 @@ class Vocabulary:
         """Writes it into a folder that is there."""
         saved = {"words": self._words, "characters": self._characters, "shared": self._shared}
         text = json.dumps(saved, ensure_ascii=False)
-        (folder / _LEXICON).write_text(text + "\n", "utf-8")
+        (folder / _WORDS_FILE).write_text(text + "\n", "utf-8")
         if self.table is not None:
             np.save(folder / _TABLE, self.table)
 
@@ -152,16 +152,16 @@ class Vocabulary:
           UserError: if it is missing or broken.
         """
         try:
-            saved = json.loads((folder / _LEXICON).read_text("utf-8"))
+            saved = json.loads((folder / _WORDS_FILE).read_text("utf-8"))
             table = np.load(folder / _TABLE, "r") if (folder / _TABLE).exists() else None
             if type(saved["words"]) is not dict or type(saved["characters"]) is not list:
                 raise ValueError("words or characters of another form")
-            lexicon = cls(saved["words"], saved["characters"], table, saved.get("shared", 0))
-            lexicon._check()
-            return lexicon
+            vocabulary = cls(saved["words"], saved["characters"], table, saved.get("shared", 0))
+            vocabulary._check()
+            return vocabulary
         except _UNREADABLE as error:
             raise UserError(
-                f"{folder}: no whole lexicon ({type(error).__name__}: {error})"
+                f"{folder}: not a complete vocabulary ({type(error).__name__}: {error})"
             ) from error
 
     def _check(self) -> None:

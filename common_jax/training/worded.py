@@ -24,14 +24,14 @@ class WordLevelTask(Task[Config]):
         self.data.report()
 
     def write_vocabulary(self, folder: Path) -> None:
-        self.data.lexicon.save(folder)
+        self.data.vocabulary.save(folder)
 
     def read_vocabulary(self, folder: Path) -> None:
         self.data.read_vocabulary(folder)
 
     @property
     def vocabulary(self) -> Vocabulary:
-        return self.data.lexicon
+        return self.data.vocabulary
 
     def train_batches(self) -> Batches:
         return self.data.train_batches(self.config.train.seed)

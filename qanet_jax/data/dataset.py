@@ -35,9 +35,9 @@ class SpanBatches(Batches):
     model's inputs it has "TEXT_KEY" int32 [B, width, K] or, of each example, "KEY" int32 [B, K].
     """
 
-    def __init__(self, split: "SplitCorpus", lexicon: Vocabulary, plan: Plan):
+    def __init__(self, split: "SplitCorpus", vocabulary: Vocabulary, plan: Plan):
         super().__init__(split.questions, TEXTS, plan)
-        self._split, self._lexicon = split, lexicon
+        self._split, self._vocabulary = split, vocabulary
 
     def read(self, planned: PlannedBatch) -> Batch:
         """The arrays of one planned batch."""
@@ -50,7 +50,7 @@ class SpanBatches(Batches):
             words = corpora[text].gather(rows[text], "words", width)
             flat = corpora[text].gather(rows[text], "characters", width * split.word_length)
             characters = flat.reshape(*words.shape, split.word_length)
-            batch |= text_arrays(text, words, characters, self._lexicon)
+            batch |= text_arrays(text, words, characters, self._vocabulary)
         for column in split.inputs:
             text = column.text or "question"
             batch[column.name] = column.gather(corpora[text].gather, rows[text], widths[text])
@@ -133,13 +133,13 @@ class ReadingData(WordLevelData):
     def train_batches(self, seed: int) -> SpanBatches:
         """The training split, its order a function of `seed` and the epoch."""
         split = self.split("train")
-        return SpanBatches(split, self.lexicon, self.train_plan(split.lengths(), seed))
+        return SpanBatches(split, self.vocabulary, self.train_plan(split.lengths(), seed))
 
     def split_batches(self, split: str) -> SpanBatches:
         """Every window of every question of an evaluated split once, by length."""
         lengths = {str(n): self.split(n).lengths() for n in self.splits if n != "train"}
         plan = self.split_plan(split, lengths)
-        return SpanBatches(self.split(split), self.lexicon, plan)
+        return SpanBatches(self.split(split), self.vocabulary, plan)
 
     def texts(self, split: str) -> Squad:
         """The texts of an evaluated split."""

@@ -6,7 +6,7 @@ answer's first and last word. Inputs that the model declares have columns by the
 words in both corpora, those of examples in `questions`. In training passages are as they come; in
 evaluation a longer one is cut into overlapping windows, each encoded for itself, and a question is
 there once for each. `squad.json` keeps the texts that evaluation scores, and `golds.json` what
-TriviaQA scores them by. Beside the splits are the lexicon, and `vectors.json`: how many of the
+TriviaQA scores them by. Beside the splits are the vocabulary, and `vectors.json`: how many of the
 words have vectors.
 """
 
@@ -108,10 +108,10 @@ class Builder:
         counts = Counter(contents["train"].words())
         words = self._config.words
         known = self._read_vectors(contents.values(), folder) or words.rows
-        lexicon = Vocabulary.make(counts, known, words.char_rows)
-        lexicon.save(folder)
+        vocabulary = Vocabulary.make(counts, known, words.char_rows)
+        vocabulary.save(folder)
         for split, content in contents.items():
-            _SplitWriter(folder / split, self._config, lexicon, content).write()
+            _SplitWriter(folder / split, self._config, vocabulary, content).write()
 
     def _read_vectors(self, contents: Iterable[Content], folder: Path) -> Vectors | None:
         """Of all splits' words, since nothing trains them; None where words are trained."""
@@ -127,8 +127,8 @@ class Builder:
 class _SplitWriter:
     """Writes one split."""
 
-    def __init__(self, folder: Path, config: "Config", lexicon: Vocabulary, content: Content):
-        self._folder, self._config, self._lexicon = folder, config.data, lexicon
+    def __init__(self, folder: Path, config: "Config", vocabulary: Vocabulary, content: Content):
+        self._folder, self._config, self._vocabulary = folder, config.data, vocabulary
         self._content, self._word_length = content, config.word_length
         self._inputs = columns_of(config.model.inputs, TEXTS)
 
@@ -202,8 +202,8 @@ class _SplitWriter:
 
     def _encoded(self, name: str, text: Text) -> dict[str, Any]:
         """The columns of one of `TEXTS`."""
-        words = self._lexicon.words(text.words)
-        characters = self._lexicon.characters(text.words, self._word_length)
+        words = self._vocabulary.word_ids(text.words)
+        characters = self._vocabulary.char_ids(text.words, self._word_length)
         inputs = self._inputs_of(name, **{name: text})
         return {"words": words, "characters": characters.ravel(), **inputs}
 

@@ -55,8 +55,12 @@ def text_arrays(
     name: str,
     words: Int[np.ndarray, "B width"],
     characters: Int[np.ndarray, "B width W"],
-    lexicon: Vocabulary,
+    vocabulary: Vocabulary,
 ) -> dict[str, Shaped[np.ndarray, "B ..."]]:
     """What a batch has of the text `name`."""
     arrays = {name: words, f"{name}_characters": characters}
-    return arrays if lexicon.table is None else arrays | {f"{name}_vectors": lexicon.vectors(words)}
+    return (
+        arrays
+        if vocabulary.table is None
+        else arrays | {f"{name}_vectors": vocabulary.vectors(words)}
+    )

@@ -133,7 +133,7 @@ def test_annotations_of_json_lines_reach_the_inputs(tmp_path):
 
 @pytest.mark.parametrize("split", ["train", "dev"])
 def test_batches_of_what_is_ranked_have_the_inputs_of_each_sentence(tmp_path, split):
-    """Encoded here from the words of the batch, all of which are in the lexicon."""
+    """Encoded here from the words of the batch, all of which are in the vocabulary."""
     anss.write(tmp_path)
     files = {"train": "train.json", "dev": "train.json", "test": "dev.json"}
     form = {"form": "ranking", "labels": "no,yes", "ignored": "", "batch_size": 5}
@@ -142,7 +142,7 @@ def test_batches_of_what_is_ranked_have_the_inputs_of_each_sentence(tmp_path, sp
         DataConfig(dir=str(tmp_path), cache_dir=cache, **files, **form), WORDS, INPUTS
     )
     data.prepare()
-    names = {data.lexicon.words([w])[0]: w for w in vocabulary(tmp_path)}
+    names = {data.vocabulary.word_ids([w])[0]: w for w in vocabulary(tmp_path)}
     words = lambda ids: [names[number] for number in ids if number]
     batches = data.train_batches(0) if split == "train" else data.split_batches(split)
     pairs = {"second": "shared"} | ({"other": "other_shared"} if split == "train" else {})
@@ -192,7 +192,7 @@ def test_the_second_table_begins_as_the_first(tmp_path):
     task, params = task_of(tmp_path, **data, vectors=str(tmp_path / "vectors.txt"))
     first, second = (nn.unbox(params[name]) for name in ("words", "second_words"))
     np.testing.assert_array_equal(first, second)
-    assert second[task.data.lexicon.words(["red"])[0]].tolist() == [1, 2]
+    assert second[task.data.vocabulary.word_ids(["red"])[0]].tolist() == [1, 2]
 
 
 def test_a_further_loss_is_that_of_both_sentences_of_what_is_ranked(tmp_path):

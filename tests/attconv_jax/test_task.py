@@ -195,7 +195,9 @@ def test_words_begin_with_the_vectors_of_a_file(folder):
     task = judgement(folder, data)
     task.prepare()
     table = jax.tree.leaves(jax.jit(task.init)(jax.random.key(0))["words"])[0]
-    red, blue, green = (task.data.lexicon.words([word])[0] for word in ("red", "blue", "green"))
+    red, blue, green = (
+        task.data.vocabulary.word_ids([word])[0] for word in ("red", "blue", "green")
+    )
     np.testing.assert_array_equal(table[red], np.arange(1, 9))
     np.testing.assert_array_equal(table[blue], np.arange(8, 0, -1))
     spread = np.concatenate([table[red], table[blue]]).std()  # of the words that are known

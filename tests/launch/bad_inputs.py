@@ -416,25 +416,25 @@ MISTAKES = {
     "no vocabulary": Mistake(
         "predict",
         RUN,
-        "vocabulary: no whole lexicon .*No such file",
+        "vocabulary: not a complete vocabulary .*No such file",
         damaged("attconv", lambda r: shutil.rmtree(r / "vocabulary")),
     ),
     "brackets for a vocabulary": Mistake(
         "predict",
         RUN,
-        "vocabulary: no whole lexicon",
+        "vocabulary: not a complete vocabulary",
         damaged("attconv", text("vocabulary/lexicon.json", DEEP)),
     ),
     "a word's number of 30 digits": Mistake(
         "predict",
         RUN,
-        "no whole lexicon .*'a' has the number 10+",
+        "not a complete vocabulary .*'a' has the number 10+",
         damaged("attconv", values("vocabulary/lexicon.json", words={"a": 10**30})),
     ),
     "a word's number without a row": Mistake(
         "predict",
         RUN,
-        "no whole lexicon .*'a' has the number -5",
+        "not a complete vocabulary .*'a' has the number -5",
         damaged("qanet", values("vocabulary/lexicon.json", words={"a": -5})),
     ),
     "no SentencePiece": Mistake(

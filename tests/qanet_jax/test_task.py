@@ -205,13 +205,13 @@ def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
     file = tmp_path / "vectors.txt"
     file.write_text("cats 1 2\nZebra 3 4\nnine 5 6\n", "utf-8")
     known = ["cats", "."]
-    lexicon = Vocabulary.make(
+    vocabulary = Vocabulary.make(
         Counter(known), read_vectors(file, known, 2, BadExamples("error")), 40
     )
     words = dataclasses.replace(WORDS, rows=0, dim=2)
     data = DataConfig(dir=str(tmp_path), vectors=str(file), word_length=4)
     task = SpanExtraction(Config(words=words, model=MODEL, data=data))
-    lexicon.save(tmp_path)
+    vocabulary.save(tmp_path)
     task.read_vocabulary(tmp_path)
     passes = []
     monkeypatch.setattr(

@@ -71,8 +71,8 @@ def test_a_batch_has_the_texts_and_the_label(folder, split):
     rows = rows_of(batches)
     assert len(rows) == len(texts)
     for row, (label, premise, hypothesis) in zip(rows, texts, strict=True):
-        assert row["first"] == made.lexicon.words(tokenize(premise))
-        assert row["second"] == made.lexicon.words(tokenize(hypothesis))
+        assert row["first"] == made.vocabulary.word_ids(tokenize(premise))
+        assert row["second"] == made.vocabulary.word_ids(tokenize(hypothesis))
         assert NAMES[row["label"]] == label
     if split != "train":
         assert made.texts(split) == [list(pair) for _, *pair in texts]
@@ -98,7 +98,7 @@ def test_single_texts(folder):
         rows = rows_of(batches)
         assert [row.keys() for row in rows] == [{"index", "first", "label"}] * 2
         assert [row["label"] for row in rows] == [4, 0]
-        assert rows[0]["first"] == made.lexicon.words(["good", "soup", "."])
+        assert rows[0]["first"] == made.vocabulary.word_ids(["good", "soup", "."])
 
 
 def test_what_is_prepared_is_found_again(folder, caplog):
@@ -113,7 +113,7 @@ def test_what_is_prepared_is_found_again(folder, caplog):
     assert said[2] == "no data.vectors: word vectors are trained from scratch"
     assert said[3].startswith("found 48 examples in")
     assert made.prepared and not data(folder).prepared
-    for attribute in ("path", "lexicon"):
+    for attribute in ("path", "vocabulary"):
         with pytest.raises(RuntimeError, match=r"LabelledData: call prepare\(\)"):
             getattr(data(folder), attribute)
 
@@ -131,7 +131,7 @@ def test_vectors_are_reported_and_named(folder, caplog):
     numbers, vectors = made.vectors()
     expected = {"premise": [1, 2, 3], "hypothesis": [4, 5, 6]}
     for word, vector in expected.items():
-        (row,) = np.flatnonzero(numbers == made.lexicon.words([word])[0])
+        (row,) = np.flatnonzero(numbers == made.vocabulary.word_ids([word])[0])
         assert vectors[row].tolist() == vector
     assert prepared(folder).vectors() is None
 
@@ -146,19 +146,19 @@ def test_other_texts_are_read_in_the_words_of_the_run(folder, vectors):
     run = folder / "run"
     run.mkdir()
     trained = prepared(folder, **files)
-    trained.lexicon.save(run)
+    trained.vocabulary.save(run)
     table(folder, "more.tsv", [("neutral", "An okapi premise.", "Hypothesis 2 zebra")] * 3)
     other = data(folder, **files, test="more.tsv")
     other.read_vocabulary(run)
     other.prepare()
-    assert other.lexicon.words(["zebra"]) == trained.lexicon.words(["zebra"])
+    assert other.vocabulary.word_ids(["zebra"]) == trained.vocabulary.word_ids(["zebra"])
     for row in rows_of(other.split_batches("test")):
-        assert row["first"] == trained.lexicon.words(["an", "okapi", "premise", "."])
-        assert row["second"] == trained.lexicon.words(["hypothesis", "2", "zebra"])
+        assert row["first"] == trained.vocabulary.word_ids(["an", "okapi", "premise", "."])
+        assert row["second"] == trained.vocabulary.word_ids(["hypothesis", "2", "zebra"])
         assert row["first"][1] == UNKNOWN
         assert (row["second"][2] == UNKNOWN) == (not vectors)
     if vectors:  # the other corpus's own numbers are others
-        assert Vocabulary.load(other.path).words(["okapi"]) != [UNKNOWN]
+        assert Vocabulary.load(other.path).word_ids(["okapi"]) != [UNKNOWN]
         with pytest.raises(UserError, match="other words than the run was trained on"):
             other.train_batches(0)
     else:
@@ -182,7 +182,7 @@ def sentences(article, number):
 
 
 def test_training_has_a_right_and_a_wrong_sentence_of_each_question(ranked):
-    words = lambda text: tuple(ranked.lexicon.words(tokenize(text)))
+    words = lambda text: tuple(ranked.vocabulary.word_ids(tokenize(text)))
     expected = {}
     for article in range(12):
         for number in range(2):
@@ -240,8 +240,8 @@ def test_evaluation_has_every_sentence(ranked):
     assert ranked.texts("dev") == [[question, part] for question, part, _ in expected]
     assert [row["label"] == YES for row in rows] == [bool(label) for *_, label in expected]
     for row, (question, part, _) in zip(rows, expected, strict=True):
-        assert row["first"] == ranked.lexicon.words(tokenize(question))
-        assert row["second"] == ranked.lexicon.words(tokenize(part))
+        assert row["first"] == ranked.vocabulary.word_ids(tokenize(question))
+        assert row["second"] == ranked.vocabulary.word_ids(tokenize(part))
 
 
 def test_nothing_to_learn_ranking_from_is_one_line(tmp_path):

@@ -143,13 +143,13 @@ def column(corpus, name):
 
 def test_a_corpus_has_numbers_of_words_and_labels_in_the_order_of_the_config(folder):
     path = built(folder, labels="contradiction, entailment ,neutral")
-    corpus, lexicon = Corpus.open(path / "train"), Vocabulary.load(path)
+    corpus, vocabulary = Corpus.open(path / "train"), Vocabulary.load(path)
     assert corpus.columns == columns("pairs") == ("first", "second", "label")
     assert column(corpus, "label") == [2, 1, 0]
     for row, (_, *texts) in enumerate(ROWS[:1] + ROWS[2:]):
         for name, text in zip(("first", "second"), texts, strict=True):
             numbers = corpus.row(row, name).tolist()
-            assert numbers == lexicon.words(tokenize(text)) and UNKNOWN not in numbers
+            assert numbers == vocabulary.word_ids(tokenize(text)) and UNKNOWN not in numbers
     kept = texts_of(path / "dev")
     assert kept == [list(texts) for label, *texts in ROWS if label != "-"]
     assert not (path / "train" / "texts.jsonl").exists()
@@ -247,13 +247,13 @@ def test_words_of_other_splits_are_known_where_a_file_has_vectors_for_them(folde
     (folder / "glove.txt").write_text("Eats 1 2\nzebra 3 4\nYAK 5 6\nunused 7 8\nman 9 9\n")
     vectors = str(folder / "glove.txt")
     path = built(folder, vectors=vectors)
-    lexicon = Vocabulary.load(path)
-    known = {w: lexicon.words([w])[0] for w in ("zebra", "yak", "zwieback", "unused", "cats")}
+    vocabulary = Vocabulary.load(path)
+    known = {w: vocabulary.word_ids([w])[0] for w in ("zebra", "yak", "zwieback", "unused", "cats")}
     assert [w for w, number in known.items() if number == UNKNOWN] == ["zwieback", "unused"]
     with np.load(path / VECTORS) as arrays:
         begun = dict(zip(arrays["numbers"].tolist(), arrays["vectors"].tolist(), strict=True))
     words = {"eats": [1, 2], "zebra": [3, 4], "yak": [5, 6], "man": [9, 9]}
-    assert begun == {lexicon.words([word])[0]: vector for word, vector in words.items()}
+    assert begun == {vocabulary.word_ids([word])[0]: vector for word, vector in words.items()}
     few = folder / "few"
     few.mkdir()
     Builder(config(folder, vectors=vectors), dataclasses.replace(WORDS, rows=5)).build(few)
@@ -263,7 +263,7 @@ def test_words_of_other_splits_are_known_where_a_file_has_vectors_for_them(folde
         w for _, *texts in ROWS[:1] + ROWS[2:] for t in texts for w in tokenize(t)
     )
     frequent = sorted(counts, key=lambda w: (-counts[w], w))[:3]
-    assert sorted(Vocabulary.load(few).words(frequent)) == [2, 3, 4]
+    assert sorted(Vocabulary.load(few).word_ids(frequent)) == [2, 3, 4]
 
 
 def test_what_is_ranked_has_questions_and_overlaps(tmp_path):

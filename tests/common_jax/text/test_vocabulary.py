@@ -21,38 +21,40 @@ VECTORS = Vectors({"cat": 0, "Cat": 0, "dog": 1, "USA": 2}, TABLE, {})
 
 def test_the_most_frequent_words_have_numbers():
     """Padding and unknown words have 0 and 1; among equals the first in code order comes first."""
-    lexicon = Vocabulary.make(COUNTS, 5, 100)
-    assert lexicon.table is None
-    assert lexicon.words(["cat", "Dog", "ant", "bee", "BAT", ""]) == [2, 3, 4, 1, 1, 1]
+    vocabulary = Vocabulary.make(COUNTS, 5, 100)
+    assert vocabulary.table is None
+    assert vocabulary.word_ids(["cat", "Dog", "ant", "bee", "BAT", ""]) == [2, 3, 4, 1, 1, 1]
     backwards = Counter(dict(reversed(COUNTS.items())))
-    assert Vocabulary.make(backwards, 5, 100).compatible_with(lexicon)
+    assert Vocabulary.make(backwards, 5, 100).compatible_with(vocabulary)
     for few in (0, 1, 2):
-        assert Vocabulary.make(COUNTS, few, few).words(["cat"]) == [UNKNOWN]
+        assert Vocabulary.make(COUNTS, few, few).word_ids(["cat"]) == [UNKNOWN]
 
 
 def test_the_most_frequent_characters_have_numbers():
     """A character counts as often as the words that hold it, and as often as each holds it."""
     counts = Counter({"aab": 2, "bc": 3, "d": 1})  # b 5, a 4, c 3, d 1
-    lexicon = Vocabulary.make(counts, 10, 5)
-    rows = lexicon.characters(["abc", "d", "", "cabbage"], 4)
+    vocabulary = Vocabulary.make(counts, 10, 5)
+    rows = vocabulary.char_ids(["abc", "d", "", "cabbage"], 4)
     assert rows.dtype == np.int32
     assert rows.tolist() == [[3, 2, 4, 0], [1, 0, 0, 0], [0, 0, 0, 0], [4, 3, 2, 2]]
-    assert lexicon.characters([], 4).shape == (0, 4)
+    assert vocabulary.char_ids([], 4).shape == (0, 4)
 
 
 def test_unknown_words_share_numbers_by_their_hash(tmp_path):
     saved = Vocabulary.make(COUNTS, 2 + 2 + 7, 0, 7)  # two words, then seven numbers
     saved.save(tmp_path)
     names = [f"name{n}" for n in range(100)]
-    for lexicon in (saved, Vocabulary.load(tmp_path)):
-        assert lexicon.words(["cat", "Dog"]) == [2, 3]
-        assert set(lexicon.words(names)) == set(range(4, 11))
-        assert [zlib.crc32(name.encode()) % 7 + 4 for name in names] == lexicon.words(names)
-        assert "CAT" in lexicon and "ant" not in lexicon  # which had a number, were there room
+    for vocabulary in (saved, Vocabulary.load(tmp_path)):
+        assert vocabulary.word_ids(["cat", "Dog"]) == [2, 3]
+        assert set(vocabulary.word_ids(names)) == set(range(4, 11))
+        assert [zlib.crc32(name.encode()) % 7 + 4 for name in names] == vocabulary.word_ids(names)
+        assert (
+            "CAT" in vocabulary and "ant" not in vocabulary
+        )  # which had a number, were there room
     assert not saved.compatible_with(Vocabulary.make(COUNTS, 2 + 2 + 6, 0, 6))
     other = Vocabulary.make(Counter(["cat", "emu", "gnu"]), 2 + 3 + 7, 0, 7)
-    seen = np.array(other.words(["cat", "emu", *names]))
-    assert saved.ids_from(other)[seen].tolist() == saved.words(["cat", "emu", *names])
+    seen = np.array(other.word_ids(["cat", "emu", *names]))
+    assert saved.ids_from(other)[seen].tolist() == saved.word_ids(["cat", "emu", *names])
 
 
 FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss"])
@@ -61,31 +63,31 @@ FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss"])
 @settings(deadline=None)
 @given(known=st.lists(FORMS, unique=True), wanted=st.lists(FORMS))
 def test_a_word_has_the_number_of_its_first_form_that_has_one(known, wanted):
-    lexicon = Vocabulary({word: n for n, word in enumerate(known, start=2)}, "")
+    vocabulary = Vocabulary({word: n for n, word in enumerate(known, start=2)}, "")
     for _ in range(2):  # the second time it remembers
         expected = []
         for word in wanted:
             forms = [word, word.lower(), word.capitalize(), word.upper()]
             there = [known.index(form) + 2 for form in forms if form in known]
             expected.append([*there, UNKNOWN][0])
-        assert lexicon.words(wanted) == expected
+        assert vocabulary.word_ids(wanted) == expected
 
 
 def test_fixed_vectors():
-    lexicon = Vocabulary.make(COUNTS, VECTORS, 100)
-    numbers = lexicon.words(["cat", "CAT", "Dog", "usa", "bee"])
+    vocabulary = Vocabulary.make(COUNTS, VECTORS, 100)
+    numbers = vocabulary.word_ids(["cat", "CAT", "Dog", "usa", "bee"])
     assert numbers == [2, 2, 3, 4, UNKNOWN]
-    vectors = lexicon.vectors(np.array([[0, *numbers]]))
+    vectors = vocabulary.vectors(np.array([[0, *numbers]]))
     assert vectors.dtype == np.float32
     assert vectors.tolist() == [[[0, 0], [1, 2], [1, 2], [3, 4], [5, 6], [0, 0]]]
 
 
 def test_a_file_that_has_none_of_the_words():
     nothing = Vectors({}, np.zeros((0, 2), np.float32), {})
-    lexicon = Vocabulary.make(COUNTS, nothing, 100)
-    numbers = lexicon.words(["cat", "dog"])
+    vocabulary = Vocabulary.make(COUNTS, nothing, 100)
+    numbers = vocabulary.word_ids(["cat", "dog"])
     assert numbers == [UNKNOWN, UNKNOWN]
-    vectors = lexicon.vectors(np.array(numbers))
+    vectors = vocabulary.vectors(np.array(numbers))
     assert vectors.dtype == np.float32 and vectors.tolist() == [[0, 0], [0, 0]]
 
 
@@ -93,11 +95,11 @@ def test_a_file_that_has_none_of_the_words():
 def test_more_words_with_vectors(rows):
     base = Vocabulary.make(COUNTS, Vectors({"cat": 1} if rows else {}, TABLE[:rows], {}), 100)
     more = base.extended(Vectors({"cat": 0, "Emu": 2, "emu": 2}, -TABLE, {}))
-    vectors = more.vectors(np.array(more.words(["cat", "EMU", "Emu", "emu", "gnu"])))
+    vectors = more.vectors(np.array(more.word_ids(["cat", "EMU", "Emu", "emu", "gnu"])))
     cat = TABLE[1] if rows else -TABLE[0]
     assert vectors.tolist() == [cat.tolist(), *[(-TABLE[2]).tolist()] * 3, [0, 0]]
-    assert more.characters(["cat"], 3).tolist() == base.characters(["cat"], 3).tolist()
-    assert base.compatible_with(more) and base.words(["emu"]) == [UNKNOWN]
+    assert more.char_ids(["cat"], 3).tolist() == base.char_ids(["cat"], 3).tolist()
+    assert base.compatible_with(more) and base.word_ids(["emu"]) == [UNKNOWN]
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
@@ -106,7 +108,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
 @settings(deadline=None)
 @given(counts=st.dictionaries(TEXT, st.integers(1, 3)), fixed=st.booleans())
 def test_what_is_saved_is_what_is_loaded(tmp_path_factory, counts, fixed):
-    folder = tmp_path_factory.mktemp("lexicon")
+    folder = tmp_path_factory.mktemp("vocabulary")
     rows = {word: n // 2 for n, word in enumerate(counts)}
     table = np.random.default_rng(0).standard_normal((-(-len(rows) // 2), 3)).astype(np.float32)
     words = Vectors(rows, table, {}) if fixed else 2 + len(counts) // 2
@@ -114,14 +116,14 @@ def test_what_is_saved_is_what_is_loaded(tmp_path_factory, counts, fixed):
     saved.save(folder)
     loaded = Vocabulary.load(folder)
     assert loaded.compatible_with(saved)
-    assert loaded.words(counts) == saved.words(counts)
-    assert (loaded.characters([*counts], 3) == saved.characters([*counts], 3)).all()
+    assert loaded.word_ids(counts) == saved.word_ids(counts)
+    assert (loaded.char_ids([*counts], 3) == saved.char_ids([*counts], 3)).all()
     if fixed:
         numbers = np.arange(len(table) + 2)
         np.testing.assert_array_equal(loaded.vectors(numbers), saved.vectors(numbers))
 
 
-def test_what_was_trained_with_one_lexicon_and_is_used_with_another():
+def test_what_was_trained_with_one_vocabulary_and_is_used_with_another():
     """Where vectors are fixed, they are what the words' numbers stand for."""
     fixed, trained = Vocabulary({"a": 2, "b": 3}, "xy", TABLE), Vocabulary({"a": 2, "b": 3}, "xy")
     more = np.concatenate([TABLE[1:], TABLE[:1], TABLE])  # the same vectors in other rows
@@ -145,11 +147,11 @@ def test_what_was_trained_with_one_lexicon_and_is_used_with_another():
 def _fails(folder) -> None:
     with pytest.raises(UserError) as error:
         Vocabulary.load(folder)
-    assert str(error.value).startswith(f"{folder}: no whole lexicon (")
+    assert str(error.value).startswith(f"{folder}: not a complete vocabulary (")
     assert "\n" not in str(error.value)
 
 
-def test_a_lexicon_that_is_missing_or_broken(tmp_path):
+def test_a_vocabulary_that_is_missing_or_broken(tmp_path):
     _fails(tmp_path)
     Vocabulary({"a": 2}, "xy", TABLE).save(tmp_path)
     text, vectors = tmp_path / "lexicon.json", tmp_path / "vectors.npy"
@@ -170,4 +172,4 @@ def test_a_lexicon_that_is_missing_or_broken(tmp_path):
         vectors.write_bytes(broken)
         _fails(tmp_path)
     vectors.write_bytes(whole[1])
-    assert Vocabulary.load(tmp_path).words(["a"]) == [2]
+    assert Vocabulary.load(tmp_path).word_ids(["a"]) == [2]

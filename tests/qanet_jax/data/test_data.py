@@ -171,7 +171,7 @@ def other_file(folder):
 
 
 def again(data, folder, words, **changes):
-    """The data that a run finds later, whose lexicon is in `folder`."""
+    """The data that a run finds later, whose vocabulary is in `folder`."""
     found = ReadingData(Config(words=words, data=dataclasses.replace(data.config, **changes)))
     found.read_vocabulary(folder)
     found.prepare()
@@ -185,18 +185,18 @@ def test_a_run_reads_other_files_but_notices_other_words(folder, numbers):
     data = prepared(folder, numbers, vectors=vectors)
     run = folder / "run"
     run.mkdir()
-    data.lexicon.save(run)
+    data.vocabulary.save(run)
     for key in ("dev", "test"):
         other = again(data, run, numbers, **{key: str(other_file(folder))})
         (row,) = epoch(other.split_batches(key))
         ben, town, zebra, _ = row["context"].tolist()[:4]
         assert town == UNKNOWN and row["context_characters"][1, :2].tolist() == [UNKNOWN] * 2
-        assert ben == other.lexicon.words(["Ben"])[0] > UNKNOWN
+        assert ben == other.vocabulary.word_ids(["Ben"])[0] > UNKNOWN
         if numbers.rows:
-            assert ben == data.lexicon.words(["Ben"])[0] and zebra == UNKNOWN
+            assert ben == data.vocabulary.word_ids(["Ben"])[0] and zebra == UNKNOWN
         else:
             assert row["context_vectors"][:3].tolist() == [[7, 8, 9], [0, 0, 0], [5, 6, 7]]
-        known = data.lexicon.characters(["Ben"], 3).tolist()
+        known = data.vocabulary.char_ids(["Ben"], 3).tolist()
         assert row["context_characters"][0, :3].tolist() == known[0]
     changes = [({"train": str(other_file(folder))}, numbers)]
     if numbers.rows:
@@ -214,7 +214,7 @@ def test_characters_and_trained_words_are_those_of_the_training_split(folder, nu
     vectors = "" if numbers.rows else str(folder / "glove.txt")
     data = prepared(folder, numbers, vectors=vectors, dev=str(other_file(folder)))
     letters = {letter for context, asked in TRAIN for letter in context + str(asked)}
-    numbers = data.lexicon.characters(["zebra北京"], 7)[0].tolist()
+    numbers = data.vocabulary.char_ids(["zebra北京"], 7)[0].tolist()
     assert [n == UNKNOWN for n in numbers] == [letter not in letters for letter in "zebra北京"]
     assert numbers[-2:] == [UNKNOWN, UNKNOWN]
 
