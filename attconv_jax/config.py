@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from attconv_jax.models.attentive_convolution import AttentiveConvolution
 from attconv_jax.models.base import PairModel
@@ -40,59 +40,62 @@ class DataConfig(SourceConfig):
     """Texts or pairs of texts with labels, their words and batches.
 
     Attributes:
-      form: "pairs" with a label (textual entailment), "texts" with a label (reviews), or "ranking"
-        of a passage's sentences by whether they answer a question, from files of SQuAD's form.
+      format: "pairs" with a label (textual entailment), "texts" with a label (reviews), or
+        "ranking" of a passage's sentences by whether they answer a question, from files of SQuAD's
+        format.
       train, dev, test: files of `dir`, plain or .gz, several joined by commas; for "tfds" splits of
         the dataset. An empty dev or test is held out of train, all examples of one premise, article
         or review together.
-      heldout: examples of a dev or test that has no file; also of the generated corpus.
+      holdout_size: examples of a dev or test that has no file; also of the generated corpus.
       examples: of the generated corpus for train; of files and datasets at most so many are taken
         for train, at random, and 0 takes all.
       labels: in the order of their numbers, separated by commas.
-      ignored: labels of examples that are left out and counted, likewise.
+      ignored_labels: labels of examples that are left out and counted, likewise.
       seed: of what is held out and of the generated corpus.
       balanced: of every label as many training examples as of the rarest.
       vectors: a file of word vectors in GloVe's form (.txt, .gz, .zip) to begin with; empty begins
         with random ones.
-      length: longest text in words; an example with a longer one is a bad example.
+      max_length: longest text in words; an example with a longer one is a bad example.
       batch_size: examples of a training step.
-      evaluation_positions: words that are read together in evaluation.
+      eval_batch_tokens: words that are read together in evaluation.
       max_shapes: distinct batch shapes at most, hence compilations.
     """
 
-    form: Literal["pairs", "texts", "ranking"] = "pairs"
+    format: Literal["pairs", "texts", "ranking"] = "pairs"
     train: str = ""
     dev: str = ""
     test: str = ""
     examples: int = 0
-    heldout: int = 1000
+    holdout_size: int = 1000
     labels: str = "entailment,neutral,contradiction"
-    ignored: str = "-"
+    ignored_labels: str = "-"
     seed: int = 0
     balanced: bool = False
     vectors: str = ""
-    length: int = 400
+    max_length: int = 400
     batch_size: int = 50
-    evaluation_positions: int = 12_800
+    eval_batch_tokens: int = 12_800
     max_shapes: int = 4
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("heldout", "length", "batch_size", "evaluation_positions", "max_shapes"):
+        for name in ("holdout_size", "max_length", "batch_size", "eval_batch_tokens", "max_shapes"):
             require(getattr(self, name) >= 1, f"data.{name}={getattr(self, name)}: at least 1")
         require(self.examples >= 0, f"data.examples={self.examples}: at least 0")
         require(
-            not self.balanced or self.form != "ranking",
+            not self.balanced or self.format != "ranking",
             "data.balanced: what is ranked has as many right sentences as there are",
         )
         if self.source == "generated":
             require(self.examples >= 1, "data.examples: at least 1 if generated")
-            require(self.form == "pairs", f"data.form={self.form}: generated examples are pairs")
+            require(
+                self.format == "pairs", f"data.format={self.format}: generated examples are pairs"
+            )
         else:
             what = "the files" if self.source == "files" else "the dataset's split"
             require(bool(self.train), f"data.train: name {what}")
             require(
-                not self.examples or self.form != "ranking",
+                not self.examples or self.format != "ranking",
                 f"data.examples={self.examples}: what is ranked is not sampled; set it to 0",
             )
         require(
@@ -100,7 +103,7 @@ class DataConfig(SourceConfig):
             f"data.labels={self.labels!r}: at least two different ones, separated by commas",
         )
         require(
-            self.form != "ranking" or self.names == ("no", "yes"),
+            self.format != "ranking" or self.names == ("no", "yes"),
             f"data.labels={self.labels!r}: a sentence that is ranked is labelled no,yes",
         )
 
@@ -112,12 +115,12 @@ class DataConfig(SourceConfig):
     @property
     def left_out(self) -> tuple[str, ...]:
         """Labels of examples that are left out."""
-        return tuple(name.strip() for name in self.ignored.split(",") if name.strip())
+        return tuple(name.strip() for name in self.ignored_labels.split(",") if name.strip())
 
     @property
     def texts(self) -> int:
         """How many texts an example has."""
-        return 1 if self.form == "texts" else 2
+        return 1 if self.format == "texts" else 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,14 +129,8 @@ class Config:
 
     Attributes:
       margin: by which the sentence that answers a question is to be likelier than another
-        (section 4.2); for data.form=ranking alone.
+        (section 4.2); for data.format=ranking alone.
     """
-
-    aliases: ClassVar[Mapping[str, str]] = {
-        "model.word_dim": "words.dim",
-        "model.word_rows": "words.rows",
-        "model.unknown_rows": "words.unknown_rows",
-    }
 
     task: str = "attconv_jax.task:SentenceClassification"
     margin: float = 0.85

@@ -45,19 +45,19 @@ class SentenceClassifier(Predictor):
         Attributes:
           labels: by number, with commas between.
           texts: of an example, 1 or 2.
-          evaluation_positions: words of the longer texts that are read together.
+          eval_batch_tokens: words of the longer texts that are read together.
           inputs: what the model reads beside words (`common_jax.inputs.inputs_to_text`).
         """
 
         labels: str
         texts: int
-        evaluation_positions: int
+        eval_batch_tokens: int
         inputs: str = ""
 
         def __post_init__(self):
             require(self.texts in (1, 2), f"texts={self.texts}: 1 or 2")
-            positions = self.evaluation_positions
-            require(positions >= 1, f"evaluation_positions={positions}: at least 1")
+            positions = self.eval_batch_tokens
+            require(positions >= 1, f"eval_batch_tokens={positions}: at least 1")
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class SentenceClassifier(Predictor):
         """Texts of like lengths are judged together."""
         answers = [""] * len(requests)
         lengths = [tuple(map(len, request.texts)) for request in requests]
-        for group in groups(lengths, self._settings.evaluation_positions):
+        for group in groups(lengths, self._settings.eval_batch_tokens):
             found = self._judged([requests[at] for at in group.members], group)
             for at, answer in zip(group.members, found, strict=True):
                 answers[at] = json.dumps(answer, ensure_ascii=False)

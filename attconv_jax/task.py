@@ -34,7 +34,7 @@ class SentenceClassification(WordLevelTask[Config]):
 
     def __init__(self, config: Config):
         super().__init__(config)
-        self.ranking = config.data.form == "ranking"
+        self.ranking = config.data.format == "ranking"
         self.metric_names = ("precision_at_1",) if self.ranking else ("accuracy",)
         words, inputs = config.words, config.model.inputs
         self._columns = columns_of(inputs, TEXTS[: config.data.texts])
@@ -119,7 +119,7 @@ class SentenceClassification(WordLevelTask[Config]):
         data = self.config.data
         inputs = inputs_to_text(self.config.model.inputs)
         return SentenceClassifier.Settings(
-            ",".join(data.names), data.texts, data.evaluation_positions, inputs
+            ",".join(data.names), data.texts, data.eval_batch_tokens, inputs
         )
 
     @property

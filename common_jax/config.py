@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 import ml_collections
 
 from common_jax.fields import from_mapping, renamed, require, to_mapping
+from common_jax.old_names import CLASSES, CONFIG_KEYS
 
 T = TypeVar("T")
 
@@ -198,13 +199,18 @@ def to_config_dict(config: Any) -> ml_collections.ConfigDict:
     return ml_collections.ConfigDict(to_mapping(config))
 
 
-def aliases_of(kind: type) -> Mapping[str, str]:
-    """Old full names of a config's keys, and the new ones: its class attribute `aliases`."""
-    return getattr(kind, "aliases", {})
+def short_keys(kind: type) -> Mapping[str, str]:
+    """Short names of a config's keys and the full ones: its class attribute `short_keys`."""
+    return getattr(kind, "short_keys", {})
+
+
+def old_keys(kind: type) -> Mapping[str, str]:
+    """Former full names of a config's keys, and those of today."""
+    return CONFIG_KEYS.get(kind.__module__.partition(".")[0], {})
 
 
 def from_values(kind: type[T], values: Mapping[str, Any]) -> T:
-    """A config from nested values, in which keys may have their old names.
+    """A config from nested values, in which keys and the task may have short or former names.
 
     A class method `upgraded` of `kind`, if there is one, is given the values, renamed, and returns
     those that are valid now.
@@ -213,10 +219,13 @@ def from_values(kind: type[T], values: Mapping[str, Any]) -> T:
       UserError: as `common_jax.fields.from_mapping`.
     """
     upgraded = getattr(kind, "upgraded", dict)
-    return from_mapping(kind, upgraded(renamed(values, aliases_of(kind))))
+    values = upgraded(renamed(values, {**old_keys(kind), **short_keys(kind)}))
+    if isinstance(task := values.get("task"), str):
+        values["task"] = CLASSES.get(task, task)
+    return from_mapping(kind, values)
 
 
 def value_of(config: Any, key: str) -> Any:
-    """The value of a field by its full name, or by an old one."""
-    key = aliases_of(type(config)).get(key, key)
+    """The value of a field by its full name, a short or a former one."""
+    key = {**old_keys(type(config)), **short_keys(type(config))}.get(key, key)
     return functools.reduce(getattr, key.split("."), config)

@@ -15,19 +15,12 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from common_jax.errors import UserError
+from common_jax.old_names import CLASSES
 
 T = TypeVar("T")
 
 LARGEST = 2**31 - 1  # whole number that an array can hold
 UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # no name of a file can have them
-
-
-# Classes that older runs and exports name where they were: their names now.
-MOVED = {
-    "csan_jax.translator:Translator": "csan_jax.predictor:Translator",
-    "qanet_jax.reader:QuestionAnswerer": "qanet_jax.predictor:QuestionAnswerer",
-    "attconv_jax.judge:SentenceClassifier": "attconv_jax.predictor:SentenceClassifier",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +147,7 @@ def named_class(name: str, kind: Any, key: str) -> Any:
     Raises:
       UserError: if there is no such module or class, or it is of another kind.
     """
-    module, _, attribute = MOVED.get(name, name).partition(":")
+    module, _, attribute = CLASSES.get(name, name).partition(":")
     wanted = kind.__name__.lower()
     try:
         if module not in sys.modules and not _is_in_a_package(module):

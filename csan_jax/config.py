@@ -96,7 +96,7 @@ class DataConfig(SourceConfig):
       separator: what parts a table's columns; with any but a tab all files are tables.
       moses_escapes: "undo" reads &apos; &quot; &lt; &gt; &#91; &#93; &#124; and &amp; as the
         characters that Moses's tokenizer wrote so, on both sides.
-      heldout: how many source sentences an empty dev or test takes from train.
+      holdout_size: how many source sentences an empty dev or test takes from train.
       examples: pairs to make of the generated corpus.
       seed: of held-out choice and generated pairs.
       joint_vocabulary: one subword model for both sides, or one each.
@@ -119,7 +119,7 @@ class DataConfig(SourceConfig):
     tsv_columns: str = "1,2"
     separator: str = "\t"
     moses_escapes: Literal["keep", "undo"] = "keep"
-    heldout: int = 2000
+    holdout_size: int = 2000
     examples: int = 0
     seed: int = 0
     joint_vocabulary: bool = True
@@ -134,7 +134,7 @@ class DataConfig(SourceConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("vocab_size", "max_length", "batch_tokens", "max_shapes", "heldout"):
+        for name in ("vocab_size", "max_length", "batch_tokens", "max_shapes", "holdout_size"):
             require(getattr(self, name) >= 1, f"data.{name}={getattr(self, name)}: at least 1")
         for name in ("source_vocab_size", "target_vocab_size"):
             require(getattr(self, name) >= 0, f"data.{name}: must not be negative")
@@ -199,7 +199,7 @@ class DecodeConfig:
 class Config:
     """A run of CSAN."""
 
-    aliases: ClassVar[Mapping[str, str]] = {
+    short_keys: ClassVar[Mapping[str, str]] = {
         f"model.{name}": f"model.encoder_attention.{name}"
         for name in ("local_layers", "token_window", "head_window", "head_edge")
     }

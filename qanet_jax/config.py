@@ -1,8 +1,7 @@
 """QANet's config: numbers of the paper as defaults (section 4.1.1, "Training details")."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SourceConfig, TrainConfig
 from common_jax.fields import require
@@ -15,7 +14,7 @@ class DataConfig(SourceConfig):
     """Questions about passages, their words and batches.
 
     Attributes:
-      form: of the files or of the dataset: "squad"; "triviaqa", the Wikipedia domain of the
+      format: of the files or of the dataset: "squad"; "triviaqa", the Wikipedia domain of the
         official release or of TFDS's trivia_qa/rc, whose spans are supplied at a distance;
         "triviaqa_lines", JSON lines of id, question, aliases and context.
       train, dev, test: files of `dir`, plain or .gz; for "tfds" splits of the dataset, "train" or
@@ -34,16 +33,16 @@ class DataConfig(SourceConfig):
       window, stride: words of a longer context that are read at once in evaluation, and from one
         such window's start to the next one's.
       batch_size: questions of a training step.
-      evaluation_positions: context words that are read together in evaluation.
+      eval_batch_tokens: context words that are read together in evaluation.
       max_shapes: distinct batch shapes at most, hence compilations.
     """
 
-    form: Literal["squad", "triviaqa", "triviaqa_lines"] = "squad"
+    format: Literal["squad", "triviaqa", "triviaqa_lines"] = "squad"
     train: str = "train-v1.1.json"
     dev: str = "dev-v1.1.json"
     test: str = ""
     examples: int = 0
-    heldout: int = 500
+    holdout_size: int = 500
     seed: int = 0
     vectors: str = ""
     word_length: int = 16
@@ -53,14 +52,14 @@ class DataConfig(SourceConfig):
     window: int = 400
     stride: int = 200
     batch_size: int = 32
-    evaluation_positions: int = 12_800
+    eval_batch_tokens: int = 12_800
     max_shapes: int = 8
 
     def __post_init__(self):
         super().__post_init__()
         for name in (
-            *("heldout", "word_length", "context_length", "question_length", "answer_length"),
-            *("stride", "batch_size", "evaluation_positions", "max_shapes"),
+            *("holdout_size", "word_length", "context_length", "question_length", "answer_length"),
+            *("stride", "batch_size", "eval_batch_tokens", "max_shapes"),
         ):
             require(getattr(self, name) >= 1, f"data.{name}={getattr(self, name)}: at least 1")
         require(
@@ -68,12 +67,12 @@ class DataConfig(SourceConfig):
             "data.examples: at least 1 if generated",
         )
         require(
-            self.source != "generated" or self.form == "squad",
-            f"data.form={self.form}: generated questions are of the form squad",
+            self.source != "generated" or self.format == "squad",
+            f"data.format={self.format}: generated questions are of the form squad",
         )
         require(
-            self.source != "tfds" or self.form != "triviaqa_lines",
-            f"data.form={self.form}: a dataset is of the form squad or triviaqa",
+            self.source != "tfds" or self.format != "triviaqa_lines",
+            f"data.format={self.format}: a dataset is of the form squad or triviaqa",
         )
         for name in ("train", "dev"):
             what = "the file" if self.source == "files" else "the dataset's split"
@@ -88,13 +87,6 @@ class DataConfig(SourceConfig):
 @dataclasses.dataclass(frozen=True)
 class Config:
     """A run of a reader."""
-
-    # Keys of runs and commands before `words` was a section.
-    aliases: ClassVar[Mapping[str, str]] = {
-        "model.word_dim": "words.dim",
-        "model.word_rows": "words.rows",
-        "model.char_rows": "words.char_rows",
-    }
 
     task: str = "qanet_jax.task:SpanExtraction"
     words: WordsConfig = dataclasses.field(default_factory=WordsConfig)

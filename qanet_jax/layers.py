@@ -89,7 +89,7 @@ class Embedding(nn.Module):
     Attributes:
       config: dimension and rows of both tables of vectors.
       char_dim: p2, of a character's vector.
-      characters: "convolution" or "max", what the maximum is of.
+      char_pooling: "convolution" or "max", what the maximum is of.
       char_kernel: width of the convolution.
       std: standard deviation of the trained vectors at the start.
       word_dropout, char_dropout: rates on word vectors and on characters' vectors.
@@ -97,7 +97,7 @@ class Embedding(nn.Module):
 
     config: WordsConfig
     char_dim: int
-    characters: Literal["convolution", "max"]
+    char_pooling: Literal["convolution", "max"]
     char_kernel: int
     std: float
     word_dropout: float
@@ -131,7 +131,7 @@ class Embedding(nn.Module):
         table = self.param("characters", named(normal, ("vocab", "embed")), shape)
         x = jnp.take(table.astype(self.dtype), words.characters, axis=0)
         x = Dropout(self.char_dropout)(jnp.where(valid, x, 0), train=train)
-        if self.characters == "convolution":
+        if self.char_pooling == "convolution":
             x = nn.relu(Convolution(self.char_dim, self.char_kernel, self.dtype)(x))
         most = jnp.where(valid, x, float(jnp.finfo(self.dtype).min)).max(axis=-2)
         return jnp.where(valid.any(axis=-2), most, 0)

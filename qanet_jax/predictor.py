@@ -55,7 +55,7 @@ class QuestionAnswerer(Predictor):
           word_length: characters of a word that are read.
           window, stride: words of a longer context that are read at once, and from the start of
             one such window to that of the next.
-          evaluation_positions: context words that are read together.
+          eval_batch_tokens: context words that are read together.
           on_bad_example: what becomes of a bad row of `vectors`.
           inputs: what the model reads beside words (`common_jax.inputs.inputs_to_text`).
         """
@@ -64,12 +64,12 @@ class QuestionAnswerer(Predictor):
         word_length: int
         window: int
         stride: int
-        evaluation_positions: int
+        eval_batch_tokens: int
         on_bad_example: Literal["error", "skip"]
         inputs: str = ""
 
         def __post_init__(self):
-            for name in ("word_dim", "word_length", "stride", "evaluation_positions"):
+            for name in ("word_dim", "word_length", "stride", "eval_batch_tokens"):
                 require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: at least 1")
             require(self.stride <= self.window, f"stride={self.stride}: beyond {self.window} words")
 
@@ -174,7 +174,7 @@ class QuestionAnswerer(Predictor):
         """What `SpanExtraction.decode` finds in each window, a few of them read at once."""
         settings = self._settings
         width = min(padded_width(max(stop - start for start, stop in cuts)), settings.window)
-        rows = batch_rows(len(cuts), width, settings.evaluation_positions)
+        rows = batch_rows(len(cuts), width, settings.eval_batch_tokens)
         for at in range(0, len(cuts), rows):
             parts = [context.part(*cut) for cut in cuts[at : at + rows]]
             questions = [question] * len(parts)

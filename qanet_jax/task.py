@@ -162,7 +162,7 @@ class SpanExtraction(WordLevelTask[Config]):
             word_length=self.config.word_length,
             window=data.window,
             stride=data.stride,
-            evaluation_positions=data.evaluation_positions,
+            eval_batch_tokens=data.eval_batch_tokens,
             on_bad_example=data.on_bad_example,
             inputs=inputs_to_text(self.config.model.inputs),
         )

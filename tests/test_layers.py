@@ -13,7 +13,7 @@ PAPERS = {name for name in PACKAGES if name.endswith("_jax")} - {"common_jax"}
 PACKAGE_LAYERS = {"common_jax": 0, **dict.fromkeys(PAPERS, 1), "configs": 2, "launch": 3}
 # Inside common_jax, lowest first. A module imports from lower layers and from its own package.
 LAYERS = (
-    {"pytrees"},
+    {"pytrees", "old_names"},
     {"errors", "versions", "scopes", "masks", "dropout", "metrics"},
     {"fields"},
     {"bad_examples"},
@@ -31,6 +31,7 @@ WITHOUT_JAX = (
     "versions",
     "metrics",
     "fields",
+    "old_names",
     "bad_examples",
     "io",
     "config",

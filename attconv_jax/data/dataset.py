@@ -197,7 +197,7 @@ class LabelledData(WordLevelData):
                 "data.vectors and words.rows"
             )
         corpus = self.corpus("train")
-        if self.config.form == "ranking":
+        if self.config.format == "ranking":
             plan_of = lambda lengths: self.train_plan(lengths, seed)
             batches = RankedBatches(corpus, plan_of, seed, self._inputs)
             if batches.left_out:

@@ -40,12 +40,12 @@ _FORMAT = 1  # of the folder; another one prepares everything anew
 _CHUNK = 4096  # rows written at once
 
 
-def columns(form: str, inputs: Sequence[Input] = ()) -> tuple[str, ...]:
+def columns(format: str, inputs: Sequence[Input] = ()) -> tuple[str, ...]:
     """Of a corpus: the words of each text and the label's number; of what is ranked also the number
     of the question, and the `overlap`: how many distinct words question and sentence have in
     common, and how many the question has, and the sentence; then those of a model's inputs."""
-    texts = TEXTS[: 1 if form == "texts" else 2]
-    own = (*texts, "label", *(("question", "overlap") if form == "ranking" else ()))
+    texts = TEXTS[: 1 if format == "texts" else 2]
+    own = (*texts, "label", *(("question", "overlap") if format == "ranking" else ()))
     further = [column.name for column in columns_of(inputs, texts)]
     assert not {*own} & {*further}, f"keys of inputs that are columns: {further}"
     return (*own, *further)
@@ -79,11 +79,11 @@ class Builder:
             "labelled texts": _FORMAT,
             "words": tokeniser_identity(),
             "sources": {split: source.identity() for split, source in self._sources.items()},
-            "held_out": [self._held_out, config.heldout, config.examples, config.seed],
-            "labels": [config.labels, config.ignored, config.balanced],
+            "held_out": [self._held_out, config.holdout_size, config.examples, config.seed],
+            "labels": [config.labels, config.ignored_labels, config.balanced],
             "vectors": vectors_identity(config.vectors),
             "lexicon": [self._words.dim, self._words.rows, self._words.unknown_rows],
-            "length": config.length,
+            "length": config.max_length,
             "on_bad_example": config.on_bad_example,
             **({"inputs": inputs_to_text(self._inputs)} if self._inputs else {}),
         }
@@ -102,7 +102,7 @@ class Builder:
             dropped[split] = faults.kinds
             require_some(len(splits[split]), "examples", split, source.place, faults.kinds)
         if self._held_out:
-            splits |= hold_out(splits["train"], self._held_out, config.heldout, config.seed)
+            splits |= hold_out(splits["train"], self._held_out, config.holdout_size, config.seed)
         if config.balanced:
             splits["train"] = balance(splits["train"], config.seed)
         vocabulary = self._vocabulary(splits, folder)
@@ -115,7 +115,9 @@ class Builder:
         config, examples = self._config, source.read(faults)
         if split != "train" or not config.examples or config.source == "generated":
             return examples
-        return sample(examples, config.examples + len(self._held_out) * config.heldout, config.seed)
+        return sample(
+            examples, config.examples + len(self._held_out) * config.holdout_size, config.seed
+        )
 
     def _usable(self, examples: Iterable[Example], faults: BadExamples) -> Iterator[Example]:
         """Those of a known label whose texts have words and are not too long, cut into words and
@@ -132,8 +134,8 @@ class Builder:
             words = [tokenize(text) for text in example.texts]
             if not all(words):
                 faults.bad("a text without a word", example.place)
-            elif (longest := max(map(len, words))) > config.length:
-                kind = f"over data.length={config.length}"
+            elif (longest := max(map(len, words))) > config.max_length:
+                kind = f"over data.max_length={config.max_length}"
                 faults.bad(kind, f"{example.place}: {longest} words")
             else:
                 kept = tuple(tuple(spelt.setdefault(w, w) for w in text) for text in words)
@@ -169,7 +171,7 @@ class Builder:
         self, folder: Path, examples: Sequence[Example], vocabulary: Vocabulary, dropped: Dropped
     ) -> None:
         config, questions = self._config, dict[str, int]()
-        with Writer(folder, columns(config.form, self._inputs)) as corpus:
+        with Writer(folder, columns(config.format, self._inputs)) as corpus:
             for start in range(0, len(examples), _CHUNK):
                 chunk = examples[start : start + _CHUNK]
                 rows: dict[str, list[Any]] = {
@@ -177,7 +179,7 @@ class Builder:
                     for at, text in enumerate(TEXTS[: config.texts])
                 }
                 rows["label"] = [[config.names.index(e.label)] for e in chunk]
-                if config.form == "ranking":
+                if config.format == "ranking":
                     number = lambda e: questions.setdefault(e.question, len(questions))
                     rows["question"] = [[number(e)] for e in chunk]
                     rows["overlap"] = [overlap(*e.words) for e in chunk]

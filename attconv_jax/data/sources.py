@@ -91,13 +91,13 @@ class File:
     """A file of labelled texts or pairs.
 
     Attributes:
-      form: "pairs" or "texts".
+      format: "pairs" or "texts".
       annotated: whether the annotations of JSON lines are read: of the text "sentence1" all further
         fields "sentence1_NAME", by NAME, as SNLI has "sentence1_binary_parse".
     """
 
     path: Path
-    form: Literal["pairs", "texts"]
+    format: Literal["pairs", "texts"]
     annotated: bool = False
 
     @property
@@ -105,7 +105,7 @@ class File:
         return str(self.path)
 
     def identity(self) -> Any:
-        return [file_identity(self.path), self._kind, self.form]
+        return [file_identity(self.path), self._kind, self.format]
 
     @property
     def _kind(self) -> str:
@@ -117,14 +117,14 @@ class File:
             yield Example(tuple(texts), label, texts[0], place, annotations=annotations)
 
     def _json_lines(self, faults: BadExamples) -> Iterator[_Row]:
-        fields = _JSON_FIELDS[self.form]
+        fields = _JSON_FIELDS[self.format]
         for node in read_json_lines(self.path, faults):
             if row := faults.attempt(_fields, node, *fields):
                 texts = fields[1:] if self.annotated else ()
                 yield node.place, row, tuple(_annotations(node.value, text) for text in texts)
 
     def _table(self, faults: BadExamples) -> Iterator[_Row]:
-        columns = len(_JSON_FIELDS[self.form])
+        columns = len(_JSON_FIELDS[self.format])
         for number, row in self._rows(faults):
             place = f"{self.path}:{number}"
             if len(row) >= columns:
@@ -201,14 +201,14 @@ class Records:
     dataset: Dataset
     split: str
     key: str
-    form: Literal["pairs", "texts", "ranking"]
+    format: Literal["pairs", "texts", "ranking"]
 
     def __post_init__(self):
-        label, *texts = _DATASET_FIELDS[self.form]
+        label, *texts = _DATASET_FIELDS[self.format]
         missing = [name for name in texts if name not in self.dataset.texts]
         if missing or label not in self.dataset.labels:
             raise UserError(
-                f"data.tfds={self.dataset.name}: not of data.form={self.form}, which needs the "
+                f"data.tfds={self.dataset.name}: not of data.format={self.format}, which needs the "
                 f"label {label!r} and the texts {', '.join(texts)}; it has "
                 f"{', '.join(self.dataset.labels) or 'no label'} and the texts "
                 f"{', '.join(self.dataset.texts) or 'of none'}"
@@ -220,10 +220,10 @@ class Records:
         return f"{self.dataset.name} {self.split}"
 
     def identity(self) -> Any:
-        return [self.dataset.identity(self.split), self.form]
+        return [self.dataset.identity(self.split), self.format]
 
     def read(self, faults: BadExamples) -> Iterator[Example]:
-        fields = _DATASET_FIELDS[self.form]
+        fields = _DATASET_FIELDS[self.format]
         names = [*self.dataset.labels[fields[0]], UNLABELLED]  # -1 is the last
         rows = self.dataset.stream(self.split, self.key, fields)
         for number, (label, *values) in enumerate(rows, start=1):
@@ -233,7 +233,7 @@ class Records:
             except UnicodeDecodeError:
                 faults.bad("not UTF-8", place)
                 continue
-            if self.form == "ranking":
+            if self.format == "ranking":
                 asked, sentence, article, question = texts
                 yield Example((asked, sentence), names[label], article, place, question)
             else:
@@ -301,18 +301,18 @@ def source_of(config: "DataConfig", split: Split, annotated: bool = False) -> So
 
     Raises:
       UserError: a folder, file, dataset or split of one that is not there, or a dataset without
-        the features that `data.form` needs.
+        the features that `data.format` needs.
     """
     if config.source == "generated":
-        count = config.examples if split == "train" else config.heldout
+        count = config.examples if split == "train" else config.holdout_size
         return Generated(count, config.seed, split)
     named = getattr(config, split)
     if config.source == "tfds":
-        return Records(Dataset(config.tfds, config.dir), named, f"data.{split}", config.form)
+        return Records(Dataset(config.tfds, config.dir), named, f"data.{split}", config.format)
     folder = find_folder(config.dir, "data.dir")
     files = [find_file(folder / name) for name in names_in(named, f"data.{split}")]
-    if config.form == "ranking":
+    if config.format == "ranking":
         sources: list[Source] = [Selection(file) for file in files]
     else:
-        sources = [File(file, config.form, annotated) for file in files]
+        sources = [File(file, config.format, annotated) for file in files]
     return sources[0] if len(sources) == 1 else Joined(tuple(sources))

@@ -36,7 +36,7 @@ def build(
     test: str | Path,
     folder: str | Path,
     *,
-    heldout: int = HELDOUT,
+    holdout_size: int = HELDOUT,
     seed: int = 0,
     on_bad_example: Literal["error", "skip"] = "error",
 ) -> Path:
@@ -49,7 +49,7 @@ def build(
       train: a file of SQuAD's form, plain or .gz; dev is whole articles of it.
       test: another.
       folder: TensorFlow Datasets' `data_dir`.
-      heldout: pairs of dev, at least.
+      holdout_size: pairs of dev, at least.
       seed: of the articles that are held out.
 
     Returns: where the files are.
@@ -67,7 +67,7 @@ def build(
         require_some(len(splits[split]), "pairs", split, source.place, faults.kinds)
         if dropped := summary(faults.kinds):
             _log.warning("%s: kept %d pairs, left out %s", split, len(splits[split]), dropped)
-    splits |= hold_out(splits["train"], ["dev"], heldout, seed)
+    splits |= hold_out(splits["train"], ["dev"], holdout_size, seed)
     builder = _builder(splits, Path(folder).expanduser())
     if builder.is_prepared():
         raise UserError(f"{builder.data_path}: is there already; delete it, or name another folder")

@@ -41,7 +41,7 @@ class AttentiveConvolution(PairModel):
       filter_width: of attentive convolution (Eq. 5), in words.
       attention: "inter" lets each text look at the other, "intra" at itself, "both" does both
         (the paper's "advanced & intra").
-      two_way: both texts look at the other; if not, only the first does.
+      symmetric: both texts look at the other; if not, only the first does.
       source, focus, beneficiary: what attention takes the states for (section 3.2): "states" as
         they are (all three of them, for the light model), "unigram" or "phrase" after a gated
         convolution of one or of `phrase_width` words, "multigranular" after both. Table 4's "w/o
@@ -49,9 +49,9 @@ class AttentiveConvolution(PairModel):
       phrase_width: words of a phrase.
       gate: the convolutions of these maps are gated (Eq. 9; Table 4's "w/o gate").
       energy: "dot" (Eq. 1), "bilinear" (Eq. 2) or "additive" (Eq. 3).
-      slope: of the tanh of Eq. 6 at 0, the paper's being 1. Of many words the largest is in the
+      tanh_gain: of the tanh of Eq. 6 at 0, the paper's being 1. Of many words the largest is in the
         flat part of that, where it tells little and learns little.
-      author_compat: the softmax has no mask, as in the authors' code: padding, up to
+      unmasked_softmax: the softmax has no mask, as in the authors' code: padding, up to
         `author_length` words, has energies of 0 and takes its share.
       author_length: words to which the authors pad a text (SNLI 70, Yelp 180).
       dropout: rate on what each layer reads: words, pooled texts and hidden layers.
@@ -61,15 +61,15 @@ class AttentiveConvolution(PairModel):
     layers: int = 1
     filter_width: int = 3
     attention: Literal["inter", "intra", "both"] = "inter"
-    two_way: bool = True
+    symmetric: bool = True
     source: Features = "multigranular"
     focus: Features = "multigranular"
     beneficiary: Features = "unigram"
     phrase_width: int = 3
     gate: bool = True
     energy: Literal["dot", "bilinear", "additive"] = "dot"
-    slope: float = 1.0
-    author_compat: bool = False
+    tanh_gain: float = 1.0
+    unmasked_softmax: bool = False
     author_length: int = 70
     dropout: float = 0.1
 
@@ -84,7 +84,7 @@ class AttentiveConvolution(PairModel):
             f"model.energy=dot: model.source={self.source} and model.focus={self.focus} must be "
             "equally wide; take bilinear or additive",
         )
-        require(self.slope > 0, f"model.slope={self.slope}: above 0")
+        require(self.tanh_gain > 0, f"model.tanh_gain={self.tanh_gain}: above 0")
         require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
 
     @property
@@ -152,7 +152,9 @@ class AttentiveConvolutionLayer(nn.Module):
                 seen = jnp.einsum("bts,bsf->btf", weights.astype(self.dtype), focus)
                 total = total + self.context[kind](seen)
                 attended.append(AttentionMap(text, context, weights))
-            above.append(jnp.where(valid[text][..., None], jnp.tanh(self.config.slope * total), 0))
+            above.append(
+                jnp.where(valid[text][..., None], jnp.tanh(self.config.tanh_gain * total), 0)
+            )
         return above, attended
 
     def _maps(self, states: Array, valid: Array) -> Maps:
@@ -163,7 +165,7 @@ class AttentiveConvolutionLayer(nn.Module):
         for kind in self.config.contexts:
             if kind == "intra":
                 yield kind, text
-            elif texts == 2 and (text == 0 or self.config.two_way):
+            elif texts == 2 and (text == 0 or self.config.symmetric):
                 yield kind, 1 - text
 
     def _weights(
@@ -177,7 +179,7 @@ class AttentiveConvolutionLayer(nn.Module):
         mask = padding(focus_valid, source_valid)
         allowed = mask.allowed(source.shape[1], focus.shape[1], 1)[:, 0]
         energies = self.energy(source, focus)
-        if not self.config.author_compat:
+        if not self.config.unmasked_softmax:
             return masked_softmax(energies, allowed)
         # the padding, of energies 0, as one more word that is as likely as all of it
         pads = jnp.maximum(self.config.author_length - focus_valid.sum(axis=1), 0)

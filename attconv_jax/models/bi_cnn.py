@@ -27,14 +27,14 @@ class BiCNN(PairModel):
       dim: the hidden size, of convolutions and of the head.
       layers: convolutions, one upon the other.
       filter_width: of a convolution, in words.
-      slope: of the tanh at 0, the paper's being 1.
+      tanh_gain: of the tanh at 0, the paper's being 1.
       dropout: rate on what each layer reads: words, pooled texts and hidden layers.
     """
 
     dim: int = 300
     layers: int = 1
     filter_width: int = 3
-    slope: float = 1.0
+    tanh_gain: float = 1.0
     dropout: float = 0.1
 
     def __post_init__(self):
@@ -44,7 +44,7 @@ class BiCNN(PairModel):
         require(
             width >= 1 and width % 2 == 1, f"model.filter_width={width}: must be odd, at least 1"
         )
-        require(self.slope > 0, f"model.slope={self.slope}: above 0")
+        require(self.tanh_gain > 0, f"model.tanh_gain={self.tanh_gain}: above 0")
         require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
 
     def module(self, labels: int, dtype: Any) -> "BiCNNModule":
@@ -63,7 +63,7 @@ class TanhConvolution(nn.Module):
     def __call__(
         self, states: Float[Array, "B T D"], valid: Bool[Array, "B T"]
     ) -> Float[Array, "B T H"]:
-        above = jnp.tanh(self.config.slope * self.convolution(states))
+        above = jnp.tanh(self.config.tanh_gain * self.convolution(states))
         return jnp.where(valid[..., None], above, 0)
 
 

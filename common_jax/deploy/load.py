@@ -5,7 +5,8 @@ from typing import Any
 
 from common_jax.errors import error_context
 from common_jax.export.format import Export
-from common_jax.fields import from_mapping, named_class
+from common_jax.fields import from_mapping, named_class, renamed
+from common_jax.old_names import PREDICTOR_FIELDS
 from common_jax.predictor import Predictor, require_options
 
 
@@ -59,7 +60,8 @@ def _of_programs(export: Export, options: dict[str, Any]) -> Predictor:
     kind = predictor_class(export)
     require_options(kind, options, export.path)
     with error_context(export.file):
-        settings: Any = from_mapping(kind.Settings, export.manifest.settings, "settings.")
+        saved = renamed(export.manifest.settings, PREDICTOR_FIELDS)
+        settings: Any = from_mapping(kind.Settings, saved, "settings.")
     vocabulary = kind.read_vocabulary(export.path / "vocabulary")
     versions = export.manifest.versions
     programs = ExportedPrograms(

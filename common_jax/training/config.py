@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
-from common_jax.config import aliases_of, from_values
+from common_jax.config import from_values, old_keys, short_keys
 from common_jax.errors import UserError
 from common_jax.fields import named_class, suggestion
 from common_jax.training.task import Task
@@ -46,7 +46,7 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
             "files in configs do"
         )
     kind = task_class(plain.task).config_class
-    overrides = [_current(override, plain, aliases_of(kind)) for override in overrides]
+    overrides = [_full(override, plain, kind) for override in overrides]
     return from_values(kind, _read(file, overrides).to_dict())
 
 
@@ -88,16 +88,19 @@ def _read(file: str, overrides: Sequence[str]) -> ml_collections.ConfigDict:
         raise UserError(f"--config={file}{at}: {said}") from error
 
 
-def _current(override: str, config: ml_collections.ConfigDict, aliases: Mapping[str, str]) -> str:
-    """An override of a key that there is, the key by its present name.
+def _full(override: str, config: ml_collections.ConfigDict, kind: type) -> str:
+    """An override of a key that exists, the key by its full name.
 
     ml_collections' own error for an unknown key is the bare key.
 
     Raises:
-      UserError: for an unknown key, or a group of keys.
+      UserError: for an unknown key, a former one, or a group of keys.
     """
     key, _, value = override.removeprefix("--config.").partition("=")
-    path = aliases.get(key, key)
+    short = short_keys(kind)
+    path = short.get(key, key)
+    if key in old_keys(kind):
+        raise UserError(f"config key {key!r} is now {old_keys(kind)[key]!r}")
     node: Any = config
     parts = path.split(".")
     for at, part in enumerate(parts):
@@ -105,8 +108,8 @@ def _current(override: str, config: ml_collections.ConfigDict, aliases: Mapping[
         if part not in known:
             if path != key and "name" in known:  # a field of another class
                 raise UserError(f"config key {key!r}: {node.name} has no {part}")
-            moved = [old.split(".") for old in aliases]
-            known += [old[-1] for old in moved if old[:-1] == parts[:at]]
+            split = [name.split(".") for name in short]
+            known += [name[-1] for name in split if name[:-1] == parts[:at]]
             raise UserError(f"unknown config key {key!r}{suggestion(part, known)}")
         node = node[part]
     if isinstance(node, ml_collections.ConfigDict):

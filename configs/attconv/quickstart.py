@@ -20,7 +20,7 @@ def get_config(system="advanced_intra"):
         cooldown_start=400,
         cooldown_steps=600,
     )
-    data = DataConfig(source="generated", examples=20_000, heldout=1000, max_shapes=1)
+    data = DataConfig(source="generated", examples=20_000, holdout_size=1000, max_shapes=1)
     words = WordsConfig(dim=64, rows=200)
     config = config_of(system, data, words, dim=128, filter_width=5, phrase_width=5, dropout=0.0)
     config.optimizer.update(to_config_dict(optimizer))

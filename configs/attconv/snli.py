@@ -19,7 +19,7 @@ def get_config(system="advanced_intra"):
         dir="data/snli",
         train="snli_1.0_train.jsonl",
         test="snli_1.0_test.jsonl",
-        heldout=10_000,
+        holdout_size=10_000,
         vectors="data/glove/glove.840B.300d.zip",
     )
     config = config_of(system, data, WordsConfig(unknown_rows=100))

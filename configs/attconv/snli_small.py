@@ -20,13 +20,13 @@ def get_config(system="advanced_intra"):
         train="snli_1.0_train.jsonl",
         test="snli_1.0_dev.jsonl",
         examples=44_000,
-        heldout=1000,
-        length=100,
+        holdout_size=1000,
+        max_length=100,
         vectors="data/glove/glove.6B.50d.txt",
     )
     words = WordsConfig(dim=50, rows=30_000, unknown_rows=100)
     # dropout slows learning, and so few epochs do not need it
-    config = config_of(system, data, words, slope=0.2, dropout=0.0)
+    config = config_of(system, data, words, tanh_gain=0.2, dropout=0.0)
     config.optimizer.warmup_steps = 100
     config.optimizer.cooldown_start = 1100
     config.optimizer.cooldown_steps = 1100

@@ -14,14 +14,14 @@ from configs.attconv.systems import config_of
 
 def get_config(system="advanced"):
     data = DataConfig(
-        form="ranking",
+        format="ranking",
         dir="data/squad",
         train="train-v1.1.json",
         test="dev-v1.1.json",
-        heldout=48_307,  # pairs, the paper's dev
+        holdout_size=48_307,  # pairs, the paper's dev
         labels="no,yes",
-        ignored="",
-        length=1000,  # of a sentence; the longest that Punkt makes has 437 words
+        ignored_labels="",
+        max_length=1000,  # of a sentence; the longest that Punkt makes has 437 words
         batch_size=30,
         vectors="data/glove/glove.840B.300d.zip",
     )

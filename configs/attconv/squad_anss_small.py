@@ -14,19 +14,19 @@ from configs.attconv.systems import config_of
 
 def get_config(system="advanced"):
     data = DataConfig(
-        form="ranking",
+        format="ranking",
         dir="data/squad",
         train="train-v1.1.json",
         test="dev-v1.1.json",
-        heldout=10_000,
+        holdout_size=10_000,
         labels="no,yes",
-        ignored="",
-        length=1000,  # of a sentence; the longest that Punkt makes has 437 words
+        ignored_labels="",
+        max_length=1000,  # of a sentence; the longest that Punkt makes has 437 words
         batch_size=30,
         vectors="data/glove/glove.6B.50d.txt",
     )
     words = WordsConfig(dim=50, rows=60_000, unknown_rows=1000)
-    config = config_of(system, data, words, slope=0.2)
+    config = config_of(system, data, words, tanh_gain=0.2)
     config.optimizer.warmup_steps = 100
     config.train.best_metric = "precision_at_1"
     config.train.steps = 5000

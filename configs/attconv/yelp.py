@@ -15,14 +15,14 @@ from configs.attconv.systems import config_of
 
 def get_config(system="advanced"):
     data = DataConfig(
-        form="texts",
+        format="texts",
         dir="data/yelp",
         train="yelp_academic_dataset_review.json",
         examples=500_000,
-        heldout=2000,
+        holdout_size=2000,
         labels="1,2,3,4,5",
-        ignored="",
-        length=2000,
+        ignored_labels="",
+        max_length=2000,
         batch_size=10,
         vectors="data/glove/glove.840B.300d.zip",
     )

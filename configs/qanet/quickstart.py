@@ -14,10 +14,10 @@ from qanet_jax.models.base import WordsConfig
 
 def get_config(system="qanet"):
     # there are as many passages as one likes: nothing to forget
-    no_dropout = dict(word_dropout=0.0, char_dropout=0.0, dropout=0.0, survival=1.0)
+    no_dropout = dict(word_dropout=0.0, char_dropout=0.0, dropout=0.0, survival_prob=1.0)
     config = config_of(
         system,
-        DataConfig(source="generated", examples=6000, heldout=300),
+        DataConfig(source="generated", examples=6000, holdout_size=300),
         WordsConfig(dim=64, rows=450),
         char_dim=32,
         dim=64,

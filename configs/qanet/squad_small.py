@@ -18,7 +18,7 @@ from qanet_jax.models.base import WordsConfig
 def get_config(system="qanet"):
     data = DataConfig(dir="data/squad", vectors="data/glove/glove.6B.50d.txt")
     # hardly an example is seen twice: nothing to forget
-    no_dropout = dict(word_dropout=0.0, char_dropout=0.0, dropout=0.0, survival=1.0)
+    no_dropout = dict(word_dropout=0.0, char_dropout=0.0, dropout=0.0, survival_prob=1.0)
     config = config_of(
         system,
         data,

@@ -17,7 +17,7 @@ from qanet_jax.config import DataConfig
 
 def get_config(system="qanet"):
     data = DataConfig(
-        form="triviaqa",
+        format="triviaqa",
         dir="data/triviaqa",
         train="qa/wikipedia-train.json",
         dev="qa/wikipedia-dev.json",

@@ -74,7 +74,7 @@ class Builder:
         return {
             "translation": _FORMAT,
             "sources": {"train": self._train.identity(), **own},
-            "held_out": [held_out, config.heldout, config.seed] if held_out else [],
+            "held_out": [held_out, config.holdout_size, config.seed] if held_out else [],
             "vocabulary": [config.joint_vocabulary, *dict.fromkeys(config.vocab_sizes)],
             "max_length": config.max_length,
             "on_bad_example": config.on_bad_example,
@@ -208,12 +208,12 @@ class _SplitWriter(contextlib.AbstractContextManager):
 class _HeldOut:
     """Chooses the source sentences of dev or test out of train, with all their translations.
 
-    A sentence's hash, salted with data.seed, decides: the smallest `data.heldout` of them are the
-    first split's, the next the second's. So no sentence is in two splits.
+    A sentence's hash, salted with data.seed, decides: the smallest `data.holdout_size` of them are
+    the first split's, the next the second's. So no sentence is in two splits.
     """
 
     def __init__(self, config: "DataConfig", splits: list[Split]):
-        self.splits, self._count = splits, config.heldout
+        self.splits, self._count = splits, config.holdout_size
         self._salt = str(config.seed).encode()
         self._hashes = array.array("Q")
         self._bounds: list[int] = []
@@ -235,7 +235,7 @@ class _HeldOut:
         wanted = self._count * len(self.splits)
         if self.splits and wanted >= len(distinct):
             raise UserError(
-                f"data.heldout={self._count}: {source.place(len(self._hashes))}: train has "
+                f"data.holdout_size={self._count}: {source.place(len(self._hashes))}: train has "
                 f"{len(distinct)} distinct source sentences, too few to hold out {wanted}; "
                 f"at most {max(0, len(distinct) - 1) // len(self.splits)} would do"
             )

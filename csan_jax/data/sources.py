@@ -251,7 +251,7 @@ def source_of(config: "DataConfig", split: Split) -> Source:
     if config.source == "generated":
         if split == "train":
             return Generated(config.examples, config.seed, split, "data.examples")
-        return Generated(config.heldout, config.seed, split, "data.heldout")
+        return Generated(config.holdout_size, config.seed, split, "data.holdout_size")
     if config.source == "tfds":
         languages = config.source_language, config.target_language
         dataset = Dataset(config.tfds, config.dir)

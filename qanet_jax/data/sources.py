@@ -166,7 +166,7 @@ class Supervised:
 
 def splits_of(config: "DataConfig") -> tuple[Split, ...]:
     """The splits that there are; the last is the one to report."""
-    oracle: list[Split] = [] if config.form == "squad" else ["dev_oracle"]
+    oracle: list[Split] = [] if config.format == "squad" else ["dev_oracle"]
     test: list[Split] = ["test"] if config.source == "generated" or config.test else []
     return ("train", *oracle, "dev", *test)
 
@@ -179,7 +179,7 @@ def source_of(config: "DataConfig", split: Split) -> Source:
     """
     if config.source == "generated":
         assert split != "dev_oracle", "made questions are of SQuAD's form"
-        count = config.examples if split == "train" else config.heldout
+        count = config.examples if split == "train" else config.holdout_size
         return Generated(count, config.seed, split)
     key = split.removesuffix("_oracle")
     name = getattr(config, key)
@@ -187,9 +187,9 @@ def source_of(config: "DataConfig", split: Split) -> Source:
         source: File | Records = Records(Dataset(config.tfds, config.dir), name, f"data.{key}")
     else:
         source = File(find_file(find_folder(config.dir, "data.dir") / name))
-    if config.form == "squad":
+    if config.format == "squad":
         return source
-    return Supervised(source, config.form == "triviaqa_lines", split, config.seed)
+    return Supervised(source, config.format == "triviaqa_lines", split, config.seed)
 
 
 def _gold(question: Trivia) -> dict[str, Any]:

@@ -27,23 +27,23 @@ class FiveLayers(ReaderModel):
     Attributes:
       dim: d, the width of everything after the embeddings.
       char_dim: p2, of a character's vector.
-      characters: "convolution" runs over a word's characters before the maximum is taken (the
+      char_pooling: "convolution" runs over a word's characters before the maximum is taken (the
         paper's "convolution output"), "max" takes it of the vectors as they are.
       char_kernel: width of that convolution.
       embedding_std: standard deviation of the trained vectors at the start. The encoder adds
         position encodings to what comes of them, whose numbers are about 0.7 on average: much
         smaller vectors are learned from slowly.
-      passes: how often the model encoder runs; the pointers see its last three outputs.
+      encoder_passes: how often the model encoder runs; the pointers see its last three outputs.
       word_dropout, char_dropout, dropout: rates on word vectors, on characters' vectors and
         between layers.
     """
 
     dim: int = 128
     char_dim: int = 200
-    characters: Literal["convolution", "max"] = "convolution"
+    char_pooling: Literal["convolution", "max"] = "convolution"
     char_kernel: int = 5
     embedding_std: float = 0.5
-    passes: int = 3
+    encoder_passes: int = 3
     word_dropout: float = 0.1
     char_dropout: float = 0.05
     dropout: float = 0.1
@@ -51,7 +51,10 @@ class FiveLayers(ReaderModel):
     def __post_init__(self):
         self._require_positive("dim", "char_dim")
         self._require_odd("char_kernel")
-        require(self.passes >= 3, f"model.passes={self.passes}: at least 3 (M0, M1 and M2)")
+        require(
+            self.encoder_passes >= 3,
+            f"model.encoder_passes={self.encoder_passes}: at least 3 (M0, M1 and M2)",
+        )
         for name in ("word_dropout", "char_dropout", "dropout"):
             require(0 <= getattr(self, name) < 1, f"model.{name}: a rate in [0, 1)")
         require(self.embedding_std > 0, f"model.embedding_std={self.embedding_std}: above 0")
@@ -92,7 +95,7 @@ class FiveLayerNetwork(nn.Module):
         self.embedding = Embedding(
             self.words,
             config.char_dim,
-            config.characters,
+            config.char_pooling,
             config.char_kernel,
             config.embedding_std,
             config.word_dropout,
@@ -143,6 +146,6 @@ class FiveLayerNetwork(nn.Module):
             once,
             variable_broadcast="params",
             split_rngs={"params": False, DROPOUT: True},
-            length=self.config.passes,
+            length=self.config.encoder_passes,
         )
         return passes(self.model_encoder, x, None)[1]

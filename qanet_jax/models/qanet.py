@@ -1,8 +1,8 @@
 """QANet (Yu et al. 2018, section 2.2): five layers from two texts to two pointers.
 
 Where the paper is silent or its readers differ, this is what the model does, and the config field
-that does otherwise: three passes of the model encoder, `passes`; position encodings once at a
-stack's input, `positions`; a convolution before the maximum over characters, `characters`; a
+that does otherwise: three passes of the model encoder, `encoder_passes`; position encodings once at
+a stack's input, `positions`; a convolution before the maximum over characters, `char_pooling`; a
 feed-forward layer as wide as the model, `feed_forward_factor`; no normalisation of a stack's
 output, `final_norm`. Dropout is on each sub-layer's output and on the inputs of both encoders.
 Self-attention and both softmaxes of context-query attention leave padding out, which the authors'
@@ -56,7 +56,7 @@ class QANet(FiveLayers):
       self_attention: without it the encoders have none (Table 5).
       attention: the implementation, common_jax.attention's: "dense" keeps the weights of all heads
         for the backward pass.
-      survival: p_L, the chance that the last sub-layer of a stack is kept in a training step.
+      survival_prob: p_L, the chance that the last sub-layer of a stack is kept in a training step.
       remat: keep only the blocks' inputs for the backward pass and compute the rest again.
     """
 
@@ -73,7 +73,7 @@ class QANet(FiveLayers):
     convolution: Literal["separable", "ordinary", "none"] = "separable"
     self_attention: bool = True
     attention: Literal["chunked", "dense"] = "chunked"
-    survival: float = 0.9
+    survival_prob: float = 0.9
     remat: bool = False
 
     def __post_init__(self):
@@ -86,7 +86,10 @@ class QANet(FiveLayers):
             f"model.num_heads={self.num_heads}: must divide model.dim={self.dim}",
         )
         require(self.dim % 2 == 0, f"model.dim={self.dim}: must be even (sines and cosines)")
-        require(0 < self.survival <= 1, f"model.survival={self.survival}: a chance in (0, 1]")
+        require(
+            0 < self.survival_prob <= 1,
+            f"model.survival_prob={self.survival_prob}: a chance in (0, 1]",
+        )
 
     def encoders(self, dtype: Any) -> tuple[nn.Module, nn.Module]:
         embedding = self.embedding_blocks, self.embedding_convs, self.embedding_kernel
@@ -179,7 +182,7 @@ class Encoder(nn.Module):
         positions = jnp.asarray(sinusoids(x.shape[1], config.dim))
         if config.positions == "once":
             x = x + positions.astype(x.dtype)[None]
-        each = (self._present(),) if train and config.survival < 1 else ()
+        each = (self._present(),) if train and config.survival_prob < 1 else ()
         stack = Stack(block, self.blocks, remat=config.remat)
         x = stack(x, [(self.blocks, (valid, positions))], train=train, each=each)
         return LayerNorm(name="norm")(x) if config.final_norm else x
@@ -189,5 +192,5 @@ class Encoder(nn.Module):
         config = self.config
         each = (config.convolution != "none") * self.convs + config.self_attention + 1
         depth = 1 + np.arange(self.blocks * each).reshape(self.blocks, each)
-        survival = 1 - depth / depth.size * (1 - config.survival)
+        survival = 1 - depth / depth.size * (1 - config.survival_prob)
         return jax.random.bernoulli(self.make_rng(DROPOUT), survival.astype(np.float32))

@@ -42,7 +42,7 @@ def attentive_convolution(texts, p, config):
         assert len(filters) == config.filter_width
         seen, w = [windows(f, len(filters))], [*filters]
         for kind in kinds:
-            if kind == "inter" and x == 1 and not config.two_way:
+            if kind == "inter" and x == 1 and not config.symmetric:
                 continue
             a = x if kind == "intra" else 1 - x
             source = feature_map(h, config.source, p.get("source"), config)
@@ -51,7 +51,7 @@ def attentive_convolution(texts, p, config):
             seen.append(weights[x, a] @ focus)
             w.append(p[f"context_{kind}"]["kernel"])
         total = np.concatenate(seen, axis=1) @ np.concatenate(w) + p["convolution"]["bias"]
-        above.append(np.tanh(config.slope * total))
+        above.append(np.tanh(config.tanh_gain * total))
     return above, weights
 
 
@@ -81,7 +81,7 @@ def attention(source, focus, p, config):
     """The weights of Eq. 4, [T, S]; for the authors the focus is padded with energies of 0."""
     if not len(focus):
         return np.zeros((len(source), 0))
-    pads = max(config.author_length - len(focus), 0) if config.author_compat else 0
+    pads = max(config.author_length - len(focus), 0) if config.unmasked_softmax else 0
     energies = np.pad(energy(source, focus, p, config.energy), ((0, 0), (0, pads)))
     return np.array([softmax(row)[: len(focus)] for row in energies]).reshape(-1, len(focus))
 

@@ -89,7 +89,7 @@ def test_runs(tmp_path, name, make, metric):
     make(tmp_path)
     changes = SMALL | {"data.dir": tmp_path, "data.cache_dir": tmp_path / "cache"}
     changes |= {"data.vectors": "", "data.max_shapes": 1, "train.steps_per_call": 1}
-    changes |= {"data.heldout": 5, "data.batch_size": 4, "train.steps": 2, "mesh.data": 1}
+    changes |= {"data.holdout_size": 5, "data.batch_size": 4, "train.steps": 2, "mesh.data": 1}
     overrides = [f"--config.{key}={value}" for key, value in changes.items()]
     config = ["--config", f"{FOLDER / file}.py{colon}{system}", *overrides]
     train.main([*config, "--workdir", str(tmp_path / "run")])

@@ -46,9 +46,9 @@ CASES = {
         "energy": "bilinear",
         "gate": False,
     },
-    "one way, gentler": {"attention": "both", "two_way": False, "slope": 0.5},
+    "one way, gentler": {"attention": "both", "symmetric": False, "tanh_gain": 0.5},
     "unmasked, longer than the authors' texts": {
-        "author_compat": True,
+        "unmasked_softmax": True,
         "author_length": 4,
         "attention": "both",
     },

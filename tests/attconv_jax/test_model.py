@@ -30,8 +30,8 @@ DEEP = {
     "focus": "phrase",
     "filter_width": 5,
 }
-AUTHORS = {"author_compat": True, "author_length": 11}
-ONE_WAY = LIGHT | {"two_way": False}
+AUTHORS = {"unmasked_softmax": True, "author_length": 11}
+ONE_WAY = LIGHT | {"symmetric": False}
 
 
 def batch(widths=WIDTHS):
@@ -96,7 +96,7 @@ BOTH = ADVANCED + WIDE_CONTEXT
         ({"attention": "intra"}, ADVANCED),
         ({"energy": "bilinear"}, ADVANCED + 4 * D * D),
         ({"energy": "additive"}, ADVANCED + 2 * 4 * D * D + 2 * D),
-        ({"two_way": False}, ADVANCED),
+        ({"symmetric": False}, ADVANCED),
         ({"layers": 2}, 2 * ADVANCED - WORDS - HEAD),
         ({"attention": "both"}, BOTH),
         # Table 4: without tri-hidden, without uni-hidden, without gate
@@ -131,7 +131,7 @@ def test_parameters_in_figures():
         DEEP,
         AUTHORS,
         ONE_WAY,
-        {"kind": BiCNN, "slope": 0.5, "layers": 2},
+        {"kind": BiCNN, "tanh_gain": 0.5, "layers": 2},
         {"attention": "intra", "energy": "bilinear", "texts": 1},
     ],
 )

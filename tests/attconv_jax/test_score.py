@@ -18,22 +18,22 @@ NAMES = ("low", "middle", "high")
 RANDOM = np.random.default_rng(0)
 
 
-def corpus(folder, form, rows):
-    with Writer(folder, columns(form)) as writer:
+def corpus(folder, format, rows):
+    with Writer(folder, columns(format)) as writer:
         for row in rows:
-            writer.append(dict(zip(columns(form), row, strict=True)))
+            writer.append(dict(zip(columns(format), row, strict=True)))
     return Corpus.open(folder)
 
 
-@pytest.mark.parametrize("form", ["texts", "pairs"])
-def test_accuracy_its_interval_the_confusion_and_the_lengths(tmp_path, form):
-    texts = 1 if form == "texts" else 2
+@pytest.mark.parametrize("format", ["texts", "pairs"])
+def test_accuracy_its_interval_the_confusion_and_the_lengths(tmp_path, format):
+    texts = 1 if format == "texts" else 2
     rows = [
         (*([5] * RANDOM.integers(1, 9) for _ in range(texts)), [RANDOM.integers(3)])
         for _ in range(57)
     ]
     likely = RANDOM.dirichlet([1, 1, 1], 57)
-    metrics, notes, results = score_labels(corpus(tmp_path, form, rows), likely, NAMES)
+    metrics, notes, results = score_labels(corpus(tmp_path, format, rows), likely, NAMES)
     gold = [int(row[-1][0]) for row in rows]
     predicted = [max(range(3), key=lambda label: chances[label]) for chances in likely]
     right = [a == b for a, b in zip(gold, predicted, strict=True)]
@@ -109,7 +109,7 @@ def test_word_overlap_on_squad(tmp_path):
     """The paper: 68.87 and 79.59, on a test of twice as many pairs."""
     files = {"train": "dev-v1.1.json", "test": "dev-v1.1.json"}
     config = DataConfig(
-        form="ranking", labels="no,yes", ignored="", dir=str(real_data("squad")), **files,
+        format="ranking", labels="no,yes", ignored_labels="", dir=str(real_data("squad")), **files,
         cache_dir=str(tmp_path),
     )  # fmt: skip
     data = LabelledData(config, WordsConfig())

@@ -28,7 +28,7 @@ from tests.systems.overlap import Overlap
 
 
 def get_config():
-    data = DataConfig(source="generated", examples=24, heldout=8, batch_size=8, max_shapes=1)
+    data = DataConfig(source="generated", examples=24, holdout_size=8, batch_size=8, max_shapes=1)
     config = to_config_dict(Config(data=data, words=WordsConfig(dim=4, rows=60), model=Overlap()))
     config.paper.system = "overlap"
     config.train.steps = 4
@@ -136,7 +136,7 @@ def test_batches_of_what_is_ranked_have_the_inputs_of_each_sentence(tmp_path, sp
     """Encoded here from the words of the batch, all of which are in the vocabulary."""
     anss.write(tmp_path)
     files = {"train": "train.json", "dev": "train.json", "test": "dev.json"}
-    form = {"form": "ranking", "labels": "no,yes", "ignored": "", "batch_size": 5}
+    form = {"format": "ranking", "labels": "no,yes", "ignored_labels": "", "batch_size": 5}
     cache = str(tmp_path / "cache")
     data = LabelledData(
         DataConfig(dir=str(tmp_path), cache_dir=cache, **files, **form), WORDS, INPUTS
@@ -188,7 +188,7 @@ def task_of(folder, **data):
 def test_the_second_table_begins_as_the_first(tmp_path):
     """Words of the file have its vectors in both."""
     (tmp_path / "vectors.txt").write_text("red 1 2\nblue 8 7\n")
-    data = {"source": "generated", "examples": 24, "heldout": 8}
+    data = {"source": "generated", "examples": 24, "holdout_size": 8}
     task, params = task_of(tmp_path, **data, vectors=str(tmp_path / "vectors.txt"))
     first, second = (nn.unbox(params[name]) for name in ("words", "second_words"))
     np.testing.assert_array_equal(first, second)
@@ -198,7 +198,7 @@ def test_the_second_table_begins_as_the_first(tmp_path):
 def test_a_further_loss_is_that_of_both_sentences_of_what_is_ranked(tmp_path):
     anss.write(tmp_path)
     files = {"train": "train.json", "dev": "train.json", "test": "dev.json"}
-    form = {"form": "ranking", "labels": "no,yes", "ignored": "", "batch_size": 64}
+    form = {"format": "ranking", "labels": "no,yes", "ignored_labels": "", "batch_size": 64}
     task, params = task_of(tmp_path, **files, **form)
     params = nn.unbox(params)
     batch = task.train_batches().epoch(0)[0]

@@ -35,7 +35,7 @@ PASSAGES = {
 
 
 def judgement(folder, data=None, mesh=(1, 1, 1), model=None, **train):
-    data = data or DataConfig(source="generated", examples=60, heldout=12, max_shapes=2)
+    data = data or DataConfig(source="generated", examples=60, holdout_size=12, max_shapes=2)
     data = dataclasses.replace(data, cache_dir=str(folder / "cache"), batch_size=12)
     config = Config(
         words=WORDS,
@@ -88,7 +88,9 @@ def params(task):
 @pytest.fixture(scope="module")
 def ranking(folder):
     files = {split: f"{split}.json" for split in ("train", "dev", "test")}
-    data = DataConfig(form="ranking", dir=str(folder), labels="no,yes", ignored="", **files)
+    data = DataConfig(
+        format="ranking", dir=str(folder), labels="no,yes", ignored_labels="", **files
+    )
     task = judgement(folder, data)
     task.prepare()
     return task
@@ -111,7 +113,9 @@ def trained(task, initial, per_call=1):
 @pytest.fixture(scope="module")
 def alone(folder):
     """The state before the first step, on the host, and what `trained` gives."""
-    task = judgement(folder, DataConfig(source="generated", examples=60, heldout=12, max_shapes=1))
+    task = judgement(
+        folder, DataConfig(source="generated", examples=60, holdout_size=12, max_shapes=1)
+    )
     task.prepare()
     initial = jax.device_get(init_state(task, make_mesh(task.config.mesh)))
     return initial, trained(task, initial)
@@ -126,7 +130,7 @@ def alone(folder):
     ],
 )
 def test_any_mesh_and_any_steps_a_call_equal_one_device(folder, alone, mesh, train, per_call):
-    data = DataConfig(source="generated", examples=60, heldout=12, max_shapes=1)
+    data = DataConfig(source="generated", examples=60, holdout_size=12, max_shapes=1)
     task = judgement(folder, data, mesh, **train)
     task.prepare()
     initial, expected = alone
@@ -190,7 +194,7 @@ def test_words_begin_with_the_vectors_of_a_file(folder):
         "red 1 2 3 4 5 6 7 8\nBLUE 8 7 6 5 4 3 2 1\nzzz 0 0 0 0 0 0 0 0\n"
     )
     data = DataConfig(
-        source="generated", examples=60, heldout=12, vectors=str(folder / "vectors.txt")
+        source="generated", examples=60, holdout_size=12, vectors=str(folder / "vectors.txt")
     )
     task = judgement(folder, data)
     task.prepare()

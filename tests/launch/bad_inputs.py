@@ -58,7 +58,7 @@ AGAINST = "--workdir {attconv} --against {here}/run"
 REPORT = "{here}/run --out {here}/r"
 MODEL = "--model {here}/run"
 PAIRS = "--config.data.source=files --config.data.dir={here} --config.data.dev= --config.data.test="
-TRIVIA = "--config.data.form=triviaqa --config.data.train={here}/qa/t.json --config.data.test="
+TRIVIA = "--config.data.format=triviaqa --config.data.train={here}/qa/t.json --config.data.test="
 SCORE = "--task squad --predictions {here}/p.json --data {here}/d.json"
 VECTORS = "--config.data.vectors={here}/v.txt"
 ASK = {"context": "a b", "question": "b?"}

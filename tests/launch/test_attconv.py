@@ -181,7 +181,7 @@ def test_pairs_are_labelled_on_standard_output(folder, monkeypatch, capsys):
     "changes,message",
     [
         ({"model.attention": "sideways"}, "model.attention='sideways': must be inter"),
-        ({"data.form": "texts", "model.attention": "inter"}, "model.attention=inter"),
+        ({"data.format": "texts", "model.attention": "inter"}, "model.attention=inter"),
         ({"model.focus": "states"}, "model.energy=dot"),
         ({"data.labels": "one"}, "data.labels='one'"),
         ({"data.train": "nosuch.tsv"}, "nosuch.tsv: no such file"),

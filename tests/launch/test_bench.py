@@ -74,7 +74,7 @@ def test_a_training_step_is_measured_with_its_parts(tmp_path, monkeypatch, capsy
     path = tmp_path / "train.json"
     small = {
         "data.examples": 200,
-        "data.heldout": 8,
+        "data.holdout_size": 8,
         "data.vocab_size": 350,
         "data.batch_tokens": 256,
         "data.max_shapes": 1,

@@ -19,7 +19,7 @@ from tests.launch.commands import fails
 
 TINY = {
     "data.examples": 300,
-    "data.heldout": 12,
+    "data.holdout_size": 12,
     "data.vocab_size": 400,
     "data.max_shapes": 1,
     "model.dim": 16,

@@ -20,7 +20,7 @@ RHYTHM = {
 SMALL = {
     "csan": {
         "data.examples": 3000,
-        "data.heldout": 100,
+        "data.holdout_size": 100,
         "data.vocab_size": 400,
         "data.batch_tokens": 512,
         "model.dim": 32,
@@ -32,9 +32,9 @@ SMALL = {
     },
     "qanet": {
         "data.examples": 300,
-        "data.heldout": 200,
+        "data.holdout_size": 200,
         "data.batch_size": 8,
-        "data.evaluation_positions": 1600,
+        "data.eval_batch_tokens": 1600,
         "model.dim": 16,
         "model.num_heads": 2,
         "model.word_dim": 16,
@@ -44,9 +44,9 @@ SMALL = {
     },
     "attconv": {
         "data.examples": 3000,
-        "data.heldout": 2000,
+        "data.holdout_size": 2000,
         "data.batch_size": 16,
-        "data.evaluation_positions": 1600,
+        "data.eval_batch_tokens": 1600,
         "model.word_dim": 16,
         "model.dim": 32,
         "train.steps_per_call": 4,

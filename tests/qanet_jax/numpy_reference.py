@@ -22,7 +22,7 @@ def model(context, question, p, config):
     )
     x = affine(context_query(c, q, p["attention"]["similarity"]), p["reduce"])
     outputs = []
-    for _ in range(config.passes):
+    for _ in range(config.encoder_passes):
         x = encoder(x, p["model_encoder"], config, config.model_blocks, config.model_convs)
         outputs.append(x)
     m0, m1, m2 = outputs[-3:]

@@ -67,14 +67,14 @@ def test_gradients_of_depthwise_filters_are_their_slopes(length):
     "changes",
     [
         {},
-        {"characters": "max"},
+        {"char_pooling": "max"},
         {"rows": 7},
         {"char_kernel": 3, "rows": 7},
     ],
 )
 def test_embedding(changes):
     words = dataclasses.replace(WORDS, rows=changes.get("rows", 0))
-    given = {"characters": "convolution", "char_kernel": 5} | changes
+    given = {"char_pooling": "convolution", "char_kernel": 5} | changes
     given.pop("rows", None)
     module = Embedding(
         words, char_dim=5, std=0.5, word_dropout=0.1, char_dropout=0.1, dtype=jnp.float32, **given
@@ -153,7 +153,7 @@ def test_context_query_attention_makes_no_array_of_pairs_and_features():
 
 BLOCKS, CONVS = 2, 2
 SUBLAYERS = BLOCKS * (CONVS + 2)
-DEEP = dataclasses.replace(CONFIG, dropout=0.0, survival=0.5)
+DEEP = dataclasses.replace(CONFIG, dropout=0.0, survival_prob=0.5)
 
 
 def telling():

@@ -74,8 +74,8 @@ BASE = (
     "changes,more",
     [
         ({}, 0),
-        ({"passes": 4, "positions": "block"}, 0),
-        ({"characters": "max"}, -CHARACTER_CONVOLUTION),
+        ({"encoder_passes": 4, "positions": "block"}, 0),
+        ({"char_pooling": "max"}, -CHARACTER_CONVOLUTION),
         ({"rows": 1000}, 1000 * P1 - UNKNOWN),
         ({"feed_forward_factor": 4}, 8 * (FEED_FORWARD_4 - FEED_FORWARD)),
         ({"convolution": "none"}, -4 * CONVOLUTION_7 - 14 * CONVOLUTION_5),
@@ -100,7 +100,7 @@ def test_parameters_of_the_papers_model_and_of_its_ablations(changes, more):
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"passes": 4, "positions": "block", "characters": "max", "rows": 7}],
+    [{}, {"encoder_passes": 4, "positions": "block", "char_pooling": "max", "rows": 7}],
 )
 def test_logits_are_those_of_the_papers_equations(changes):
     """Whatever the padding: the oracle sees none. All passes share their parameters, and the
@@ -192,7 +192,7 @@ def test_each_pass_leaves_out_sublayers_of_its_own():
     """The two sub-layers of the model encoder add 1 and 2, and all else is zero: with S the sum of
     what a pass kept, M0 = S0, M1 = S0 + S1 and M2 = S0 + S1 + S2."""
     config = dataclasses.replace(
-        SMALL, dropout=0.0, word_dropout=0.0, char_dropout=0.0, survival=0.4
+        SMALL, dropout=0.0, word_dropout=0.0, char_dropout=0.0, survival_prob=0.4
     )
     config = dataclasses.replace(config, model_blocks=1, convolution="none")
     model = config.module(WORDS, jnp.float32)

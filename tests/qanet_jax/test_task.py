@@ -38,7 +38,7 @@ MODEL = QANet(
     dropout=0.0,
     word_dropout=0.0,
     char_dropout=0.0,
-    survival=1.0,
+    survival_prob=1.0,
 )
 
 
@@ -49,11 +49,11 @@ def span_extraction(folder, mesh=(1, 1, 1), **train):
         data=DataConfig(
             source="generated",
             examples=24,
-            heldout=6,
+            holdout_size=6,
             cache_dir=str(folder),
             window=48,
             stride=18,
-            evaluation_positions=200,
+            eval_batch_tokens=200,
             batch_size=12,
             max_shapes=1,
         ),
@@ -344,7 +344,11 @@ def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_p
     (tmp_path / "qa" / "wikipedia.json").write_text(json.dumps({"Data": [question]}))
     file = "qa/wikipedia.json"
     data = DataConfig(
-        form="triviaqa", dir=str(tmp_path), train=file, dev=file, cache_dir=str(tmp_path / "cache")
+        format="triviaqa",
+        dir=str(tmp_path),
+        train=file,
+        dev=file,
+        cache_dir=str(tmp_path / "cache"),
     )
     task = SpanExtraction(Config(words=WORDS, model=MODEL, data=data))
     task.prepare()

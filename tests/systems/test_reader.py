@@ -29,7 +29,7 @@ def get_config():
     data = DataConfig(
         source="generated",
         examples=24,
-        heldout=6,
+        holdout_size=6,
         cache_dir=CACHE,
         window=48,
         stride=18,

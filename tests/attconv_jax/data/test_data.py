@@ -93,7 +93,7 @@ def test_training_batches_are_as_large_as_asked_and_shuffled_anew(folder):
 def test_single_texts(folder):
     table(folder, "train.tsv", [("5", "Good soup."), ("1", "Bad.")])
     files = {"dev": "train.tsv", "test": "train.tsv"}
-    made = prepared(folder, form="texts", labels="1,2,3,4,5", **files)
+    made = prepared(folder, format="texts", labels="1,2,3,4,5", **files)
     for batches in (made.train_batches(0), made.split_batches("dev")):
         rows = rows_of(batches)
         assert [row.keys() for row in rows] == [{"index", "first", "label"}] * 2
@@ -165,7 +165,7 @@ def test_other_texts_are_read_in_the_words_of_the_run(folder, vectors):
         assert len(rows_of(other.train_batches(0))) == 30
 
 
-RANKING = {"form": "ranking", "labels": "no,yes", "ignored": "", "batch_size": 5}
+RANKING = {"format": "ranking", "labels": "no,yes", "ignored_labels": "", "batch_size": 5}
 JSON = {"train": "train.json", "dev": "dev.json", "test": "dev.json"}
 
 

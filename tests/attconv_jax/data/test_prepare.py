@@ -46,7 +46,7 @@ def test_whole_groups_are_held_out(groups, count, seed):
     try:
         parts = hold_out(train, ["dev", "test"], count, seed)
     except UserError as error:
-        assert "heldout" in str(error) and "hold out fewer" in str(error)
+        assert "holdout_size" in str(error) and "hold out fewer" in str(error)
         assert len(train) <= 2 * (count + max(sizes.values()) - 1)
         return
     assert list(parts) == ["train", "dev", "test"] and parts["train"]
@@ -165,7 +165,7 @@ REVIEWS = [
     ('{"stars": 1.5, "text": "Good."}', "label '1.5': none of data.labels=1,2,3,4,5"),
     ('{"stars": 4, "text": " \\n"}', "a text without a word"),
     ('{"stars": 4, "text": ""}', "a text without a word"),
-    (json.dumps({"stars": 4, "text": "good " * 5000}), "5000 words: over data.length=400"),
+    (json.dumps({"stars": 4, "text": "good " * 5000}), "5000 words: over data.max_length=400"),
     ('{"stars": 4, "text": "Go', ":22: not JSON"),
     ('{"stars": 4}', "no 'text'; it has stars"),
 ]
@@ -177,7 +177,7 @@ def test_a_bad_review_is_one_line_or_skipped_and_counted(tmp_path, line, message
     (tmp_path / "train.json").write_text(f"{good}\n{line}\n")
     (tmp_path / "dev.json").write_text(f"{good}\n")
     files = {"train": "train.json", "dev": "dev.json", "test": "dev.json"}
-    options = {**files, "form": "texts", "labels": "1,2,3,4,5"}
+    options = {**files, "format": "texts", "labels": "1,2,3,4,5"}
     with pytest.raises(UserError) as error:
         built(tmp_path, **options)
     said = str(error.value)
@@ -211,7 +211,7 @@ def test_nothing_left_is_one_line(folder):
 def test_dev_and_test_are_held_out_by_premise(tmp_path):
     rows = [("neutral", f"Premise {n // 3}.", f"Hypothesis {n}.") for n in range(90)]
     table(tmp_path, "train.tsv", rows)
-    path = built(tmp_path, dev="", test="", heldout=10)
+    path = built(tmp_path, dev="", test="", holdout_size=10)
     texts = {
         split: [
             json.loads(line) for line in (path / split / "texts.jsonl").read_text().splitlines()
@@ -228,7 +228,7 @@ def test_lins_split_samples_what_is_trained_on(tmp_path):
     """500,000, 2,000 and 2,000 in small."""
     rows = [(str(1 + n % 5), f"review number {n} is unlike others") for n in range(400)]
     table(tmp_path, "train.tsv", rows)
-    options = {"form": "texts", "labels": "1,2,3,4,5", "dev": "", "test": "", "heldout": 20}
+    options = {"format": "texts", "labels": "1,2,3,4,5", "dev": "", "test": "", "holdout_size": 20}
     path = built(tmp_path, **options, examples=250)
     sizes = [len(Corpus.open(path / split)) for split in ("train", "dev", "test")]
     assert sizes == [250, 20, 20]
@@ -269,7 +269,7 @@ def test_words_of_other_splits_are_known_where_a_file_has_vectors_for_them(folde
 def test_what_is_ranked_has_questions_and_overlaps(tmp_path):
     anss.write(tmp_path)
     files = {"train": "train.json", "dev": "dev.json", "test": "dev.json"}
-    path = built(tmp_path, form="ranking", labels="no,yes", ignored="", **files)
+    path = built(tmp_path, format="ranking", labels="no,yes", ignored_labels="", **files)
     corpus = Corpus.open(path / "dev")
     assert corpus.columns == columns("ranking")
     texts = texts_of(path / "dev")
@@ -286,8 +286,14 @@ def test_all_that_decides_the_content_is_in_the_fingerprint(folder, monkeypatch)
     before = Builder(config(folder), WORDS).fingerprint()
     assert json.loads(json.dumps(before)) == before
     changes = [
-        *({"seed": 1, "dev": ""}, {"dev": ""}, {"heldout": 7}, {"examples": 3}, {"length": 9}),
-        *({"labels": "neutral,entailment,contradiction"}, {"ignored": "neutral"}),
+        *(
+            {"seed": 1, "dev": ""},
+            {"dev": ""},
+            {"holdout_size": 7},
+            {"examples": 3},
+            {"max_length": 9},
+        ),
+        *({"labels": "neutral,entailment,contradiction"}, {"ignored_labels": "neutral"}),
         *({"balanced": True}, {"on_bad_example": "skip"}, {"vectors": str(folder / "glove.txt")}),
     ]
     found = [Builder(config(folder, **options), WORDS).fingerprint() for options in changes]
@@ -309,7 +315,7 @@ def test_all_that_decides_the_content_is_in_the_fingerprint(folder, monkeypatch)
 def test_another_selection_prepares_anew(tmp_path, monkeypatch):
     anss.write(tmp_path)
     files = {"train": "train.json", "dev": "dev.json", "test": "dev.json"}
-    ranking = config(tmp_path, form="ranking", labels="no,yes", ignored="", **files)
+    ranking = config(tmp_path, format="ranking", labels="no,yes", ignored_labels="", **files)
     before = Builder(ranking, WORDS).fingerprint()
     monkeypatch.setattr(selection, "IDENTITY", recorded_identity(1, "another"))
     assert Builder(ranking, WORDS).fingerprint() != before

@@ -16,18 +16,23 @@ from tests.real import needs_real_data, real_data
 FORMS = {
     "pairs": {},
     "texts": {"labels": "1,2,3,4,5"},
-    "ranking": {"labels": "no,yes", "ignored": ""},
+    "ranking": {"labels": "no,yes", "ignored_labels": ""},
 }
 
 
-def config(folder, form="pairs", **options) -> DataConfig:
-    given = {"dir": str(folder), "cache_dir": str(folder / "cache"), "form": form, **FORMS[form]}
+def config(folder, format="pairs", **options) -> DataConfig:
+    given = {
+        "dir": str(folder),
+        "cache_dir": str(folder / "cache"),
+        "format": format,
+        **FORMS[format],
+    }
     return DataConfig(**(given | options))
 
 
-def read(folder, form="pairs", policy="error", split="train", **options):
+def read(folder, format="pairs", policy="error", split="train", **options):
     """A split's examples and the faults."""
-    source, faults = source_of(config(folder, form, **options), split), BadExamples(policy)
+    source, faults = source_of(config(folder, format, **options), split), BadExamples(policy)
     return list(source.read(faults)), faults.kinds
 
 
@@ -113,15 +118,15 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("form", "name", "content", "kept", "message"), BAD)
-def test_bad_lines_are_named_or_skipped_and_counted(tmp_path, form, name, content, kept, message):
+@pytest.mark.parametrize(("format", "name", "content", "kept", "message"), BAD)
+def test_bad_lines_are_named_or_skipped_and_counted(tmp_path, format, name, content, kept, message):
     path = write(tmp_path, name, content)
     with pytest.raises(UserError) as error:
-        read(tmp_path, form, train=name)
+        read(tmp_path, format, train=name)
     said = str(error.value)
     assert said.startswith(f"{path}:{message}") and "\n" not in said
     assert said.endswith("; mend it, or set data.on_bad_example=skip")
-    examples, faults = read(tmp_path, form, "skip", train=name)
+    examples, faults = read(tmp_path, format, "skip", train=name)
     assert len(examples) == kept
     assert [fault["count"] for fault in faults.values()] == [1]
 
@@ -155,7 +160,7 @@ def test_files_are_joined_and_missing_ones_named(tmp_path):
 
 
 def test_what_is_generated_has_splits_of_its_own(tmp_path):
-    options = {"source": "generated", "examples": 9, "heldout": 6}
+    options = {"source": "generated", "examples": 9, "holdout_size": 6}
     assert [len(read(tmp_path, split=s, **options)[0]) for s in ("train", "dev", "test")] == [
         9,
         6,
@@ -171,15 +176,15 @@ def tfds(tmp_path_factory):
     return tmp_path_factory.mktemp("tfds")
 
 
-def records(folder, name="pairs", form="pairs", split="train", policy="error", **options):
+def records(folder, name="pairs", format="pairs", split="train", policy="error", **options):
     options = {"source": "tfds", "tfds": f"entailments/{name}", "train": "train", **options}
-    return read(folder, form, policy, split, **options)
+    return read(folder, format, policy, split, **options)
 
 
 def test_a_datasets_labels_have_the_datasets_names(tfds):
-    for name, form in (("pairs", "pairs"), ("texts", "texts")):
-        examples, _ = records(tfds, name, form)
-        texts = [p if form == "pairs" else p[:1] for p in entailments.PAIRS[:14]]
+    for name, format in (("pairs", "pairs"), ("texts", "texts")):
+        examples, _ = records(tfds, name, format)
+        texts = [p if format == "pairs" else p[:1] for p in entailments.PAIRS[:14]]
         assert [e.texts for e in examples] == texts
         assert [e.label for e in examples] == [entailments.label(n) for n in range(14)]
         assert examples[3].label == "-"
@@ -196,11 +201,11 @@ def test_what_is_wrong_with_a_dataset_is_one_line(tfds):
         return str(error.value)
 
     assert fails("texts") == (
-        "data.tfds=entailments/texts: not of data.form=pairs, which needs the label 'label' and "
+        "data.tfds=entailments/texts: not of data.format=pairs, which needs the label 'label' and "
         "the texts premise, hypothesis; it has label and the texts text"
     )
     assert "it has no label and the texts premise, hypothesis" in fails("unlabelled")
-    assert "which needs the label 'label' and the texts question, " in fails(form="ranking")
+    assert "which needs the label 'label' and the texts question, " in fails(format="ranking")
     assert "data.train='dev': entailments/pairs has the splits train, val" in fails(train="dev")
     assert "entailments/bytes train:6: not UTF-8; mend it, or set" in fails("bytes")
     examples, faults = records(tfds, "bytes", policy="skip")
@@ -234,7 +239,7 @@ def test_candidates_of_squads_file(squad):
 
 
 def test_the_dataset_has_what_the_files_have(squad, tmp_path):
-    path = build(squad / "train.json", squad / "dev.json", tmp_path, heldout=20)
+    path = build(squad / "train.json", squad / "dev.json", tmp_path, holdout_size=20)
     assert path.is_dir() and path.parent.parent == tmp_path
     options = {
         "source": "tfds",
@@ -275,12 +280,12 @@ def test_a_dataset_that_cannot_be_built_is_one_line(squad, tmp_path):
     broken = json.loads(dev.read_text())
     broken["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 1
     (tmp_path / "broken.json").write_text(json.dumps(broken))
-    said = fails(train, tmp_path / "broken.json", tmp_path, heldout=9)
+    said = fails(train, tmp_path / "broken.json", tmp_path, holdout_size=9)
     assert "broken.json: data[0].paragraphs[0].qas[0].answers[0]: answer not at its" in said
-    build(train, tmp_path / "broken.json", tmp_path, heldout=9, on_bad_example="skip")
-    assert "is there already; delete it, or" in fails(train, dev, tmp_path, heldout=9)
+    build(train, tmp_path / "broken.json", tmp_path, holdout_size=9, on_bad_example="skip")
+    assert "is there already; delete it, or" in fails(train, dev, tmp_path, holdout_size=9)
     (tmp_path / "file").touch()
-    assert f"{tmp_path}/file" in fails(train, dev, tmp_path / "file", heldout=9)
+    assert f"{tmp_path}/file" in fails(train, dev, tmp_path / "file", holdout_size=9)
 
 
 @needs_real_data

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from common_jax.data.cached_arrays import cached_arrays
 
 ARRAYS = {"one": np.arange(1000), "two": np.eye(3)}

@@ -44,7 +44,7 @@ CASES = {
     ),
     "fixed vectors, position encodings in each block": (
         "qanet/squad.py",
-        {"data.vectors": "x", "model.positions": "block", "model.characters": "max"},
+        {"data.vectors": "x", "model.positions": "block", "model.char_pooling": "max"},
     ),
     "additive energy": (
         "attconv/snli.py:advanced_intra",
@@ -52,7 +52,7 @@ CASES = {
     ),
     "padding as the authors have it": (
         "attconv/snli.py:light",
-        {"data.vectors": "x", "model.author_compat": True},
+        {"data.vectors": "x", "model.unmasked_softmax": True},
     ),
     "one text, in bfloat16": (
         "attconv/yelp.py:advanced",

@@ -16,7 +16,7 @@ def cache(tmp_path_factory):
 
 
 def prepared(cache, **options) -> TranslationData:
-    given = dict(source="generated", examples=400, heldout=30, vocab_size=600, max_length=64)
+    given = dict(source="generated", examples=400, holdout_size=30, vocab_size=600, max_length=64)
     config = DataConfig(cache_dir=str(cache), batch_tokens=256, **(given | options))
     data = TranslationData(config)
     data.prepare()

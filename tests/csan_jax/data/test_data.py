@@ -162,7 +162,7 @@ def test_before_prepare(folder):
 
 
 def test_generated(tmp_path):
-    options = dict(source="generated", examples=400, heldout=30, vocab_size=600, dir="")
+    options = dict(source="generated", examples=400, holdout_size=30, vocab_size=600, dir="")
     data = prepared(tmp_path, **options)
     from csan_jax.data.synthetic import generate
 
@@ -173,7 +173,7 @@ def test_generated(tmp_path):
     assert prepared(tmp_path, **options).path == data.path
     assert prepared(tmp_path, **options, seed=1).path != data.path
     with pytest.raises(UserError, match=r"data\.heldout=1000000000: count"):
-        prepared(tmp_path, **(options | {"heldout": 10**9}))
+        prepared(tmp_path, **(options | {"holdout_size": 10**9}))
 
 
 TABLE = [f"{s}\t{t} {n}\tCC-BY {n}" for s, t in PAIRS for n in range(1 + len(s) % 3)]
@@ -181,7 +181,9 @@ TABLE = [f"{s}\t{t} {n}\tCC-BY {n}" for s, t in PAIRS for n in range(1 + len(s) 
 
 def held_out(folder, **options) -> TranslationData:
     table(folder, TABLE)
-    return prepared(folder, train="all.tsv", **({"dev": "", "test": "", "heldout": 20} | options))
+    return prepared(
+        folder, train="all.tsv", **({"dev": "", "test": "", "holdout_size": 20} | options)
+    )
 
 
 def test_held_out_sentences_are_in_one_split(tmp_path):
@@ -206,8 +208,8 @@ def test_held_out_choice_is_a_function_of_the_seed(tmp_path):
 
 def test_held_out_needs_enough(tmp_path):
     with pytest.raises(UserError, match=r"heldout=200: .*tsv\.gz:.* 256 .*at most 127 would do"):
-        held_out(tmp_path, heldout=200)
-    held_out(tmp_path, heldout=127, vocab_size=300)
+        held_out(tmp_path, holdout_size=200)
+    held_out(tmp_path, holdout_size=127, vocab_size=300)
 
 
 def test_tsv_columns(tmp_path):
@@ -279,7 +281,7 @@ def test_bad_lines_in_a_table(tmp_path, caplog):
     for at, line in bad.items():
         lines.insert(at, line)
     table(tmp_path, lines)
-    options = dict(train="all.tsv", dev="", test="", heldout=10)
+    options = dict(train="all.tsv", dev="", test="", holdout_size=10)
     with pytest.raises(UserError, match=r"all\.tsv\.gz:4: fewer than 2 columns"):
         prepared(tmp_path, **options)
     data = prepared(tmp_path, **options, on_bad_example="skip")
@@ -343,7 +345,7 @@ def test_multi30k(tmp_path):
 @needs_real_data
 def test_tatoeba_does_not_leak(tmp_path):
     folder = real_data("tatoeba")
-    options = dict(dir=str(folder), train="deu-eng.tsv", dev="", test="", heldout=2000)
+    options = dict(dir=str(folder), train="deu-eng.tsv", dev="", test="", holdout_size=2000)
     data = prepared(tmp_path, **options, vocab_size=8000, max_length=128)
     dev, test = set(data.sources("dev")), set(data.sources("test"))
     assert len(dev) == len(test) == 2000 and not dev & test

@@ -16,7 +16,7 @@ from csan_jax.data.dataset import TranslationData
 
 
 def config(cache, **options) -> DataConfig:
-    given = dict(source="generated", examples=3000, heldout=50, vocab_size=600)
+    given = dict(source="generated", examples=3000, holdout_size=50, vocab_size=600)
     return DataConfig(**(given | options), cache_dir=str(cache))
 
 

@@ -95,7 +95,7 @@ def test_several_parallel_files_and_what_is_held_out_of_them(tmp_path):
             text = "".join(f"{row[side]}\n" for row in rows)
             (tmp_path / f"{name}.{language}").write_text(text)
     options = dict(source_language="ja", target_language="en", train="a,b", dev="", test="")
-    data = prepared(tmp_path, **options, heldout=5)
+    data = prepared(tmp_path, **options, holdout_size=5)
     kept = [set(data.sources(split)) for split in ("dev", "test")]
     assert [len(part) for part in kept] == [5, 5] and data.sizes["train"]["pairs"] == 80
     assert kept[0] | kept[1] < {source for source, _ in JAEN}
@@ -158,7 +158,7 @@ def test_tensorflow_datasets(tfds):
 
 
 def test_the_other_direction_and_what_is_held_out(tfds):
-    other = {"source_language": "en", "target_language": "de", "dev": "", "heldout": 6}
+    other = {"source_language": "en", "target_language": "de", "dev": "", "holdout_size": 6}
     data = prepared(tfds, **TFDS | other)
     assert [sizes["pairs"] for sizes in data.sizes.values()] == [74, 6, 25]
     held_out = set(zip(data.references("dev"), data.sources("dev"), strict=True))

@@ -259,8 +259,8 @@ def test_another_tokeniser_prepares_anew(folder, monkeypatch):
         ({"dev": ""}, "data.dev: name the file"),
         ({"train": ""}, "data.train: name the file"),
         (
-            {"source": "tfds", "tfds": "trivia_qa/rc", "form": "triviaqa_lines"},
-            "data.form=triviaqa_lines: a dataset is of the form squad or triviaqa",
+            {"source": "tfds", "tfds": "trivia_qa/rc", "format": "triviaqa_lines"},
+            "data.format=triviaqa_lines: a dataset is of the form squad or triviaqa",
         ),
     ],
 )
@@ -286,7 +286,7 @@ def test_the_oracles_questions_are_those_with_a_window(folder):
     for name in ("train", "dev"):
         lines = "".join(json.dumps(row) + "\n" for row in TRIVIA)
         (folder / f"{name}.json").write_text(lines)
-    data = prepared(folder, form="triviaqa_lines")
+    data = prepared(folder, format="triviaqa_lines")
     assert data.splits == ("train", "dev_oracle", "dev")
     names = {split: [gold["QuestionId"] for gold in data.golds(split)] for split in data.splits[1:]}
     assert names == {"dev_oracle": ["a", "c"], "dev": ["a", "b", "c"]}
