@@ -193,7 +193,7 @@ class WordLevelData(abc.ABC):
           lengths: of all evaluated splits, so that what is compiled for one serves the others.
         """
         shapes = choose_shapes(np.concatenate([*lengths.values()]), self.config.max_shapes)
-        return BucketPlan.ordered(lengths[split], shapes, self.config.evaluation_positions)
+        return BucketPlan.ordered(lengths[split], shapes, self.config.eval_batch_tokens)
 
 
 def tokeniser_identity() -> Any:
