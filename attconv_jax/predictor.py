@@ -15,7 +15,7 @@ from common_jax.data.requests import Group, groups, padded
 from common_jax.errors import UserError, error_context
 from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
-from common_jax.predictor import Option, Predictor, Programs
+from common_jax.predictor import CompiledFunctions, Option, Predictor
 from common_jax.text.vocabulary import Vocabulary
 
 
@@ -63,14 +63,14 @@ class SentenceClassifier(Predictor):
         self,
         vocabulary: Vocabulary,
         settings: Settings,
-        programs: Programs,
+        programs: CompiledFunctions,
         *,
         explain: bool = False,
     ):
         """
         Args:
           programs: `attconv_jax.data.text.TEXTS`, [B, T] each, and the arrays of the model's
-            inputs give `SentenceClassification.answer`'s.
+            inputs give `SentenceClassification.serve`'s.
           explain: also say which words attended to which.
         """
         self._vocabulary, self._settings, self._explain = vocabulary, settings, explain

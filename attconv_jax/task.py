@@ -110,7 +110,7 @@ class SentenceClassification(WordLevelTask[Config]):
         files = {".predictions.tsv": "\n".join(lines) + "\n"}
         return Scores(metrics, notes, files, examples, results)
 
-    def evaluated(self, split: str) -> Any:
+    def evaluation_set(self, split: str) -> Any:
         gold = self.data.corpus(split).column("label").tolist()
         return [self.config.data.names, gold, self.data.texts(split)]
 
@@ -129,7 +129,7 @@ class SentenceClassification(WordLevelTask[Config]):
         dims |= {column.name: column.dims(dims) for column in self._columns}
         return {name: (shape, np.int32) for name, shape in dims.items()}
 
-    def answer(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
+    def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
         """The "probabilities", [B, labels], and for each of the "layers" the texts that attended:
         (its number, that of the text attended to, the weights [B, T, S])."""
         logits, layers = self.model.apply({"params": params}, arrays, method=Matcher.explain)
@@ -139,7 +139,7 @@ class SentenceClassification(WordLevelTask[Config]):
         ]
         return {"probabilities": nn.softmax(logits), "layers": seen}
 
-    def request(self) -> str:
+    def example_input(self) -> str:
         return "\t".join(" ".join(text.split()) for text in self.data.texts("test")[0])
 
     def _matched(

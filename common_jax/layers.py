@@ -136,11 +136,11 @@ class _Heads(nn.Module):
         return self.out(heads.reshape(x.shape))
 
     def project_kv(self, memory: Float[Array, "B S D"]) -> ProjectedKV:
-        """What `look` looks at; decoding computes it once and keeps it."""
+        """What `attend_cached` reads; decoding computes it once and keeps it."""
         key, value = self._keys_values(memory)
         return jnp.moveaxis(key, 1, 3), heads_first(value)
 
-    def look(
+    def attend_cached(
         self,
         x: Float[Array, "B T D"],
         keys_values: ProjectedKV,

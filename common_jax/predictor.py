@@ -2,7 +2,7 @@
 
 A predictor is two halves. This one cuts text into arrays and writes answers, and imports no model;
 the other turns arrays into arrays, and is a jitted function of a run's parameters or a program of
-an export (`Programs`).
+an export (`CompiledFunctions`).
 """
 
 import abc
@@ -20,7 +20,7 @@ from common_jax.errors import UserError
 Compute = Callable[[Mapping[str, Shaped[ndarray, "..."]]], Mapping[str, Any]]
 
 
-class Programs(abc.ABC):
+class CompiledFunctions(abc.ABC):
     """The model's side for each choice of what a compiled program must know beforehand."""
 
     @abc.abstractmethod
@@ -79,7 +79,7 @@ class Predictor(abc.ABC):
         """
 
     @abc.abstractmethod
-    def __init__(self, vocabulary: Any, settings: Any, programs: Programs, **options: Any):
+    def __init__(self, vocabulary: Any, settings: Any, programs: CompiledFunctions, **options: Any):
         """
         Args:
           vocabulary: of `read_vocabulary`.
@@ -102,7 +102,7 @@ class Predictor(abc.ABC):
         """
 
 
-def said(static: Mapping[str, int]) -> str:
+def format_options(static: Mapping[str, int]) -> str:
     """Choices as people write them: "beam_size=4"."""
     return ", ".join(f"{name}={value}" for name, value in static.items())
 

@@ -59,7 +59,7 @@ def beam_search(
 
     Args:
       step: the decoder, one position further.
-      cache: its state before the first position, a tree whose nodes with a method `grown(steps)`
+      cache: its state before the first position, a tree whose nodes with a method `extended(steps)`
         have room for `stages[0]` positions.
       limits: the most pieces of each translation, the end symbol included, at most `stages[-1]`;
         0 for filler rows.
@@ -75,7 +75,7 @@ def beam_search(
     penalty = lambda length: ((5.0 + length) / 6.0) ** length_penalty
 
     def advance(beam: Beam) -> Beam:
-        logits, cache, ancestry = _look(step, beam)
+        logits, cache, ancestry = _decoder_step(step, beam)
         scores, parents, pieces = _candidates(beam.open_scores, logits, 2 * beam_size)
         length = (beam.now + 1).astype(jnp.float32)
         ends, last = pieces == END, (beam.now + 1 >= limits)[:, None]
@@ -135,17 +135,17 @@ def _start(cache: Any, limits: Array, steps: Any, beam_size: int) -> Beam:
 def _grown(beam: Beam, steps: Any) -> Beam:
     """The same with room for so many positions."""
     more = ((0, 0), (0, 0), (0, steps - beam.ancestry.shape[2]))
-    grows = lambda node: hasattr(node, "grown")
+    grows = lambda node: hasattr(node, "extended")
     return dataclasses.replace(
         beam,
-        cache=jax.tree.map(lambda node: node.grown(steps), beam.cache, is_leaf=grows),
+        cache=jax.tree.map(lambda node: node.extended(steps), beam.cache, is_leaf=grows),
         open_pieces=jnp.pad(beam.open_pieces, more),
         ancestry=jnp.pad(beam.ancestry, more),
         ended_pieces=jnp.pad(beam.ended_pieces, more),
     )
 
 
-def _look(step: Step, beam: Beam) -> tuple[Array, Any, Array]:
+def _decoder_step(step: Step, beam: Beam) -> tuple[Array, Any, Array]:
     """Asks the decoder; every hypothesis stands in its own slot at this position."""
     sentences, beam_size, steps = beam.ancestry.shape
     slots = jnp.arange(beam_size)

@@ -147,7 +147,9 @@ class DecoderLayer(_Layer):
             return y
 
         x = self._residual(x, self.self_norm, attend, train=False)
-        attend_source = lambda y: self.cross_attention.look(y, source, source_valid[:, None])
+        attend_source = lambda y: self.cross_attention.attend_cached(
+            y, source, source_valid[:, None]
+        )
         x = self._residual(x, self.cross_norm, attend_source, train=False)
         return self._feed_forward(x, train=False), cache
 

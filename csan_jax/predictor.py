@@ -10,7 +10,7 @@ from jaxtyping import Int
 
 from common_jax.data.requests import groups, padded
 from common_jax.fields import require
-from common_jax.predictor import Option, Predictor, Programs
+from common_jax.predictor import CompiledFunctions, Option, Predictor
 from common_jax.text.subwords import END, Subwords
 from csan_jax.data import JOINT, SEPARATE
 
@@ -42,7 +42,7 @@ class Translator(Predictor):
         self,
         vocabulary: Sequence[Subwords],
         settings: Settings,
-        programs: Programs,
+        programs: CompiledFunctions,
         *,
         beam_size: int | None = None,
     ):

@@ -151,14 +151,14 @@ class Translation(Task[Config]):
     def inputs(self) -> Mapping[str, tuple[str, Any]]:
         return {"source": ("B, S", np.int32)}
 
-    def answer(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
+    def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
         return {"pieces": self.translate(params, arrays["source"], **static)[0]}
 
-    def size(self, batch: Batch) -> tuple[Any, int]:
+    def count_units(self, batch: Batch) -> tuple[Any, int]:
         pieces = (batch["source"], batch["target"])
         return sum((a != 0).sum() for a in pieces), sum(a.size for a in pieces)
 
-    def request(self) -> str:
+    def example_input(self) -> str:
         return self.data.sources("test")[0]
 
     def _check_vocabulary(self) -> None:

@@ -8,7 +8,7 @@ from common_jax.errors import UserError
 from launch.bench_attention import add_attention
 from launch.bench_predict import add_predict
 from launch.bench_train import add_train
-from launch.cli import Parser, quiet, run, typed
+from launch.cli import Parser, command_line, configure_logging, run
 from launch.timing import machine, table
 
 DESCRIPTION = (
@@ -41,14 +41,14 @@ def main(argv: list[str]) -> None:
         raise UserError(f"--json: there is no folder {args.json.absolute().parent}")
     if args.json and os.path.isdir(args.json):
         raise UserError(f"--json: {args.json} is a folder; name a file")
-    quiet()
+    configure_logging()
     busy = os.getloadavg()[0]
     rows = args.measure(args)
     print(table(rows))
     if args.json:
         from common_jax.io.atomic import writing
 
-        report = {"command": typed("bench", argv), **machine(busy), "rows": rows}
+        report = {"command": command_line("bench", argv), **machine(busy), "rows": rows}
         with writing(args.json):
             args.json.write_text(json.dumps(report, indent=1) + "\n")
 

@@ -72,11 +72,11 @@ def measure_train(args: argparse.Namespace) -> list[Row]:
     from common_jax.sweep.plan import system_files
     from common_jax.training.config import parse, task_class
     from common_jax.training.memory import keep_freed_memory
-    from launch.cli import quiet
+    from launch.cli import configure_logging
 
     files = system_files(args.config, args.systems)
     configs = {name: parse(file, args.overrides) for name, file in files.items()}
-    quiet()
+    configure_logging()
     keep_freed_memory()
     columns = {}
     for name, config in configs.items():
@@ -199,7 +199,7 @@ class _Measured:
             self.state, metrics = self.programs[shapes](self.state, placed, self.key)
             jax.block_until_ready(before)  # as training does: one call ahead
             before, taken, flops = metrics, taken + len(group), flops + self.flops[shapes]
-            sizes += [self.task.size(batch) for batch in group]
+            sizes += [self.task.count_units(batch) for batch in group]
         jax.block_until_ready(before)
         seconds = time.perf_counter() - start
         real, positions = np.sum(sizes, axis=0)
@@ -259,7 +259,7 @@ class _Measured:
         for batch in placed:
             jax.block_until_ready(step(self.state.params, batch))
         seconds = time.perf_counter() - start
-        real = sum(self.task.size(batch)[0] for batch in batches[:steps])
+        real = sum(self.task.count_units(batch)[0] for batch in batches[:steps])
         self.values |= {
             "inference_batches_per_second": len(placed) / seconds,
             f"inference_{self.task.unit}_per_second": real / seconds,

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from common_jax.errors import Interrupted, UserError, causes
 from common_jax.predictor import Option
-from launch.distributed import leave
+from launch.distributed import exit_process
 
 # of the system's errors, those that what a person typed has brought about, wherever it is noticed
 _MISTAKES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOSPC)
@@ -65,13 +65,13 @@ def add_options(parser: argparse.ArgumentParser, options: Sequence[Option]) -> N
             )
 
 
-def typed(command: str, argv: Sequence[str]) -> str:
+def command_line(command: str, argv: Sequence[str]) -> str:
     """The command line, for those who want to do the same."""
     line = shlex.join(["python", "-m", f"launch.{command}", *argv])
     return line.encode(errors="backslashreplace").decode()  # a path may be no text
 
 
-def quiet() -> None:
+def configure_logging() -> None:
     """Keeps the libraries' chatter off standard error, where people read ours."""
     import logging
 
@@ -163,10 +163,10 @@ def run(main: Callable[[list[str]], None]) -> NoReturn:
         elif memory := out_of_memory(error):
             line = f"{memory} ({_TAKES_LESS})"
         else:
-            leave(1, error)
+            exit_process(1, error)
             raise
         print(f"error: {line}", file=sys.stderr)
         status = 2
     if status:
-        leave(status)
+        exit_process(status)
     sys.exit(status)

@@ -33,7 +33,7 @@ _PR_SET_PDEATHSIG = 1  # Linux's prctl.h
 
 
 @dataclasses.dataclass(frozen=True)
-class Processes:
+class DistributedArgs:
     """How many processes the run has, and which of them this is.
 
     Attributes:
@@ -87,7 +87,7 @@ class Processes:
         Raises:
           UserError: if they do not find each other.
         """
-        if self == Processes():
+        if self == DistributedArgs():
             return
         _go_on_in_a_child()
         _keep_stdout()
@@ -142,7 +142,7 @@ def scheduler(environment: Mapping[str, str]) -> str:
     return CLOUD_TPU if tpu else ""
 
 
-def leave(status: int, error: BaseException | None = None) -> None:
+def exit_process(status: int, error: BaseException | None = None) -> None:
     """Ends this process if it is one of several, whether or not the others are about to end too.
 
     Python's own end would wait for them at JAX's barrier, minutes long.

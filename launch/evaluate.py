@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common_jax.errors import UserError
-from launch.cli import Parser, quiet, run
+from launch.cli import Parser, configure_logging, run
 
 if TYPE_CHECKING:
     from common_jax.compare import Run
@@ -70,7 +70,7 @@ def main(argv: list[str]) -> None:
             parser.error(f"--{name} does not go with --{mode}")
     if args.average is not None and args.average < 1:
         parser.error(f"--average {args.average}: at least 1")
-    quiet()
+    configure_logging()
     if args.task is not None:
         _score_file(parser, args)
     else:
@@ -88,7 +88,7 @@ def _score_file(parser: Parser, args: argparse.Namespace) -> None:
 def _score_run(parser: Parser, args: argparse.Namespace) -> None:
     from common_jax.compare import Run, comparison_of
     from common_jax.config import MeshConfig
-    from common_jax.training.evaluate import averaged, predict
+    from common_jax.training.evaluate import ensemble_mean, predict
     from common_jax.training.mesh import make_mesh
     from common_jax.training.parameters import read_parameters
     from common_jax.training.step import make_predict_step
@@ -112,7 +112,7 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> None:
     for own, task in zip(params, tasks, strict=True):
         step = make_predict_step(task, mesh, final=True)
         found.append(predict(own.values, task.split_batches(split), step, mesh, split))
-    scored = tasks[0].score(split, averaged(found) if len(found) > 1 else found[0])
+    scored = tasks[0].score(split, ensemble_mean(found) if len(found) > 1 else found[0])
     other_name = name
     name += f"-average{average}" if average > 1 else ""
     name += f"-ensemble{len(runs)}" if len(runs) > 1 else ""
@@ -123,7 +123,7 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> None:
     if other is not None:
         ours = Run(args.workdir[0], runs[0])
         paired = comparison_of(type(tasks[0])).paired(ours, other, other_name, name)
-        compared = {name: round(value, 4) for name, value in paired.numbers.items()}
+        compared = {name: float(f"{value:.4g}") for name, value in paired.numbers.items()}
         for note in paired.notes:
             print(note, file=sys.stderr)
     _print({"split": name, **scored.metrics, **scored.notes, **compared})
@@ -140,9 +140,9 @@ def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> 
     for task in tasks:
         task.prepare()
     first, *others = zip(runs, tasks, strict=True)
-    wanted = first[1].evaluated(split) if others else None
+    wanted = first[1].evaluation_set(split) if others else None
     for workdir, task in others:
-        if task.evaluated(split) != wanted:
+        if task.evaluation_set(split) != wanted:
             raise UserError(f"{workdir.path}: its {split} is another than that of {runs[0].path}")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 from common_jax.predictor import Option
-from launch.cli import Parser, quiet, run, typed
+from launch.cli import Parser, command_line, configure_logging, run
 
 OLDEST_JAX = "0.10.2"  # that is supported; its programs can be read by all newer ones
 MOST = 1000  # hypotheses, answers or checkpoints; more would fit into no memory
@@ -72,13 +72,13 @@ def main(argv: list[str]) -> None:
             parser.error(f"--{name} {least}: at least 1")
         if (most := max(values)) > MOST:
             parser.error(f"--{name} {most}: at most {MOST}")
-    quiet()
+    configure_logging()
     import jax
 
     from common_jax.deploy.export import export
     from common_jax.training.workdir import Workdir
 
-    command = typed("export", argv)
+    command = command_line("export", argv)
     asked = {"average": args.average, "ema": args.ema, "choices": choices, "command": command}
     export(Workdir(args.workdir), args.out, args.format, **asked)
     print(f"wrote {args.out}; see {args.out / 'README.md'}")

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from common_jax.errors import UserError
 from common_jax.predictor import Option
-from launch.cli import Parser, add_options, keep_compiled, quiet, run
+from launch.cli import Parser, add_options, configure_logging, keep_compiled, run
 
 DESCRIPTION = (
     __doc__
@@ -51,7 +51,7 @@ def main(argv: list[str]) -> None:
         (args.question or "").encode()
     except UnicodeEncodeError:
         parser.error("--question: not UTF-8")
-    quiet()
+    configure_logging()
     keep_compiled()
     from common_jax.deploy import load
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from common_jax.errors import UserError
-from launch.cli import Parser, quiet, run
+from launch.cli import Parser, configure_logging, run
 
 DESCRIPTION = (
     __doc__
@@ -40,7 +40,7 @@ def main(argv: list[str]) -> None:
         raise UserError(f"--out: {args.out} is a device or a pipe; name a file")
     if not args.out.absolute().parent.is_dir():
         raise UserError(f"--out: there is no folder {args.out.absolute().parent}")
-    quiet()
+    configure_logging()
     from common_jax.compare import read_runs, report
     from common_jax.io.atomic import replace_text, writing
     from common_jax.report import html, markdown

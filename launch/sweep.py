@@ -10,9 +10,9 @@ from pathlib import Path
 from common_jax.errors import Interrupted, UserError, error_context
 from common_jax.io.atomic import writing
 from common_jax.sweep.plan import SEED, Trial, grid_axis, plan, require_own_folders, zipped_axis
-from common_jax.sweep.results import Found, find, write_results
+from common_jax.sweep.results import TrialStatus, find, write_results
 from common_jax.training.config import task_class
-from launch.cli import Parser, add_systems, quiet, run
+from launch.cli import Parser, add_systems, configure_logging, run
 from launch.timing import positive
 
 DESCRIPTION = (
@@ -58,7 +58,7 @@ def main(argv: list[str]) -> None:
     if args.dry_run:
         print("\n".join(f"{trial.name}: {_said(find(trial))}" for trial in trials))
         return
-    quiet()
+    configure_logging()
     results = args.out / "results.csv"
     try:
         _train(trials, results, args)
@@ -166,7 +166,7 @@ def _require_metric(metric: str | None, trial: Trial) -> None:
         raise UserError(f"--metric {metric}: dev has {' | '.join(task.metric_names)}")
 
 
-def _draw(trials: Sequence[Trial], found: Sequence[Found], metric: str, out: Path) -> None:
+def _draw(trials: Sequence[Trial], found: Sequence[TrialStatus], metric: str, out: Path) -> None:
     from common_jax.compare import comparison_of
     from common_jax.report import charts
     from common_jax.sweep.figure import caption, sweep_charts
@@ -185,7 +185,7 @@ def _draw(trials: Sequence[Trial], found: Sequence[Found], metric: str, out: Pat
     print(f"wrote {out / 'figure.png'} and .svg")
 
 
-def _said(found: Found) -> str:
+def _said(found: TrialStatus) -> str:
     if found.state == "failed":
         return f"failed at step {found.step}: {found.error}"
     if found.state != "finished":

@@ -3,8 +3,8 @@
 import os
 
 from common_jax.training.config import default_workdir, parse, task_class
-from launch.cli import Parser, keep_compiled, quiet, run, typed
-from launch.distributed import Processes
+from launch.cli import Parser, command_line, configure_logging, keep_compiled, run
+from launch.distributed import DistributedArgs
 
 DESCRIPTION = (
     __doc__
@@ -41,9 +41,9 @@ def main(argv: list[str]) -> None:
         help="threads that prepare the corpus (as many as there are cores)",
     )
     parser.add_argument("--prepare", action="store_true", help="prepare the corpus and exit")
-    Processes.add_flags(parser)
+    DistributedArgs.add_flags(parser)
     args, overrides = parser.parse_known_args(argv)
-    processes = Processes.of(args)
+    processes = DistributedArgs.of(args)
     if args.workdir == "":
         parser.error("--workdir: name a folder")
     if args.workers is not None and args.workers < 1:
@@ -55,7 +55,7 @@ def main(argv: list[str]) -> None:
 
         print(describe(task))
         return
-    quiet()
+    configure_logging()
     if args.prepare:
         task.prepare(args.workers)
         return
@@ -70,7 +70,7 @@ def main(argv: list[str]) -> None:
     if args.workers is not None:
         gather_from_all(lambda: task.prepare(args.workers))
     workdir = Workdir(args.workdir or default_workdir(args.config))
-    outcome = train(task, workdir, typed("train", argv))
+    outcome = train(task, workdir, command_line("train", argv))
     if not is_first():
         return
     if not outcome.scored:

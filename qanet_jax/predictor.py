@@ -14,14 +14,14 @@ from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.io.json_files import parse_json
-from common_jax.predictor import Option, Predictor, Programs
+from common_jax.predictor import CompiledFunctions, Option, Predictor
 from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from qanet_jax.data.text import TEXTS, Text, text_arrays, windows
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class PredictedSpan:
     """An answer.
 
     Attributes:
@@ -77,7 +77,7 @@ class QuestionAnswerer(Predictor):
         self,
         vocabulary: Vocabulary,
         settings: Settings,
-        programs: Programs,
+        programs: CompiledFunctions,
         *,
         count: int = 3,
         vectors: str = "",
@@ -122,7 +122,7 @@ class QuestionAnswerer(Predictor):
             answer = _as_json(best) | {"next": [_as_json(other) for other in others]}
             yield json.dumps({**request.id, **answer}, ensure_ascii=False)
 
-    def answer(self, context: str, question: str, *, place: str = "") -> list[Found]:
+    def answer(self, context: str, question: str, *, place: str = "") -> list[PredictedSpan]:
         """The best answers to a question, best first.
 
         Args:
@@ -154,7 +154,7 @@ class QuestionAnswerer(Predictor):
         for span in sorted(spans, key=lambda span: -spans[span])[: self._count]:
             start, end = c.spans[span[0]][0], c.spans[span[1]][1]
             probability = min(1.0, float(np.exp(spans[span] - total)))  # the score is rounded
-            answers.append(Found(context[start:end], start, end, probability))
+            answers.append(PredictedSpan(context[start:end], start, end, probability))
         return answers
 
     def _look_up(self, words: Iterable[str]) -> None:
@@ -225,7 +225,7 @@ class _Request:
         return cls(context, question, request.place, given)
 
 
-def _as_json(found: Found) -> dict[str, Any]:
+def _as_json(found: PredictedSpan) -> dict[str, Any]:
     return {
         "answer": found.text,
         "start": found.start,

@@ -183,10 +183,10 @@ class SpanExtraction(WordLevelTask[Config]):
                 inputs[f"{text}_vectors"] = f"{words}, {config.words.dim}", np.float32
         return inputs | {column.name: (column.dims(dims), np.int32) for column in self._inputs}
 
-    def answer(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
+    def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
         return self.decode(params, arrays, **static)
 
-    def request(self) -> str:
+    def example_input(self) -> str:
         squad = self.data.texts(self.splits[-1])
         question = squad.questions[0]
         return json.dumps({"context": squad.contexts[question.context], "question": question.text})

@@ -115,7 +115,7 @@ class Toy(Task[ToyConfig]):
     def inputs(self):
         return {"numbers": ("B, T", np.int32)}
 
-    def answer(self, params, arrays):
+    def serve(self, params, arrays):
         return {"sum": self._predict(params, arrays)}
 
 

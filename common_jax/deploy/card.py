@@ -10,7 +10,7 @@ import jax
 
 from common_jax.export.format import Manifest
 from common_jax.fields import to_mapping
-from common_jax.predictor import said
+from common_jax.predictor import format_options
 from common_jax.report.markdown import table
 from common_jax.training.parameters import Parameters
 from common_jax.training.task import Task
@@ -43,7 +43,11 @@ def model_card(
     facts = [
         f"{count:,} parameters of step {found.step} ({which}{average}), computed in "
         f"{task.config.train.compute_dtype}",
-        *(f"a program for {said(static)}" for static in manifest.programs.values() if static),
+        *(
+            f"a program for {format_options(static)}"
+            for static in manifest.programs.values()
+            if static
+        ),
     ]
     if manifest.format == "stablehlo":
         facts.append(f"needs jax {manifest.versions['jax']} or newer")

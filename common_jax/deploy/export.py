@@ -116,8 +116,8 @@ def _fill(
         (folder / PROGRAMS).mkdir()
         shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), found.values)
         for file, static in manifest.programs.items():
-            answer = functools.partial(task.answer, **static)
-            (folder / PROGRAMS / file).write_bytes(serialized(answer, shapes, task.inputs))
+            serve = functools.partial(task.serve, **static)
+            (folder / PROGRAMS / file).write_bytes(serialized(serve, shapes, task.inputs))
 
 
 def _file(static: Mapping[str, int]) -> str:

@@ -39,7 +39,7 @@ class Manifest:
       format: which of the forms of a model it is.
       predictor: "package.module:Class" of what reads and writes text.
       settings: the predictor's.
-      programs: of "stablehlo": for each file its choices (`common_jax.predictor.Programs`).
+      programs: of "stablehlo": for each file its choices (`CompiledFunctions`).
       source: which parameters these are: step, average, ema.
       versions: of Python and the packages that made it.
     """

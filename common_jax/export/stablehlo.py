@@ -15,13 +15,13 @@ from jax import export
 from common_jax.errors import UserError
 from common_jax.export.format import PARAMETERS, PROGRAMS
 from common_jax.io.parameters import named_parameters, read_safetensors, require_same
-from common_jax.predictor import Compute, Programs, said
+from common_jax.predictor import CompiledFunctions, Compute, format_options
 
 PLATFORMS = ("cpu", "cuda", "tpu")
 
 
 def serialized(answer: Any, params: Any, inputs: Mapping[str, tuple[str, Any]]) -> bytes:
-    """A program of `answer(params, arrays)`.
+    """A program of `serve(params, arrays)`.
 
     Args:
       params: the parameters' shapes and types.
@@ -36,7 +36,7 @@ def serialized(answer: Any, params: Any, inputs: Mapping[str, tuple[str, Any]]) 
     return bytes(made.serialize())
 
 
-class ExportedPrograms(Programs):
+class ExportedPrograms(CompiledFunctions):
     """The programs of an export."""
 
     def __init__(self, path: Path, choices: Mapping[str, Mapping[str, int]], made_with: str):
@@ -58,8 +58,10 @@ class ExportedPrograms(Programs):
     def __call__(self, **static: int) -> Compute:
         file = next((file for file, choices in self._choices.items() if choices == static), None)
         if file is None:
-            wanted = said(static) or "no choice"
-            there = " or ".join(said(choices) or "no choice" for choices in self._choices.values())
+            wanted = format_options(static) or "no choice"
+            there = " or ".join(
+                format_options(choices) or "no choice" for choices in self._choices.values()
+            )
             raise UserError(
                 f"{self._path}: has no program for {wanted}, but for {there}; "
                 "launch.export makes others"

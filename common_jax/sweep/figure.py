@@ -7,12 +7,12 @@ from typing import Any
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.report.document import Chart, Series
 from common_jax.sweep.plan import SEED, Trial
-from common_jax.sweep.results import Found
+from common_jax.sweep.results import TrialStatus
 
 Point = tuple[tuple[str, Any], ...]  # a setting: each field's value, without the seed
 
 
-def sweep_charts(trials: Sequence[Trial], found: Sequence[Found], metric: str) -> list[Chart]:
+def sweep_charts(trials: Sequence[Trial], found: Sequence[TrialStatus], metric: str) -> list[Chart]:
     """A chart for each field that has several values, with a line for each setting of the others;
     of finished trials alone.
 

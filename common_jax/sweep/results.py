@@ -16,7 +16,7 @@ State = Literal["new", "begun", "finished", "stopped", "failed"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class TrialStatus:
     """Where a trial stands.
 
     Attributes:
@@ -36,7 +36,7 @@ class Found:
     error: str = ""
 
 
-def find(trial: Trial) -> Found:
+def find(trial: Trial) -> TrialStatus:
     """Where a trial stands, by what it and the sweep have left behind.
 
     Raises:
@@ -49,13 +49,13 @@ def find(trial: Trial) -> Found:
             for name, value in values.items()
         }
         seconds, parameters = result["wall_seconds"], result["parameters"]
-        return Found("finished", result["steps"], metrics, seconds, parameters)
+        return TrialStatus("finished", result["steps"], metrics, seconds, parameters)
     lines = read_metrics(trial.workdir.metrics)
     dev = [line for line in lines if line.get("split") == "dev"]
     names = ("step", "split", "wall_seconds")
     metrics = {f"dev.{k}": v for k, v in (dev[-1] if dev else {}).items() if k not in names}
     record = read_json(trial.record) if trial.record.exists() else Node({}, str(trial.record))
-    return Found(
+    return TrialStatus(
         state=record.get("state", str, "begun" if lines else "new"),
         step=lines[-1]["step"] if lines else 0,
         metrics=metrics,
@@ -70,7 +70,7 @@ def record(trial: Trial, state: State, error: str = "") -> None:
         write_json(trial.record, {"state": state, "error": error})
 
 
-def write_results(path: Any, trials: Sequence[Trial], found: Sequence[Found]) -> None:
+def write_results(path: Any, trials: Sequence[Trial], found: Sequence[TrialStatus]) -> None:
     """results.csv: one row a trial."""
     rows = [_row(*pair) for pair in zip(trials, found, strict=True)]
     head = list(dict.fromkeys(name for row in rows for name in row))
@@ -83,7 +83,7 @@ def write_results(path: Any, trials: Sequence[Trial], found: Sequence[Found]) ->
         replace_text(path, text.getvalue())
 
 
-def _row(trial: Trial, found: Found) -> dict[str, Any]:
+def _row(trial: Trial, found: TrialStatus) -> dict[str, Any]:
     fields = {field: value for field, value in trial.values.items() if field != SEED}
     return {
         **{field: json.dumps(v) if isinstance(v, bool) else v for field, v in fields.items()},

@@ -58,8 +58,8 @@ def predict(
     return {name: _stack([f[name] for f in found])[order] for name in found[0]}
 
 
-def averaged(predictions: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """What several models together predict for the same examples (`Task.evaluated`)."""
+def ensemble_mean(predictions: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """What several models together predict for the same examples (`Task.evaluation_set`)."""
     return {name: np.mean([p[name] for p in predictions], axis=0) for name in predictions[0]}
 
 

@@ -28,7 +28,7 @@ from common_jax.io.parameters import named_parameters, parameters_sha256
 from common_jax.training.checkpoint import Checkpoints, Position, comparable_score
 from common_jax.training.evaluate import evaluate
 from common_jax.training.log import MetricsLog, Progress
-from common_jax.training.mesh import local_rows, make_mesh, put_batch, whole
+from common_jax.training.mesh import local_rows, make_mesh, put_batch, to_host
 from common_jax.training.multihost import broadcast_from_first, gather_from_all
 from common_jax.training.parameters import starting_parameters
 from common_jax.training.preemption import PreemptionHandler
@@ -192,7 +192,7 @@ class _Run:
             "stopped_early": stopped_early,
             "wall_seconds": round(self.wall_seconds(), 3),
             "parameters": sum(a.size for a in named_parameters(params).values()),
-            "parameters_sha256": parameters_sha256(params, whole),
+            "parameters_sha256": parameters_sha256(params, to_host),
             "resumed_from": self.log.resumed_from,
             "metrics": {split: s.metrics for split, s in scored.items()},
             "versions": versions(),

@@ -129,7 +129,7 @@ def put_batch(batch: Batch, mesh: Mesh) -> dict[str, jax.Array]:
     return jax.make_array_from_process_local_data(batch_sharding(mesh), dict(batch))
 
 
-def whole(array: jax.Array) -> np.ndarray:
+def to_host(array: jax.Array) -> np.ndarray:
     """An array of the mesh, in every process."""
     if array.is_fully_addressable or array.is_fully_replicated:
         return np.asarray(array)

@@ -26,7 +26,7 @@ _numbers = itertools.count()  # the same in all, since all ask the same
 _in_first_process = False  # this is the first process, inside a call of `broadcast_from_first`
 
 
-def several() -> bool:
+def is_multiprocess() -> bool:
     """Whether the run has more processes than this one."""
     # alone it is not asked: that would take the devices of who only watches over other processes
     return jax.distributed.is_initialized() and jax.process_count() > 1
@@ -34,7 +34,7 @@ def several() -> bool:
 
 def is_first() -> bool:
     """Whether this is the process that writes."""
-    return not several() or jax.process_index() == 0
+    return not is_multiprocess() or jax.process_index() == 0
 
 
 def broadcast_from_first(call: Callable[[], T]) -> T:
@@ -49,7 +49,7 @@ def broadcast_from_first(call: Callable[[], T]) -> T:
       UserError: in all processes, if it does in the first.
     """
     global _in_first_process
-    if not several() or _in_first_process:
+    if not is_multiprocess() or _in_first_process:
         return call()
     key = f"conv_attention/{next(_numbers)}"
     if is_first():
@@ -80,7 +80,7 @@ def gather_from_all(call: Callable[[], T]) -> list[T]:
     Raises:
       UserError: in all of them, if it does in any.
     """
-    if not several():
+    if not is_multiprocess():
         return [call()]
     key = f"conv_attention/{next(_numbers)}"
     said = _outcome(call)
@@ -96,7 +96,7 @@ def with_compile_barrier(function: Any) -> Any:
     Who runs it waits for the others on the devices, where patience may be short (Gloo connects
     within 30 seconds, or never), while compiling takes minutes, or no time where it was kept.
     """
-    if not several():
+    if not is_multiprocess():
         return function
     programs: dict[Any, Any] = {}
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from jax.experimental import multihost_utils
 
 from common_jax.errors import Interrupted
-from common_jax.training.multihost import several
+from common_jax.training.multihost import is_multiprocess
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 ECHO_SECONDS = 10.0
@@ -40,7 +40,7 @@ class PreemptionHandler:
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> "PreemptionHandler":
-        if not several() and threading.current_thread() is threading.main_thread():
+        if not is_multiprocess() and threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
         return self
 
@@ -51,7 +51,7 @@ class PreemptionHandler:
     def poll(self) -> int | None:
         """The signal to answer here, or None. Called at the same places in all processes."""
         self._beats += 1
-        if several() and multihost_utils.reached_preemption_sync_point(self._beats):
+        if is_multiprocess() and multihost_utils.reached_preemption_sync_point(self._beats):
             self.read_notes = signal.SIGTERM
         return self.read_notes
 

@@ -30,7 +30,7 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
     parts of the batch (`train.accumulate`). A step whose loss or gradient norm is not finite is
     counted and changes nothing else. The old state's memory is given to the new one. Metrics:
     those of `Task.loss`, grad_norm (before clipping), learning_rate, bad_steps (in a row until
-    then), and the size of the batch (`Task.size`), real and positions.
+    then), and the size of the batch (`Task.count_units`), real and positions.
 
     Args:
       abstract: `abstract_state(task, mesh)`, if it is there already.
@@ -47,7 +47,7 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
         sums, gradient = _summed(task, state.params, batch, key, config.accumulate)
         with part("optimizer"):
             state, metrics = applied(state, sums, gradient)
-        real, positions = task.size(batch)
+        real, positions = task.count_units(batch)
         return state, {**metrics, "real": real, "positions": jnp.int32(positions)}
 
     def applied(state: TrainState, sums: Metrics, gradient: Params) -> tuple[TrainState, Metrics]:

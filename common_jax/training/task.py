@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Shaped
 
 from common_jax.data.batches import Batch, Batches
 from common_jax.errors import UserError
-from common_jax.predictor import Compute, Predictor, Programs
+from common_jax.predictor import CompiledFunctions, Compute, Predictor
 
 Config = TypeVar("Config")
 Params = Any
@@ -125,7 +125,7 @@ class Task(abc.ABC, Generic[Config]):
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
         """From the split's predictions in example order to numbers; touches no device."""
 
-    def evaluated(self, split: str) -> Any:
+    def evaluation_set(self, split: str) -> Any:
         """What a split is to be judged by, so that runs are averaged on the same: its examples and
         their labels' names. After `prepare`. Only where each prediction of several runs may be
         averaged.
@@ -148,17 +148,17 @@ class Task(abc.ABC, Generic[Config]):
     @property
     @abc.abstractmethod
     def inputs(self) -> Mapping[str, tuple[str, Any]]:
-        """What `answer` is given: each array's shape and type. Dims that an export shall leave open
+        """What `serve` is given: each array's shape and type. Dims that an export shall leave open
         have a letter: {"source": ("B, S", np.int32)}."""
 
     @property
     def programs(self) -> Sequence[Mapping[str, int]]:
-        """The choices of `answer` that an export has programs for, unless it is asked for others;
+        """The choices of `serve` that an export has programs for, unless it is asked for others;
         all have the same names, at most one."""
         return [{}]
 
     @abc.abstractmethod
-    def answer(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
+    def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
         """The model's side of the predictor (`common_jax.predictor.Compute`); pure, to be compiled
         with `static` known."""
 
@@ -167,11 +167,11 @@ class Task(abc.ABC, Generic[Config]):
         programs = _Jitted(self, params)
         return self.predictor_class(self.vocabulary, self.settings, programs, **options)
 
-    def size(self, batch: Batch) -> tuple[Any, int]:
+    def count_units(self, batch: Batch) -> tuple[Any, int]:
         """Real units (see `unit`) in a batch, and the positions that it spends on them."""
         return (batch["index"] >= 0).sum(), len(batch["index"])
 
-    def request(self) -> str:
+    def example_input(self) -> str:
         """A line for `predictor`, of the corpus; "" if there is none to show."""
         return ""
 
@@ -181,13 +181,13 @@ class Task(abc.ABC, Generic[Config]):
             f"python -m launch.evaluate --workdir {workdir}",
             f"python -m launch.export --workdir {workdir} --out exports/{Path(workdir).name}",
         ]
-        if line := self.request():  # a shell's echo may read its backslashes
+        if line := self.example_input():  # a shell's echo may read its backslashes
             said = f"printf '%s\\n' {shlex.quote(line)}"
             commands.insert(0, f"{said} | python -m launch.predict --workdir {workdir}")
         return commands
 
 
-class _Jitted(Programs):
+class _Jitted(CompiledFunctions):
     """A task's own answers, compiled as they are asked for."""
 
     def __init__(self, task: Task, params: Params):
@@ -195,7 +195,7 @@ class _Jitted(Programs):
 
     def __call__(self, **static: int) -> Compute:
         task = self._task
-        answer = jax.jit(lambda params, arrays: task.answer(params, arrays, **static))
+        answer = jax.jit(lambda params, arrays: task.serve(params, arrays, **static))
         return lambda arrays: answer(self._params, arrays)
 
     def choices(self, name: str) -> tuple[int, ...]:

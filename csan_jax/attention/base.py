@@ -134,7 +134,7 @@ class DecoderAttention(Choice):
 
         Args:
           rows: B.
-          steps: positions to have room for. Nodes with a method `grown(steps)` are given more
+          steps: positions to have room for. Nodes with a method `extended(steps)` are given more
             room by it.
           hypotheses: k of each sentence.
         """

@@ -32,7 +32,7 @@ class Cache:
         """How many there is room for."""
         return self.values.shape[2]
 
-    def grown(self, steps: Any) -> "Cache":
+    def extended(self, steps: Any) -> "Cache":
         """The same with room for so many steps."""
         more, none = (0, steps - self.steps), (0, 0)
         return Cache(
@@ -40,7 +40,7 @@ class Cache:
             jnp.pad(self.values, (none, none, more, none, none)),
         )
 
-    def written(self, now: Int[Array, ""], new: ProjectedKV) -> "Cache":
+    def update(self, now: Int[Array, ""], new: ProjectedKV) -> "Cache":
         """With the keys and values of the k hypotheses at step `now`."""
         write = jax.lax.dynamic_update_slice_in_dim
         return Cache(
@@ -48,7 +48,7 @@ class Cache:
             write(self.values, new[1][:, :, None], now, axis=2),
         )
 
-    def past(self) -> ProjectedKV:
+    def flatten(self) -> ProjectedKV:
         """All entries, as those of steps * k positions."""
         keys, values = self.keys, self.values
         flat = values.reshape(*values.shape[:2], -1, values.shape[-1])
@@ -66,8 +66,8 @@ class CausalAttention(SelfAttention):
         ancestry: Bool[Array, "B k past"],
     ) -> tuple[Float[Array, "B k D"], Cache]:
         """One position further, as `DecoderAttention.module` has it."""
-        cache = cache.written(now, self.project_kv(x))
-        return self.look(x, cache.past(), ancestry), cache
+        cache = cache.update(now, self.project_kv(x))
+        return self.attend_cached(x, cache.flatten(), ancestry), cache
 
 
 @dataclasses.dataclass(frozen=True)

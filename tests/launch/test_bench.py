@@ -97,7 +97,7 @@ def test_a_training_step_is_measured_with_its_parts(tmp_path, monkeypatch, capsy
     assert one["shapes"] == 1 and one["compile_seconds"] > 0 and one["saving_seconds"] > 0
     task = Translation(parse(config[1], flags))
     task.prepare()
-    sizes = [task.size(batch) for batch in islice(task.train_batches().epoch(0), 4)]
+    sizes = [task.count_units(batch) for batch in islice(task.train_batches().epoch(0), 4)]
     tokens, positions = (float(sum(size)) for size in zip(*sizes, strict=True))
     assert one["padding_fraction"] == pytest.approx(1 - tokens / positions)
     assert one["tokens_per_second"] / one["steps_per_second"] == pytest.approx(tokens / 4)

@@ -310,7 +310,7 @@ def test_an_export_is_not_trained_in(folder, tmp_path):
 
 def test_an_export_that_fails_leaves_nothing(folder, monkeypatch):
     before = sorted(folder.iterdir())
-    monkeypatch.setattr(Toy, "answer", lambda *_: pytest.fail("no program"))
+    monkeypatch.setattr(Toy, "serve", lambda *_: pytest.fail("no program"))
     with pytest.raises(pytest.fail.Exception):
         export.main(["--workdir", str(folder / "run"), "--out", str(folder / "x")])
     assert sorted(folder.iterdir()) == before

@@ -23,7 +23,7 @@ from common_jax.training.step import make_train_step
 from qanet_jax.config import Config, DataConfig, MeshConfig
 from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.qanet import QANet
-from qanet_jax.predictor import Found
+from qanet_jax.predictor import PredictedSpan
 from qanet_jax.task import SpanExtraction
 from tests.sharded_batch import placed
 
@@ -219,7 +219,7 @@ def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
         lambda path, words, *rest: passes.append(words) or read_vectors(path, words, *rest),
     )
     reader = task.predictor(None, vectors=str(file))
-    monkeypatch.setattr(reader, "answer", lambda *_, **__: [Found("", 0, 0, 1.0)])
+    monkeypatch.setattr(reader, "answer", lambda *_, **__: [PredictedSpan("", 0, 0, 1.0)])
     line = {"context": "cats nine zebra quagga", "question": "nine?"}
     assert len(list(reader.predict([json.dumps(line)] * 2))) == 2
     assert passes == [["?", "nine", "quagga", "zebra"]]

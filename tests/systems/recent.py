@@ -33,10 +33,10 @@ class RecentAttention(CausalAttention):
         return Recency(self.slope)
 
     def step(self, x, cache, now, ancestry):
-        cache = cache.written(now, self.project_kv(x))
+        cache = cache.update(now, self.project_kv(x))
         places = jnp.arange(ancestry.shape[2]) // x.shape[1]  # entry n is of position n // k
         bias = Recency(self.slope).at(now[None], places)
-        return self.look(x, cache.past(), ancestry, bias), cache
+        return self.attend_cached(x, cache.flatten(), ancestry, bias), cache
 
 
 @dataclasses.dataclass(frozen=True)

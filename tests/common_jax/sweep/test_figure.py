@@ -9,7 +9,7 @@ from common_jax.metrics.seeds import interval_of_means
 from common_jax.report import charts
 from common_jax.sweep.figure import caption, sweep_charts
 from common_jax.sweep.plan import Trial
-from common_jax.sweep.results import Found
+from common_jax.sweep.results import TrialStatus
 
 WINDOWS = [(3, 1), (7, 1), (11, 1), (21, 1), (11, 3), (11, 5)]
 SCORES = {setting: [20.0 + n, 20.5 + n] for n, setting in enumerate(WINDOWS)}
@@ -22,7 +22,7 @@ def swept(scores, names=("model.token_window", "model.head_window"), state="fini
         for seed, value in enumerate(values):
             fields = dict(zip(names, setting, strict=True))
             trials.append(Trial({**fields, "train.seed": seed}, "", (), None, Path()))
-            found.append(Found(state, metrics={"dev.sacrebleu": value}))
+            found.append(TrialStatus(state, metrics={"dev.sacrebleu": value}))
     return trials, found
 
 

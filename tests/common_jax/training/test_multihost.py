@@ -95,4 +95,4 @@ def test_one_process_alone_asks_nobody():
         multihost.gather_from_all(lambda: 1) == [1]
         and multihost.broadcast_from_first(lambda: 2) == 2
     )
-    assert multihost.is_first() and not multihost.several()
+    assert multihost.is_first() and not multihost.is_multiprocess()
