@@ -143,7 +143,7 @@ class _Measured:
     def _calls(self) -> Iterator[list[Any]]:
         from common_jax.config import TrainConfig
         from common_jax.data.batches import stream
-        from common_jax.training.loop import together
+        from common_jax.training.loop import group_steps
         from common_jax.training.mesh import local_rows
 
         far = 2**40  # of the run's rhythms none but the call's own
@@ -155,7 +155,7 @@ class _Measured:
             log_every=far,
         )
         rows = local_rows(self.mesh, self.task.config.train.accumulate)
-        for _, group in together(stream(self.task.train_batches().select_rows(rows)), 0, config):
+        for _, group in group_steps(stream(self.task.train_batches().select_rows(rows)), 0, config):
             yield group
 
     def _place(self, group: list[Any]) -> tuple[Any, ...]:

@@ -146,7 +146,7 @@ class _Run:
         placed = lambda group: tuple(put_batch(batch, self.mesh) for batch in group)
         window, key = _MetricsWindow(), run_key(config.seed, self.mesh)
         batch_stream = stream(batches, self.position)
-        calls = ((at, placed(group)) for at, group in together(batch_stream, self.step, config))
+        calls = ((at, placed(group)) for at, group in group_steps(batch_stream, self.step, config))
         for following, group in self._spent.over("data_seconds", calls):
             self.state, metrics = train_step(self.state, group, key)
             self._require_finite(window.latest, batches)  # the call before, while this one runs
@@ -286,7 +286,7 @@ class _Run:
         )
 
 
-def together(
+def group_steps(
     stream: Iterable[tuple[Position, Batch]], step: int, config: TrainConfig
 ) -> Iterator[tuple[Position, list[Batch]]]:
     """Batches as calls of the device take them: `train.steps_per_call` at once or one.

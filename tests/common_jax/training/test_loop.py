@@ -340,6 +340,6 @@ def test_which_steps_are_taken_together(start, widths, groups):
     config = TrainConfig(
         steps=12, evaluate_every=12, checkpoint_every=12, log_every=6, steps_per_call=4
     )
-    calls = list(loop.together(batches_of(widths), start, config))
+    calls = list(loop.group_steps(batches_of(widths), start, config))
     assert [len(batches) for _, batches in calls] == groups
     assert [following for following, _ in calls] == [(0, i) for i in np.cumsum(groups)]
