@@ -191,7 +191,7 @@ class BucketPlan(Plan):
         self._members = _members(lengths, self.shapes, in_order=seed is None)
         self._above = [_next_holding(self.shapes, i) for i in range(len(self.shapes))]
         counts = np.array([len(rows) for rows in self._members])
-        self._update_ema, self._bounds, self._shapes = self._cut(counts)
+        self._moved_up, self._bounds, self._shapes = self._cut(counts)
         self.batches = len(self._shapes)
         positions = int((self.rows * self.shapes.sum(1))[self._shapes].sum())
         self.padding_fraction = 1 - int(lengths.sum()) / positions if positions else 0.0
@@ -230,7 +230,7 @@ class BucketPlan(Plan):
     def _move_up(self, members: Sequence[np.ndarray]) -> list[np.ndarray]:
         """What fills no batch of its shape goes to the front of the shape above."""
         members = list(members)
-        for shape, (moved, above) in enumerate(zip(self._update_ema, self._above, strict=True)):
+        for shape, (moved, above) in enumerate(zip(self._moved_up, self._above, strict=True)):
             if above is not None and moved:
                 members[shape], rest = np.split(members[shape], [-moved])
                 members[above] = np.concatenate([rest, members[above]])
