@@ -69,8 +69,8 @@ def run_on_ray(
             done(ours[trial.config["number"]])
 
         def on_step_end(self, iteration: int, trials: Any, **_: Any) -> None:
-            if requests.read_notes is not None:  # Ray lets nothing else interrupt it
-                raise Interrupted(requests.read_notes)
+            if requests.received is not None:  # Ray lets nothing else interrupt it
+                raise Interrupted(requests.received)
 
     ours, requests = list(trials), PreemptionHandler()
     try:

@@ -29,11 +29,11 @@ class PreemptionHandler:
     SIGTERM at beats alone, however often it comes.
 
     Attributes:
-      noted: the signal, or None; of several processes, once all have agreed.
+      received: the signal, or None; with several processes, once all have agreed.
     """
 
     def __init__(self) -> None:
-        self.read_notes: int | None = None
+        self.received: int | None = None
         self._beats = 0
         self._interruptible = False
         self._last = -ECHO_SECONDS
@@ -52,8 +52,8 @@ class PreemptionHandler:
         """The signal to answer here, or None. Called at the same places in all processes."""
         self._beats += 1
         if is_multiprocess() and multihost_utils.reached_preemption_sync_point(self._beats):
-            self.read_notes = signal.SIGTERM
-        return self.read_notes
+            self.received = signal.SIGTERM
+        return self.received
 
     def raise_if_requested(self) -> None:
         """A beat where a request is answered by leaving.
@@ -71,8 +71,8 @@ class PreemptionHandler:
         Raises:
           Interrupted: when a request comes, or has come before.
         """
-        if self.read_notes is not None:
-            raise Interrupted(self.read_notes)
+        if self.received is not None:
+            raise Interrupted(self.received)
         self._interruptible = True
         try:
             yield
@@ -80,8 +80,8 @@ class PreemptionHandler:
             self._interruptible = False
 
     def _note(self, number: int, frame: object) -> None:
-        now, again = time.monotonic(), self.read_notes is not None
+        now, again = time.monotonic(), self.received is not None
         echo = number == signal.SIGTERM and now - self._last < ECHO_SECONDS
-        self.read_notes, self._last = number, now
+        self.received, self._last = number, now
         if self._interruptible or (again and not echo):
             raise Interrupted(number)

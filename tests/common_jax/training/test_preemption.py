@@ -17,7 +17,7 @@ def ask(number):
 def test_a_request_is_noted_and_answered_between_steps():
     with PreemptionHandler() as requests:
         ask(signal.SIGTERM)
-        assert requests.read_notes == signal.SIGTERM
+        assert requests.received == signal.SIGTERM
         with pytest.raises(Interrupted), requests.interruptible():
             pass
 
@@ -26,7 +26,7 @@ def test_a_scheduler_and_a_parent_that_both_tell_are_one_request():
     with PreemptionHandler() as requests:
         for _ in range(3):
             ask(signal.SIGTERM)
-        assert requests.read_notes == signal.SIGTERM
+        assert requests.received == signal.SIGTERM
 
 
 def test_a_second_ctrl_c_is_not_waited_for():
