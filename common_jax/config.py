@@ -199,6 +199,31 @@ def to_config_dict(config: Any) -> ml_collections.ConfigDict:
     return ml_collections.ConfigDict(to_mapping(config))
 
 
+def system_named(systems: Mapping[str, T], name: str) -> T:
+    """The entry of a config folder's table of systems.
+
+    Raises:
+      ValueError: for a name that is not there.
+    """
+    if name not in systems:
+        raise ValueError(f"{name!r}: must be {' | '.join(systems)}")
+    return systems[name]
+
+
+def system_config(config: Any, name: str, **fields: Any) -> ml_collections.ConfigDict:
+    """The config of a named system, to be edited by its file.
+
+    Args:
+      config: a task's config, with the system's model.
+      name: by which tables and reports group its runs.
+      **fields: of the model, each set if this model has it.
+    """
+    edited = to_config_dict(config)
+    edited.model.update({name: value for name, value in fields.items() if name in edited.model})
+    edited.paper.system = name
+    return edited
+
+
 def short_keys(kind: type) -> Mapping[str, str]:
     """Short names of a config's keys and the full ones: its class attribute `short_keys`."""
     return getattr(kind, "short_keys", {})

@@ -105,13 +105,14 @@ class _Measured:
 
     def __init__(self, task: Any, per_call: int, args: argparse.Namespace):
         from common_jax.training.mesh import make_mesh
-        from common_jax.training.state import init_state
+        from common_jax.training.state import abstract_state, init_state
         from common_jax.training.step import make_train_step
 
         self.task, self.mesh, self.per_call = task, make_mesh(task.config.mesh), per_call
-        self.state = init_state(task, self.mesh)
+        abstract = abstract_state(task, self.mesh)
+        self.state = init_state(task, self.mesh, abstract)
         self.key = jax.random.key(task.config.train.seed)
-        self.step = make_train_step(task, self.mesh)
+        self.step = make_train_step(task, self.mesh, abstract)
         self.programs: dict[Any, Any] = {}
         self.flops: dict[Any, float] = {}
         self.values: dict[str, float | None] = {}

@@ -21,7 +21,8 @@ class DataConfig(SourceConfig):
         "train[:1000]". An empty test is none. Where a SQuAD file has variants of questions
         (adversarial SQuAD's ids, `ID-VARIANT`), they are scored as such. TriviaQA's dev is scored
         a second time, as "dev_oracle", on windows that are known to hold an answer.
-      examples, heldout: questions of the generated corpus for train, and for dev and test each.
+      examples, holdout_size: questions of the generated corpus for train, and for each of dev and
+        test.
       seed: of the generated corpus.
       vectors: a file of word vectors in GloVe's form (.txt, .gz, .zip), which stay fixed; those of
         the splits' words are kept, and `launch.predict --vectors` looks others up. Empty trains

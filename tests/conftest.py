@@ -1,6 +1,7 @@
 """Eight CPU devices for every test, and the rules that keep surprises out of the arithmetic."""
 
 import atexit
+import contextlib
 import gc
 import os
 import subprocess
@@ -37,6 +38,7 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 os.environ["JAX_PLATFORMS"] = "cpu"
 
 import jax  # noqa: E402  (reads the environment above)
+import pytest  # noqa: E402
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -54,3 +56,21 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = kept.name  # for pytest's other processes too
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+
+WORKER_DIED = 70  # pytest's exit status then, so that .ci/run can tell it from a failed test
+died = []
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    """Reports the exit status of an xdist worker that died; negative is a signal's number."""
+    if error:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            node.gateway._io.popen.wait(60)
+        died.append(node.gateway._io.popen.poll())
+        sys.stderr.write(f"\nworker {node.gateway.id} died with exit status {died[-1]}\n")
+
+
+def pytest_sessionfinish(session):
+    if died:
+        session.exitstatus = WORKER_DIED

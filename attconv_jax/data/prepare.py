@@ -220,8 +220,8 @@ def hold_out(
             taken += sizes[groups.pop()]
     if not groups:
         raise UserError(
-            f"heldout={count}: too many for {len(train)} examples to train on; hold out fewer, or "
-            "name files for dev and test"
+            f"data.holdout_size={count}: too many for {len(train)} examples to train on; hold out "
+            "fewer, or name files for dev and test"
         )
     parts: dict[Split, list[Example]] = {split: [] for split in ("train", *splits)}
     for example in train:

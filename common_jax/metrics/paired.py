@@ -6,7 +6,6 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-_Z_POWER = 0.8416212335729143  # the normal distribution's 80 % point
 _EXACT = 25  # discordant pairs from which McNemar's statistic is close to chi-square
 _RESAMPLES = 10_000
 _CHUNK = 2**22  # signs drawn at once
@@ -46,7 +45,7 @@ def paired_t(differences: Float[np.ndarray, "n"]) -> Difference:
     error = float(differences.std(ddof=1)) / math.sqrt(count)
     half = float(stdtrit(freedom, 0.975)) * error
     p = 2 * float(stdtr(freedom, -abs(mean) / error)) if error else float(not mean)
-    detectable = (float(ndtri(0.975)) + _Z_POWER) * error
+    detectable = float(ndtri(0.975) + ndtri(0.8)) * error
     return Difference(mean, mean - half, mean + half, p, detectable)
 
 

@@ -3,7 +3,6 @@
 A further system is an entry of `SYSTEMS`, and its model a module of `attconv_jax.models`.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from attconv_jax.config import Config, DataConfig, WordsConfig
 from attconv_jax.models.attentive_convolution import AttentiveConvolution
 from attconv_jax.models.base import PairModel
 from attconv_jax.models.bi_cnn import BiCNN
-from common_jax.config import to_config_dict
+from common_jax.config import system_config, system_named
 
 
 def attentive(texts: int, **fields: Any) -> PairModel:
@@ -41,11 +40,5 @@ def config_of(
     Raises:
       ValueError: for an unknown name.
     """
-    if system not in SYSTEMS:
-        raise ValueError(f"{system!r}: must be {' | '.join(SYSTEMS)}")
-    model = SYSTEMS[system](data.texts)
-    known = {field.name for field in dataclasses.fields(model)}
-    own = {name: value for name, value in fields.items() if name in known}
-    config = to_config_dict(Config(data=data, words=words, model=dataclasses.replace(model, **own)))
-    config.paper.system = system
-    return config
+    model = system_named(SYSTEMS, system)(data.texts)
+    return system_config(Config(data=data, words=words, model=model), system, **fields)

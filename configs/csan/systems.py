@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from ml_collections import ConfigDict
 
-from common_jax.config import to_config_dict
+from common_jax.config import system_named, to_config_dict
 from common_jax.fields import Choice
 from csan_jax.attention.area import Area
 
@@ -30,10 +30,8 @@ def choose(config: ConfigDict, system: str, size: str = "") -> ConfigDict:
     Raises:
       ValueError: for an unknown name.
     """
-    if system and system not in SYSTEMS:
-        raise ValueError(f"{system!r}: must be {' | '.join(SYSTEMS)}")
     if system:
-        for section, choice in SYSTEMS[system](config.model).items():
+        for section, choice in system_named(SYSTEMS, system)(config.model).items():
             config.model[section] = to_config_dict(choice)
         config.paper.system = f"{size}-{system}" if size else system
     return config

@@ -9,7 +9,7 @@ from typing import Any
 
 import ml_collections
 
-from common_jax.config import to_config_dict
+from common_jax.config import system_config, system_named
 from qanet_jax.config import Config, DataConfig
 from qanet_jax.models.base import ReaderModel, WordsConfig
 from qanet_jax.models.qanet import QANet
@@ -36,9 +36,7 @@ def config_of(
     Raises:
       ValueError: for a name that is not there.
     """
-    if system not in SYSTEMS:
-        raise ValueError(f"{system!r}: must be {' | '.join(SYSTEMS)}")
-    config = to_config_dict(Config(model=SYSTEMS[system], data=data, words=words or WordsConfig()))
-    config.model.update({name: value for name, value in fields.items() if name in config.model})
-    config.paper.system = system
-    return config
+    model = system_named(SYSTEMS, system)
+    return system_config(
+        Config(model=model, data=data, words=words or WordsConfig()), system, **fields
+    )

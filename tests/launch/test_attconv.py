@@ -24,8 +24,8 @@ TINY = {
     "data.dev": "dev.tsv",
     "data.test": "test.tsv",
     "data.batch_size": 4,
-    "model.word_dim": 6,
-    "model.word_rows": 90,
+    "words.dim": 6,
+    "words.rows": 90,
     "model.dim": 8,
     "train.steps": 4,
     "train.evaluate_every": 2,
@@ -192,7 +192,7 @@ def test_a_config_that_cannot_be_is_one_line(folder, monkeypatch, capsys, change
 
 
 def test_more_than_any_memory_holds_is_one_line(folder, monkeypatch, capsys):
-    argv = arguments(folder, "vast", **{"model.dim": 8_000_000, "model.word_dim": 1})
+    argv = arguments(folder, "vast", **{"model.dim": 8_000_000, "words.dim": 1})
     monkeypatch.setattr(sys, "argv", ["launch", *argv])
     with pytest.raises(SystemExit) as exit_:
         cli.run(train.main)

@@ -5,7 +5,7 @@ import pytest
 from common_jax.errors import UserError
 from launch import train
 
-SIZES = {"examples": 200, "heldout": 10, "vocab_size": 400}
+SIZES = {"examples": 200, "holdout_size": 10, "vocab_size": 400}
 
 
 def arguments(folder, *extra):

@@ -30,9 +30,9 @@ TINY = {
     "data.max_shapes": 1,
     "model.dim": 8,
     "model.num_heads": 2,
-    "model.word_dim": 6,
+    "words.dim": 6,
     "model.char_dim": 4,
-    "model.word_rows": 60,
+    "words.rows": 60,
     "model.embedding_convs": 1,
     "model.model_convs": 1,
     "model.model_blocks": 1,
@@ -221,7 +221,7 @@ def test_mistakes_are_one_line(folder, tmp_path, monkeypatch, capsys):
         (["--task", "squad", "--average", "1"], evaluate.main, "--average does not go with"),
         (["--task", "squad"], evaluate.main, "--task needs --predictions and --data"),
         ([], evaluate.main, "give --workdir, or --task"),
-        (arguments(tmp_path, **{"model.word_rows": 0}), train.main, "data.vectors"),
+        (arguments(tmp_path, **{"words.rows": 0}), train.main, "data.vectors"),
         (arguments(tmp_path, **{"data.stride": 400}), train.main, "data.stride=400"),
     ):
         assert words in fails(monkeypatch, capsys, argv, main)

@@ -38,7 +38,7 @@ def embedding(ids, characters, vectors, p, config):
         fixed = vectors is not None
         x_w = p["words"][word] if not fixed else p["unknown"] if word == 1 else vectors[at]
         letters = np.array([p["characters"][c] for c in characters[at] if c != 0])
-        if config.characters == "convolution":
+        if config.char_pooling == "convolution":
             letters = relu(convolution(letters, p["Convolution_0"]))
         x = np.concatenate([x_w, letters.max(axis=0)])
         x = highway(x, p["Dense_0"], p["Dense_1"])

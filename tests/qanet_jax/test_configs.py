@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from common_jax.config import value_of
+from common_jax.config import from_values, value_of
 from common_jax.errors import UserError
 from common_jax.training.config import parse
 from configs.qanet.systems import SYSTEMS
 from launch import train
+from qanet_jax.config import Config
 from qanet_jax.data.synthetic import generate
 
 FOLDER = Path(__file__).parents[2] / "configs" / "qanet"
@@ -53,14 +54,20 @@ def test_systems_differ_in_the_model_alone(name):
     )
 
 
-def test_keys_from_before_words_were_a_section_are_read():
-    old = {"model.word_dim": 50, "model.word_rows": 20_000, "model.char_rows": 90}
-    config = parse(
-        str(FOLDER / "squad.py"),
-        ["--config.data.vectors=", *(f"--config.{key}={value}" for key, value in old.items())],
+def test_former_keys_are_read_from_runs_and_refused_with_the_new_one():
+    old = {"model.word_dim": 50, "model.word_rows": 20_000, "data.form": "triviaqa"}
+    config = from_values(
+        Config,
+        {
+            "task": "qanet_jax.task:SpanExtraction",
+            "model": {"word_dim": 50, "word_rows": 20_000, "survival": 0.5},
+            "data": {"form": "triviaqa", "dir": "data", "train": "a", "dev": "b"},
+        },
     )
-    assert (config.words.dim, config.words.rows, config.words.char_rows) == (50, 20_000, 90)
+    assert (config.words.dim, config.words.rows, config.model.survival_prob) == (50, 20_000, 0.5)
     assert {key: value_of(config, key) for key in old} == old
+    with pytest.raises(UserError, match=r"^config key 'data\.form' is now 'data\.format'$"):
+        parse(str(FOLDER / "squad.py"), ["--config.data.form=triviaqa"])
 
 
 def squad(folder):

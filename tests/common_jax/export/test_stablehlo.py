@@ -21,9 +21,9 @@ SHRUNK = {
     "qanet": {
         "model.dim": 8,
         "model.num_heads": 2,
-        "model.word_dim": 6,
+        "words.dim": 6,
         "model.char_dim": 4,
-        "model.char_rows": 9,
+        "words.char_rows": 9,
         "model.model_blocks": 1,
         "model.embedding_convs": 1,
         "model.model_convs": 1,
@@ -31,9 +31,9 @@ SHRUNK = {
     },
     "attconv": {
         "model.dim": 6,
-        "model.word_dim": 4,
-        "model.word_rows": 30,
-        "model.unknown_rows": 0,
+        "words.dim": 4,
+        "words.rows": 30,
+        "words.unknown_rows": 0,
     },
 }
 CASES = {
