@@ -14,7 +14,6 @@ from qanet_jax.layers import ContextQueryAttention, Embedding
 from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.qanet import Encoder, QANet
 from tests import random_params
-from tests.gradcheck import assert_slopes
 from tests.qanet_jax import batches, numpy_reference
 
 WORDS = WordsConfig(dim=6, char_rows=9)
