@@ -34,7 +34,7 @@ PASSAGES = {
 }
 
 
-def judgement(folder, data=None, mesh=(1, 1, 1), model=None, **train):
+def classification(folder, data=None, mesh=(1, 1, 1), model=None, **train):
     data = data or DataConfig(source="generated", examples=60, holdout_size=12, max_shapes=2)
     data = dataclasses.replace(data, cache_dir=str(folder / "cache"), batch_size=12)
     config = Config(
@@ -75,7 +75,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def task(folder):
-    task = judgement(folder)
+    task = classification(folder)
     task.prepare()
     return task
 
@@ -91,7 +91,7 @@ def ranking(folder):
     data = DataConfig(
         format="ranking", dir=str(folder), labels="no,yes", ignored_labels="", **files
     )
-    task = judgement(folder, data)
+    task = classification(folder, data)
     task.prepare()
     return task
 
@@ -113,7 +113,7 @@ def trained(task, initial, per_call=1):
 @pytest.fixture(scope="module")
 def alone(folder):
     """The state before the first step, on the host, and what `trained` gives."""
-    task = judgement(
+    task = classification(
         folder, DataConfig(source="generated", examples=60, holdout_size=12, max_shapes=1)
     )
     task.prepare()
@@ -131,7 +131,7 @@ def alone(folder):
 )
 def test_any_mesh_and_any_steps_a_call_equal_one_device(folder, alone, mesh, train, per_call):
     data = DataConfig(source="generated", examples=60, holdout_size=12, max_shapes=1)
-    task = judgement(folder, data, mesh, **train)
+    task = classification(folder, data, mesh, **train)
     task.prepare()
     initial, expected = alone
     assert expected[-1, 0] < 0.9 * expected[0, 0]  # it learns
@@ -196,7 +196,7 @@ def test_words_begin_with_the_vectors_of_a_file(folder):
     data = DataConfig(
         source="generated", examples=60, holdout_size=12, vectors=str(folder / "vectors.txt")
     )
-    task = judgement(folder, data)
+    task = classification(folder, data)
     task.prepare()
     table = jax.tree.leaves(jax.jit(task.init)(jax.random.key(0))["word_embedding"])[0]
     red, blue, green = (

@@ -215,9 +215,9 @@ def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):
 def test_report_has_confusion_lengths_and_p(folder, capsys):
     page = commands.reported(folder, "run", "run1")
     assert commands.titles(page)[-3:] == [
-        "SentenceClassification: differences on test",
-        "SentenceClassification: length on test",
-        "SentenceClassification: confusion on test",
+        "Sentence classification: differences on test",
+        "Sentence classification: length on test",
+        "Sentence classification: confusion on test",
     ]
     capsys.readouterr()
     evaluate.main(["--workdir", str(folder / "run1"), "--against", str(folder / "run")])
