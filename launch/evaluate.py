@@ -123,7 +123,7 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> None:
     if other is not None:
         ours = Run(args.workdir[0], runs[0])
         paired = comparison_of(type(tasks[0])).paired(ours, other, other_name, name)
-        compared = {name: float(f"{value:.4g}") for name, value in paired.numbers.items()}
+        compared = {name: float(f"{value:.6g}") for name, value in paired.numbers.items()}
         for note in paired.notes:
             print(note, file=sys.stderr)
     _print({"split": name, **scored.metrics, **scored.notes, **compared})

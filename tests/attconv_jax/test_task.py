@@ -15,7 +15,7 @@ from attconv_jax.models.attentive_convolution import AttentiveConvolution
 from attconv_jax.task import SentenceClassification
 from common_jax.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.errors import UserError
-from common_jax.training.evaluate import averaged
+from common_jax.training.evaluate import ensemble_mean
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import make_train_step
@@ -240,7 +240,7 @@ def test_a_line_that_is_no_pair_is_refused(task, line):
 
 def test_several_models_average_their_probabilities():
     found = [{"probabilities": np.array([[p, 1 - p]])} for p in (0.2, 0.6)]
-    np.testing.assert_allclose(averaged(found)["probabilities"], [[0.4, 0.6]])
+    np.testing.assert_allclose(ensemble_mean(found)["probabilities"], [[0.4, 0.6]])
 
 
 def test_scores_count_right_labels(task):

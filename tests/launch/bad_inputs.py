@@ -487,8 +487,8 @@ MISTAKES = {
     "a setting of 30 digits": Mistake(
         "predict",
         MODEL,
-        r"settings.evaluation_positions=10+\.\.\.: at most",
-        damaged("export", sealed(values("export.json", settings__evaluation_positions=10**30))),
+        r"settings.eval_batch_tokens=10+\.\.\.: at most",
+        damaged("export", sealed(values("export.json", settings__eval_batch_tokens=10**30))),
     ),
     "checksums of a device": Mistake(
         "predict", MODEL, "checksums.json: damaged", damaged("export", listed("/dev/zero"))

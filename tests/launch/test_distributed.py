@@ -14,7 +14,7 @@ import time
 import pytest
 
 from launch import train
-from launch.distributed import LOST, Processes, scheduler
+from launch.distributed import LOST, DistributedArgs, scheduler
 from tests.launch.commands import fails
 from tests.launch.tiny_runs import RHYTHM, SMALL, evaluated, lines, numbers, result, start
 
@@ -289,5 +289,5 @@ def test_flags_that_cannot_be(monkeypatch, capsys, flags, line):
 
 
 def test_one_process_alone_joins_nothing():
-    assert Processes() == Processes(count=1)
-    Processes().join()
+    assert DistributedArgs() == Processes(count=1)
+    DistributedArgs().join()
