@@ -97,10 +97,12 @@ class Builder:
         config, dropped = self._config, dict[str, Dropped]()
         splits: dict[Split, list[Example]] = {}
         for split, source in self._sources.items():
-            faults = BadExamples(config.on_bad_example)
-            splits[split] = list(self._usable(self._chosen(split, source, faults), faults))
-            dropped[split] = faults.kinds
-            require_some(len(splits[split]), "examples", split, source.place, faults.kinds)
+            bad_examples = BadExamples(config.on_bad_example)
+            splits[split] = list(
+                self._usable(self._chosen(split, source, bad_examples), bad_examples)
+            )
+            dropped[split] = bad_examples.counts
+            require_some(len(splits[split]), "examples", split, source.place, bad_examples.counts)
         if self._held_out:
             splits |= hold_out(splits["train"], self._held_out, config.holdout_size, config.seed)
         if config.balanced:
@@ -110,36 +112,36 @@ class Builder:
         for split, examples in splits.items():
             self._write(folder / split, examples, vocabulary, dropped.get(split, {}))
 
-    def _chosen(self, split: Split, source: Source, faults: BadExamples) -> Iterable[Example]:
+    def _chosen(self, split: Split, source: Source, bad_examples: BadExamples) -> Iterable[Example]:
         """What a source gives; of train no more than `data.examples` and what is held out."""
-        config, examples = self._config, source.read(faults)
+        config, examples = self._config, source.read(bad_examples)
         if split != "train" or not config.examples or config.source == "generated":
             return examples
         return sample(
             examples, config.examples + len(self._held_out) * config.holdout_size, config.seed
         )
 
-    def _usable(self, examples: Iterable[Example], faults: BadExamples) -> Iterator[Example]:
+    def _usable(self, examples: Iterable[Example], bad_examples: BadExamples) -> Iterator[Example]:
         """Those of a known label whose texts have words and are not too long, cut into words and
         encoded."""
         config, spelt = self._config, self._spelt
         known = f"none of data.labels={config.labels}"
         for example in examples:
             if example.label in config.left_out:
-                faults.drop(f"labelled {example.label!r}", example.place)
+                bad_examples.skip(f"labelled {example.label!r}", example.place)
                 continue
             if example.label not in config.names:
-                faults.bad(known, f"{example.place}: label {example.label[:60]!r}")
+                bad_examples.reject(known, f"{example.place}: label {example.label[:60]!r}")
                 continue
             words = [tokenize(text) for text in example.texts]
             if not all(words):
-                faults.bad("a text without a word", example.place)
+                bad_examples.reject("a text without a word", example.place)
             elif (longest := max(map(len, words))) > config.max_length:
                 kind = f"over data.max_length={config.max_length}"
-                faults.bad(kind, f"{example.place}: {longest} words")
+                bad_examples.reject(kind, f"{example.place}: {longest} words")
             else:
                 kept = tuple(tuple(spelt.setdefault(w, w) for w in text) for text in words)
-                if (arrays := faults.attempt(self._encoded, example, kept)) is not None:
+                if (arrays := bad_examples.parse(self._encoded, example, kept)) is not None:
                     yield dataclasses.replace(example, annotations=(), words=kept, arrays=arrays)
 
     def _encoded(
@@ -157,8 +159,8 @@ class Builder:
         if not config.vectors:
             return Vocabulary.make(counts["train"], words.rows, 0, words.unknown_rows)
         everywhere = sum(counts.values(), Counter[str]())
-        faults = BadExamples(config.on_bad_example)
-        vectors = read_word_vectors(config.vectors, everywhere, words.dim, faults, folder)
+        bad_examples = BadExamples(config.on_bad_example)
+        vectors = read_word_vectors(config.vectors, everywhere, words.dim, bad_examples, folder)
         found = Counter({word: everywhere[word] for word in vectors.rows})
         vocabulary = Vocabulary.make(counts["train"] | found, words.rows, 0, words.unknown_rows)
         rows = {word: row for word, row in vectors.rows.items() if word in vocabulary}
@@ -220,8 +222,8 @@ def hold_out(
             taken += sizes[groups.pop()]
     if not groups:
         raise UserError(
-            f"heldout={count}: too many for {len(train)} examples to train on; hold out fewer, or "
-            "name files for dev and test"
+            f"holdout_size={count}: too many for {len(train)} examples to train on; hold out "
+            "fewer, or name files for dev and test"
         )
     parts: dict[Split, list[Example]] = {split: [] for split in ("train", *splits)}
     for example in train:

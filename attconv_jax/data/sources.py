@@ -82,8 +82,8 @@ class Source(Protocol):
     def identity(self) -> Any:
         """What decides its content, as JSON."""
 
-    def read(self, faults: BadExamples) -> Iterator[Example]:
-        """Streams its examples; what is wrong with it goes to `faults`."""
+    def read(self, bad_examples: BadExamples) -> Iterator[Example]:
+        """Streams its examples; what is wrong with it goes to `bad_examples`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,31 +111,31 @@ class File:
     def _kind(self) -> str:
         return self.path.name.removesuffix(".gz").rpartition(".")[2]
 
-    def read(self, faults: BadExamples) -> Iterator[Example]:
+    def read(self, bad_examples: BadExamples) -> Iterator[Example]:
         rows = self._json_lines if self._kind in ("json", "jsonl") else self._table
-        for place, (label, *texts), annotations in rows(faults):
+        for place, (label, *texts), annotations in rows(bad_examples):
             yield Example(tuple(texts), label, texts[0], place, annotations=annotations)
 
-    def _json_lines(self, faults: BadExamples) -> Iterator[_Row]:
+    def _json_lines(self, bad_examples: BadExamples) -> Iterator[_Row]:
         fields = _JSON_FIELDS[self.format]
-        for node in read_json_lines(self.path, faults):
-            if row := faults.attempt(_fields, node, *fields):
+        for node in read_json_lines(self.path, bad_examples):
+            if row := bad_examples.parse(_fields, node, *fields):
                 texts = fields[1:] if self.annotated else ()
                 yield node.place, row, tuple(_annotations(node.value, text) for text in texts)
 
-    def _table(self, faults: BadExamples) -> Iterator[_Row]:
+    def _table(self, bad_examples: BadExamples) -> Iterator[_Row]:
         columns = len(_JSON_FIELDS[self.format])
-        for number, row in self._rows(faults):
+        for number, row in self._rows(bad_examples):
             place = f"{self.path}:{number}"
             if len(row) >= columns:
                 yield place, row[:columns], ()
             elif any(map(str.strip, row)):  # no blank line
-                faults.bad(f"{len(row)} columns where {columns} are needed", place)
+                bad_examples.reject(f"{len(row)} columns where {columns} are needed", place)
 
-    def _rows(self, faults: BadExamples) -> Iterator[tuple[int, list[str]]]:
+    def _rows(self, bad_examples: BadExamples) -> Iterator[tuple[int, list[str]]]:
         """The columns of each line, or of each row of CSV, which may have several lines."""
         numbered = enumerate(read_raw_lines(self.path), start=1)
-        decode = lambda line, number: faults.attempt(decode_line, line, self.path, number)
+        decode = lambda line, number: bad_examples.parse(decode_line, line, self.path, number)
         lines = (decode(line, number) or "" for number, line in numbered)
         if self._kind != "csv":
             yield from ((number, line.split("\t")) for number, line in enumerate(lines, start=1))
@@ -148,7 +148,7 @@ class File:
             except StopIteration:
                 return
             except csv.Error as error:  # it goes on with the next line
-                faults.bad(f"not CSV ({error})", f"{self.path}:{number}")
+                bad_examples.reject(f"not CSV ({error})", f"{self.path}:{number}")
 
 
 def _fields(node: Node, label: str, *texts: str) -> list[str]:
@@ -182,8 +182,8 @@ class Selection:
     def identity(self) -> Any:
         return [file_identity(self.path), selection.IDENTITY]
 
-    def read(self, faults: BadExamples) -> Iterator[Example]:
-        squad = read_squad(self.path, faults)
+    def read(self, bad_examples: BadExamples) -> Iterator[Example]:
+        squad = read_squad(self.path, bad_examples)
         for question, sentence, right in selection.candidates(squad):
             label, group = selection.LABELS[right], squad.articles[question.context]
             place = f"{self.path}: question {question.id}"
@@ -222,7 +222,7 @@ class Records:
     def identity(self) -> Any:
         return [self.dataset.identity(self.split), self.format]
 
-    def read(self, faults: BadExamples) -> Iterator[Example]:
+    def read(self, bad_examples: BadExamples) -> Iterator[Example]:
         fields = _DATASET_FIELDS[self.format]
         names = [*self.dataset.labels[fields[0]], UNLABELLED]  # -1 is the last
         rows = self.dataset.stream(self.split, self.key, fields)
@@ -231,7 +231,7 @@ class Records:
             try:
                 texts = [value.decode() for value in values]
             except UnicodeDecodeError:
-                faults.bad("not UTF-8", place)
+                bad_examples.reject("not UTF-8", place)
                 continue
             if self.format == "ranking":
                 asked, sentence, article, question = texts
@@ -261,7 +261,7 @@ class Generated:
     def identity(self) -> Any:
         return {"code": _GENERATED, "count": self.count, "seed": self.seed, "split": self.split}
 
-    def read(self, faults: BadExamples) -> Iterator[Example]:
+    def read(self, bad_examples: BadExamples) -> Iterator[Example]:
         from attconv_jax.data.synthetic import generate
 
         for number, (premise, hypothesis, label) in enumerate(
@@ -283,9 +283,9 @@ class Joined:
     def identity(self) -> Any:
         return [source.identity() for source in self.sources]
 
-    def read(self, faults: BadExamples) -> Iterator[Example]:
+    def read(self, bad_examples: BadExamples) -> Iterator[Example]:
         for source in self.sources:
-            yield from source.read(faults)
+            yield from source.read(bad_examples)
 
 
 def held_out_splits(config: "DataConfig") -> list[Split]:

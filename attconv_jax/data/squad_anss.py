@@ -61,11 +61,11 @@ def build(
     splits: dict[Split, list[Example]] = {}
     files: dict[Split, str | Path] = {"train": train, "test": test}
     for split, file in files.items():
-        faults = BadExamples(on_bad_example)
+        bad_examples = BadExamples(on_bad_example)
         source = Selection(find_file(Path(file).expanduser()))
-        splits[split] = list(source.read(faults))
-        require_some(len(splits[split]), "pairs", split, source.place, faults.kinds)
-        if dropped := summary(faults.kinds):
+        splits[split] = list(source.read(bad_examples))
+        require_some(len(splits[split]), "pairs", split, source.place, bad_examples.counts)
+        if dropped := summary(bad_examples.counts):
             _log.warning("%s: kept %d pairs, left out %s", split, len(splits[split]), dropped)
     splits |= hold_out(splits["train"], ["dev"], holdout_size, seed)
     builder = _builder(splits, Path(folder).expanduser())

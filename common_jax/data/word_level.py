@@ -25,7 +25,7 @@ from common_jax.text import sentence_splitter, word_tokenizer
 from common_jax.text.vectors import Vectors, read_vectors
 from common_jax.text.vocabulary import Vocabulary
 
-Dropped = dict[str, dict[str, Any]]  # `BadExamples.kinds`
+Dropped = dict[str, dict[str, Any]]  # `BadExamples.counts`
 
 _COVERAGE = "vectors.json"
 _log = logging.getLogger(__name__)
@@ -212,7 +212,7 @@ def vectors_identity(file: str) -> Any:
 
 
 def read_word_vectors(
-    file: str, wanted: Collection[str], dim: int, faults: BadExamples, folder: Path
+    file: str, wanted: Collection[str], dim: int, bad_examples: BadExamples, folder: Path
 ) -> Vectors:
     """The vectors of `data.vectors`, and in `folder` what `WordLevelData.report` says of them.
 
@@ -220,10 +220,10 @@ def read_word_vectors(
       UserError: as `common_jax.text.vectors.read_vectors`, naming the key.
     """
     try:
-        vectors = read_vectors(Path(file).expanduser(), wanted, dim, faults)
+        vectors = read_vectors(Path(file).expanduser(), wanted, dim, bad_examples)
     except UserError as error:
         raise UserError(f"data.vectors: {error}") from error
-    coverage = {"found": vectors.found, "dropped": faults.kinds}
+    coverage = {"found": vectors.found, "dropped": bad_examples.counts}
     (folder / _COVERAGE).write_text(json.dumps(coverage, ensure_ascii=False) + "\n", "utf-8")
     return vectors
 

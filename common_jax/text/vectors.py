@@ -50,13 +50,13 @@ def find_cased_form(word: str, known: Callable[[str], bool]) -> tuple[str, str] 
 
 
 def read_vectors(
-    path: str | Path, words: Collection[str], dim: int, faults: BadExamples
+    path: str | Path, words: Collection[str], dim: int, bad_examples: BadExamples
 ) -> Vectors:
     """The vectors of `words`, streaming: only rows that may be needed are turned into numbers.
 
     A word gets the first row of the file for the first of its forms that the file has: as it
-    stands, in lower case, Capitalised, in UPPER case. Reported to `faults` are a row with fewer or
-    more numbers (wanted or not), and a wanted one with a field that is none.
+    stands, in lower case, Capitalised, in UPPER case. Rejected are a row with fewer or more numbers
+    (wanted or not), and a wanted one with a field that is none.
 
     Args:
       path: plain, gzipped, or a zip that holds one .txt.
@@ -65,14 +65,16 @@ def read_vectors(
 
     Raises:
       UserError: a file that cannot be read or is empty, or one of another dimension; and whatever
-        `faults` raises.
+        `bad_examples` raises.
     """
     words = list(dict.fromkeys(words))
     wanted = {_encode(form(word)) for form in FORMS.values() for word in words}
     kept: dict[bytes, np.ndarray] = {}
-    for number, word, line in _progress(_rows(path, dim, faults), f"reading {Path(path).name}"):
+    for number, word, line in _progress(
+        _rows(path, dim, bad_examples), f"reading {Path(path).name}"
+    ):
         if word in wanted and word not in kept:
-            vector = faults.attempt(_numbers, line, dim, f"{path}:{number}")
+            vector = bad_examples.parse(_numbers, line, dim, f"{path}:{number}")
             if vector is not None:
                 kept[word] = vector
     found = dict.fromkeys([*FORMS, "missing"], 0)
@@ -90,7 +92,9 @@ def read_vectors(
     return Vectors(rows, table, found)
 
 
-def _rows(path: str | Path, dim: int, faults: BadExamples) -> Iterator[tuple[int, bytes, bytes]]:
+def _rows(
+    path: str | Path, dim: int, bad_examples: BadExamples
+) -> Iterator[tuple[int, bytes, bytes]]:
     """The line number, word and line of each row, with as many numbers as there must be."""
     first = True
     for number, line in enumerate(read_raw_lines(path), start=1):
@@ -109,7 +113,7 @@ def _rows(path: str | Path, dim: int, faults: BadExamples) -> Iterator[tuple[int
             if count == dim:
                 yield number, b" ".join(fields[:-dim]), line
             else:
-                faults.bad(f"{count} numbers behind a word, not {dim}", f"{path}:{number}")
+                bad_examples.reject(f"{count} numbers behind a word, not {dim}", f"{path}:{number}")
         first = False
     if first:
         raise UserError(f"{path}: no vectors in it")

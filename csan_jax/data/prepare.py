@@ -125,17 +125,17 @@ class Builder:
         source: Source,
         splits: list[Split],
     ) -> None:
-        """Writes the corpora of the splits that one source holds; the first has its faults."""
-        faults = {split: BadExamples(self._config.on_bad_example) for split in splits}
+        """Writes the corpora of the splits that one source holds; the first counts its bad ones."""
+        bad_examples = {split: BadExamples(self._config.on_bad_example) for split in splits}
         with contextlib.ExitStack() as stack:
             writers: dict[str, _SplitWriter] = {}
             for split in splits:
                 limit = self._config.max_length if split == "train" else None
                 writer = _SplitWriter(
-                    folder / split, subwords, source, faults[split], limit, self._workers
+                    folder / split, subwords, source, bad_examples[split], limit, self._workers
                 )
                 writers[split] = stack.enter_context(writer)
-            for pair in _progress(source.read(faults[splits[0]]), f"encoding {splits[0]}"):
+            for pair in _progress(source.read(bad_examples[splits[0]]), f"encoding {splits[0]}"):
                 split = self._held_out.split(pair[1]) if len(splits) > 1 else splits[0]
                 writers[split].add(pair)
 
@@ -148,12 +148,12 @@ class _SplitWriter(contextlib.AbstractContextManager):
         folder: Path,
         subwords: tuple[Subwords, Subwords],
         source: Source,
-        faults: BadExamples,
+        bad_examples: BadExamples,
         max_length: int | None,
         workers: int | None,
     ):
         """A limit of pieces (end symbol included) drops pairs; without one, text is kept too."""
-        self._source, self._faults, self._limit = source, faults, max_length
+        self._source, self._bad_examples, self._limit = source, bad_examples, max_length
         self._workers = workers
         self._subwords = subwords
         self._split, self._rows, self._pending = folder.name, 0, list[Numbered]()
@@ -175,7 +175,7 @@ class _SplitWriter(contextlib.AbstractContextManager):
             self._flush()
             if not self._rows:
                 raise UserError(f"{self._source.place(1)}: {self._empty()}")
-            self._corpus.meta["dropped"] = self._faults.kinds
+            self._corpus.meta["dropped"] = self._bad_examples.counts
         self._stack.__exit__(kind, error, traceback)
 
     def _flush(self) -> None:
@@ -189,7 +189,7 @@ class _SplitWriter(contextlib.AbstractContextManager):
             for number, length in zip(numbers, longest, strict=True):
                 if length > self._limit:
                     kind = f"over data.max_length={self._limit} pieces"
-                    self._faults.drop(kind, self._source.place(number))
+                    self._bad_examples.skip(kind, self._source.place(number))
             sides = [
                 [row for row, length in zip(side, longest, strict=True) if length <= self._limit]
                 for side in sides
@@ -201,7 +201,7 @@ class _SplitWriter(contextlib.AbstractContextManager):
         self._pending.clear()
 
     def _empty(self) -> str:
-        dropped = summary(self._faults.kinds)
+        dropped = summary(self._bad_examples.counts)
         return f"no pairs left for {self._split}" + (f": {dropped}" if dropped else "")
 
 

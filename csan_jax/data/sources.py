@@ -16,7 +16,7 @@ from common_jax.data.corpus import file_identity, recorded_identity
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.io.files import decode_line, find_file, find_folder, names_in, read_raw_lines
-from common_jax.text.moses import undo_escapes
+from csan_jax.data.moses import undo_escapes
 
 if TYPE_CHECKING:
     from csan_jax.config import DataConfig
@@ -43,8 +43,8 @@ class Source(Protocol):
     def place(self, number: int) -> str:
         """Where a pair stands, for a message."""
 
-    def read(self, faults: BadExamples) -> Iterator[Numbered]:
-        """Streams the good pairs, and reports the bad ones to `faults`.
+    def read(self, bad_examples: BadExamples) -> Iterator[Numbered]:
+        """Streams the good pairs, and reports the bad ones to `bad_examples`.
 
         Neither side is blank; the text is as it stands in the file.
         """
@@ -63,7 +63,7 @@ class Parallel:
     def place(self, number: int) -> str:
         return f"{self.source}:{number}"
 
-    def read(self, faults: BadExamples) -> Iterator[Numbered]:
+    def read(self, bad_examples: BadExamples) -> Iterator[Numbered]:
         sides = read_raw_lines(self.source), read_raw_lines(self.target)
         for number, (source, target) in enumerate(itertools.zip_longest(*sides), start=1):
             if source is None or target is None:
@@ -76,13 +76,13 @@ class Parallel:
                     decode_line(target, self.target, number),
                 )
             except UserError as error:
-                faults.bad("not UTF-8", str(error).partition(": not UTF-8")[0])
+                bad_examples.reject("not UTF-8", str(error).partition(": not UTF-8")[0])
                 continue
             if pair[0].strip() and pair[1].strip():
                 yield number, *pair
             else:
                 file = self.target if pair[0].strip() else self.source
-                faults.bad(_empty(*pair), f"{file}:{number}")
+                bad_examples.reject(_empty(*pair), f"{file}:{number}")
 
     def _unequal(self, lines: int, ended: Path) -> UserError:
         other = self.target if ended == self.source else self.source
@@ -112,8 +112,8 @@ class Table:
     def place(self, number: int) -> str:
         return f"{self.path}:{number}"
 
-    def read(self, faults: BadExamples) -> Iterator[Numbered]:
-        return _sift(self._rows(), self.place, faults)
+    def read(self, bad_examples: BadExamples) -> Iterator[Numbered]:
+        return _sift(self._rows(), self.place, bad_examples)
 
     def _rows(self) -> Iterator[tuple[str, str] | str]:
         needed = max(map(abs, self.columns))
@@ -158,8 +158,8 @@ class Records:
     def place(self, number: int) -> str:
         return f"{self.dataset.name} {self.split}:{number}"
 
-    def read(self, faults: BadExamples) -> Iterator[Numbered]:
-        return _sift(self._rows(), self.place, faults)
+    def read(self, bad_examples: BadExamples) -> Iterator[Numbered]:
+        return _sift(self._rows(), self.place, bad_examples)
 
     def _rows(self) -> Iterator[tuple[str, str] | str]:
         for texts in self.dataset.stream(self.split, self.key, self.languages):
@@ -189,7 +189,7 @@ class Generated:
     def place(self, number: int) -> str:
         return f"generated {self.split} pair {number}"
 
-    def read(self, faults: BadExamples) -> Iterator[Numbered]:
+    def read(self, bad_examples: BadExamples) -> Iterator[Numbered]:
         from csan_jax.data.synthetic import generate
 
         try:
@@ -213,9 +213,9 @@ class Joined:
         number, at = divmod(number - 1, len(self.sources))
         return self.sources[at].place(number + 1)
 
-    def read(self, faults: BadExamples) -> Iterator[Numbered]:
+    def read(self, bad_examples: BadExamples) -> Iterator[Numbered]:
         for at, source in enumerate(self.sources):
-            for number, first, second in source.read(faults):
+            for number, first, second in source.read(bad_examples):
                 yield (number - 1) * len(self.sources) + at + 1, first, second
 
 
@@ -231,8 +231,8 @@ class Unescaped:
     def place(self, number: int) -> str:
         return self.source.place(number)
 
-    def read(self, faults: BadExamples) -> Iterator[Numbered]:
-        for number, source, target in self.source.read(faults):
+    def read(self, bad_examples: BadExamples) -> Iterator[Numbered]:
+        for number, source, target in self.source.read(bad_examples):
             yield number, undo_escapes(source), undo_escapes(target)
 
 
@@ -279,16 +279,16 @@ def _file(config: "DataConfig", folder: Path, name: str) -> Source:
 
 
 def _sift(
-    rows: Iterator[tuple[str, str] | str], place: Callable[[int], str], faults: BadExamples
+    rows: Iterator[tuple[str, str] | str], place: Callable[[int], str], bad_examples: BadExamples
 ) -> Iterator[Numbered]:
     """The good ones of rows that are a pair, or else say what is wrong with them."""
     for number, row in enumerate(rows, start=1):
         if isinstance(row, str):
-            faults.bad(row, place(number))
+            bad_examples.reject(row, place(number))
         elif row[0].strip() and row[1].strip():
             yield number, *row
         else:
-            faults.bad(_empty(*row), place(number))
+            bad_examples.reject(_empty(*row), place(number))
 
 
 def _empty(source: str, target: str) -> str:

@@ -52,9 +52,9 @@ class Content:
       train: whether it is trained on.
     """
 
-    def __init__(self, source: Source, split: Split, faults: BadExamples):
-        self.place, self.train, self.faults = source.place, split == "train", faults
-        self.squad, self.golds = source.read(faults)
+    def __init__(self, source: Source, split: Split, bad_examples: BadExamples):
+        self.place, self.train, self.bad_examples = source.place, split == "train", bad_examples
+        self.squad, self.golds = source.read(bad_examples)
         self.contexts = [Text.of(context) for context in self.squad.contexts]
         self.questions = [Text.of(question.text) for question in self.squad.questions]
 
@@ -119,9 +119,9 @@ class Builder:
         if not config.vectors:
             return None
         wanted = dict.fromkeys(word for content in contents for word in content.words())
-        faults = BadExamples(config.on_bad_example)
+        bad_examples = BadExamples(config.on_bad_example)
         dim = self._config.words.dim
-        return read_word_vectors(config.vectors, wanted, dim, faults, folder)
+        return read_word_vectors(config.vectors, wanted, dim, bad_examples, folder)
 
 
 class _SplitWriter:
@@ -144,7 +144,7 @@ class _SplitWriter:
             numbers = [self._windows(passages, context) for context in content.contexts]
             for row in self._rows(numbers):
                 rows.append(row)
-            dropped = content.faults.kinds
+            dropped = content.bad_examples.counts
             require_some(rows.rows, "questions", folder.name, content.place, dropped)
             rows.meta["dropped"] = dropped
         if not content.train:
@@ -196,7 +196,7 @@ class _SplitWriter:
             limit = getattr(self._config, f"{name}_length")
             if length > limit:
                 kind = f"over data.{name}_length={limit} words"
-                content.faults.drop(kind, f"{content.place}: question {question.id}")
+                content.bad_examples.skip(kind, f"{content.place}: question {question.id}")
                 return None
         return span
 

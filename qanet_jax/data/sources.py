@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from qanet_jax.config import DataConfig
 
 Split = Literal["train", "dev", "test", "dev_oracle"]
-Golds = list[dict[str, Any]]  # questions of TriviaQA as `common_jax.metrics.triviaqa` scores them
+Golds = list[dict[str, Any]]  # questions of TriviaQA as `qanet_jax.triviaqa_metrics` scores them
 
 
 @runtime_checkable
@@ -41,8 +41,8 @@ class Source(Protocol):
     def identity(self) -> Any:
         """What decides its content, as JSON."""
 
-    def read(self, faults: BadExamples) -> tuple[Squad, Golds | None]:
-        """Its content, and what TriviaQA scores it by; what is wrong with it goes to `faults`."""
+    def read(self, bad_examples: BadExamples) -> tuple[Squad, Golds | None]:
+        """Its content, and what TriviaQA scores it by."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,8 +58,8 @@ class File:
     def identity(self) -> Any:
         return file_identity(self.path)
 
-    def read(self, faults: BadExamples) -> tuple[Squad, Golds | None]:
-        return read_squad(self.path, faults), None
+    def read(self, bad_examples: BadExamples) -> tuple[Squad, Golds | None]:
+        return read_squad(self.path, bad_examples), None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,8 +82,8 @@ class Records:
         self.dataset.source(self.split, self.key)  # raises if there is no such split
         return self.dataset.identity(self.split)
 
-    def read(self, faults: BadExamples) -> tuple[Squad, Golds | None]:
-        return read_squad_dataset(self.dataset, self.split, self.key, faults), None
+    def read(self, bad_examples: BadExamples) -> tuple[Squad, Golds | None]:
+        return read_squad_dataset(self.dataset, self.split, self.key, bad_examples), None
 
 
 # Of `qanet_jax.data.synthetic` and `synthetic_scenes`.
@@ -108,7 +108,7 @@ class Generated:
     def identity(self) -> Any:
         return {"code": _GENERATED, "count": self.count, "seed": self.seed, "split": self.split}
 
-    def read(self, faults: BadExamples) -> tuple[Squad, Golds | None]:
+    def read(self, bad_examples: BadExamples) -> tuple[Squad, Golds | None]:
         return generate(self.count, self.seed, self.split), None
 
 
@@ -137,31 +137,33 @@ class Supervised:
     def identity(self) -> Any:
         return {"triviaqa": self.source.identity(), "split": self.split, "seed": self.seed}
 
-    def read(self, faults: BadExamples) -> tuple[Squad, Golds | None]:
+    def read(self, bad_examples: BadExamples) -> tuple[Squad, Golds | None]:
         golds: Golds = []
 
         def questions() -> Iterator[Trivia]:  # of which only the golds are kept
-            for question in self._questions(faults):
+            for question in self._questions(bad_examples):
                 golds.append(_gold(question))
                 yield question
 
         window = {"train": TRAIN_WINDOW, "dev_oracle": DEV_WINDOW}.get(self.split)
         width, answered = window or SUPERVISED_WORDS, window is not None
-        squad = supervise(questions(), width, self.seed, faults, answered=answered)
+        squad = supervise(questions(), width, self.seed, bad_examples, answered=answered)
         if self.split == "train":
             return squad, None
         if self.split == "dev_oracle":
             there = {question.id.partition("--")[0] for question in squad.questions}
             for gold in golds:
                 if gold["QuestionId"] not in there:
-                    faults.drop("question without a window", gold["QuestionId"])
+                    bad_examples.skip("question without a window", gold["QuestionId"])
             golds = [gold for gold in golds if gold["QuestionId"] in there]
         return squad, golds
 
-    def _questions(self, faults: BadExamples) -> Iterable[Trivia]:
+    def _questions(self, bad_examples: BadExamples) -> Iterable[Trivia]:
         if isinstance(self.source, Records):
-            return read_dataset(self.source.dataset, self.source.split, self.source.key, faults)
-        return (read_sample if self.lines else read_release)(self.source.path, faults)
+            return read_dataset(
+                self.source.dataset, self.source.split, self.source.key, bad_examples
+            )
+        return (read_sample if self.lines else read_release)(self.source.path, bad_examples)
 
 
 def splits_of(config: "DataConfig") -> tuple[Split, ...]:

@@ -33,7 +33,7 @@ def config(folder, format="pairs", **options) -> DataConfig:
 def read(folder, format="pairs", policy="error", split="train", **options):
     """A split's examples and the faults."""
     source, faults = source_of(config(folder, format, **options), split), BadExamples(policy)
-    return list(source.read(faults)), faults.kinds
+    return list(source.read(faults)), faults.counts
 
 
 def contents(examples):
@@ -276,7 +276,7 @@ def test_a_dataset_that_cannot_be_built_is_one_line(squad, tmp_path):
 
     train, dev = squad / "train.json", squad / "dev.json"
     assert "none.json: no such file" in fails(squad / "none.json", dev, tmp_path)
-    assert "heldout=48307: too many for" in fails(train, dev, tmp_path)
+    assert "holdout_size=48307: too many for" in fails(train, dev, tmp_path)
     broken = json.loads(dev.read_text())
     broken["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 1
     (tmp_path / "broken.json").write_text(json.dumps(broken))

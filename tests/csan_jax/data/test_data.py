@@ -172,7 +172,7 @@ def test_generated(tmp_path):
     )
     assert prepared(tmp_path, **options).path == data.path
     assert prepared(tmp_path, **options, seed=1).path != data.path
-    with pytest.raises(UserError, match=r"data\.heldout=1000000000: count"):
+    with pytest.raises(UserError, match=r"data\.holdout_size=1000000000: count"):
         prepared(tmp_path, **(options | {"holdout_size": 10**9}))
 
 
@@ -207,7 +207,9 @@ def test_held_out_choice_is_a_function_of_the_seed(tmp_path):
 
 
 def test_held_out_needs_enough(tmp_path):
-    with pytest.raises(UserError, match=r"heldout=200: .*tsv\.gz:.* 256 .*at most 127 would do"):
+    with pytest.raises(
+        UserError, match=r"holdout_size=200: .*tsv\.gz:.* 256 .*at most 127 would do"
+    ):
         held_out(tmp_path, holdout_size=200)
     held_out(tmp_path, holdout_size=127, vocab_size=300)
 
