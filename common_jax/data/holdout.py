@@ -43,6 +43,12 @@ class HoldOut(abc.ABC):
           UserError: if nothing would be left to train on.
         """
 
+    def rows(self, source: str) -> dict[str, Int[np.ndarray, "_"]]:
+        """The numbers of the added examples in train and in each held-out split, ascending; as
+        `assign`."""
+        assigned = self.assign(source)
+        return {s: np.flatnonzero(assigned == n) for n, s in enumerate(("train", *self.splits))}
+
 
 class SmallestHashes(HoldOut):
     """The groups with the smallest salted hashes, `size` groups for each split."""
