@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from common_jax.bad_examples import BadExamples
+from common_jax.config import SplitsConfig
 from common_jax.data.prepared import SPLITS, Split
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
@@ -19,8 +20,7 @@ from common_jax.io.files import find_folder
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-# Of a generated corpus, one bucket of values in ten for each of dev and test.
-_BUCKETS = 10
+BUCKETS = 10  # of the values in a generated corpus, one of them for dev and one for test
 _HELD_OUT: dict[int, Split] = {0: "dev", 1: "test"}
 
 
@@ -129,7 +129,7 @@ class Generated(Generic[T_co]):
 
 
 def find_source(
-    config: Any,
+    config: SplitsConfig,
     split: Split,
     *,
     generator: Generator[T],
@@ -162,7 +162,7 @@ def join(sources: Iterable[Source[Iterator[T]]]) -> Source[Iterator[T]]:
     return sources[0] if len(sources) == 1 else Joined(sources)
 
 
-def held_out_splits(config: Any) -> list[Split]:
+def held_out_splits(config: SplitsConfig) -> list[Split]:
     """The splits that have no source of their own but are held out of train."""
     return [s for s in SPLITS[1:] if config.source != "generated" and not getattr(config, s)]
 
@@ -182,4 +182,4 @@ def decode(cells: Iterable[tuple[bytes, str]], bad_examples: BadExamples) -> lis
 
 def bucket_split(number: int) -> Split:
     """The split of a generated corpus in which a value with this hash occurs, and in no other."""
-    return _HELD_OUT.get(number % _BUCKETS, "train")
+    return _HELD_OUT.get(number % BUCKETS, "train")

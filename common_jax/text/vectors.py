@@ -6,8 +6,7 @@ format behind a first line "count D".
 """
 
 import dataclasses
-import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from jaxtyping import Float
 from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.io.files import read_raw_lines
+from common_jax.io.progress import progress
 
 # A word that a file lacks is looked for in these forms, in this order.
 FORMS: dict[str, Callable[[str], str]] = {
@@ -70,13 +70,12 @@ def read_vectors(
     words = list(dict.fromkeys(words))
     wanted = {_encode(form(word)) for form in FORMS.values() for word in words}
     kept: dict[bytes, np.ndarray] = {}
-    for number, word, line in _progress(
-        _rows(path, dim, bad_examples), f"reading {Path(path).name}"
-    ):
-        if word in wanted and word not in kept:
+    lines = progress(_rows(path, dim, bad_examples), f"reading {Path(path).name}", "rows")
+    for number, token, line in lines:
+        if token in wanted and token not in kept:
             vector = bad_examples.parse(_numbers, line, dim, f"{path}:{number}")
             if vector is not None:
-                kept[word] = vector
+                kept[token] = vector
     found = dict.fromkeys([*FORMS, "missing"], 0)
     chosen: dict[str, bytes] = {}
     for word in words:
@@ -158,9 +157,3 @@ def _other_dimension(path: str | Path, number: int, dim: int, found: int) -> Use
 
 def _encode(word: str) -> bytes:
     return word.encode("utf-8", "surrogatepass")  # half a character is in no file, but no fault
-
-
-def _progress(rows: Iterable, doing: str) -> Iterable:
-    from tqdm import tqdm
-
-    return tqdm(rows, desc=doing, unit=" rows", leave=False, disable=None, file=sys.stderr)
