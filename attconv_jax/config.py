@@ -7,7 +7,7 @@ from typing import Any, Literal
 from attconv_jax.models.attentive_convolution import AttentiveConvolution
 from attconv_jax.models.base import PairModel
 from attconv_jax.models.bi_cnn import BiCNN
-from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SourceConfig, TrainConfig
+from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
 from common_jax.fields import require
 
 
@@ -36,7 +36,7 @@ class WordsConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class DataConfig(SourceConfig):
+class DataConfig(SplitsConfig):
     """Texts or pairs of texts with labels, their words and batches.
 
     Attributes:
@@ -46,12 +46,10 @@ class DataConfig(SourceConfig):
       train, dev, test: files of `dir`, plain or .gz, several joined by commas; for "tfds" splits of
         the dataset. An empty dev or test is held out of train, all examples of one premise, article
         or review together.
-      holdout_size: examples of a dev or test that has no file; also of the generated corpus.
       examples: of the generated corpus for train; of files and datasets at most so many are taken
         for train, at random, and 0 takes all.
       labels: in the order of their numbers, separated by commas.
       ignored_labels: labels of examples that are left out and counted, likewise.
-      seed: of what is held out and of the generated corpus.
       balanced: of every label as many training examples as of the rarest.
       vectors: a file of word vectors in GloVe's form (.txt, .gz, .zip) to begin with; empty begins
         with random ones.
@@ -62,14 +60,8 @@ class DataConfig(SourceConfig):
     """
 
     format: Literal["pairs", "texts", "ranking"] = "pairs"
-    train: str = ""
-    dev: str = ""
-    test: str = ""
-    examples: int = 0
-    holdout_size: int = 1000
     labels: str = "entailment,neutral,contradiction"
     ignored_labels: str = "-"
-    seed: int = 0
     balanced: bool = False
     vectors: str = ""
     max_length: int = 400
@@ -79,7 +71,7 @@ class DataConfig(SourceConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("holdout_size", "max_length", "batch_size", "eval_batch_tokens", "max_shapes"):
+        for name in ("max_length", "batch_size", "eval_batch_tokens", "max_shapes"):
             require(getattr(self, name) >= 1, f"data.{name}={getattr(self, name)}: at least 1")
         require(self.examples >= 0, f"data.examples={self.examples}: at least 0")
         require(
@@ -87,7 +79,6 @@ class DataConfig(SourceConfig):
             "data.balanced: what is ranked has as many right sentences as there are",
         )
         if self.source == "generated":
-            require(self.examples >= 1, "data.examples: at least 1 if generated")
             require(
                 self.format == "pairs", f"data.format={self.format}: generated examples are pairs"
             )

@@ -1,4 +1,4 @@
-"""What becomes of examples that cannot be used: the first ends the run, or all are counted."""
+"""Policy for invalid examples: raise on the first, or skip and count them."""
 
 from collections.abc import Callable
 from typing import Any, Literal, ParamSpec, TypeVar
@@ -7,20 +7,25 @@ from common_jax.errors import UserError
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Counts = dict[str, dict[str, Any]]  # by reason: "count", and "first", the first few locations
 
-_NAMED = 3  # places named of each kind of fault
+_NAMED = 3  # locations named for each reason
 _SKIP = "; mend it, or set data.on_bad_example=skip"
 
 
 class BadExamples:
-    """Examples that were left out, counted by kind, the first few of each named."""
+    """Counts the examples that are left out.
+
+    Attributes:
+      counts: how many for each reason, and where the first few are.
+    """
 
     def __init__(self, policy: Literal["error", "skip"]):
         self._policy = policy
-        self.kinds: dict[str, dict[str, Any]] = {}
+        self.counts: Counts = {}
 
-    def attempt(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """What `read` gives; None for an example that cannot be read, as its UserError says.
+    def parse(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """The result of `read`; None for an example that it refuses with a UserError.
 
         Raises:
           UserError: under the policy "error".
@@ -30,31 +35,31 @@ class BadExamples:
         except UserError as error:
             if self._policy == "error":
                 raise UserError(f"{error}{_SKIP}") from error
-            self.drop("unreadable", str(error))
+            self.skip("unreadable", str(error))
             return None
 
-    def bad(self, kind: str, place: str) -> None:
-        """An example that cannot be used.
+    def reject(self, reason: str, location: str) -> None:
+        """Counts an invalid example.
 
         Raises:
           UserError: under the policy "error".
         """
         if self._policy == "error":
-            raise UserError(f"{place}: {kind}{_SKIP}")
-        self.drop(kind, place)
+            raise UserError(f"{location}: {reason}{_SKIP}")
+        self.skip(reason, location)
 
-    def drop(self, kind: str, place: str) -> None:
-        """An example that is left out under either policy."""
-        fault = self.kinds.setdefault(kind, {"count": 0, "first": []})
-        fault["count"] += 1
-        if len(fault["first"]) < _NAMED:
-            fault["first"].append(place)
+    def skip(self, reason: str, location: str) -> None:
+        """Counts an example that is left out under either policy."""
+        entry = self.counts.setdefault(reason, {"count": 0, "first": []})
+        entry["count"] += 1
+        if len(entry["first"]) < _NAMED:
+            entry["first"].append(location)
 
 
-def summary(dropped: dict[str, dict[str, Any]]) -> str:
-    """What was left out, in one line: how many of each kind, and the first few places."""
+def summary(counts: Counts) -> str:
+    """The counts in one line: how many for each reason, and the first few locations."""
     return "; ".join(
-        f"{fault['count']} {kind} ({', '.join(fault['first'])}"
-        + (", ...)" if fault["count"] > len(fault["first"]) else ")")
-        for kind, fault in dropped.items()
+        f"{entry['count']} {reason} ({', '.join(entry['first'])}"
+        + (", ...)" if entry["count"] > len(entry["first"]) else ")")
+        for reason, entry in counts.items()
     )

@@ -160,6 +160,34 @@ class SourceConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class SplitsConfig(SourceConfig):
+    """The splits of a corpus; every family's `data` has these, with defaults of its own.
+
+    Attributes:
+      train, dev, test: files of `dir`, or splits of the dataset.
+      examples: of the generated corpus for train.
+      holdout_size: of the generated corpus for dev and test each, and of what is held out of train
+        for one of them that names none.
+      seed: of the generated corpus and of what is held out.
+    """
+
+    train: str = ""
+    dev: str = ""
+    test: str = ""
+    examples: int = 0
+    holdout_size: int = 1000
+    seed: int = 0
+
+    def __post_init__(self):
+        super().__post_init__()
+        require(self.holdout_size >= 1, f"data.holdout_size={self.holdout_size}: at least 1")
+        require(
+            self.source != "generated" or self.examples >= 1,
+            "data.examples: at least 1 if generated",
+        )
+
+
+@dataclasses.dataclass(frozen=True)
 class PaperConfig:
     """What the paper reports, to be laid beside a run's own numbers.
 

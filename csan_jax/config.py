@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SourceConfig, TrainConfig
+from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
 from common_jax.fields import require
 from csan_jax.attention.area import Area
 from csan_jax.attention.base import DecoderAttention, EncoderAttention, Sizes
@@ -82,7 +82,7 @@ class ModelConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class DataConfig(SourceConfig):
+class DataConfig(SplitsConfig):
     """Parallel text, its subwords and its batches.
 
     Attributes:
@@ -97,8 +97,6 @@ class DataConfig(SourceConfig):
       moses_escapes: "undo" reads &apos; &quot; &lt; &gt; &#91; &#93; &#124; and &amp; as the
         characters that Moses's tokenizer wrote so, on both sides.
       holdout_size: how many source sentences an empty dev or test takes from train.
-      examples: pairs to make of the generated corpus.
-      seed: of held-out choice and generated pairs.
       joint_vocabulary: one subword model for both sides, or one each.
       vocab_size: SentencePiece BPE pieces of each model.
       source_vocab_size, target_vocab_size: those of each side's model instead, where not 0.
@@ -120,8 +118,6 @@ class DataConfig(SourceConfig):
     separator: str = "\t"
     moses_escapes: Literal["keep", "undo"] = "keep"
     holdout_size: int = 2000
-    examples: int = 0
-    seed: int = 0
     joint_vocabulary: bool = True
     vocab_size: int = 32_000
     source_vocab_size: int = 0
@@ -134,7 +130,7 @@ class DataConfig(SourceConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("vocab_size", "max_length", "batch_tokens", "max_shapes", "holdout_size"):
+        for name in ("vocab_size", "max_length", "batch_tokens", "max_shapes"):
             require(getattr(self, name) >= 1, f"data.{name}={getattr(self, name)}: at least 1")
         for name in ("source_vocab_size", "target_vocab_size"):
             require(getattr(self, name) >= 0, f"data.{name}: must not be negative")
@@ -143,10 +139,6 @@ class DataConfig(SourceConfig):
             source == target or not self.joint_vocabulary,
             f"data.source_vocab_size={source} and target_vocab_size={target}: must be equal, or "
             "data.joint_vocabulary=False",
-        )
-        require(
-            self.source != "generated" or self.examples >= 1,
-            "data.examples: at least 1 if generated",
         )
         require(
             self.batch_tokens >= self.max_length,

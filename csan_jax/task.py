@@ -18,8 +18,8 @@ from common_jax.scopes import part
 from common_jax.text.subwords import Subwords
 from common_jax.training.task import Params, Scores, Task
 from csan_jax.config import Config, ModelConfig
+from csan_jax.data import COLUMNS
 from csan_jax.data.dataset import TranslationData
-from csan_jax.data.prepare import COLUMNS
 from csan_jax.decode import beam_search
 from csan_jax.loss import cross_entropy
 from csan_jax.model import Transformer

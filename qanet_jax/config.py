@@ -3,14 +3,14 @@
 import dataclasses
 from typing import Literal
 
-from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SourceConfig, TrainConfig
+from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
 from common_jax.fields import require
 from qanet_jax.models.base import ReaderModel, WordsConfig
 from qanet_jax.models.qanet import QANet
 
 
 @dataclasses.dataclass(frozen=True)
-class DataConfig(SourceConfig):
+class DataConfig(SplitsConfig):
     """Questions about passages, their words and batches.
 
     Attributes:
@@ -21,9 +21,6 @@ class DataConfig(SourceConfig):
         "train[:1000]". An empty test is none. Where a SQuAD file has variants of questions
         (adversarial SQuAD's ids, `ID-VARIANT`), they are scored as such. TriviaQA's dev is scored
         a second time, as "dev_oracle", on windows that are known to hold an answer.
-      examples, holdout_size: questions of the generated corpus for train, and for each of dev and
-        test.
-      seed: of the generated corpus.
       vectors: a file of word vectors in GloVe's form (.txt, .gz, .zip), which stay fixed; those of
         the splits' words are kept, and `launch.predict --vectors` looks others up. Empty trains
         words.rows vectors from scratch.
@@ -42,9 +39,7 @@ class DataConfig(SourceConfig):
     train: str = "train-v1.1.json"
     dev: str = "dev-v1.1.json"
     test: str = ""
-    examples: int = 0
     holdout_size: int = 500
-    seed: int = 0
     vectors: str = ""
     word_length: int = 16
     context_length: int = 400
@@ -59,14 +54,10 @@ class DataConfig(SourceConfig):
     def __post_init__(self):
         super().__post_init__()
         for name in (
-            *("holdout_size", "word_length", "context_length", "question_length", "answer_length"),
+            *("word_length", "context_length", "question_length", "answer_length"),
             *("stride", "batch_size", "eval_batch_tokens", "max_shapes"),
         ):
             require(getattr(self, name) >= 1, f"data.{name}={getattr(self, name)}: at least 1")
-        require(
-            self.source != "generated" or self.examples >= 1,
-            "data.examples: at least 1 if generated",
-        )
         require(
             self.source != "generated" or self.format == "squad",
             f"data.format={self.format}: generated questions are of the form squad",

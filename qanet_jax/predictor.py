@@ -17,7 +17,7 @@ from common_jax.io.json_files import parse_json
 from common_jax.predictor import CompiledFunctions, Option, Predictor
 from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary
-from qanet_jax.data.text import TEXTS, Text, text_arrays, windows
+from qanet_jax.data.text import TEXTS, TokenizedText, text_arrays, windows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +115,7 @@ class QuestionAnswerer(Predictor):
         requests: Iterable[_Request] = (_Request.of(line, source, n) for n, line in numbered)
         if self._vectors:
             requests = list(requests)
-            texts = (Text.of(text) for r in requests for text in (r.context, r.question))
+            texts = (TokenizedText.of(text) for r in requests for text in (r.context, r.question))
             self._look_up(word for text in texts for word in text.words)
         for request in requests:
             best, *others = self.answer(request.context, request.question, place=request.place)
@@ -131,7 +131,7 @@ class QuestionAnswerer(Predictor):
         Raises:
           UserError: if either has no word.
         """
-        c, q = Text.of(context), Text.of(question)
+        c, q = TokenizedText.of(context), TokenizedText.of(question)
         for name, text in zip(self.fields, (c, q), strict=True):
             if not text.words:
                 raise UserError(f"{place}: the {name} has no word".removeprefix(": "))
@@ -164,12 +164,12 @@ class QuestionAnswerer(Predictor):
         new = set(words) - self._looked_up
         self._looked_up |= new
         if lacking := [word for word in sorted(new) if word not in self._known]:
-            faults = BadExamples(self._settings.on_bad_example)
-            more = read_vectors(self._vectors, lacking, self._settings.word_dim, faults)
+            bad_examples = BadExamples(self._settings.on_bad_example)
+            more = read_vectors(self._vectors, lacking, self._settings.word_dim, bad_examples)
             self._vocabulary = self._vocabulary.extended(more)
 
     def _decoded(
-        self, context: Text, question: Text, cuts: Sequence[tuple[int, int]]
+        self, context: TokenizedText, question: TokenizedText, cuts: Sequence[tuple[int, int]]
     ) -> Iterator[dict[str, np.ndarray]]:
         """What `SpanExtraction.decode` finds in each window, a few of them read at once."""
         settings = self._settings
@@ -190,7 +190,7 @@ class QuestionAnswerer(Predictor):
             yield from ({name: a[row] for name, a in found.items()} for row in range(len(parts)))
 
     def _encoded(
-        self, name: str, texts: Sequence[Text], rows: int, width: int
+        self, name: str, texts: Sequence[TokenizedText], rows: int, width: int
     ) -> dict[str, np.ndarray]:
         """A batch's arrays of one of its texts, padded to `rows` and to `width` words."""
         vocabulary, length = self._vocabulary, self._settings.word_length

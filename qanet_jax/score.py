@@ -9,7 +9,8 @@ from jaxtyping import Float
 
 from common_jax.errors import UserError
 from common_jax.io.json_files import read_json
-from common_jax.metrics import spans, triviaqa
+from common_jax.metrics import spans
+from qanet_jax import triviaqa_metrics
 
 
 def score_squad(answers: Mapping[str, str], golds: Mapping[str, Sequence[str]]) -> dict[str, float]:
@@ -50,7 +51,7 @@ def by_question(answers: Mapping[str, tuple[str, float]]) -> dict[str, str]:
     votes = collections.defaultdict(list)
     for name, vote in answers.items():
         votes[name.partition("--")[0]].append(vote)
-    return {name: triviaqa.aggregate(given) for name, given in votes.items()}
+    return {name: triviaqa_metrics.aggregate(given) for name, given in votes.items()}
 
 
 def score_files(predictions: str | Path, data: str | Path) -> dict[str, float]:

@@ -12,11 +12,12 @@ from jaxtyping import Array, Float, Int
 from common_jax.data.batches import Batch
 from common_jax.inputs import columns_of, inputs_to_text
 from common_jax.layers import DROPOUT
-from common_jax.metrics import spans, triviaqa
+from common_jax.metrics import spans
 from common_jax.scopes import part
 from common_jax.text.squad import Squad
 from common_jax.training.task import Params, Scores
 from common_jax.training.worded import WordLevelTask
+from qanet_jax import triviaqa_metrics
 from qanet_jax.config import Config
 from qanet_jax.data.dataset import ReadingData
 from qanet_jax.data.text import TEXTS
@@ -111,10 +112,10 @@ class SpanExtraction(WordLevelTask[Config]):
             words = {q.id: len(squad.contexts[q.context].split()) for q in squad.questions}
         else:
             answers = by_question(found)
-            golds = {q["QuestionId"]: triviaqa.golds(q["Answer"]) for q in trivia}
+            golds = {q["QuestionId"]: triviaqa_metrics.golds(q["Answer"]) for q in trivia}
             texts = {q.id.partition("--")[0]: q.text for q in squad.questions}
-            metrics = triviaqa.score(answers, trivia)
-            each = spans.scores(answers, golds, triviaqa.normalize_answer)
+            metrics = triviaqa_metrics.score(answers, trivia)
+            each = spans.scores(answers, golds, triviaqa_metrics.normalize_answer)
             words = {key: len(texts.get(key, "").split()) for key in golds}
         shown = squad.questions[:: max(1, len(squad.questions) // EXAMPLES)][:EXAMPLES]
         right = [" | ".join(dict.fromkeys(a.text for a in q.answers)) for q in shown]

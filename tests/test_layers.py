@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -119,6 +120,16 @@ def _reach(start: str, uses: Mapping[str, set[str]]) -> set[str]:
     return found
 
 
+def loaded_with(module: str, sources: Mapping[str, tuple[str, str]]) -> set[str]:
+    """The modules that importing `module` loads, of those whose package and text are given."""
+    uses: dict[str, set[str]] = {}
+    for name, (package, source) in sources.items():
+        names = set(imported(ast.parse(source), package, inside_functions=False))
+        names |= {name.rpartition(".")[0] for name in names}
+        uses[name] = names & sources.keys()
+    return _reach(module, uses)
+
+
 def heavy_at_import(source: str, package: str) -> set[str]:
     """The heavy modules that importing a module of `package` would load."""
     names = imported(ast.parse(source), package, inside_functions=False)
@@ -179,6 +190,22 @@ def test_heavy_modules_wait_until_they_are_needed():
     sources = {path: path.read_text(encoding="utf-8") for path in LIBRARY}
     wrong = {_name(p): heavy_at_import(text, _package(p)) for p, text in sources.items()}
     assert {name: heavy for name, heavy in wrong.items() if heavy} == {}
+
+
+def test_reading_a_prepared_corpus_imports_nothing_that_builds_one():
+    sources = _sources()
+    # What only type checkers import is not loaded.
+    for name, (package, text) in sources.items():
+        sources[name] = package, re.sub(r"^if TYPE_CHECKING:\n(    .*\n|\n)+", "", text, flags=re.M)
+    readers = {f"{paper}.data.dataset" for paper in PAPERS} & sources.keys()
+    assert len(readers) >= 3
+    building = re.compile(
+        r"_jax\.data\.(prepare|sources|synthetic.*|triviaqa|selection|moses|squad_anss)$"
+        r"|^common_jax\.data\.(sources|tfds|holdout|sampling)$"
+    )
+    for reader in readers:
+        assert [name for name in loaded_with(reader, sources) if building.search(name)] == []
+    assert "csan_jax.data.sources" in loaded_with("csan_jax.data.prepare", sources)
 
 
 def test_the_lowest_modules_import_no_jax():

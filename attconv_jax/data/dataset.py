@@ -1,7 +1,4 @@
-"""Labelled texts for training and evaluation: prepared once, then batched.
-
-`attconv_jax.data.sources` reads, `attconv_jax.data.prepare` builds the folder, this opens it.
-"""
+"""Labelled texts for training and evaluation: reads and batches the prepared folder."""
 
 import json
 import logging
@@ -11,20 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, Int
 
-from attconv_jax.data.prepare import VECTORS, Builder
-from attconv_jax.data.selection import LABELS
-from attconv_jax.data.sources import SPLITS
+from attconv_jax.data import LABELS, VECTORS
 from attconv_jax.data.text import TEXTS
+from common_jax.bad_examples import Counts
 from common_jax.data.batches import Batch, Batches, Epoch, Position
 from common_jax.data.corpus import Corpus
 from common_jax.data.plan import Plan, PlannedBatch, epoch_random
-from common_jax.data.word_level import Dropped, WordLevelData
+from common_jax.data.prepared import SPLITS
+from common_jax.data.word_level import WordLevelData
 from common_jax.errors import UserError
 from common_jax.inputs import Column, Input, columns_of
 from common_jax.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from attconv_jax.config import DataConfig, WordsConfig
+    from attconv_jax.data.prepare import Builder
 
 YES = LABELS.index("yes")  # the label's number of a sentence that answers
 _log = logging.getLogger(__name__)
@@ -149,7 +147,7 @@ class LabelledData(WordLevelData):
     the numbers that they have in the run's vocabulary, and unknown where they have none.
     """
 
-    counted = "examples"
+    unit = "examples"
 
     def __init__(self, config: "DataConfig", words: "WordsConfig", inputs: Sequence[Input] = ()):
         """
@@ -161,8 +159,10 @@ class LabelledData(WordLevelData):
         self._columns = TEXTS[: config.texts]
         self._numbers: np.ndarray | None = None  # see `LabelledBatches`
 
-    def builder(self) -> Builder:
+    def builder(self) -> "Builder":
         """Finds the sources."""
+        from attconv_jax.data.prepare import Builder
+
         return Builder(self.config, self._words, self._inputs)
 
     def reconcile_vocabulary(self, known: Vocabulary, found: Vocabulary) -> Vocabulary:
@@ -171,7 +171,7 @@ class LabelledData(WordLevelData):
             self._numbers = known.ids_from(found)
         return known
 
-    def kept(self) -> Mapping[str, tuple[int, Dropped]]:
+    def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
         """For each split how many examples there are, and what was left out."""
         corpora = {split: self.corpus(split) for split in SPLITS}
         return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}

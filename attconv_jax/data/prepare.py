@@ -1,43 +1,47 @@
-"""Builds the prepared folder of labelled texts: words as numbers, a corpus for each split.
+"""Builds the prepared folder of labelled texts, in two streaming passes.
+
+The first reads and encodes each example and writes a draft, in which words are numbered as they
+first occur. That decides what is held out, the balance and the vocabulary; the second pass writes
+the splits. Memory grows with the distinct words and groups and by a few bytes an example, not with
+the text; the disk holds the drafts until the end.
 
 The folder has the vocabulary, the vectors that a file has for its words (`VECTORS`), and for each
 split a corpus with the columns of `columns`; an evaluated split also has its texts as read.
 """
 
-import dataclasses
+import itertools
 import json
 import random
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int32
+from jaxtyping import Int
 
-from attconv_jax.data.sources import SPLITS, Example, Source, Split, held_out_splits, source_of
+from attconv_jax.data import VECTORS
+from attconv_jax.data.sources import Example, Source, source_of
 from attconv_jax.data.text import TEXTS, tokenize
-from common_jax.bad_examples import BadExamples
-from common_jax.data.corpus import Writer
-from common_jax.data.word_level import (
-    Dropped,
-    read_word_vectors,
-    require_some,
-    tokeniser_identity,
-    vectors_identity,
-)
-from common_jax.errors import UserError, error_context
+from common_jax.bad_examples import BadExamples, Counts
+from common_jax.data.corpus import Corpus, Writer
+from common_jax.data.holdout import ShuffledGroups
+from common_jax.data.prepared import SPLITS, Split, require_some
+from common_jax.data.sampling import reservoir
+from common_jax.data.sources import held_out_splits
+from common_jax.data.word_level import read_word_vectors, tokeniser_identity, vectors_identity
+from common_jax.errors import error_context
 from common_jax.inputs import Input, columns_of, encode, inputs_to_text
+from common_jax.io.progress import progress
 from common_jax.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from attconv_jax.config import DataConfig, WordsConfig
 
-VECTORS = "vectors.npz"  # `numbers` of words [n] and the `vectors` [n, D] that they begin with
-T = TypeVar("T")
-
 _FORMAT = 1  # of the folder; another one prepares everything anew
-_CHUNK = 4096  # rows written at once
+_CHUNK = 4096  # rows read at once
+_WORDS, _LENGTHS = "_words", "_lengths"  # of a draft: those of all texts, and how many of each text
 
 
 def columns(format: str, inputs: Sequence[Input] = ()) -> tuple[str, ...]:
@@ -49,6 +53,19 @@ def columns(format: str, inputs: Sequence[Input] = ()) -> tuple[str, ...]:
     further = [column.name for column in columns_of(inputs, texts)]
     assert not {*own} & {*further}, f"keys of inputs that are columns: {further}"
     return (*own, *further)
+
+
+class _Part(NamedTuple):
+    """Rows of a draft, in their order, that become a split."""
+
+    folder: Path
+    rows: Int[np.ndarray, "n"]
+
+    def chunks(self, *names: str) -> Iterator[dict[str, list[np.ndarray]]]:
+        """Some thousands of rows at a time, the named columns of each."""
+        corpus = Corpus.open(self.folder)
+        for start in range(0, len(self.rows), _CHUNK):
+            yield {name: corpus.rows(self.rows[start : start + _CHUNK], name) for name in names}
 
 
 class Builder:
@@ -64,22 +81,25 @@ class Builder:
           UserError: if one is missing.
         """
         self._config, self._words, self._inputs = config, words, inputs
-        self._columns = columns_of(inputs, TEXTS[: config.texts])
-        self._held_out = held_out_splits(config)
-        own = [split for split in SPLITS if split not in self._held_out]
+        self._texts = TEXTS[: config.texts]
+        self._further = columns_of(inputs, self._texts)
+        held_out = held_out_splits(config)
+        self._held_out = ShuffledGroups(held_out, config.holdout_size, config.seed, "examples")
         self._sources: dict[Split, Source] = {
-            split: source_of(config, split, annotated=bool(inputs)) for split in own
+            split: source_of(config, split, annotated=bool(inputs))
+            for split in SPLITS
+            if split not in held_out
         }
-        self._spelt: dict[str, str] = {}  # each distinct word, kept once
+        self._numbers: dict[str, int] = {}  # of words in drafts
 
     def fingerprint(self) -> dict[str, Any]:
         """All that decides the folder's content; reads every file once."""
-        config = self._config
+        config, held_out = self._config, self._held_out.splits
         return {
             "labelled texts": _FORMAT,
             "words": tokeniser_identity(),
             "sources": {split: source.identity() for split, source in self._sources.items()},
-            "held_out": [self._held_out, config.holdout_size, config.examples, config.seed],
+            "held_out": [held_out, config.holdout_size, config.examples, config.seed],
             "labels": [config.labels, config.ignored_labels, config.balanced],
             "vectors": vectors_identity(config.vectors),
             "lexicon": [self._words.dim, self._words.rows, self._words.unknown_rows],
@@ -89,76 +109,111 @@ class Builder:
         }
 
     def build(self, folder: Path) -> None:
-        """Fills the empty folder.
+        """Fills the empty folder."""
+        with tempfile.TemporaryDirectory(dir=folder) as drafts:
+            self._build(folder, Path(drafts))
 
-        Raises:
-          UserError: whatever is wrong with the data.
-        """
-        config, dropped = self._config, dict[str, Dropped]()
-        splits: dict[Split, list[Example]] = {}
+    def _build(self, folder: Path, drafts: Path) -> None:
+        dropped: dict[str, Counts] = {}
+        parts: dict[str, _Part] = {}
         for split, source in self._sources.items():
-            faults = BadExamples(config.on_bad_example)
-            splits[split] = list(self._usable(self._chosen(split, source, faults), faults))
-            dropped[split] = faults.kinds
-            require_some(len(splits[split]), "examples", split, source.place, faults.kinds)
-        if self._held_out:
-            splits |= hold_out(splits["train"], self._held_out, config.holdout_size, config.seed)
-        if config.balanced:
-            splits["train"] = balance(splits["train"], config.seed)
-        vocabulary = self._vocabulary(splits, folder)
+            dropped[split] = self._draft(drafts / split, source)
+            rows = np.arange(len(Corpus.open(drafts / split)))
+            parts[split] = _Part(drafts / split, rows)
+        if self._held_out.splits:
+            held_out = self._held_out.rows(self._sources["train"].place)
+            parts |= {split: _Part(drafts / "train", rows) for split, rows in held_out.items()}
+        if self._config.balanced:
+            train = parts["train"]
+            labels = Corpus.open(train.folder).column("label")[train.rows]
+            balanced = balance(labels, self._config.seed)
+            parts["train"] = train._replace(rows=train.rows[balanced])
+        vocabulary = self._vocabulary(parts, folder)
         vocabulary.save(folder)
-        for split, examples in splits.items():
-            self._write(folder / split, examples, vocabulary, dropped.get(split, {}))
+        ids = np.array(vocabulary.word_ids(self._numbers), np.int32)
+        for name, part in parts.items():
+            self._write(folder / name, part, ids, dropped.get(name, {}))
 
-    def _chosen(self, split: Split, source: Source, faults: BadExamples) -> Iterable[Example]:
+    def _draft(self, folder: Path, source: Source) -> Counts:
+        """Writes the draft of a source's usable examples, and returns what it leaves out."""
+        train, bad_examples = folder.name == "train", BadExamples(self._config.on_bad_example)
+        names = columns(self._config.format, self._inputs)[len(self._texts) :]
+        number, questions = self._numbers.setdefault, dict[str, int]()
+        examples = self._read(source, bad_examples, sampled=train)
+        with (
+            Writer(folder, [_WORDS, _LENGTHS, *names]) as corpus,
+            (folder / "texts.jsonl").open("w", encoding="utf-8") as texts,
+        ):
+            for example in progress(examples, f"reading {folder.name}", "examples"):
+                words = self._words_of(example, bad_examples)
+                row = words and bad_examples.parse(self._encode, example, words)
+                if not words or not row:
+                    continue
+                flat = itertools.chain.from_iterable(words)
+                row[_WORDS] = [number(word, len(self._numbers)) for word in flat]
+                row[_LENGTHS] = [*map(len, words)]
+                if self._config.format == "ranking":
+                    row["question"] = [questions.setdefault(example.question, len(questions))]
+                    row["overlap"] = overlap(*words)
+                corpus.append(row)
+                if train and self._held_out.splits:
+                    self._held_out.add(example.group)
+                if not train or self._held_out.splits:
+                    texts.write(json.dumps(example.texts, ensure_ascii=False) + "\n")
+        require_some(corpus.rows, "examples", folder.name, source.place, bad_examples.counts)
+        return bad_examples.counts
+
+    def _read(
+        self, source: Source, bad_examples: BadExamples, *, sampled: bool
+    ) -> Iterator[Example]:
         """What a source gives; of train no more than `data.examples` and what is held out."""
-        config, examples = self._config, source.read(faults)
-        if split != "train" or not config.examples or config.source == "generated":
+        config = self._config
+        examples = source.read(bad_examples)
+        if not sampled or not config.examples or config.source == "generated":
             return examples
-        return sample(
-            examples, config.examples + len(self._held_out) * config.holdout_size, config.seed
-        )
+        size = config.examples + len(self._held_out.splits) * config.holdout_size
+        chosen = np.zeros(sum(1 for _ in examples), bool)
+        chosen[reservoir(range(len(chosen)), size, random.Random(config.seed).randrange)] = True
+        return itertools.compress(source.read(BadExamples("skip")), chosen)
 
-    def _usable(self, examples: Iterable[Example], faults: BadExamples) -> Iterator[Example]:
-        """Those of a known label whose texts have words and are not too long, cut into words and
-        encoded."""
-        config, spelt = self._config, self._spelt
-        known = f"none of data.labels={config.labels}"
-        for example in examples:
-            if example.label in config.left_out:
-                faults.drop(f"labelled {example.label!r}", example.place)
-                continue
-            if example.label not in config.names:
-                faults.bad(known, f"{example.place}: label {example.label[:60]!r}")
-                continue
-            words = [tokenize(text) for text in example.texts]
-            if not all(words):
-                faults.bad("a text without a word", example.place)
-            elif (longest := max(map(len, words))) > config.max_length:
-                kind = f"over data.max_length={config.max_length}"
-                faults.bad(kind, f"{example.place}: {longest} words")
-            else:
-                kept = tuple(tuple(spelt.setdefault(w, w) for w in text) for text in words)
-                if (arrays := faults.attempt(self._encoded, example, kept)) is not None:
-                    yield dataclasses.replace(example, annotations=(), words=kept, arrays=arrays)
+    def _words_of(
+        self, example: Example, bad_examples: BadExamples
+    ) -> list[tuple[str, ...]] | None:
+        """The words of each text, if the label is a known one and the texts have a fit length."""
+        config = self._config
+        if example.label in config.left_out:
+            bad_examples.skip(f"labelled {example.label!r}", example.place)
+        elif example.label not in config.names:
+            reason = f"none of data.labels={config.labels}"
+            bad_examples.reject(reason, f"{example.place}: label {example.label[:60]!r}")
+        elif not all(words := [tokenize(text) for text in example.texts]):
+            bad_examples.reject("a text without a word", example.place)
+        elif (longest := max(map(len, words))) > config.max_length:
+            reason = f"over data.max_length={config.max_length}"
+            bad_examples.reject(reason, f"{example.place}: {longest} words")
+        else:
+            return words
+        return None
 
-    def _encoded(
-        self, example: Example, words: Sequence[Sequence[str]]
-    ) -> dict[str, Int32[np.ndarray, "..."]]:
+    def _encode(self, example: Example, words: list[tuple[str, ...]]) -> dict[str, Any]:
+        """The label's column, and those of the model's inputs."""
         texts = dict(zip(TEXTS, words, strict=False))
+        notes = dict(zip(texts, example.annotations, strict=False))
         with error_context(example.place):
-            return encode(self._columns, texts, dict(zip(texts, example.annotations, strict=False)))
+            arrays = encode(self._further, texts, notes)
+        row = {name: array.ravel() for name, array in arrays.items()}
+        return {**row, "label": [self._config.names.index(example.label)]}
 
-    def _vocabulary(self, splits: dict[Split, list[Example]], folder: Path) -> Vocabulary:
+    def _vocabulary(self, parts: dict[str, _Part], folder: Path) -> Vocabulary:
         """The most frequent words of train, and where a file has vectors for them those of the
         other splits; what the file has is written beside."""
         config, words = self._config, self._words
-        counts = {split: _count(examples) for split, examples in splits.items()}
         if not config.vectors:
-            return Vocabulary.make(counts["train"], words.rows, 0, words.unknown_rows)
+            return Vocabulary.make(self._count(parts["train"]), words.rows, 0, words.unknown_rows)
+        counts = {split: self._count(part) for split, part in parts.items()}
         everywhere = sum(counts.values(), Counter[str]())
-        faults = BadExamples(config.on_bad_example)
-        vectors = read_word_vectors(config.vectors, everywhere, words.dim, faults, folder)
+        bad_examples = BadExamples(config.on_bad_example)
+        vectors = read_word_vectors(config.vectors, everywhere, words.dim, bad_examples, folder)
         found = Counter({word: everywhere[word] for word in vectors.rows})
         vocabulary = Vocabulary.make(counts["train"] | found, words.rows, 0, words.unknown_rows)
         rows = {word: row for word, row in vectors.rows.items() if word in vocabulary}
@@ -167,96 +222,46 @@ class Builder:
             np.savez(folder / VECTORS, numbers=numbers, vectors=vectors.table[[*rows.values()]])
         return vocabulary
 
+    def _count(self, part: _Part) -> Counter[str]:
+        """How often each word occurs, in the order of first occurrence."""
+        counts, words = Counter[int](), [*self._numbers]
+        for chunk in part.chunks(_WORDS):
+            counts.update(np.concatenate(chunk[_WORDS]).tolist())
+        return Counter({words[number]: count for number, count in counts.items()})
+
     def _write(
-        self, folder: Path, examples: Sequence[Example], vocabulary: Vocabulary, dropped: Dropped
+        self, folder: Path, part: _Part, ids: Int[np.ndarray, "words"], dropped: Counts
     ) -> None:
-        config, questions = self._config, dict[str, int]()
-        with Writer(folder, columns(config.format, self._inputs)) as corpus:
-            for start in range(0, len(examples), _CHUNK):
-                chunk = examples[start : start + _CHUNK]
-                rows: dict[str, list[Any]] = {
-                    text: [vocabulary.word_ids(e.words[at]) for e in chunk]
-                    for at, text in enumerate(TEXTS[: config.texts])
-                }
-                rows["label"] = [[config.names.index(e.label)] for e in chunk]
-                if config.format == "ranking":
-                    number = lambda e: questions.setdefault(e.question, len(questions))
-                    rows["question"] = [[number(e)] for e in chunk]
-                    rows["overlap"] = [overlap(*e.words) for e in chunk]
-                for column in self._columns:
-                    rows[column.name] = [e.arrays[column.name].ravel() for e in chunk]
-                corpus.extend(rows)
+        """Writes a split, given the final ids of the drafts' words."""
+        names, questions = columns(self._config.format, self._inputs), dict[int, int]()
+        with Writer(folder, names) as corpus:
+            for chunk in part.chunks(_WORDS, _LENGTHS, *names[len(self._texts) :]):
+                words, lengths = (np.concatenate(chunk.pop(name)) for name in (_WORDS, _LENGTHS))
+                texts = np.split(ids[words], np.cumsum(lengths)[:-1])
+                if "question" in chunk:
+                    number = lambda q: questions.setdefault(int(q), len(questions))
+                    chunk["question"] = [np.array([number(q)]) for (q,) in chunk["question"]]
+                for at, name in enumerate(self._texts):
+                    chunk[name] = texts[at :: len(self._texts)]
+                corpus.extend(chunk)
             corpus.meta["dropped"] = dropped
         if folder.name != "train":
-            with (folder / "texts.jsonl").open("w", encoding="utf-8") as file:
-                for example in examples:
-                    file.write(json.dumps(example.texts, ensure_ascii=False) + "\n")
+            chosen = np.zeros(len(Corpus.open(part.folder)), bool)
+            chosen[part.rows] = True
+            name = "texts.jsonl"
+            with (part.folder / name).open("rb") as lines, (folder / name).open("wb") as file:
+                file.writelines(itertools.compress(lines, chosen))
 
 
 def overlap(question: Iterable[str], sentence: Iterable[str]) -> tuple[int, int, int]:
     """How many distinct words are in both, in the question, and in the sentence."""
-    asked, said = set(question), set(sentence)
-    return len(asked & said), len(asked), len(said)
+    first, second = set(question), set(sentence)
+    return len(first & second), len(first), len(second)
 
 
-def hold_out(
-    train: Sequence[Example], splits: Sequence[Split], count: int, seed: int
-) -> dict[Split, list[Example]]:
-    """Takes whole groups out of train, at random, until each of `splits` has `count` examples.
-
-    Returns: those splits, and what is left of train, all in their old order.
-
-    Raises:
-      UserError: if nothing is left.
-    """
-    sizes = Counter(example.group for example in train)
-    groups = sorted(sizes)
-    random.Random(seed).shuffle(groups)
-    where: dict[str, Split] = {}
-    for split in splits:
-        taken = 0
-        while groups and taken < count:
-            where[groups[-1]] = split
-            taken += sizes[groups.pop()]
-    if not groups:
-        raise UserError(
-            f"data.holdout_size={count}: too many for {len(train)} examples to train on; hold out "
-            "fewer, or name files for dev and test"
-        )
-    parts: dict[Split, list[Example]] = {split: [] for split in ("train", *splits)}
-    for example in train:
-        parts[where.get(example.group, "train")].append(example)
-    return parts
-
-
-def sample(examples: Iterable[T], count: int, seed: int) -> list[T]:
-    """`count` of them at random, or all if they are fewer, in their old order.
-
-    No more are ever held (Vitter 1985, Random Sampling with a Reservoir, algorithm R).
-    """
-    kept: list[tuple[int, T]] = []
-    rng = random.Random(seed)
-    for number, example in enumerate(examples):
-        if len(kept) < count:
-            kept.append((number, example))
-        elif (place := rng.randrange(number + 1)) < count:
-            kept[place] = number, example
-    return [example for _, example in sorted(kept, key=lambda pair: pair[0])]
-
-
-def balance(examples: Sequence[Example], seed: int) -> list[Example]:
-    """Of every label as many, at random, as there are of the rarest; in their old order."""
-    by_label: dict[str, list[int]] = {}
-    for at, example in enumerate(examples):
-        by_label.setdefault(example.label, []).append(at)
-    least, rng = min(map(len, by_label.values())), random.Random(seed)
-    kept = sorted(at for members in by_label.values() for at in rng.sample(members, least))
-    return [examples[at] for at in kept]
-
-
-def _count(examples: Iterable[Example]) -> Counter[str]:
-    counts = Counter[str]()
-    for example in examples:
-        for text in example.words:
-            counts.update(text)
-    return counts
+def balance(labels: Int[np.ndarray, "n"], seed: int) -> Int[np.ndarray, "m"]:
+    """The numbers of as many examples of each label, at random, as there are of the rarest."""
+    distinct, first = np.unique(labels, return_index=True)
+    members = [np.flatnonzero(labels == label) for label in distinct[np.argsort(first)]]
+    least, rng = min(map(len, members)), random.Random(seed)
+    return np.sort(np.concatenate([of[rng.sample(range(len(of)), least)] for of in members]))

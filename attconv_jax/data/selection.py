@@ -17,7 +17,6 @@ from common_jax.text.squad import Answer, Question, Squad
 IDENTITY = recorded_identity(
     2207, "331988c95e85c310ecea15db26339067ee010b43499cca76bec0f807b2839e49"
 )
-LABELS = ("no", "yes")  # whether a sentence holds the answer
 
 
 class Candidate(NamedTuple):

@@ -1,36 +1,32 @@
-"""Where labelled texts come from: files, TensorFlow Datasets, or the project's own generator.
+"""Sources of labelled texts: files, TensorFlow Datasets, or the generator.
 
 Pairs are SNLI's JSON lines, or tables of label, premise and hypothesis; reviews are Yelp's JSON
 lines, or tables of stars and text; sentences to be ranked come of files of SQuAD's form
-(`attconv_jax.data.selection`). A table is parted by tabs, or by commas where its name ends in
-.csv, and
-there a backslash and an n are a line's end, as yelp_review_full writes it.
+(`attconv_jax.data.selection`). The columns of a table are separated by tabs, or by commas where its
+name ends in .csv; there a backslash and an n are a line break, as in yelp_review_full.
 """
 
 import csv
 import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from jaxtyping import Int32
-
-from attconv_jax.data import selection
+from attconv_jax.data import LABELS, selection
+from attconv_jax.data.synthetic import generate
 from common_jax.bad_examples import BadExamples
+from common_jax.data import sources
 from common_jax.data.corpus import file_identity, recorded_identity
-from common_jax.data.tfds import Dataset
+from common_jax.data.prepared import Split
+from common_jax.data.sources import Generator, find_source, join
 from common_jax.errors import UserError
 from common_jax.inputs import Annotations
-from common_jax.io.files import decode_line, find_file, find_folder, names_in, read_raw_lines
+from common_jax.io.files import decode_line, find_file, names_in, read_raw_lines
 from common_jax.io.json_files import Node, read_json_lines
 from common_jax.text.squad import read_squad
 
 if TYPE_CHECKING:
     from attconv_jax.config import DataConfig
-
-Split = Literal["train", "dev", "test"]
-SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 
 UNLABELLED = "-"  # SNLI's, where people did not agree; -1 in TensorFlow Datasets
 
@@ -57,8 +53,6 @@ class Example:
       place: where it stands, for a message.
       question: the id of the question that a sentence is ranked for; "" where there is none.
       annotations: of each text, where the source has some and they are read.
-      words: the texts in words, once they are cut.
-      arrays: what a model's inputs give of it, by name, once it is encoded.
     """
 
     texts: tuple[str, ...]
@@ -67,23 +61,9 @@ class Example:
     place: str
     question: str = ""
     annotations: tuple[Annotations, ...] = ()
-    words: tuple[tuple[str, ...], ...] = ()
-    arrays: Mapping[str, Int32[np.ndarray, "..."]] = dataclasses.field(default_factory=dict)
 
 
-@runtime_checkable
-class Source(Protocol):
-    """A split's examples."""
-
-    @property
-    def place(self) -> str:
-        """What messages call it."""
-
-    def identity(self) -> Any:
-        """What decides its content, as JSON."""
-
-    def read(self, faults: BadExamples) -> Iterator[Example]:
-        """Streams its examples; what is wrong with it goes to `faults`."""
+Source = sources.Source[Iterator[Example]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,31 +91,31 @@ class File:
     def _kind(self) -> str:
         return self.path.name.removesuffix(".gz").rpartition(".")[2]
 
-    def read(self, faults: BadExamples) -> Iterator[Example]:
+    def read(self, bad_examples: BadExamples) -> Iterator[Example]:
         rows = self._json_lines if self._kind in ("json", "jsonl") else self._table
-        for place, (label, *texts), annotations in rows(faults):
+        for place, (label, *texts), annotations in rows(bad_examples):
             yield Example(tuple(texts), label, texts[0], place, annotations=annotations)
 
-    def _json_lines(self, faults: BadExamples) -> Iterator[_Row]:
+    def _json_lines(self, bad_examples: BadExamples) -> Iterator[_Row]:
         fields = _JSON_FIELDS[self.format]
-        for node in read_json_lines(self.path, faults):
-            if row := faults.attempt(_fields, node, *fields):
+        for node in read_json_lines(self.path, bad_examples):
+            if row := bad_examples.parse(_fields, node, *fields):
                 texts = fields[1:] if self.annotated else ()
                 yield node.place, row, tuple(_annotations(node.value, text) for text in texts)
 
-    def _table(self, faults: BadExamples) -> Iterator[_Row]:
+    def _table(self, bad_examples: BadExamples) -> Iterator[_Row]:
         columns = len(_JSON_FIELDS[self.format])
-        for number, row in self._rows(faults):
+        for number, row in self._rows(bad_examples):
             place = f"{self.path}:{number}"
             if len(row) >= columns:
                 yield place, row[:columns], ()
             elif any(map(str.strip, row)):  # no blank line
-                faults.bad(f"{len(row)} columns where {columns} are needed", place)
+                bad_examples.reject(f"{len(row)} columns where {columns} are needed", place)
 
-    def _rows(self, faults: BadExamples) -> Iterator[tuple[int, list[str]]]:
+    def _rows(self, bad_examples: BadExamples) -> Iterator[tuple[int, list[str]]]:
         """The columns of each line, or of each row of CSV, which may have several lines."""
         numbered = enumerate(read_raw_lines(self.path), start=1)
-        decode = lambda line, number: faults.attempt(decode_line, line, self.path, number)
+        decode = lambda line, number: bad_examples.parse(decode_line, line, self.path, number)
         lines = (decode(line, number) or "" for number, line in numbered)
         if self._kind != "csv":
             yield from ((number, line.split("\t")) for number, line in enumerate(lines, start=1))
@@ -148,7 +128,7 @@ class File:
             except StopIteration:
                 return
             except csv.Error as error:  # it goes on with the next line
-                faults.bad(f"not CSV ({error})", f"{self.path}:{number}")
+                bad_examples.reject(f"not CSV ({error})", f"{self.path}:{number}")
 
 
 def _fields(node: Node, label: str, *texts: str) -> list[str]:
@@ -182,25 +162,18 @@ class Selection:
     def identity(self) -> Any:
         return [file_identity(self.path), selection.IDENTITY]
 
-    def read(self, faults: BadExamples) -> Iterator[Example]:
-        squad = read_squad(self.path, faults)
+    def read(self, bad_examples: BadExamples) -> Iterator[Example]:
+        squad = read_squad(self.path, bad_examples)
         for question, sentence, right in selection.candidates(squad):
-            label, group = selection.LABELS[right], squad.articles[question.context]
+            label, group = LABELS[right], squad.articles[question.context]
             place = f"{self.path}: question {question.id}"
             yield Example((question.text, sentence), label, group, place, question.id)
 
 
 @dataclasses.dataclass(frozen=True)
-class Records:
-    """A split of a dataset of TensorFlow Datasets.
+class Records(sources.Records):
+    """A split of a dataset of TensorFlow Datasets."""
 
-    Attributes:
-      key: the config key that named the split.
-    """
-
-    dataset: Dataset
-    split: str
-    key: str
     format: Literal["pairs", "texts", "ranking"]
 
     def __post_init__(self):
@@ -213,84 +186,30 @@ class Records:
                 f"{', '.join(self.dataset.labels) or 'no label'} and the texts "
                 f"{', '.join(self.dataset.texts) or 'of none'}"
             )
-        self.dataset.source(self.split, self.key)
-
-    @property
-    def place(self) -> str:
-        return f"{self.dataset.name} {self.split}"
 
     def identity(self) -> Any:
-        return [self.dataset.identity(self.split), self.format]
+        return [super().identity(), self.format]
 
-    def read(self, faults: BadExamples) -> Iterator[Example]:
-        fields = _DATASET_FIELDS[self.format]
-        names = [*self.dataset.labels[fields[0]], UNLABELLED]  # -1 is the last
-        rows = self.dataset.stream(self.split, self.key, fields)
-        for number, (label, *values) in enumerate(rows, start=1):
-            place = f"{self.place}:{number}"
-            try:
-                texts = [value.decode() for value in values]
-            except UnicodeDecodeError:
-                faults.bad("not UTF-8", place)
-                continue
+    def read(self, bad_examples: BadExamples) -> Iterator[Example]:
+        name, *texts = _DATASET_FIELDS[self.format]
+        labels = [*self.dataset.labels[name], UNLABELLED]  # -1 is the last
+        for place, values, (label,) in self.rows(texts, bad_examples, [name]):
             if self.format == "ranking":
-                asked, sentence, article, question = texts
-                yield Example((asked, sentence), names[label], article, place, question)
+                question, sentence, article, number = values
+                yield Example((question, sentence), labels[label], article, place, number)
             else:
-                yield Example(tuple(texts), names[label], texts[0], place)
+                yield Example(tuple(values), labels[label], values[0], place)
 
 
-# Of `attconv_jax.data.synthetic`.
-_GENERATED = recorded_identity(
-    11769, "ea21b1761acd23fd8597945418f0e0e04ea8c9ea7ae5b867752d27fa05f15b5c"
+def _generate(count: int, seed: int, split: Split) -> Iterator[Example]:
+    for number, (premise, hypothesis, label) in enumerate(generate(count, seed, split), start=1):
+        yield Example((premise, hypothesis), label, premise, f"generated {split}:{number}")
+
+
+_GENERATOR = Generator(
+    _generate,
+    recorded_identity(11769, "ea21b1761acd23fd8597945418f0e0e04ea8c9ea7ae5b867752d27fa05f15b5c"),
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Generated:
-    """Pairs that `attconv_jax.data.synthetic` makes."""
-
-    count: int
-    seed: int
-    split: Split
-
-    @property
-    def place(self) -> str:
-        return f"generated {self.split}"
-
-    def identity(self) -> Any:
-        return {"code": _GENERATED, "count": self.count, "seed": self.seed, "split": self.split}
-
-    def read(self, faults: BadExamples) -> Iterator[Example]:
-        from attconv_jax.data.synthetic import generate
-
-        for number, (premise, hypothesis, label) in enumerate(
-            generate(self.count, self.seed, self.split), start=1
-        ):
-            yield Example((premise, hypothesis), label, premise, f"{self.place}:{number}")
-
-
-@dataclasses.dataclass(frozen=True)
-class Joined:
-    """Several sources, one after the other."""
-
-    sources: tuple[Source, ...]
-
-    @property
-    def place(self) -> str:
-        return ", ".join(source.place for source in self.sources)
-
-    def identity(self) -> Any:
-        return [source.identity() for source in self.sources]
-
-    def read(self, faults: BadExamples) -> Iterator[Example]:
-        for source in self.sources:
-            yield from source.read(faults)
-
-
-def held_out_splits(config: "DataConfig") -> list[Split]:
-    """The splits that have no source of their own, but are taken out of train."""
-    return [s for s in SPLITS[1:] if config.source != "generated" and not getattr(config, s)]
 
 
 def source_of(config: "DataConfig", split: Split, annotated: bool = False) -> Source:
@@ -303,16 +222,18 @@ def source_of(config: "DataConfig", split: Split, annotated: bool = False) -> So
       UserError: a folder, file, dataset or split of one that is not there, or a dataset without
         the features that `data.format` needs.
     """
-    if config.source == "generated":
-        count = config.examples if split == "train" else config.holdout_size
-        return Generated(count, config.seed, split)
-    named = getattr(config, split)
-    if config.source == "tfds":
-        return Records(Dataset(config.tfds, config.dir), named, f"data.{split}", config.format)
-    folder = find_folder(config.dir, "data.dir")
-    files = [find_file(folder / name) for name in names_in(named, f"data.{split}")]
-    if config.format == "ranking":
-        sources: list[Source] = [Selection(file) for file in files]
-    else:
-        sources = [File(file, config.format, annotated) for file in files]
-    return sources[0] if len(sources) == 1 else Joined(tuple(sources))
+
+    def file(path: Path) -> Source:
+        if config.format == "ranking":
+            return Selection(path)
+        return File(path, config.format, annotated)
+
+    return find_source(
+        config,
+        split,
+        generator=_GENERATOR,
+        records=lambda dataset, name, key: Records(dataset, name, key, config.format),
+        files=lambda folder, names: join(
+            file(find_file(folder / name)) for name in names_in(names, f"data.{split}")
+        ),
+    )

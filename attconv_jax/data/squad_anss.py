@@ -17,12 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from attconv_jax.data.prepare import hold_out
-from attconv_jax.data.selection import LABELS
-from attconv_jax.data.sources import Example, Selection, Split
+from attconv_jax.data import LABELS
+from attconv_jax.data.sources import Example, Selection
 from common_jax.bad_examples import BadExamples, summary
+from common_jax.data.holdout import ShuffledGroups
+from common_jax.data.prepared import require_some
 from common_jax.data.tfds import write
-from common_jax.data.word_level import require_some
 from common_jax.errors import UserError
 from common_jax.io.files import find_file
 
@@ -58,16 +58,20 @@ def build(
       UserError: a missing or broken file, a bad example (`on_bad_example`), too little to hold out,
         or a folder that cannot be written or has the dataset already.
     """
-    splits: dict[Split, list[Example]] = {}
-    files: dict[Split, str | Path] = {"train": train, "test": test}
+    splits: dict[str, list[Example]] = {}
+    files = {"train": train, "test": test}
     for split, file in files.items():
-        faults = BadExamples(on_bad_example)
+        bad_examples = BadExamples(on_bad_example)
         source = Selection(find_file(Path(file).expanduser()))
-        splits[split] = list(source.read(faults))
-        require_some(len(splits[split]), "pairs", split, source.place, faults.kinds)
-        if dropped := summary(faults.kinds):
+        splits[split] = list(source.read(bad_examples))
+        require_some(len(splits[split]), "pairs", split, source.place, bad_examples.counts)
+        if dropped := summary(bad_examples.counts):
             _log.warning("%s: kept %d pairs, left out %s", split, len(splits[split]), dropped)
-    splits |= hold_out(splits["train"], ["dev"], holdout_size, seed)
+    held_out = ShuffledGroups(["dev"], holdout_size, seed, "pairs")
+    for example in splits["train"]:
+        held_out.add(example.group)
+    rows = held_out.rows(str(train))
+    splits |= {split: [splits["train"][row] for row in each] for split, each in rows.items()}
     builder = _builder(splits, Path(folder).expanduser())
     if builder.is_prepared():
         raise UserError(f"{builder.data_path}: is there already; delete it, or name another folder")
@@ -78,7 +82,7 @@ def build(
     return Path(builder.data_path)
 
 
-def _builder(splits: Mapping[Split, Sequence[Example]], folder: Path) -> Any:
+def _builder(splits: Mapping[str, Sequence[Example]], folder: Path) -> Any:
     import tensorflow_datasets as tfds  # takes seconds
 
     # Not registered: it is read by its files alone, wherever they came from.

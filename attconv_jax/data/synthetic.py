@@ -22,13 +22,11 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-Split = Literal["train", "dev", "test"]
+from common_jax.data.prepared import Split
+from common_jax.data.sources import bucket_split
+
 Label = Literal["entailment", "neutral", "contradiction"]
 LABELS: tuple[Label, ...] = get_args(Label)
-
-# One bucket in ten of the pairs of a thing and a place for each of dev and test.
-BUCKETS = 10
-HELD_OUT: dict[int, Split] = {0: "dev", 1: "test"}
 
 UNSAID = 0.5  # of neutral pairs: the premise speaks of another thing or place
 NEAR = 0.8  # of these premises: at least so many are about the same thing, or the same place
@@ -194,7 +192,7 @@ class Fact(NamedTuple):
 def split_of(thing: str, place: str) -> Split:
     """The split that speaks of a thing in a place. Of each thing, two places are in dev and two in
     test."""
-    return HELD_OUT.get((THINGS.index(thing) + PLACES.index(place)) % BUCKETS, "train")
+    return bucket_split(THINGS.index(thing) + PLACES.index(place))
 
 
 def generate(count: int, seed: int, split: Split) -> Iterator[tuple[str, str, Label]]:

@@ -6,7 +6,6 @@ A folder with, for each named column, `COLUMN.tokens` (int32, all rows end to en
 
 import contextlib
 import hashlib
-import itertools
 import json
 import logging
 import os
@@ -22,6 +21,7 @@ from common_jax.errors import UserError
 
 _FORMAT = 1
 _DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+_CHUNK = 1024  # rows appended to a file at once
 _TOKEN, _OFFSET = np.dtype("<i4"), np.dtype("<i8")
 _log = logging.getLogger(__name__)
 
@@ -82,6 +82,11 @@ class Corpus:
         start, stop = self._offsets[column][row : row + 2]
         return np.array(self._tokens[column][start:stop])
 
+    def rows(self, rows: Int[np.ndarray, "n"], column: str) -> list[Int32[np.ndarray, "_"]]:
+        """Each row's tokens, for many rows at once."""
+        flat, lengths = self._flat(rows, column)
+        return np.split(flat, np.cumsum(lengths)[:-1]) if len(rows) else []
+
     def column(self, name: str) -> Int32[np.ndarray, "n"]:
         """Of a column that has one element a row, all of them in order."""
         return self.gather(np.arange(len(self)), name, 1)[:, 0]
@@ -94,22 +99,29 @@ class Corpus:
         Raises:
           ValueError: if a row is longer than `width`: nothing is ever truncated.
         """
+        flat, lengths = self._flat(rows, column)
+        if lengths.size and lengths.max() > width:
+            longest = lengths.argmax()
+            raise ValueError(
+                f"row {rows[longest]} of {column!r} has {lengths[longest]} tokens, over {width}"
+            )
+        padded = np.zeros((len(rows), width), np.int32)
+        padded[np.arange(width) < lengths[:, None]] = flat
+        return padded
+
+    def _flat(
+        self, rows: Int[np.ndarray, "n"], column: str
+    ) -> tuple[Int32[np.ndarray, "_"], Int64[np.ndarray, "n"]]:
+        """The tokens of rows end to end, and the length of each; a negative row number has none."""
         rows = np.asarray(rows, np.int64)
         offsets = self._offsets[column]
         starts, lengths = np.zeros((2, len(rows)), np.int64)
         real = rows >= 0
         starts[real] = offsets[rows[real]]
         lengths[real] = offsets[rows[real] + 1] - starts[real]
-        if lengths.size and lengths.max() > width:
-            longest = lengths.argmax()
-            raise ValueError(
-                f"row {rows[longest]} of {column!r} has {lengths[longest]} tokens, over {width}"
-            )
         before = np.cumsum(lengths) - lengths
-        places = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
-        padded = np.zeros((len(rows), width), np.int32)
-        padded[np.arange(width) < lengths[:, None]] = self._tokens[column][places]
-        return padded
+        indexes = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+        return self._tokens[column][indexes], lengths
 
 
 class Writer:
@@ -118,7 +130,6 @@ class Writer:
     Left by an exception it writes no `meta.json`, so that `Corpus.open` refuses the folder.
 
     Attributes:
-      rows: how many there are until now.
       meta: what the corpus is to remember.
     """
 
@@ -126,7 +137,7 @@ class Writer:
         """Starts an empty corpus in the folder `path`, which is made."""
         self._path = Path(path)
         self._path.mkdir(parents=True, exist_ok=True)
-        self.rows = 0
+        self._rows, self._pending = 0, list[Mapping[str, Tokens]]()
         self._counts = dict.fromkeys(columns, 0)
         self.meta: dict[str, Any] = {}
         self._files = contextlib.ExitStack()
@@ -135,31 +146,49 @@ class Writer:
         for column in columns:
             self._file[f"{column}.offsets"].write(np.zeros(1, _OFFSET).tobytes())
 
+    @property
+    def rows(self) -> int:
+        """How many there are until now."""
+        return self._rows + len(self._pending)
+
     def extend(self, columns: Mapping[str, Sequence[Tokens]]) -> None:
         """Appends rows, given as equally long lists of token lists, one a column."""
-        if columns.keys() != self._counts.keys():
-            raise ValueError(f"columns {list(columns)}, not {list(self._counts)}")
+        self._flush()
+        self._check(columns)
         if len({len(rows) for rows in columns.values()}) > 1:
             raise ValueError("columns of different numbers of rows")
         for column, rows in columns.items():
             lengths = np.fromiter(map(len, rows), _OFFSET, len(rows))
-            total = int(lengths.sum())
-            flat = np.fromiter(itertools.chain.from_iterable(rows), _TOKEN, total)
+            flat = np.concatenate([np.zeros(0, _TOKEN), *(np.asarray(r, _TOKEN) for r in rows)])
             self._file[f"{column}.tokens"].write(flat.tobytes())
             ends = self._counts[column] + np.cumsum(lengths, dtype=_OFFSET)
             self._file[f"{column}.offsets"].write(ends.tobytes())
-            self._counts[column] += total
-        self.rows += len(next(iter(columns.values())))
+            self._counts[column] += len(flat)
+        self._rows += len(next(iter(columns.values())))
 
     def append(self, row: Mapping[str, Tokens]) -> None:
         """Appends one row, given as its tokens in each column."""
-        self.extend({column: [tokens] for column, tokens in row.items()})
+        self._check(row)
+        self._pending.append(row)
+        if len(self._pending) == _CHUNK:
+            self._flush()
+
+    def _check(self, columns: Mapping[str, Any]) -> None:
+        if columns.keys() != self._counts.keys():
+            raise ValueError(f"columns {list(columns)}, not {list(self._counts)}")
+
+    def _flush(self) -> None:
+        rows, self._pending = self._pending, []
+        if rows:
+            self.extend({column: [row[column] for row in rows] for column in rows[0]})
 
     def __enter__(self) -> "Writer":
         return self
 
     def __exit__(self, kind, error, traceback) -> None:
-        self._files.close()
+        with self._files:
+            if kind is None:
+                self._flush()
         if kind is None:
             meta = {"format": _FORMAT, "rows": self.rows, "columns": self._counts}
             text = json.dumps({**meta, "meta": self.meta}, ensure_ascii=False)

@@ -89,17 +89,17 @@ def read_json(path: str | Path) -> Node:
     return parse_json(text.getvalue(), str(path))
 
 
-def read_json_lines(path: str | Path, faults: BadExamples) -> Iterator[Node]:
+def read_json_lines(path: str | Path, bad_examples: BadExamples) -> Iterator[Node]:
     """The values of a file with one on each line, plain or gzipped, streaming; blank lines none.
 
-    A line that is not JSON is reported to `faults`.
+    A line that is not JSON is reported to `bad_examples`.
 
     Raises:
-      UserError: if the file cannot be read, and whatever `faults` raises.
+      UserError: if the file cannot be read, and whatever `bad_examples` raises.
     """
     parse = lambda line, number: parse_json(decode_line(line, path, number), path, number)
     for number, line in enumerate(read_raw_lines(path), start=1):
-        if line.strip() and (node := faults.attempt(parse, line, number)):
+        if line.strip() and (node := bad_examples.parse(parse, line, number)):
             yield node
 
 

@@ -68,31 +68,30 @@ class Dataset(Protocol):
     def source(self, split: str, key: str) -> Sequence[Mapping[str, Any]]: ...
 
 
-def read_squad(path: str | Path, faults: BadExamples) -> Squad:
+def read_squad(path: str | Path, bad_examples: BadExamples) -> Squad:
     """Reads a JSON file of SQuAD's form, plain or gzipped; fields that SQuAD lacks are ignored.
 
-    Reported to `faults` are a passage that is empty or not of this form (all its questions with
-    it), and a question that is so, has the id of an earlier one or no answers, or an answer that
-    is empty or not where its `answer_start` says; nothing is ever moved. What is left out is the
-    whole question.
+    Rejected are a passage that is empty or not of this form (all its questions with it), and a
+    question that is so, has the id of an earlier one or no answers, or an answer that is empty or
+    not where its `answer_start` says; no answer is ever moved. What is left out is the question.
 
     Raises:
       UserError: a file that cannot be read, is not JSON, or has something else where its lists
-        belong; and whatever `faults` raises.
+        belong; and whatever `bad_examples` raises.
     """
-    builder = _Builder(faults)
+    builder = _Builder(bad_examples)
     for number, article in enumerate(read_json(path).nodes("data")):
         title = _title(article, number)
         for paragraph in article.nodes("paragraphs"):
-            text = faults.attempt(paragraph.get, "context", str)
+            text = bad_examples.parse(paragraph.get, "context", str)
             context = None if text is None else builder.context(text, title, paragraph.place)
             for node in paragraph.nodes("qas"):
-                if question := faults.attempt(_question, node):
+                if question := bad_examples.parse(_question, node):
                     builder.question(*question, context, node.place)
     return builder.squad
 
 
-def read_squad_dataset(dataset: Dataset, split: str, key: str, faults: BadExamples) -> Squad:
+def read_squad_dataset(dataset: Dataset, split: str, key: str, bad_examples: BadExamples) -> Squad:
     """Reads a split of a dataset of TensorFlow Datasets with the features of "squad/v1.1".
 
     Passages are numbered as they first occur. Bad examples are as in `read_squad`.
@@ -103,7 +102,7 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, faults: BadExampl
     Raises:
       UserError: a dataset with other features, an unknown split, or as `read_squad`.
     """
-    builder, numbers = _Builder(faults), dict[str, int | None]()
+    builder, numbers = _Builder(bad_examples), dict[str, int | None]()
     missing = [name for name in _TEXTS if name not in dataset.texts]
     if missing:
         raise UserError(
@@ -130,15 +129,15 @@ def _title(article: Node, number: int) -> str:
 class _Builder:
     """Gathers what is good, whichever form it came in."""
 
-    def __init__(self, faults: BadExamples):
+    def __init__(self, bad_examples: BadExamples):
         self.squad = Squad([], [])
-        self._faults = faults
+        self._bad_examples = bad_examples
         self._ids: set[str] = set()
 
     def context(self, text: str, article: str | None, place: str) -> int | None:
         """The number of a new passage; None if it is bad."""
         if not text.strip():
-            self._faults.bad("empty context", place)
+            self._bad_examples.reject("empty context", place)
             return None
         self.squad.contexts.append(text)
         if article is not None:
@@ -164,14 +163,14 @@ class _Builder:
             return
         spans = tuple(Answer(*answer) for answer in answers)
         if name in self._ids:
-            self._faults.bad(REPEATED, f"{place} {name!r}")
+            self._bad_examples.reject(REPEATED, f"{place} {name!r}")
         elif not text.strip():
-            self._faults.bad("empty question", place)
+            self._bad_examples.reject("empty question", place)
         elif not spans:
-            self._faults.bad("no answers", place)
+            self._bad_examples.reject("no answers", place)
         elif wrong := [n for n, a in enumerate(spans) if _wrong(a, self.squad.contexts[context])]:
             kind = _wrong(spans[wrong[0]], self.squad.contexts[context])
-            self._faults.bad(kind, f"{place}.answers[{wrong[0]}]")
+            self._bad_examples.reject(kind, f"{place}.answers[{wrong[0]}]")
         else:
             self.squad.questions.append(Question(name, text, context, spans))
         self._ids.add(name)

@@ -4,7 +4,6 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Int
@@ -12,7 +11,6 @@ from jaxtyping import Int
 from common_jax.errors import UserError
 
 PAD, END, UNKNOWN = 0, 1, 2
-T = TypeVar("T")
 
 
 class Subwords:
@@ -50,16 +48,13 @@ class Subwords:
         cls,
         sentences: Iterable[str],
         vocab_size: int,
-        *,
-        max_sentences: int = 1_000_000,
         key: str = "data.vocab_size",
     ) -> "Subwords":
         """Trains `vocab_size` pieces; the same sentences in the same order give the same bytes.
 
         Args:
-          sentences: read once, streaming.
+          sentences: read once; all are held in memory.
           vocab_size: pieces in all, among them the 3 symbols and 256 bytes.
-          max_sentences: of more sentences, a fixed random choice of so many.
           key: the config key that errors name.
 
         Raises:
@@ -68,7 +63,7 @@ class Subwords:
         """
         import sentencepiece
 
-        sample = reservoir(sentences, max_sentences)
+        sample = list(sentences)
         if not any(sentence.strip() for sentence in sample):
             raise UserError(f"{key}={vocab_size}: no text to train subwords on")
         model = io.BytesIO()
@@ -129,18 +124,6 @@ class Subwords:
         """The text of each sequence of ids; padding and end symbols write nothing."""
         rows = [[int(i) for i in row] for row in ids]
         return self._processor.decode(rows) if rows else []  # which would say "" for no rows
-
-
-def reservoir(items: Iterable[T], size: int) -> list[T]:
-    """A uniform choice of at most `size` items, the same each time (Vitter's algorithm R)."""
-    sample: list = []
-    random = np.random.default_rng(0)
-    for seen, item in enumerate(items):
-        if seen < size:
-            sample.append(item)
-        elif (place := int(random.integers(seen + 1))) < size:
-            sample[place] = item
-    return sample
 
 
 def _explain(error: str, vocab_size: int, key: str) -> str:

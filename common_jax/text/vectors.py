@@ -6,8 +6,7 @@ format behind a first line "count D".
 """
 
 import dataclasses
-import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from jaxtyping import Float
 from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.io.files import read_raw_lines
+from common_jax.io.progress import progress
 
 # A word that a file lacks is looked for in these forms, in this order.
 FORMS: dict[str, Callable[[str], str]] = {
@@ -50,13 +50,13 @@ def find_cased_form(word: str, known: Callable[[str], bool]) -> tuple[str, str] 
 
 
 def read_vectors(
-    path: str | Path, words: Collection[str], dim: int, faults: BadExamples
+    path: str | Path, words: Collection[str], dim: int, bad_examples: BadExamples
 ) -> Vectors:
     """The vectors of `words`, streaming: only rows that may be needed are turned into numbers.
 
     A word gets the first row of the file for the first of its forms that the file has: as it
-    stands, in lower case, Capitalised, in UPPER case. Reported to `faults` are a row with fewer or
-    more numbers (wanted or not), and a wanted one with a field that is none.
+    stands, in lower case, Capitalised, in UPPER case. Rejected are a row with fewer or more numbers
+    (wanted or not), and a wanted one with a field that is none.
 
     Args:
       path: plain, gzipped, or a zip that holds one .txt.
@@ -65,16 +65,17 @@ def read_vectors(
 
     Raises:
       UserError: a file that cannot be read or is empty, or one of another dimension; and whatever
-        `faults` raises.
+        `bad_examples` raises.
     """
     words = list(dict.fromkeys(words))
     wanted = {_encode(form(word)) for form in FORMS.values() for word in words}
     kept: dict[bytes, np.ndarray] = {}
-    for number, word, line in _progress(_rows(path, dim, faults), f"reading {Path(path).name}"):
-        if word in wanted and word not in kept:
-            vector = faults.attempt(_numbers, line, dim, f"{path}:{number}")
+    lines = progress(_rows(path, dim, bad_examples), f"reading {Path(path).name}", "rows")
+    for number, token, line in lines:
+        if token in wanted and token not in kept:
+            vector = bad_examples.parse(_numbers, line, dim, f"{path}:{number}")
             if vector is not None:
-                kept[word] = vector
+                kept[token] = vector
     found = dict.fromkeys([*FORMS, "missing"], 0)
     chosen: dict[str, bytes] = {}
     for word in words:
@@ -90,7 +91,9 @@ def read_vectors(
     return Vectors(rows, table, found)
 
 
-def _rows(path: str | Path, dim: int, faults: BadExamples) -> Iterator[tuple[int, bytes, bytes]]:
+def _rows(
+    path: str | Path, dim: int, bad_examples: BadExamples
+) -> Iterator[tuple[int, bytes, bytes]]:
     """The line number, word and line of each row, with as many numbers as there must be."""
     first = True
     for number, line in enumerate(read_raw_lines(path), start=1):
@@ -109,7 +112,7 @@ def _rows(path: str | Path, dim: int, faults: BadExamples) -> Iterator[tuple[int
             if count == dim:
                 yield number, b" ".join(fields[:-dim]), line
             else:
-                faults.bad(f"{count} numbers behind a word, not {dim}", f"{path}:{number}")
+                bad_examples.reject(f"{count} numbers behind a word, not {dim}", f"{path}:{number}")
         first = False
     if first:
         raise UserError(f"{path}: no vectors in it")
@@ -154,9 +157,3 @@ def _other_dimension(path: str | Path, number: int, dim: int, found: int) -> Use
 
 def _encode(word: str) -> bytes:
     return word.encode("utf-8", "surrogatepass")  # half a character is in no file, but no fault
-
-
-def _progress(rows: Iterable, doing: str) -> Iterable:
-    from tqdm import tqdm
-
-    return tqdm(rows, desc=doing, unit=" rows", leave=False, disable=None, file=sys.stderr)

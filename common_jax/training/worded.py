@@ -1,4 +1,4 @@
-"""A task whose corpus is of words (`common_jax.data.worded`)."""
+"""A task whose corpus is of words (`common_jax.data.word_level`)."""
 
 from pathlib import Path
 from typing import Any

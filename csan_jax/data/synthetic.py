@@ -14,18 +14,13 @@ import math
 import random
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 import numpy as np
 
+from common_jax.data.prepared import Split
+from common_jax.data.sources import BUCKETS, bucket_split
 from csan_jax.data.synthetic_phrases import MONTHS
 from csan_jax.data.synthetic_templates import TEMPLATES, Kind, Pair, Template
-
-Split = Literal["train", "dev", "test"]
-
-# One bucket in ten for each of dev and test.
-BUCKETS = 10
-HELD_OUT: dict[int, Split] = {0: "dev", 1: "test"}
 
 # How often each kind of phrase occurs, shared out evenly among the kind's templates ...
 KIND_WEIGHTS: dict[Kind, float] = {"number": 0.4, "date": 0.25, "time": 0.2, "price": 0.15}
@@ -44,7 +39,7 @@ def split_of(kind: Kind, values: Sequence[int] | np.ndarray) -> np.ndarray:
     from. A date's year is not part of its value, so a held-out day is held out in every year.
     """
     bucket = _mix(np.asarray(values, np.uint32), zlib.crc32(kind.encode())) % BUCKETS
-    names = np.array([HELD_OUT.get(b, "train") for b in range(BUCKETS)])
+    names = np.array([bucket_split(b) for b in range(BUCKETS)])
     split = names[bucket]
     if kind == "number":
         value = np.asarray(values)

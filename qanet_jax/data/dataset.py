@@ -1,8 +1,6 @@
-"""Questions and passages for training and evaluation: prepared once, then batched.
+"""Questions and passages for training and evaluation: reads and batches the prepared folder."""
 
-`qanet_jax.data.sources` reads, `qanet_jax.data.prepare` builds the folder, this opens it.
-"""
-
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,20 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Int
 
+from common_jax.bad_examples import Counts
 from common_jax.data.batches import Batch, Batches
 from common_jax.data.corpus import Corpus
 from common_jax.data.plan import Plan, PlannedBatch
-from common_jax.data.word_level import Dropped, WordLevelData
+from common_jax.data.word_level import WordLevelData
 from common_jax.errors import UserError
 from common_jax.inputs import Column, columns_of
-from common_jax.text.squad import Squad
+from common_jax.text.squad import Answer, Question, Squad
 from common_jax.text.vocabulary import Vocabulary
-from qanet_jax.data.prepare import Builder, read_golds, read_texts
-from qanet_jax.data.sources import Golds, Split, splits_of
+from qanet_jax.data import Golds, Split, splits_of
 from qanet_jax.data.text import TEXTS, text_arrays
 
 if TYPE_CHECKING:
     from qanet_jax.config import Config
+    from qanet_jax.data.prepare import Builder
 
 
 class SpanBatches(Batches):
@@ -97,14 +96,16 @@ class SplitCorpus:
 class ReadingData(WordLevelData):
     """One run's questions (see `WordLevelData`)."""
 
-    counted = "questions"
+    unit = "questions"
 
     def __init__(self, config: "Config"):
         super().__init__()
         self.config, self._run = config.data, config
 
-    def builder(self) -> Builder:
+    def builder(self) -> "Builder":
         """Finds the sources."""
+        from qanet_jax.data.prepare import Builder
+
         return Builder(self._run)
 
     def reconcile_vocabulary(self, known: Vocabulary, found: Vocabulary) -> Vocabulary:
@@ -117,7 +118,7 @@ class ReadingData(WordLevelData):
             )
         return found
 
-    def kept(self) -> Mapping[str, tuple[int, Dropped]]:
+    def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
         """For each split how many questions there are, and what was left out."""
         splits = {name: self.split(name) for name in self.splits}
         return {
@@ -143,11 +144,17 @@ class ReadingData(WordLevelData):
 
     def texts(self, split: str) -> Squad:
         """The texts of an evaluated split."""
-        return read_texts(self.path / split)
+        saved = json.loads((self.path / split / "squad.json").read_text("utf-8"))
+        questions = [
+            Question(**{**q, "answers": tuple(Answer(**a) for a in q["answers"])})
+            for q in saved["questions"]
+        ]
+        return Squad(saved["contexts"], questions)
 
     def golds(self, split: str) -> Golds | None:
-        """What an evaluated split of TriviaQA is scored by."""
-        return read_golds(self.path / split)
+        """What an evaluated split of TriviaQA is scored by; None for SQuAD's form."""
+        file = self.path / split / "golds.json"
+        return json.loads(file.read_text("utf-8")) if file.exists() else None
 
     def split(self, name: str) -> SplitCorpus:
         """One split."""

@@ -21,19 +21,15 @@ import numpy as np
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data.corpus import Writer
-from common_jax.data.word_level import (
-    read_word_vectors,
-    require_some,
-    tokeniser_identity,
-    vectors_identity,
-)
+from common_jax.data.prepared import finish_split
+from common_jax.data.word_level import read_word_vectors, tokeniser_identity, vectors_identity
 from common_jax.inputs import columns_of, encode, inputs_to_text
-from common_jax.text.squad import Answer, Question, Squad
+from common_jax.text.squad import Question
 from common_jax.text.vectors import Vectors
 from common_jax.text.vocabulary import Vocabulary
-from qanet_jax.data import triviaqa
-from qanet_jax.data.sources import Golds, Source, Split, source_of, splits_of
-from qanet_jax.data.text import TEXTS, Text, windows
+from qanet_jax.data import Split, splits_of, triviaqa
+from qanet_jax.data.sources import Source, source_of
+from qanet_jax.data.text import TEXTS, TokenizedText, windows
 
 if TYPE_CHECKING:
     from qanet_jax.config import Config
@@ -44,19 +40,19 @@ QUESTION_COLUMNS = ("words", "characters", "passage", "number", "answer")
 _FORMAT = 2  # of the folder; another one prepares everything anew
 
 
-class Content:
-    """A split: its texts as they are and in words, and what was wrong with it.
+class SplitText:
+    """A split's texts as they are and in words.
 
     Attributes:
-      place: what messages call it.
+      place: what messages call its source.
       train: whether it is trained on.
     """
 
-    def __init__(self, source: Source, split: Split, faults: BadExamples):
-        self.place, self.train, self.faults = source.place, split == "train", faults
-        self.squad, self.golds = source.read(faults)
-        self.contexts = [Text.of(context) for context in self.squad.contexts]
-        self.questions = [Text.of(question.text) for question in self.squad.questions]
+    def __init__(self, source: Source, split: Split, bad_examples: BadExamples):
+        self.place, self.train, self.bad_examples = source.place, split == "train", bad_examples
+        self.squad, self.golds = source.read(bad_examples)
+        self.contexts = [TokenizedText.of(context) for context in self.squad.contexts]
+        self.questions = [TokenizedText.of(question.text) for question in self.squad.questions]
 
     def words(self) -> Iterator[str]:
         """All words, as often as they occur."""
@@ -96,13 +92,9 @@ class Builder:
         }
 
     def build(self, folder: Path) -> None:
-        """Fills the empty folder.
-
-        Raises:
-          UserError: whatever is wrong with the data.
-        """
+        """Fills the empty folder."""
         contents = {
-            split: Content(source, split, BadExamples(self._config.data.on_bad_example))
+            split: SplitText(source, split, BadExamples(self._config.data.on_bad_example))
             for split, source in self._sources.items()
         }
         counts = Counter(contents["train"].words())
@@ -113,21 +105,21 @@ class Builder:
         for split, content in contents.items():
             _SplitWriter(folder / split, self._config, vocabulary, content).write()
 
-    def _read_vectors(self, contents: Iterable[Content], folder: Path) -> Vectors | None:
+    def _read_vectors(self, contents: Iterable[SplitText], folder: Path) -> Vectors | None:
         """Of all splits' words, since nothing trains them; None where words are trained."""
         config = self._config.data
         if not config.vectors:
             return None
         wanted = dict.fromkeys(word for content in contents for word in content.words())
-        faults = BadExamples(config.on_bad_example)
+        bad_examples = BadExamples(config.on_bad_example)
         dim = self._config.words.dim
-        return read_word_vectors(config.vectors, wanted, dim, faults, folder)
+        return read_word_vectors(config.vectors, wanted, dim, bad_examples, folder)
 
 
 class _SplitWriter:
     """Writes one split."""
 
-    def __init__(self, folder: Path, config: "Config", vocabulary: Vocabulary, content: Content):
+    def __init__(self, folder: Path, config: "Config", vocabulary: Vocabulary, content: SplitText):
         self._folder, self._config, self._vocabulary = folder, config.data, vocabulary
         self._content, self._word_length = content, config.word_length
         self._inputs = columns_of(config.model.inputs, TEXTS)
@@ -144,15 +136,14 @@ class _SplitWriter:
             numbers = [self._windows(passages, context) for context in content.contexts]
             for row in self._rows(numbers):
                 rows.append(row)
-            dropped = content.faults.kinds
-            require_some(rows.rows, "questions", folder.name, content.place, dropped)
-            rows.meta["dropped"] = dropped
+            dropped = content.bad_examples.counts
+            finish_split(rows, "questions", folder.name, content.place, dropped)
         if not content.train:
             _write_json(folder / "squad.json", dataclasses.asdict(content.squad))
         if content.golds is not None:
             _write_json(folder / "golds.json", content.golds)
 
-    def _windows(self, passages: Writer, context: Text) -> range:
+    def _windows(self, passages: Writer, context: TokenizedText) -> range:
         """Writes a passage, and says which rows it has become."""
         before = passages.rows
         for part in self._parts(context):
@@ -160,7 +151,7 @@ class _SplitWriter:
             passages.append({**self._encoded("context", part), "starts": starts, "ends": ends})
         return range(before, passages.rows)
 
-    def _parts(self, context: Text) -> Iterator[Text]:
+    def _parts(self, context: TokenizedText) -> Iterator[TokenizedText]:
         """The parts of a passage that are read at once."""
         config, length = self._config, len(context.words)
         train = self._content.train
@@ -181,7 +172,7 @@ class _SplitWriter:
                     inputs = self._inputs_of("", context=part, question=text)
                     yield {**encoded, "passage": [passage], **inputs}
 
-    def _answer(self, question: Question, text: Text) -> tuple[int, int] | None:
+    def _answer(self, question: Question, text: TokenizedText) -> tuple[int, int] | None:
         """The first and last word of the one to find, the first; None if something is too long."""
         content = self._content
         context = content.contexts[question.context]
@@ -196,38 +187,22 @@ class _SplitWriter:
             limit = getattr(self._config, f"{name}_length")
             if length > limit:
                 kind = f"over data.{name}_length={limit} words"
-                content.faults.drop(kind, f"{content.place}: question {question.id}")
+                content.bad_examples.skip(kind, f"{content.place}: question {question.id}")
                 return None
         return span
 
-    def _encoded(self, name: str, text: Text) -> dict[str, Any]:
+    def _encoded(self, name: str, text: TokenizedText) -> dict[str, Any]:
         """The columns of one of `TEXTS`."""
         words = self._vocabulary.word_ids(text.words)
         characters = self._vocabulary.char_ids(text.words, self._word_length)
         inputs = self._inputs_of(name, **{name: text})
         return {"words": words, "characters": characters.ravel(), **inputs}
 
-    def _inputs_of(self, owner: str, **texts: Text) -> dict[str, np.ndarray]:
+    def _inputs_of(self, owner: str, **texts: TokenizedText) -> dict[str, np.ndarray]:
         """The columns of the model's inputs of one of `TEXTS`, or "" for those of the example."""
         columns = [column for column in self._inputs if column.text == owner]
         arrays = encode(columns, {name: text.words for name, text in texts.items()}, {})
         return {name: array.ravel() for name, array in arrays.items()}
-
-
-def read_golds(folder: Path) -> Golds | None:
-    """What an evaluated split of TriviaQA is scored by; None for SQuAD's form."""
-    file = folder / "golds.json"
-    return json.loads(file.read_text("utf-8")) if file.exists() else None
-
-
-def read_texts(folder: Path) -> Squad:
-    """The texts of an evaluated split, as they were prepared."""
-    saved = json.loads((folder / "squad.json").read_text("utf-8"))
-    questions = [
-        Question(**{**q, "answers": tuple(Answer(**a) for a in q["answers"])})
-        for q in saved["questions"]
-    ]
-    return Squad(saved["contexts"], questions)
 
 
 def _write_json(file: Path, value: Any) -> None:

@@ -13,16 +13,12 @@ import random
 import string
 import zlib
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from common_jax.data.prepared import Split
+from common_jax.data.sources import bucket_split
 from common_jax.text.squad import Answer, Question, Squad
 from qanet_jax.data.synthetic_scenes import SCENES, Kind, Relation, Scene
-
-Split = Literal["train", "dev", "test"]
-
-# One bucket in ten for each of dev and test.
-BUCKETS = 10
-HELD_OUT: dict[int, Split] = {0: "dev", 1: "test"}
 
 MOST_FACTS = 5  # of a passage; at least three
 
@@ -60,7 +56,7 @@ _PLACE = (
 
 def split_of(word: str) -> Split:
     """The split in which a name or a number occurs."""
-    return HELD_OUT.get(zlib.crc32(word.encode()) % BUCKETS, "train")
+    return bucket_split(zlib.crc32(word.encode()))
 
 
 @functools.cache

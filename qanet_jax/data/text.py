@@ -14,7 +14,7 @@ TEXTS = ("context", "question")
 
 
 @dataclasses.dataclass(frozen=True)
-class Text:
+class TokenizedText:
     """A text cut into words.
 
     Attributes:
@@ -26,13 +26,13 @@ class Text:
     spans: list[tuple[int, int]]
 
     @classmethod
-    def of(cls, text: str) -> "Text":
+    def of(cls, text: str) -> "TokenizedText":
         spans = split_words(text)
         return cls([text[start:end] for start, end in spans], spans)
 
-    def part(self, start: int, stop: int) -> "Text":
+    def part(self, start: int, stop: int) -> "TokenizedText":
         """Some of the words; their spans are still the whole text's."""
-        return Text(self.words[start:stop], self.spans[start:stop])
+        return TokenizedText(self.words[start:stop], self.spans[start:stop])
 
     def locate(self, answer: Answer) -> tuple[int, int] | None:
         """The first and last word that an answer has a character of; None if it has no word."""

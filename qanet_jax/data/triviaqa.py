@@ -20,9 +20,9 @@ from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.io.files import read_lines
 from common_jax.io.json_files import Node, read_json, read_json_lines
-from common_jax.metrics.triviaqa import golds
 from common_jax.text.squad import REPEATED, Answer, Question, Squad
 from common_jax.text.word_tokenizer import split_words
+from qanet_jax.triviaqa_metrics import golds
 
 SUPERVISED_WORDS = 800  # of a document, in which a name is looked for (Joshi et al., section 6)
 TRAIN_WINDOW, DEV_WINDOW = 256, 400  # words (QANet, section 4.2)
@@ -64,46 +64,48 @@ class Trivia:
     documents: tuple[Document, ...]
 
 
-def read_release(path: str | Path, faults: BadExamples) -> Iterator[Trivia]:
+def read_release(path: str | Path, bad_examples: BadExamples) -> Iterator[Trivia]:
     """Streams a file of the official release, qa/wikipedia-{train,dev}.json or the verified one.
 
-    Documents are read from evidence/wikipedia beside qa, one question's at a time. Reported to
-    `faults` as bad are a question that is empty or not of this form, that has the id of an earlier
+    Documents are read from evidence/wikipedia beside qa, one question's at a time. Rejected
+    are a question that is empty or not of this form, that has the id of an earlier
     one or no answer (as in the test file), and a document that cannot be read; a page without a
     file and a question without a document are dropped.
 
     Raises:
       UserError: a file that cannot be read, is not JSON, or has no list of questions; and whatever
-        `faults` raises.
+        `bad_examples` raises.
     """
     evidence = _Evidence(Path(path).parent.parent / "evidence" / "wikipedia")
     ids = set[str]()
     for node in read_json(path).nodes("Data"):
-        if read := faults.attempt(_of_release, node):
+        if read := bad_examples.parse(_of_release, node):
             trivia, pages = read
-            documents = tuple(_documents(pages, evidence, faults))
+            documents = tuple(_documents(pages, evidence, bad_examples))
             trivia = dataclasses.replace(trivia, documents=documents)
-            if _good(trivia, node.place, ids, faults):
+            if _good(trivia, node.place, ids, bad_examples):
                 yield trivia
 
 
-def read_sample(path: str | Path, faults: BadExamples) -> Iterator[Trivia]:
+def read_sample(path: str | Path, bad_examples: BadExamples) -> Iterator[Trivia]:
     """Streams JSON lines of id, question, aliases and context, each with one short document.
 
-    Reported to `faults` as bad is a line that is not JSON or not of this form, is empty or has the
-    id of an earlier one or no alias.
+    Rejected is a line that is not JSON or not of this form, is empty or has the id of an earlier
+    one or no alias.
 
     Raises:
-      UserError: a file that cannot be read; and whatever `faults` raises.
+      UserError: a file that cannot be read; and whatever `bad_examples` raises.
     """
     ids = set[str]()
-    for node in read_json_lines(path, faults):
-        trivia = faults.attempt(_of_line, node)
-        if trivia and _good(trivia, node.place, ids, faults):
+    for node in read_json_lines(path, bad_examples):
+        trivia = bad_examples.parse(_of_line, node)
+        if trivia and _good(trivia, node.place, ids, bad_examples):
             yield trivia
 
 
-def read_dataset(dataset: Dataset, split: str, key: str, faults: BadExamples) -> Iterator[Trivia]:
+def read_dataset(
+    dataset: Dataset, split: str, key: str, bad_examples: BadExamples
+) -> Iterator[Trivia]:
     """Streams the Wikipedia domain of a split of TensorFlow Datasets' "trivia_qa/rc".
 
     The dataset holds both domains, and the verified questions a second time: those with search
@@ -126,10 +128,10 @@ def read_dataset(dataset: Dataset, split: str, key: str, faults: BadExamples) ->
                 f"data.tfds={dataset.name}: not of the form of trivia_qa/rc ({error!r})"
             ) from error
         if of_web:
-            faults.drop("question of the web's", place)
+            bad_examples.skip("question of the web's", place)
         elif trivia.id in ids:
-            faults.drop("question that was there already", place)
-        elif _good(trivia, place, ids, faults):
+            bad_examples.skip("question that was there already", place)
+        elif _good(trivia, place, ids, bad_examples):
             yield trivia
 
 
@@ -137,7 +139,7 @@ def supervise(
     questions: Iterable[Trivia],
     width: int,
     seed: int,
-    faults: BadExamples,
+    bad_examples: BadExamples,
     *,
     answered: bool = True,
 ) -> Squad:
@@ -168,11 +170,11 @@ def supervise(
             found = names.search(document.text, 0, end) if names else None
             covered = _covered(words, found.span()) if found else (0, 0)
             if covered[1] - covered[0] > width:
-                faults.drop("answer longer than the window", name)
+                bad_examples.skip("answer longer than the window", name)
             elif not words:
-                faults.drop("empty document", name)
+                bad_examples.skip("empty document", name)
             elif answered and not found:
-                faults.drop("document that names no answer", name)
+                bad_examples.skip("document that names no answer", name)
             else:
                 rng = random.Random(f"{seed} {name}")
                 first = window_start(len(words), covered, width, rng) if found else 0
@@ -223,16 +225,16 @@ def _pattern(aliases: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile(rf"(?<!\w)(?:{choices})(?!\w)", re.IGNORECASE)
 
 
-def _good(trivia: Trivia, place: str, ids: set[str], faults: BadExamples) -> bool:
+def _good(trivia: Trivia, place: str, ids: set[str], bad_examples: BadExamples) -> bool:
     """Whether to keep a question; remembers its id."""
     if trivia.id in ids:
-        faults.bad(REPEATED, f"{place} {trivia.id!r}")
+        bad_examples.reject(REPEATED, f"{place} {trivia.id!r}")
     elif not trivia.text.strip():
-        faults.bad("empty question", place)
+        bad_examples.reject("empty question", place)
     elif not trivia.golds:
-        faults.bad("no answers", place)
+        bad_examples.reject("no answers", place)
     elif not trivia.documents:
-        faults.drop("question without a document", place)
+        bad_examples.skip("question without a document", place)
     else:
         ids.add(trivia.id)
         return True
@@ -256,19 +258,21 @@ def _of_release(node: Node) -> tuple[Trivia, list[Node]]:
     return trivia, list(node.nodes("EntityPages", default=[]))
 
 
-def _documents(pages: list[Node], evidence: "_Evidence", faults: BadExamples) -> Iterator[Document]:
+def _documents(
+    pages: list[Node], evidence: "_Evidence", bad_examples: BadExamples
+) -> Iterator[Document]:
     for page in pages:
-        name = faults.attempt(page.get, "Filename", str, default="")
+        name = bad_examples.parse(page.get, "Filename", str, default="")
         if name is None:
             continue
         if not name:
-            faults.drop("page without a file", page.place)
+            bad_examples.skip("page without a file", page.place)
         elif file := evidence.find(name):
-            text = faults.attempt(lambda file: "\n".join(read_lines(file)), file)
+            text = bad_examples.parse(lambda file: "\n".join(read_lines(file)), file)
             if text is not None:
                 yield Document(name, text)
         else:
-            faults.bad(f"no such file in {evidence.folder}", f"{page.place} {name!r}")
+            bad_examples.reject(f"no such file in {evidence.folder}", f"{page.place} {name!r}")
 
 
 def _of_line(node: Node) -> Trivia:

@@ -195,9 +195,9 @@ def test_an_answer_certain_in_overlapping_windows_is_certain(reader, monkeypatch
 
 
 def _text(text):
-    from qanet_jax.data.text import Text
+    from qanet_jax.data.text import TokenizedText
 
-    return Text.of(text)
+    return TokenizedText.of(text)
 
 
 def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):

@@ -6,9 +6,10 @@ import json
 import pytest
 
 from attconv_jax.config import DataConfig
-from attconv_jax.data.sources import Example, held_out_splits, source_of
+from attconv_jax.data.sources import Example, source_of
 from attconv_jax.data.squad_anss import build
 from common_jax.bad_examples import BadExamples
+from common_jax.data.sources import held_out_splits
 from common_jax.errors import UserError
 from tests.attconv_jax import anss, entailments
 from tests.real import needs_real_data, real_data
@@ -33,7 +34,7 @@ def config(folder, format="pairs", **options) -> DataConfig:
 def read(folder, format="pairs", policy="error", split="train", **options):
     """A split's examples and the faults."""
     source, faults = source_of(config(folder, format, **options), split), BadExamples(policy)
-    return list(source.read(faults)), faults.kinds
+    return list(source.read(faults)), faults.counts
 
 
 def contents(examples):

@@ -203,7 +203,7 @@ def test_bad_examples(tmp_path, where, value, kind, place, lost):
     assert [squad.contexts[q.context] for q in squad.questions] == [
         READ.contexts[q.context] for q in READ.questions if q.id in kept
     ]
-    ((told, fault),) = faults.kinds.items()
+    ((told, fault),) = faults.counts.items()
     assert kind in told and fault["count"] == 1 and fault["first"][0].endswith(place)
 
 
@@ -232,7 +232,7 @@ def test_unreadable_examples(tmp_path, where, value, message, lost):
     faults = BadExamples("skip")
     kept = [q.id for n, q in enumerate(READ.questions) if n not in lost]
     assert [q.id for q in read_squad(path, faults).questions] == kept
-    ((kind, fault),) = faults.kinds.items()
+    ((kind, fault),) = faults.counts.items()
     assert kind == "unreadable" and fault["count"] == 1 and message in fault["first"][0]
 
 
@@ -241,7 +241,7 @@ def test_a_field_with_half_a_character_in_its_name(tmp_path):
     path.write_text(json.dumps(changed("data.2.paragraphs.1.qas.0", {"\ud83d": ""})))
     faults = BadExamples("skip")
     read_squad(path, faults)
-    ((fault),) = faults.kinds.values()
+    ((fault),) = faults.counts.values()
     assert b"no 'id'; it has \\ud83d" in fault["first"][0].encode()
 
 
@@ -335,7 +335,7 @@ def test_mistakes_of_datasets(folder):
     faults = BadExamples("skip")
     squad = read_squad_dataset(dataset("bad", folder), "train", "data.train", faults)
     assert {q.id for q in squad.questions} == {"h1", "m1-high-conf"}
-    assert [fault["count"] for fault in faults.kinds.values()] == [1]
+    assert [fault["count"] for fault in faults.counts.values()] == [1]
 
 
 @needs_real_data

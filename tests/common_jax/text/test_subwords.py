@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from common_jax.errors import UserError
 from common_jax.io.files import read_lines
-from common_jax.text.subwords import Subwords, reservoir
+from common_jax.text.subwords import Subwords
 from tests.real import needs_real_data, real_data
 
 WORDS = [
@@ -103,19 +103,6 @@ def test_deterministic_and_quiet(subwords, capfd, tmp_path):
     assert again == subwords == loaded and hash(loaded) == hash(subwords)
     assert loaded.encode(TEXT) == subwords.encode(TEXT)
     assert Subwords.train(TEXT[: len(TEXT) // 2], SIZE) != subwords
-
-
-def test_sampled_training(subwords):
-    small = Subwords.train(TEXT, SIZE, max_sentences=300)
-    assert small == Subwords.train(reservoir(TEXT, 300), SIZE) != subwords
-
-
-def test_reservoir():
-    assert reservoir(range(5), 5) == reservoir(range(5), 9) == [0, 1, 2, 3, 4]
-    sample = reservoir(iter(range(10_000)), 1000)
-    assert sample == reservoir(range(10_000), 1000)
-    assert len(set(sample)) == 1000
-    assert abs(sum(sample) / 1000 - 5000) < 5 * 10_000 / (12 * 1000) ** 0.5
 
 
 @pytest.mark.parametrize("size", [50_000, 100])

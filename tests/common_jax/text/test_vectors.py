@@ -112,7 +112,7 @@ def test_a_row_of_another_length_is_noticed_though_not_wanted(tmp_path, row):
         wrong = f"{numbers} numbers behind a word, not 3"
         assert _fails(path, ["dog"]) == f"{path}:2: {wrong}{SKIP}"
         assert read_vectors(path, ["dog"], 3, faults).table.tolist() == [[1, 2, 3]]
-        assert faults.kinds == {wrong: {"count": 1, "first": [f"{path}:2"]}}
+        assert faults.counts == {wrong: {"count": 1, "first": [f"{path}:2"]}}
 
 
 @pytest.mark.parametrize("field", ["abc", "nan", "-inf", "1e39", "0,5", "½"])

@@ -43,7 +43,7 @@ def test_what_it_says(tmp_path, caplog):
         data.prepare()
         data.prepare()
         data.report()
-        (line,) = [r.getMessage() for r in caplog.records if r.name == "csan_jax.data.dataset"]
+        (line,) = [r.getMessage() for r in caplog.records if r.name == "common_jax.data.prepared"]
         assert line.startswith(f"{word} 3,100 ")
         assert line.endswith(f", in {data.path}")
         speed = re.search(r"pairs in \d+ s \(([\d,]+) pairs/s\), ([\d,]+) tokens", line)

@@ -32,7 +32,7 @@ def read(config, split="train", policy="error"):
     """The pairs, their places, and the faults."""
     source, faults = source_of(config, split), BadExamples(policy)
     rows = list(source.read(faults))
-    return [row[1:] for row in rows], [source.place(row[0]) for row in rows], faults.kinds
+    return [row[1:] for row in rows], [row.place for row in rows], faults.counts
 
 
 ASPEC = dict(

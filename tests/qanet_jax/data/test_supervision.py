@@ -110,7 +110,7 @@ def test_windows(width):
     many = [question(long_text(2_000, 20 * n), "zebra", name=q) for n, q in enumerate(names)]
     faults = BadExamples("error")
     squad = supervise(many, width, 5, faults)
-    assert not faults.kinds and [q.id for q in squad.questions] == [f"{q}--d" for q in names]
+    assert not faults.counts and [q.id for q in squad.questions] == [f"{q}--d" for q in names]
     starts = []
     for number, (asked, context) in enumerate(zip(squad.questions, squad.contexts, strict=True)):
         words = context.split(" ")
@@ -141,7 +141,7 @@ def test_what_has_no_window():
     squad = supervise(many, 400, 0, faults)
     assert [q.id for q in squad.questions] == ["inside--d", "short--d"]
     assert squad.contexts[1] == "Zebra"
-    assert faults.kinds == {
+    assert faults.counts == {
         "document that names no answer": {"count": 2, "first": ["outside--d", "none--d"]},
         "empty document": {"count": 1, "first": ["empty--d"]},
     }
@@ -150,7 +150,7 @@ def test_what_has_no_window():
     assert squad.contexts[1] == " ".join(f"word{n}" for n in range(400))
     faults = BadExamples("error")
     assert not supervise([question("one two three", "one two three")], 2, 0, faults).questions
-    assert faults.kinds["answer longer than the window"]["count"] == 1
+    assert faults.counts["answer longer than the window"]["count"] == 1
 
 
 def test_each_document_is_its_own_question():

@@ -66,7 +66,7 @@ def release(folder: Path, *questions: dict) -> Path:
 def read(path: Path, policy="error") -> tuple[list[Trivia], dict[str, int]]:
     faults = BadExamples(policy)
     questions = list(read_release(path, faults))
-    return questions, {kind: fault["count"] for kind, fault in faults.kinds.items()}
+    return questions, {kind: fault["count"] for kind, fault in faults.counts.items()}
 
 
 def says(path: Path) -> str:
@@ -192,7 +192,7 @@ def test_the_sample(tmp_path):
         assert said.startswith(f"{path}:2") and message in said and "on_bad_example=skip" in said
         faults = BadExamples("skip")
         assert [trivia.id for trivia in read_sample(path, faults)] == ["a", "last"]
-        assert [fault["count"] for fault in faults.kinds.values()] == [1]
+        assert [fault["count"] for fault in faults.counts.values()] == [1]
 
 
 def register() -> None:
@@ -283,7 +283,7 @@ def test_tensorflow_datasets(tmp_path):
     (found,) = read_dataset(dataset, "validation", "data.dev", faults)
     documents = tuple(Document(f"{page}.txt", f"Bo of {page} – é") for page in "xy")
     assert found == Trivia("q1", "Who is q1?", ("Bo", "Bó", "bo"), ("bo",), False, documents)
-    assert {kind: fault["count"] for kind, fault in faults.kinds.items()} == {
+    assert {kind: fault["count"] for kind, fault in faults.counts.items()} == {
         "question of the web's": 1,
         "question that was there already": 1,
         "question without a document": 1,

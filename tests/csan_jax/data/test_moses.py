@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sacremoses import MosesDetokenizer, MosesTokenizer
 
-from common_jax.text.moses import undo_escapes
+from csan_jax.data.moses import undo_escapes
 
 PIECES = ["&apos;", "&quot;", "&lt;", "&gt;", "&#91;", "&#93;", "&#124;", "&amp;", "&", ";", "#"]
 PIECES += ["amp;", "lt;", "apos", "91;", "&eacute;", "&#39;", "&nbsp;", "&amp", "x", " ", "ü"]

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from common_jax.metrics.triviaqa import (
+from qanet_jax.triviaqa_metrics import (
     aggregate,
     exact_match,
     f1,

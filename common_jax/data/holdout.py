@@ -1,0 +1,106 @@
+"""Hold-out: groups of the training examples become dev and test, chosen in one streaming pass.
+
+All examples of a group (a sentence's translations, a premise's hypotheses, an article) are in one
+split. Examples are added one by one, of which a few bytes are kept; then each is assigned a split.
+"""
+
+import abc
+import array
+import hashlib
+import random
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Int
+
+from common_jax.errors import UserError
+
+
+class HoldOut(abc.ABC):
+    """A rule that chooses the held-out groups."""
+
+    def __init__(self, splits: Sequence[str], size: int, seed: int, unit: str):
+        """
+        Args:
+          splits: those to be held out; may be empty.
+          size: of each of them, `data.holdout_size`.
+          unit: what messages call what is counted.
+        """
+        self.splits, self._size, self._seed, self._unit = splits, size, seed, unit
+
+    @abc.abstractmethod
+    def add(self, group: str) -> None:
+        """Adds the next example, which is of this group."""
+
+    @abc.abstractmethod
+    def assign(self, source: str) -> Int[np.ndarray, "n"]:
+        """The split of each added example: 0 is train, n is `splits[n - 1]`.
+
+        Args:
+          source: what messages call the source of the examples.
+
+        Raises:
+          UserError: if nothing would be left to train on.
+        """
+
+    def rows(self, source: str) -> dict[str, Int[np.ndarray, "_"]]:
+        """The numbers of the added examples in train and in each held-out split, ascending; as
+        `assign`."""
+        assigned = self.assign(source)
+        return {s: np.flatnonzero(assigned == n) for n, s in enumerate(("train", *self.splits))}
+
+
+class SmallestHashes(HoldOut):
+    """The groups with the smallest salted hashes, `size` groups for each split."""
+
+    def __init__(self, splits: Sequence[str], size: int, seed: int, unit: str):
+        super().__init__(splits, size, seed, unit)
+        self._hashes = array.array("Q")
+
+    def add(self, group: str) -> None:
+        salt = str(self._seed).encode()
+        digest = hashlib.blake2b(group.strip().encode(), digest_size=8, key=salt).digest()
+        self._hashes.append(int.from_bytes(digest, "little"))
+
+    def assign(self, source: str) -> Int[np.ndarray, "n"]:
+        hashes = np.frombuffer(self._hashes, np.uint64)
+        distinct, count = np.unique(hashes), len(self.splits)
+        if self._size * count >= len(distinct):
+            raise UserError(
+                f"data.holdout_size={self._size}: {source}: train has {len(distinct)} distinct "
+                f"{self._unit}, too few to hold out {self._size * count}; "
+                f"at most {max(0, len(distinct) - 1) // count} would do"
+            )
+        bounds = distinct[[n * self._size for n in range(1, count + 1)]]
+        above = np.searchsorted(bounds, hashes, side="right").astype(np.int8)
+        return (above + 1) % (count + 1)
+
+
+class ShuffledGroups(HoldOut):
+    """The groups in a random order, as many for each split as give it `size` examples."""
+
+    def __init__(self, splits: Sequence[str], size: int, seed: int, unit: str):
+        super().__init__(splits, size, seed, unit)
+        self._numbers: dict[str, int] = {}  # of groups, as they first occur
+        self._groups = array.array("i")  # the number of each example's
+
+    def add(self, group: str) -> None:
+        self._groups.append(self._numbers.setdefault(group, len(self._numbers)))
+
+    def assign(self, source: str) -> Int[np.ndarray, "n"]:
+        groups = np.frombuffer(self._groups, np.int32)
+        sizes, split_of = np.bincount(groups), np.zeros(len(self._numbers), np.int8)
+        names = sorted(self._numbers)
+        random.Random(self._seed).shuffle(names)
+        for split in range(1, len(self.splits) + 1):
+            taken = 0
+            while names and taken < self._size:
+                group = self._numbers[names.pop()]
+                split_of[group] = split
+                taken += int(sizes[group])
+        if not names:
+            raise UserError(
+                f"data.holdout_size={self._size}: too many for {len(groups)} {self._unit} to train "
+                "on; hold out fewer, or name files for dev and test"
+            )
+        return split_of[groups]

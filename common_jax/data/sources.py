@@ -1,0 +1,185 @@
+"""Sources of examples: files, TensorFlow Datasets or a generator, alone or joined.
+
+The module is generic in what a source reads, which a family defines: an iterator of its examples,
+or a whole split where questions share passages.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+
+from common_jax.bad_examples import BadExamples
+from common_jax.config import SplitsConfig
+from common_jax.data.prepared import SPLITS, Split
+from common_jax.data.tfds import Dataset
+from common_jax.errors import UserError
+from common_jax.io.files import find_folder
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+BUCKETS = 10  # of the values in a generated corpus, one of them for dev and one for test
+_HELD_OUT: dict[int, Split] = {0: "dev", 1: "test"}
+
+
+@runtime_checkable
+class Source(Protocol[T_co]):
+    """Examples of one split; they can be read several times."""
+
+    @property
+    def place(self) -> str:
+        """What messages call it."""
+
+    def identity(self) -> Any:
+        """What decides its content, as JSON."""
+
+    def read(self, bad_examples: BadExamples) -> T_co:
+        """Its content, without the examples that `bad_examples` counts."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Joined(Generic[T]):
+    """Several sources, one after the other."""
+
+    sources: tuple[Source[Iterator[T]], ...]
+
+    @property
+    def place(self) -> str:
+        return ", ".join(source.place for source in self.sources)
+
+    def identity(self) -> Any:
+        return [source.identity() for source in self.sources]
+
+    def read(self, bad_examples: BadExamples) -> Iterator[T]:
+        return itertools.chain.from_iterable(s.read(bad_examples) for s in self.sources)
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """A split of a dataset of TensorFlow Datasets; a family's class adds `read`.
+
+    Attributes:
+      split: as in "train" or "train[:1000]".
+      key: the config key that named the split.
+    """
+
+    dataset: Dataset
+    split: str
+    key: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.dataset.name} {self.split}"
+
+    def identity(self) -> Any:
+        self.dataset.source(self.split, self.key)  # raises if there is no such split
+        return self.dataset.identity(self.split)
+
+    def rows(
+        self, texts: Sequence[str], bad_examples: BadExamples, labels: Sequence[str] = ()
+    ) -> Iterator[tuple[str, list[str], list[int]]]:
+        """Streams the location, the named texts and the named labels of each record."""
+        rows = self.dataset.stream(self.split, self.key, (*texts, *labels))
+        for number, row in enumerate(rows, start=1):
+            place = f"{self.place}:{number}"
+            decoded = decode(((cell, place) for cell in row[: len(texts)]), bad_examples)
+            if decoded is not None:
+                yield place, decoded, list(row[len(texts) :])
+
+
+@dataclasses.dataclass(frozen=True)
+class Generator(Generic[T_co]):
+    """A family's generator of a corpus.
+
+    Attributes:
+      generate: gives `count` examples of a split: (count, seed, split) -> content; a count that
+        cannot be is a ValueError.
+      code: identity of the output (`common_jax.data.corpus.recorded_identity`).
+    """
+
+    generate: Callable[[int, int, Split], T_co]
+    code: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Generated(Generic[T_co]):
+    """One split of a generated corpus."""
+
+    generator: Generator[T_co]
+    count: int
+    seed: int
+    split: Split
+
+    @property
+    def place(self) -> str:
+        return f"generated {self.split}"
+
+    def identity(self) -> Any:
+        count, seed, split = self.count, self.seed, self.split
+        return {"code": self.generator.code, "count": count, "seed": seed, "split": split}
+
+    def read(self, bad_examples: BadExamples) -> T_co:
+        try:
+            return self.generator.generate(self.count, self.seed, self.split)
+        except ValueError as error:
+            key = "examples" if self.split == "train" else "holdout_size"
+            raise UserError(f"data.{key}={self.count}: {error}") from error
+
+
+def find_source(
+    config: SplitsConfig,
+    split: Split,
+    *,
+    generator: Generator[T],
+    records: Callable[[Dataset, str, str], Source[T]],
+    files: Callable[[Path, str], Source[T]],
+) -> Source[T]:
+    """The source of a split that has one of its own, by `data.source`.
+
+    Args:
+      config: the family's `DataConfig`.
+      generator: of the generated corpus.
+      records: makes the source of a dataset, the name of its split, and the key that named it.
+      files: makes the source of a folder and the field that names its files.
+
+    Raises:
+      UserError: a folder, file, dataset or split of one that does not exist.
+    """
+    if config.source == "generated":
+        count = config.examples if split == "train" else config.holdout_size
+        return Generated(generator, count, config.seed, split)
+    names = getattr(config, split)
+    if config.source == "tfds":
+        return records(Dataset(config.tfds, config.dir), names, f"data.{split}")
+    return files(find_folder(config.dir, "data.dir"), names)
+
+
+def join(sources: Iterable[Source[Iterator[T]]]) -> Source[Iterator[T]]:
+    """Sources as one; a single one is itself."""
+    sources = tuple(sources)
+    return sources[0] if len(sources) == 1 else Joined(sources)
+
+
+def held_out_splits(config: SplitsConfig) -> list[Split]:
+    """The splits that have no source of their own but are held out of train."""
+    return [s for s in SPLITS[1:] if config.source != "generated" and not getattr(config, s)]
+
+
+def decode(cells: Iterable[tuple[bytes, str]], bad_examples: BadExamples) -> list[str] | None:
+    """The texts of an example, given their bytes and locations; None, and the first one rejected,
+    if they are not all in UTF-8."""
+    texts = []
+    for cell, place in cells:
+        try:
+            texts.append(cell.decode())
+        except UnicodeDecodeError:
+            bad_examples.reject("not UTF-8", place)
+            return None
+    return texts
+
+
+def bucket_split(number: int) -> Split:
+    """The split of a generated corpus in which a value with this hash occurs, and in no other."""
+    return _HELD_OUT.get(number % BUCKETS, "train")

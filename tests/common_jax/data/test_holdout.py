@@ -1,0 +1,68 @@
+"""Held-out groups: never in two splits, as many as asked for, a function of the seed."""
+
+import collections
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common_jax.data.holdout import ShuffledGroups, SmallestHashes
+from common_jax.errors import UserError
+
+RULES = (ShuffledGroups, SmallestHashes)
+
+
+def hold_out(rule, groups, splits, size, seed):
+    held_out = rule(splits, size, seed, "examples")
+    for group in groups:
+        held_out.add(str(group))
+    rows = {split: part.tolist() for split, part in held_out.rows("here").items()}
+    assert all(part == sorted(part) for part in rows.values())
+    return rows
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(
+    groups=st.lists(st.integers(0, 9), min_size=1, max_size=40),
+    size=st.integers(1, 12),
+    seed=st.integers(0, 3),
+)
+def test_whole_groups_are_held_out(rule, groups, size, seed):
+    sizes = collections.Counter(groups)
+    try:
+        parts = hold_out(rule, groups, ["dev", "test"], size, seed)
+    except UserError as error:
+        assert f"data.holdout_size={size}: " in str(error)
+        if rule is ShuffledGroups:
+            assert "hold out fewer" in str(error)
+            assert len(groups) <= 2 * (size + max(sizes.values()) - 1)
+        else:
+            assert len(sizes) <= 2 * size and f"has {len(sizes)} distinct examples" in str(error)
+        return
+    assert list(parts) == ["train", "dev", "test"] and parts["train"]
+    assert sorted(n for part in parts.values() for n in part) == list(range(len(groups)))
+    found = {split: {groups[n] for n in part} for split, part in parts.items()}
+    assert sum(map(len, found.values())) == len(sizes)  # none is in two
+    for split in ("dev", "test"):
+        if rule is ShuffledGroups:
+            assert len(parts[split]) >= size
+            assert any(len(parts[split]) - sizes[group] < size for group in found[split])
+        else:
+            assert len(found[split]) == size
+    assert hold_out(rule, groups, ["dev", "test"], size, seed) == parts
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_another_seed_holds_out_others_and_fewer_splits_the_same(rule):
+    groups = [f"text {n}" for n in range(50)]
+    chosen = {tuple(hold_out(rule, groups, ["dev"], 10, seed)["dev"]) for seed in range(9)}
+    assert len(chosen) == 9
+    both, alone = (hold_out(rule, groups, splits, 10, 0) for splits in (["dev", "test"], ["dev"]))
+    assert both["dev"] == alone["dev"] and len(alone["train"]) == 40
+
+
+def test_the_choice_is_the_same_as_ever():
+    """Corpora prepared before have these splits."""
+    groups = [f"text {n // 2}" for n in range(40)]
+    dev = {rule: hold_out(rule, groups, ["dev"], 4, 1)["dev"][::2] for rule in RULES}
+    assert dev == {ShuffledGroups: [16, 24], SmallestHashes: [12, 18, 32, 38]}
