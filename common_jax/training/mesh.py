@@ -7,6 +7,7 @@ spread over; the rest is XLA's, which inserts the communication.
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -43,15 +44,21 @@ def mesh_shape(config: MeshConfig, devices: int) -> dict[str, int]:
     return shape
 
 
-def make_mesh(config: MeshConfig) -> Mesh:
+def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
     """The devices that `config` asks for.
+
+    Args:
+      devices: to take them from; None is this machine's, or all machines'.
 
     Raises:
       UserError: if there are fewer, or if processes cannot have as many rows each.
     """
-    shape = mesh_shape(config, jax.device_count())
-    devices = jax.devices()[: math.prod(shape.values())]
-    mesh = Mesh(np.array(devices).reshape(tuple(shape.values())), tuple(shape))
+    known = jax.devices() if devices is None else devices
+    shape = mesh_shape(config, len(known))
+    chosen = np.array(known[: math.prod(shape.values())])
+    mesh = Mesh(chosen.reshape(tuple(shape.values())), tuple(shape))
+    if devices is not None:
+        return mesh
     if not _rows_split_evenly(mesh):
         sizes = " x ".join(f"mesh.{name}={size}" for name, size in shape.items())
         raise UserError(

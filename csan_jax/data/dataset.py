@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from common_jax.data.cached_arrays import cached_arrays
 
 from common_jax.bad_examples import summary
 from common_jax.data.batches import Batches
+from common_jax.data.cached_arrays import cached_arrays
 from common_jax.data.corpus import Corpus, prepare
 from common_jax.data.packing import PackedPlan, Packing, pack
 from common_jax.data.plan import BucketPlan, Plan, choose_shapes
