@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -17,6 +17,7 @@ _FREE = {
     *("partition-id", "replica-id", "opt-barrier", "broadcast", "domain"),
 }
 _LINE = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([a-z][\w\-]*)\((.*)$")
+_IOTA = re.compile(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
 _ARRAY = re.compile(r"(\w+)\[([\d,]*)\](\{[^{}]*\})?")
 
 
@@ -83,7 +84,7 @@ class Program:
     def bytes_moved(self) -> int:
         """Read and written in the device's memory by the kernels of a step: an upper bound where a
         cache serves some of it."""
-        return sum(times * self._moved(*at) for times, *at in self._executed(self._entry))
+        return self._total(self._executed(self._entry))
 
     @functools.cached_property
     def kernels(self) -> int:
@@ -134,7 +135,7 @@ class Program:
                     "true_computation", "false_computation", "branch_computations"
                 )
                 runs = [list(self._executed(branch, times)) for branch in branches]
-                yield from max(runs, key=lambda run: sum(n * self._moved(*at) for n, *at in run))
+                yield from max(runs, key=self._total)
             elif kind == "call":
                 for called in instruction.called("to_apply", "calls"):
                     yield from self._executed(called, times)
@@ -143,6 +144,9 @@ class Program:
                     yield from self._executed(called, times)
             elif kind not in _FREE and not kind.endswith(("-done", "-update")):
                 yield times, name, instruction
+
+    def _total(self, executed: Iterable[tuple[int, str, _Instruction]]) -> int:
+        return sum(times * self._moved(name, one) for times, name, one in executed)
 
     def _length(self, loop: _Instruction) -> int:
         if known := re.search(r'"known_trip_count":\{"n":"(\d+)"', loop.text):
@@ -210,13 +214,12 @@ class Program:
             ids = np.arange(math.prod(shape)).reshape(shape)
             at = tuple(slice(None) if axis in inside else 0 for axis in range(len(shape)))
             return ids[at].ravel().tolist()
-        if iota := re.search(
-            r"replica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", text
-        ):
-            ids = np.arange(devices).reshape([int(n) for n in iota[3].split(",")])
-            if iota[4]:
-                ids = ids.transpose([int(n) for n in iota[4].split(",")])
-            return ids.reshape(int(iota[1]), int(iota[2]))[0].tolist()
+        if iota := _IOTA.search(text):
+            shape, dims, order = (
+                [int(n) for n in (s or "").split(",") if n] for s in iota.groups()
+            )
+            ids = np.arange(devices).reshape(dims)
+            return ids.transpose(order or range(ids.ndim)).reshape(shape)[0].tolist()
         if listed := re.search(r"replica_groups=\{\{([\d,]+)\}", text):
             return [int(n) for n in listed[1].split(",")]
         return list(range(devices))
