@@ -17,6 +17,8 @@ from common_jax.planning.chips import CHIPS, GIB, Chip, Gpu
 from launch.cli import Parser, command_line, configure_logging, run
 
 if TYPE_CHECKING:
+    from jax.sharding import Mesh
+
     from common_jax.training.task import Task
 
 DESCRIPTION = (
@@ -208,20 +210,11 @@ def plan(task: "Task", topology: str, devices: Sequence[Any], shape: Sequence[in
     from common_jax.planning.flops import count_flops
     from common_jax.planning.hlo import Program
     from common_jax.training.mesh import make_mesh
-    from common_jax.training.state import abstract_state
-    from common_jax.training.step import make_train_step
 
     chip = CHIPS[topology.partition(":")[0]]
     mesh = make_mesh(task.config.mesh, devices)
-    share = mesh.shape["data"] * mesh.shape["fsdp"] * task.config.train.accumulate
-    rows = -(-shape[0] // share) * share
-    sizes = dict(zip(task.batch_dims, (rows, *shape[1:]), strict=True))
-    abstract = abstract_state(task, mesh)
-    key = jax.eval_shape(lambda: jax.random.key(0))
     begin = time.perf_counter()
-    traced = make_train_step(task, mesh, abstract).trace(
-        abstract, (task.abstract_batch(sizes),), key
-    )
+    traced = trace_step(task, mesh, shape)
     fixed = (topology, chip, tuple(shape), dict(mesh.shape))
     try:
         compiled = traced.lower().compile()
@@ -255,6 +248,21 @@ def plan(task: "Task", topology: str, devices: Sequence[Any], shape: Sequence[in
             "compile": seconds,
         },
     )
+
+
+def trace_step(task: "Task", mesh: "Mesh", shape: Sequence[int]) -> Any:
+    """The step of `launch.train`, traced for a batch of some sizes (`jax.stages.Traced`)."""
+    import jax
+
+    from common_jax.training.state import abstract_state
+    from common_jax.training.step import make_train_step
+
+    share = mesh.shape["data"] * mesh.shape["fsdp"] * task.config.train.accumulate
+    rows = -(-shape[0] // share) * share
+    batch = task.abstract_batch(dict(zip(task.batch_dims, (rows, *shape[1:]), strict=True)))
+    abstract = abstract_state(task, mesh)
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    return make_train_step(task, mesh, abstract).trace(abstract, (batch,), key)
 
 
 def topology_devices(name: str, shape: str) -> Sequence[Any]:
