@@ -37,11 +37,11 @@ class GatedConvolution(nn.Module):
     @nn.compact
     def __call__(self, states: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
         convolution = lambda name: Convolution(states.shape[-1], self.width, self.dtype, name=name)
-        change = jnp.tanh(convolution("change")(states))
+        transform = jnp.tanh(convolution("transform")(states))
         if not self.gate:
-            return change
+            return transform
         gate = nn.sigmoid(convolution("gate")(states))
-        return change + gate * (states - change)
+        return transform + gate * (states - transform)
 
 
 class FeatureMap(nn.Module):
@@ -62,10 +62,11 @@ class FeatureMap(nn.Module):
     ) -> Float[Array, "B T F"]:
         if self.kind == "states":
             return states
-        widths = {"unigram": [1], "phrase": [self.phrase_width]}
+        widths = {"unigram": 1, "phrase": self.phrase_width}
         maps = [
-            GatedConvolution(width, self.gate, self.dtype)(states)
-            for width in widths.get(self.kind, [1, self.phrase_width])
+            GatedConvolution(width, self.gate, self.dtype, name=kind)(states)
+            for kind, width in widths.items()
+            if self.kind in (kind, "multigranular")
         ]
         # a bias has reached the padding too, and a window would carry it back among the words
         return jnp.where(valid[..., None], jnp.concatenate(maps, axis=-1), 0)
@@ -105,8 +106,7 @@ class Head(nn.Module):
     the outputs of all three (section 4, "common setup").
 
     The composition is [r_x, r_y, r_x * r_y] for two texts, r_x for one; the hidden layers are leaky
-    ReLUs. A model shares its scope with its head (`flax.linen.share_scope`), which has the
-    parameters "hidden_0", "hidden_1" and "regression".
+    ReLUs.
 
     Attributes:
       dim: of the hidden layers.
@@ -121,7 +121,7 @@ class Head(nn.Module):
     def setup(self):
         hidden = lambda: dense(self.dim, ("embed", "mlp"), self.dtype)
         self.hidden = [hidden(), hidden()]
-        self.regression = dense(self.labels, ("mlp", "labels"), jnp.float32)
+        self.output = dense(self.labels, ("mlp", "labels"), jnp.float32)
 
     def __call__(
         self, pooled: Sequence[Float[Array, "B H"]], *, train: bool
@@ -134,7 +134,7 @@ class Head(nn.Module):
             for hidden in self.hidden:
                 above = nn.leaky_relu(hidden(outputs[-1]), SLOPE)
                 outputs.append(self.dropout(above, train=train))
-            return self.regression(jnp.concatenate(outputs, axis=-1).astype(jnp.float32))
+            return self.output(jnp.concatenate(outputs, axis=-1).astype(jnp.float32))
 
 
 def max_pooled(states: Float[Array, "B T H"], valid: Bool[Array, "B T"]) -> Float[Array, "B H"]:

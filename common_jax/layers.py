@@ -1,14 +1,13 @@
 """Layers that at least two of the papers use."""
 
 import functools
-from collections.abc import Callable, Sequence
 from typing import Any, SupportsInt
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Shaped
+from jaxtyping import Array, Bool, Float
 
 from common_jax.attention import Bias, Implementation, attention
 from common_jax.attention.dense import attend, heads_first
@@ -74,11 +73,10 @@ class Convolution(nn.Module):
     def __call__(self, x: Float[Array, "*b T D"]) -> Float[Array, "*b T {self.size}"]:
         named, shape = nn.with_logical_partitioning, (self.width, x.shape[-1], self.size)
         glorot = named(nn.initializers.xavier_uniform(), (None, "embed", "mlp"))
-        filters = self.param("filters", glorot, shape).astype(self.dtype)
+        kernel = self.param("kernel", glorot, shape).astype(self.dtype)
         bias = self.param("bias", named(nn.initializers.zeros, ("mlp",)), shape[2:])
-        mixed = sum(
-            x @ filters[at] for at, x in enumerate(shifted(x.astype(self.dtype), self.width))
-        )
+        places = shifted(x.astype(self.dtype), self.width)
+        mixed = sum(place @ kernel[at] for at, place in enumerate(places))
         return mixed + bias.astype(self.dtype).reshape(*(1,) * (x.ndim - 1), self.size)
 
 
@@ -86,6 +84,60 @@ def shifted(x: Float[Array, "*b T D"], width: int) -> list[Float[Array, "*b T D"
     """x as each of the places of a filter meets it, with zeros beyond the ends."""
     padded = jnp.pad(x, [*[(0, 0)] * (x.ndim - 2), (width // 2, width // 2), (0, 0)])
     return [padded[..., at : at + x.shape[-2], :] for at in range(width)]
+
+
+class SeparableConvolution(nn.Module):
+    """Each channel has a filter of its own, then a product mixes the channels (Chollet 2016)."""
+
+    size: int
+    width: int
+    dtype: Any
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B T D"]) -> Float[Array, "B T {self.size}"]:
+        uniform = nn.initializers.variance_scaling(1.0, "fan_in", "uniform", 0, 1)
+        uniform = nn.with_logical_partitioning(uniform, (None, "embed"))
+        kernel = self.param("depthwise_kernel", uniform, (self.width, x.shape[-1]))
+        filtered = depthwise(x.astype(self.dtype), kernel.astype(self.dtype))
+        return dense(self.size, ("embed", "mlp"), self.dtype, name="pointwise")(filtered)
+
+
+@jax.custom_vjp
+def depthwise(x: Float[Array, "B T D"], filters: Float[Array, "W D"]) -> Float[Array, "B T D"]:
+    """Each channel's convolution with its own filter, with zeros beyond the ends.
+
+    The backward pass keeps x, and not each of the W shifted ones.
+    """
+    return sum(x * filters[at, None, None] for at, x in enumerate(shifted(x, len(filters))))
+
+
+def _depthwise_backward(kept, cotangent):
+    x, filters = kept
+    places = shifted(x, len(filters))
+    own = [jnp.sum(x * cotangent, axis=(0, 1), dtype=jnp.float32) for x in places]
+    return depthwise(cotangent, filters[::-1]), jnp.stack(own).astype(filters.dtype)
+
+
+depthwise.defvjp(lambda x, filters: (depthwise(x, filters), (x, filters)), _depthwise_backward)
+
+
+class FeedForward(nn.Module):
+    """max(0, x W_1 + b_1) W_2 + b_2 (Vaswani et al. 2017, section 3.3).
+
+    Attributes:
+      size: width of the inside.
+      dropout: rate on the inside.
+    """
+
+    size: int
+    dtype: Any
+    dropout: float = 0.0
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "*b D"], *, train: bool) -> Float[Array, "*b D"]:
+        inside = nn.relu(dense(self.size, ("embed", "mlp"), self.dtype, name="in")(x))
+        inside = Dropout(self.dropout)(inside, train=train)
+        return dense(x.shape[-1], ("mlp", "embed"), self.dtype, name="out")(inside)
 
 
 class _Heads(nn.Module):
@@ -203,124 +255,6 @@ class SelfAttention(_Heads):
     def weights(self, x: Float[Array, "B T D"], mask: Mask) -> Float[Array, "B H T N T"]:
         """The attention weights, to look at."""
         return self.attention_weights(x, x, mask)
-
-
-class Stack(nn.Module):
-    """`length` equal layers, whose parameters are one tree with leaves [L, ...], scanned over.
-
-    Which mask a layer gets is not in the tree: `spans` slices it, so that initialisation and
-    checkpoints are the same however many of the layers attend locally.
-
-    Attributes:
-      layer: makes one layer, unbound.
-      length: L.
-      unroll: run the layers one after another in the program instead of a loop: it compiles longer
-        and runs faster, for few layers.
-      remat: keep only the layers' inputs for the backward pass and compute the rest again: memory
-        for a third more time (Chen et al. 2016).
-    """
-
-    layer: Callable[[], nn.Module]
-    length: int
-    unroll: bool = False
-    remat: bool = False
-
-    @nn.compact
-    def __call__(
-        self,
-        x: Float[Array, "B T D"],
-        spans: Sequence[tuple[int, tuple]],
-        *,
-        train: bool,
-        each: tuple[Shaped[Array, "L ..."], ...] = (),
-    ) -> Float[Array, "B T D"]:
-        """Runs the layers, lowest first.
-
-        Args:
-          x: input of the lowest layer.
-          spans: how many layers, and what each of them gets beside x: ((3, (mask,)), ...); the
-            counts add up to `length`.
-          train: whether dropout is on.
-          each: of these every layer gets its own part, behind what its span gets.
-        """
-        assert sum(count for count, _ in spans) == self.length, spans
-        layer = self.layer()
-        params = self.param("layers", self._init, layer, x, (*spans[0][1], *(a[0] for a in each)))
-        keys = self._keys(train)
-
-        def run(x: Array, scanned: Any, inputs: tuple) -> Array:
-            params, key, own = scanned
-            rngs = None if key is None else {DROPOUT: key}
-            return layer.apply({"params": params}, x, *inputs, *own, train=train, rngs=rngs)
-
-        if self.remat:
-            run = jax.checkpoint(run, prevent_cse=self.unroll)  # a loop is a barrier by itself
-        if self.unroll:
-            layers = _unstack((params, keys, each), self.length)
-            given = [inputs for count, inputs in spans for _ in range(count)]
-            for scanned, inputs in zip(layers, given, strict=True):
-                x = run(x, scanned, inputs)
-            return x
-        start = 0
-        for count, inputs in spans:
-            span = slice(start, start + count)
-            if count:
-                scanned = jax.tree.map(lambda a, s=span: a[s], (params, keys, each))
-                body = lambda x, scanned, inputs=inputs: (run(x, scanned, inputs), None)
-                x, _ = jax.lax.scan(body, x, scanned)
-            start += count
-        return x
-
-    def start(self, method: str, *inputs: Any) -> list[tuple[Any, Any]]:
-        """Each layer's parameters, and what a method of it says of the inputs; for `step`."""
-        layer = self.layer()
-        stacked = nn.unbox(self.get_variable("params", "layers"))
-        said = lambda params: layer.apply({"params": params}, *inputs, method=method)
-        return [(params, said(params)) for params in _unstack(stacked, self.length)]
-
-    def step(
-        self, x: Array, caches: Sequence[Any], layers: Sequence[tuple[Any, Any]], *inputs: Any
-    ) -> tuple[Array, list[Any]]:
-        """Runs each layer's `step(x, its cache, its constants, *inputs)`, of `start`.
-
-        There is no loop over the layers: to take a layer's part out of a stack is to copy it, at
-        every step.
-        """
-        layer, new = self.layer(), []
-        for cache, (params, constants) in zip(caches, layers, strict=True):
-            x, cache = layer.apply({"params": params}, x, cache, constants, *inputs, method="step")
-            new.append(cache)
-        return x, new
-
-    def inspect(self, method: str, x: Array, spans: Sequence[tuple[int, tuple]]) -> list[Any]:
-        """What a method of each layer says of that layer's input, lowest first."""
-        layer = self.layer()
-        params = nn.unbox(self.get_variable("params", "layers"))
-        said: list[Any] = []
-        for inputs in (inputs for count, inputs in spans for _ in range(count)):
-            at = len(said)
-            of_layer = {"params": jax.tree.map(lambda a, at=at: a[at], params)}
-            said.append(layer.apply(of_layer, x, *inputs, method=method))
-            x = layer.apply(of_layer, x, *inputs, train=False)
-        return said
-
-    def _init(self, key: Array, layer: nn.Module, x: Array, inputs: tuple) -> Any:
-        init = lambda key: layer.init(key, x, *inputs, train=False)["params"]
-        params = jax.vmap(init)(jax.random.split(key, self.length))
-        return nn.meta.add_axis(params, 0, {nn.PARTITION_NAME: "layers"})
-
-    def _keys(self, train: bool) -> Array | None:
-        if not train or not self.has_rng(DROPOUT):
-            return None
-        return jax.random.split(self.make_rng(DROPOUT), self.length)
-
-
-def _unstack(tree: Any, length: int) -> list[Any]:
-    """The trees of each layer. The gradient of `split` is one concatenation; that of `a[i]` would
-    be a sum of arrays of the whole stack, zeros but for one layer."""
-    leaves, form = jax.tree.flatten(tree)
-    parts = [jax.lax.split(leaf, [1] * length) for leaf in leaves]
-    return [form.unflatten([part[at][0] for part in parts]) for at in range(length)]
 
 
 def sinusoids(length: SupportsInt, dim: int) -> Float[np.ndarray | Array, "T D"]:

@@ -4,7 +4,8 @@ Runs, exports and sweeps are read through these tables; a config key of another 
 the command line, with its new name.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 CLASSES: Mapping[str, str] = {
     "csan_jax.translator:Translator": "csan_jax.predictor:Translator",
@@ -48,3 +49,77 @@ CONFIG_KEYS: Mapping[str, Mapping[str, str]] = {
 
 # Of every family's predictor, as exports have them.
 PREDICTOR_FIELDS: Mapping[str, str] = {"evaluation_positions": "eval_batch_tokens"}
+
+# By package, of parameters: a regular expression of a part of their paths, and what it is now; of
+# several, the first that makes a name which the model wants.
+PARAMETERS: Mapping[str, Sequence[Sequence[str]]] = {
+    "csan_jax": (
+        ("/inner/", "/feed_forward/in/"),
+        ("/outer/", "/feed_forward/out/"),
+        ("/(self|cross)_norm/", r"/\1_attention_norm/"),
+    ),
+    "qanet_jax": (
+        (r"\bembedding/words$", "embedding/word_embedding"),
+        (r"\bembedding/unknown$", "embedding/unknown_word_embedding"),
+        (r"\bembedding/characters$", "embedding/character_embedding"),
+        (r"\bembedding/Convolution_0/", "embedding/character_convolution/"),
+        (r"\bembedding/Dense_0/", "embedding/highway_0/gate/"),
+        (r"\bembedding/Dense_1/", "embedding/highway_0/transform/"),
+        (r"\bembedding/Dense_2/", "embedding/highway_1/gate/"),
+        (r"\bembedding/Dense_3/", "embedding/highway_1/transform/"),
+        (r"\bproject/", "embedding_projection/"),
+        (r"\battention/similarity$", "context_query_attention/similarity"),
+        (r"\breduce/", "context_query_projection/"),
+        (r"\b(start|end)/kernel$", r"\1_pointer/kernel"),
+        ("/Stack_0/layers/", "/blocks/"),
+        (r"/SeparableConvolution_(\d+)/filters$", r"/convolution_\1/depthwise_kernel"),
+        (r"/SeparableConvolution_(\d+)/Dense_0/", r"/convolution_\1/pointwise/"),
+        (r"/Convolution_(\d+)/", r"/convolution_\1/"),
+        ("/MultiHeadAttention_0/", "/self_attention/"),
+        ("/Dense_0/", "/feed_forward/in/"),
+        ("/Dense_1/", "/feed_forward/out/"),
+        # counted over a block's sub-layers, whatever these are
+        (
+            r"/LayerNorm_(\d+)/",
+            *(r"/convolution_\1_norm/", "/self_attention_norm/", "/feed_forward_norm/"),
+        ),
+        ("/filters$", "/kernel"),
+    ),
+    "attconv_jax": (
+        (r"\bwords$", "word_embedding"),
+        (r"\bsecond_words$", "second_word_embedding"),
+        (r"\b(hidden_[01])/", r"head/\1/"),
+        (r"\bregression/", "head/output/"),
+        ("/GatedConvolution_0/", "/unigram/", "/phrase/"),
+        ("/GatedConvolution_1/", "/phrase/"),
+        ("/change/", "/transform/"),
+        ("/filters$", "/kernel"),
+    ),
+}
+
+
+def current_names(saved: Iterable[str], wanted: Collection[str]) -> dict[str, str]:
+    """From the names of saved parameters to those that the model has for them, by `PARAMETERS`.
+
+    A name that the model wants stays, and so does one that becomes none that it wants.
+
+    Args:
+      saved: paths "a/b/c", and those of the optimizer's copies: "opt_state/1/mu/a/b/c".
+      wanted: the model's.
+    """
+    names = {name: name for name in saved if name in wanted}
+    taken = set(names)
+    for name in sorted({*saved} - taken, key=lambda name: (len(name), name)):  # LayerNorm_9, _10
+        free = (new for new in _renamed(name) if new in wanted and new not in taken)
+        names[name] = next(free, name)
+        taken.add(names[name])
+    return names
+
+
+def _renamed(name: str) -> Iterator[str]:
+    """What a name may be now, by each package's rules."""
+    for rules in PARAMETERS.values():
+        names = [name]
+        for old, *new in rules:
+            names = [re.sub(old, one, name) for name in names for one in new]
+        yield from names

@@ -20,15 +20,15 @@ from jaxtyping import Array, Bool, Float, Int
 
 from common_jax.layers import (
     Dropout,
+    FeedForward,
     LayerNorm,
     MultiHeadAttention,
     ProjectedKV,
-    Stack,
-    dense,
     sinusoids,
 )
 from common_jax.masks import Mask, padding, positions, segments
 from common_jax.scopes import part
+from common_jax.stack import Stack
 from csan_jax.attention.base import EncoderAttention
 from csan_jax.config import ModelConfig
 
@@ -41,11 +41,10 @@ class _Layer(nn.Module):
 
     def setup(self):
         config = self.config
-        self.inner = dense(config.mlp_dim, ("embed", "mlp"), self.dtype)
-        self.outer = dense(config.dim, ("mlp", "embed"), self.dtype)
+        self.feed_forward = FeedForward(config.mlp_dim, self.dtype, config.relu_dropout)
         self.feed_forward_norm = LayerNorm()
-        self.self_attention, self.self_norm = self._self_attention(), LayerNorm()
-        self.dropout, self.relu_dropout = Dropout(config.dropout), Dropout(config.relu_dropout)
+        self.self_attention, self.self_attention_norm = self._self_attention(), LayerNorm()
+        self.dropout = Dropout(config.dropout)
 
     @abc.abstractmethod
     def _self_attention(self) -> nn.Module:
@@ -58,12 +57,8 @@ class _Layer(nn.Module):
         return norm(x + self.dropout(sublayer(x), train=train))
 
     def _feed_forward(self, x: Array, train: bool) -> Array:
-        """max(0, x W_1 + b_1) W_2 + b_2 (Vaswani et al. 2017, section 3.3), as a residual."""
-
-        def sublayer(y: Array) -> Array:
-            return self.outer(self.relu_dropout(nn.relu(self.inner(y)), train=train))
-
-        return self._residual(x, self.feed_forward_norm, sublayer, train)
+        feed_forward = lambda y: self.feed_forward(y, train=train)
+        return self._residual(x, self.feed_forward_norm, feed_forward, train)
 
 
 class EncoderLayer(_Layer):
@@ -87,13 +82,13 @@ class EncoderLayer(_Layer):
     ) -> Float[Array, "B T D"]:
         x = self._prepared(x, mask, train=train)
         attend = lambda y: self.self_attention(y, mask, train=train)
-        x = self._residual(x, self.self_norm, attend, train)
+        x = self._residual(x, self.self_attention_norm, attend, train)
         return self._feed_forward(x, train)
 
     def weights(self, x: Float[Array, "B T D"], mask: Mask) -> Float[Array, "B H T N T"]:
         """The attention weights on this layer's input."""
         x = self._prepared(x, mask, train=False)
-        y = self.self_norm(x) if self.config.norm == "pre" else x
+        y = self.self_attention_norm(x) if self.config.norm == "pre" else x
         return self.self_attention.weights(y, mask)
 
     def _prepared(self, x: Array, mask: Mask, *, train: bool) -> Array:
@@ -106,7 +101,8 @@ class DecoderLayer(_Layer):
     def setup(self):
         super().setup()
         heads = self.config.sizes(self.dtype).heads | {"implementation": "auto"}
-        self.cross_attention, self.cross_norm = MultiHeadAttention(**heads), LayerNorm()
+        self.cross_attention = MultiHeadAttention(**heads)
+        self.cross_attention_norm = LayerNorm()
 
     def _self_attention(self) -> nn.Module:
         return self.config.decoder_attention.module(self.config.sizes(self.dtype))
@@ -121,9 +117,9 @@ class DecoderLayer(_Layer):
         train: bool,
     ) -> Float[Array, "B T D"]:
         attend = lambda y: self.self_attention(y, self_mask, train=train)
-        x = self._residual(x, self.self_norm, attend, train)
+        x = self._residual(x, self.self_attention_norm, attend, train)
         attend_source = lambda y: self.cross_attention(y, memory, cross_mask, train=train)
-        x = self._residual(x, self.cross_norm, attend_source, train)
+        x = self._residual(x, self.cross_attention_norm, attend_source, train)
         return self._feed_forward(x, train)
 
     def source(self, memory: Float[Array, "B S D"]) -> ProjectedKV:
@@ -146,11 +142,11 @@ class DecoderLayer(_Layer):
             y, cache = self.self_attention.step(y, cache, now, ancestry)
             return y
 
-        x = self._residual(x, self.self_norm, attend, train=False)
+        x = self._residual(x, self.self_attention_norm, attend, train=False)
         attend_source = lambda y: self.cross_attention.attend_cached(
             y, source, source_valid[:, None]
         )
-        x = self._residual(x, self.cross_norm, attend_source, train=False)
+        x = self._residual(x, self.cross_attention_norm, attend_source, train=False)
         return self._feed_forward(x, train=False), cache
 
 

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.layers import Convolution, Dropout, dense, shifted
+from common_jax.layers import Convolution, Dropout, dense
 from common_jax.masks import masked_softmax
 from common_jax.pytrees import pytree
 from common_jax.text.vocabulary import UNKNOWN
@@ -44,39 +43,16 @@ class Words:
         return self.ids != 0
 
 
-class SeparableConvolution(nn.Module):
-    """Each channel has a filter of its own, then a product mixes the channels (Chollet 2016)."""
+class Highway(nn.Module):
+    """T(x) H(x) + (1 - T(x)) x (Srivastava et al. 2015): T is the gate, H the transform."""
 
-    size: int
-    width: int
     dtype: Any
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B T D"]) -> Float[Array, "B T {self.size}"]:
-        uniform = nn.initializers.variance_scaling(1.0, "fan_in", "uniform", 0, 1)
-        shape = (self.width, x.shape[-1])
-        filters = self.param("filters", named(uniform, (None, "embed")), shape)
-        filtered = depthwise(x.astype(self.dtype), filters.astype(self.dtype))
-        return dense(self.size, ("embed", "mlp"), self.dtype)(filtered)
-
-
-@jax.custom_vjp
-def depthwise(x: Float[Array, "B T D"], filters: Float[Array, "W D"]) -> Float[Array, "B T D"]:
-    """Each channel's convolution with its own filter, with zeros beyond the ends.
-
-    The backward pass keeps x, and not each of the W shifted ones.
-    """
-    return sum(x * filters[at, None, None] for at, x in enumerate(shifted(x, len(filters))))
-
-
-def _depthwise_backward(kept, cotangent):
-    x, filters = kept
-    places = shifted(x, len(filters))
-    own = [jnp.sum(x * cotangent, axis=(0, 1), dtype=jnp.float32) for x in places]
-    return depthwise(cotangent, filters[::-1]), jnp.stack(own).astype(filters.dtype)
-
-
-depthwise.defvjp(lambda x, filters: (depthwise(x, filters), (x, filters)), _depthwise_backward)
+    def __call__(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
+        project = lambda name: dense(x.shape[-1], ("embed", "mlp"), self.dtype, name=name)(x)
+        gate, transform = nn.sigmoid(project("gate")), nn.relu(project("transform"))
+        return x + gate * (transform - x)
 
 
 class Embedding(nn.Module):
@@ -108,19 +84,16 @@ class Embedding(nn.Module):
     def __call__(self, words: Words, *, train: bool) -> Float[Array, "B T P"]:
         x_w = Dropout(self.word_dropout)(self._word(words), train=train)
         x = jnp.concatenate([x_w.astype(self.dtype), self._characters(words, train)], axis=-1)
-        for _ in range(2):  # T(x) H(x) + (1 - T(x)) x (Srivastava et al. 2015)
-            gate = nn.sigmoid(dense(x.shape[-1], ("embed", "mlp"), self.dtype)(x))
-            change = nn.relu(dense(x.shape[-1], ("embed", "mlp"), self.dtype)(x))
-            x = x + gate * (change - x)
-        return x
+        x = Highway(self.dtype, name="highway_0")(x)
+        return Highway(self.dtype, name="highway_1")(x)
 
     def _word(self, words: Words) -> Float[Array, "B T P"]:
         normal = nn.initializers.normal(self.std)
         if words.vectors is None:
             shape = (self.config.rows, self.config.dim)
-            table = self.param("words", named(normal, ("vocab", "embed")), shape)
+            table = self.param("word_embedding", named(normal, ("vocab", "embed")), shape)
             return jnp.take(table, words.ids, axis=0)
-        unknown = self.param("unknown", normal, (self.config.dim,))
+        unknown = self.param("unknown_word_embedding", normal, (self.config.dim,))
         vectors = jnp.where(words.valid[..., None], words.vectors, 0)
         return jnp.where((words.ids == UNKNOWN)[..., None], unknown[None, None], vectors)
 
@@ -128,11 +101,12 @@ class Embedding(nn.Module):
         valid = (words.characters != 0)[..., None]
         normal = nn.initializers.normal(self.std)
         shape = (self.config.char_rows, self.char_dim)
-        table = self.param("characters", named(normal, ("vocab", "embed")), shape)
+        table = self.param("character_embedding", named(normal, ("vocab", "embed")), shape)
         x = jnp.take(table.astype(self.dtype), words.characters, axis=0)
         x = Dropout(self.char_dropout)(jnp.where(valid, x, 0), train=train)
         if self.char_pooling == "convolution":
-            x = nn.relu(Convolution(self.char_dim, self.char_kernel, self.dtype)(x))
+            sizes, name = (self.char_dim, self.char_kernel), "character_convolution"
+            x = nn.relu(Convolution(*sizes, self.dtype, name=name)(x))
         most = jnp.where(valid, x, float(jnp.finfo(self.dtype).min)).max(axis=-2)
         return jnp.where(valid.any(axis=-2), most, 0)
 

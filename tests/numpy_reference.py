@@ -12,8 +12,15 @@ def windows(x, width):
 
 def convolution(x, p):
     """[T, D] -> [T, F]."""
-    filters = p["filters"]
-    return windows(x, len(filters)) @ filters.reshape(-1, filters.shape[-1]) + p["bias"]
+    kernel = p["kernel"]
+    return windows(x, len(kernel)) @ kernel.reshape(-1, kernel.shape[-1]) + p["bias"]
+
+
+def separable_convolution(x, p):
+    """A filter for each channel, then a product of channels: [T, D] -> [T, F]."""
+    width, dim = p["depthwise_kernel"].shape
+    seen = windows(x, width).reshape(len(x), width, dim)
+    return affine((seen * p["depthwise_kernel"]).sum(axis=1), p["pointwise"])
 
 
 def affine(x, p):

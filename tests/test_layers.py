@@ -21,6 +21,7 @@ LAYERS = (
     {"config", "text"},
     {"attention", "predictor", "data", "inputs"},
     {"layers"},
+    {"stack"},
     {"export", "report"},
     {"training"},
     {"compare", "deploy", "sweep"},

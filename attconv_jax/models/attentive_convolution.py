@@ -209,7 +209,6 @@ class AttentiveConvNet(PairModule):
         self.layers = [AttentiveConvolutionLayer(config, self.dtype) for _ in range(config.layers)]
         self.dropout = Dropout(config.dropout)
         self.head = Head(config.dim, self.labels, self.dropout, self.dtype)
-        nn.share_scope(self, self.head)
 
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
         """Logits."""

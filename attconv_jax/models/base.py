@@ -20,7 +20,7 @@ from common_jax.inputs import Input, columns_of
 from common_jax.scopes import part
 
 SPREAD = 0.1  # standard deviation of words' vectors where there is no file
-TABLES = ("words", "second_words")  # parameters
+TABLES = ("word_embedding", "second_word_embedding")  # parameters
 POOLED = -1  # see `AttentionMap`
 
 
@@ -128,12 +128,13 @@ class Matcher(nn.Module):
     dtype: Any = jnp.float32
 
     def setup(self):
-        normal = nn.with_logical_partitioning(nn.initializers.normal(SPREAD), ("vocab", "embed"))
+        table = lambda init: nn.with_logical_partitioning(init, ("vocab", "embed"))
         words, second = TABLES
-        self.words = self.param(words, normal, (self.rows, self.dim))
+        normal = table(nn.initializers.normal(SPREAD))
+        self.word_embedding = self.param(words, normal, (self.rows, self.dim))
         if self.model.second_table:
-            copy = nn.with_logical_partitioning(lambda key: self.words + 0, ("vocab", "embed"))
-            self.second_words = self.param(second, copy)
+            copy = table(lambda key: self.word_embedding + 0)
+            self.second_word_embedding = self.param(second, copy)
         self.matching = self.model.module(self.labels, self.dtype)
         nn.share_scope(self, self.matching)
 
@@ -159,8 +160,9 @@ class Matcher(nn.Module):
         with part("embedding"):
             for name in names:
                 ids = arrays[name]
-                second = self._embed(self.second_words, ids) if self.model.second_table else None
-                words = self._embed(self.words, ids)
+                words, second = self._embed(self.word_embedding, ids), None
+                if self.model.second_table:
+                    second = self._embed(self.second_word_embedding, ids)
                 texts.append(Text(ids, ids != 0, words, second, of(name), example))
         return texts
 

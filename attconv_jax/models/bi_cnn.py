@@ -79,7 +79,6 @@ class BiCNNModule(PairModule):
         self.layers = [TanhConvolution(config, self.dtype) for _ in range(config.layers)]
         self.dropout = Dropout(config.dropout)
         self.head = Head(config.dim, self.labels, self.dropout, self.dtype)
-        nn.share_scope(self, self.head)
 
     def explain(self, texts: Sequence[Text]) -> Explained:
         """Logits, and for each layer that there is no attention."""

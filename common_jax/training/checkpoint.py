@@ -190,7 +190,7 @@ class Checkpoints:
           UserError: if the checkpoint is damaged, or of another model.
         """
         with self._whole(step):
-            return read_state(self._state(step), {part: abstract}, f"{part}/")[part]
+            return read_state(self._state(step), {part: abstract}, part)[part]
 
     def wait(self) -> None:
         """Returns when everything is on disk.

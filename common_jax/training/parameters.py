@@ -11,7 +11,13 @@ from jax.sharding import Mesh
 
 from common_jax.errors import UserError, error_context
 from common_jax.export.format import ORBAX, PARAMETERS, Export
-from common_jax.io.parameters import read_safetensors, require_same
+from common_jax.io.parameters import (
+    named_parameters,
+    nested_parameters,
+    read_safetensors,
+    require_same,
+)
+from common_jax.old_names import current_names
 from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.restore import UnreadableError, read_state
 from common_jax.training.state import abstract_state
@@ -101,9 +107,13 @@ def _read_export(export: Export, abstract: Params) -> Parameters:
             raise UserError(f"{export.path}: {error}") from error
     else:
         file = export.path / PARAMETERS
-        values = read_safetensors(file)
-        require_same(str(file), values, abstract)
-        values = jax.device_put(values, jax.tree.map(lambda a: a.sharding, abstract))
+        saved = named_parameters(read_safetensors(file))
+        names = current_names(saved, named_parameters(abstract))
+        saved = {names[old]: value for old, value in saved.items()}
+        require_same(str(file), saved, abstract)
+        values = jax.device_put(
+            nested_parameters(saved), jax.tree.map(lambda a: a.sharding, abstract)
+        )
     return Parameters(values, source["step"], source["average"], source["ema"])
 
 

@@ -8,6 +8,7 @@ import jax
 import orbax.checkpoint as ocp
 
 from common_jax.io.parameters import require_same
+from common_jax.old_names import current_names
 
 Position = tuple[int, int]  # epoch, and batch within it: those that come next
 
@@ -18,13 +19,13 @@ class UnreadableError(Exception):
     """A step that is damaged; the message names what."""
 
 
-def read_state(path: Path, abstract: Any, under: str = "") -> Any:
-    """The tree that Orbax saved in a folder, or a part of it.
+def read_state(path: Path, abstract: Any, part: str = "") -> Any:
+    """The tree that Orbax saved in a folder, or a part of it, whose parameters may have old names.
 
     Args:
       path: the folder; errors name the one around it.
       abstract: shapes, types and shardings. Orbax alone would cast what differs from them.
-      under: reads only leaves whose name begins so; `abstract` has no others.
+      part: reads only what has this name at the top; `abstract` has nothing else.
 
     Raises:
       UserError: a leaf is missing, or one too many, or of another shape or type, by its name.
@@ -32,20 +33,26 @@ def read_state(path: Path, abstract: Any, under: str = "") -> Any:
     """
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
         try:
-            saved = _leaves(reader.metadata(path.absolute()).item_metadata.tree)
-            part = {name: leaf for name, leaf in saved.items() if name.startswith(under)}
-            require_same(str(path.parent), part, _leaves(abstract))
+            tree = reader.metadata(path.absolute()).item_metadata.tree
+            tree = {name: tree[name] for name in tree if part in ("", name)}
+            saved, wanted = _leaves(tree), _leaves(abstract)
+            names = current_names(saved, wanted)
+            require_same(str(path.parent), {names[old]: saved[old] for old in saved}, wanted)
+            leaves = [wanted[names[old]] for old in saved]
+            item = jax.tree.unflatten(jax.tree.structure(tree), leaves)
         except _UNREADABLE as error:
             raise UnreadableError(f"{path.name}: cannot be read: {error}") from error
         args = ocp.args.PyTreeRestore(
-            item=abstract,  # type: ignore[call-arg]
-            restore_args=ocp.checkpoint_utils.construct_restore_args(abstract),  # type: ignore[call-arg]
-            partial_restore=bool(under),  # type: ignore[call-arg]
+            item=item,  # type: ignore[call-arg]
+            restore_args=ocp.checkpoint_utils.construct_restore_args(item),  # type: ignore[call-arg]
+            partial_restore=bool(part),  # type: ignore[call-arg]
         )
         try:
-            return reader.restore(path.absolute(), args=args)
+            restored = _leaves(reader.restore(path.absolute(), args=args))
         except _UNREADABLE as error:
             raise UnreadableError(f"{path.name}: cannot be read: {error}") from error
+    values = {names[old]: value for old, value in restored.items()}
+    return jax.tree.unflatten(jax.tree.structure(abstract), [values[name] for name in wanted])
 
 
 def read_position(folder: Path) -> Position:

@@ -20,6 +20,7 @@ from common_jax.export.format import Export
 from common_jax.fields import to_mapping
 from common_jax.io.atomic import replace_text, write_json, writing
 from common_jax.io.json_files import Node, read_json
+from common_jax.old_names import CLASSES
 from common_jax.training.config import task_class
 from common_jax.training.examples import Results, read_tsv, to_tsv
 from common_jax.training.multihost import first_process_only, gather_from_all
@@ -111,10 +112,10 @@ class Workdir:
         self._require_run()
         if self._config.exists():
             values = self.read_config()
-            if values.get("task") != config.task:
+            task = str(values.get("task"))
+            if CLASSES.get(task, task) != config.task:
                 raise UserError(
-                    f"{self.path} holds a run of another task, {values.get('task')}: choose "
-                    "another --workdir"
+                    f"{self.path} holds a run of another task, {task}: choose another --workdir"
                 )
             with error_context(self._config):
                 old = _identity(from_values(type(config), values))

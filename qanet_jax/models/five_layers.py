@@ -102,14 +102,14 @@ class FiveLayerNetwork(nn.Module):
             config.char_dropout,
             self.dtype,
         )
-        self.project = dense(config.dim, ("embed", "mlp"), self.dtype)
+        self.embedding_projection = dense(config.dim, ("embed", "mlp"), self.dtype)
         self.embedding_encoder, self.model_encoder = config.encoders(self.dtype)
-        self.attention = ContextQueryAttention(self.dtype)
-        self.reduce = dense(config.dim, ("embed", "mlp"), self.dtype)
+        self.context_query_attention = ContextQueryAttention(self.dtype)
+        self.context_query_projection = dense(config.dim, ("embed", "mlp"), self.dtype)
         pointer = lambda: nn.Dense(
             1, use_bias=False, dtype=jnp.float32, kernel_init=nn.initializers.xavier_uniform()
         )
-        self.start, self.end = pointer(), pointer()
+        self.start_pointer, self.end_pointer = pointer(), pointer()
         self.dropout = Dropout(config.dropout)
 
     def __call__(
@@ -119,18 +119,18 @@ class FiveLayerNetwork(nn.Module):
         with part("embedding"):
             c, q = (self._encode(words, train) for words in (context, question))
         with part("attention"):
-            x = self.attention(c, q, context.valid, question.valid)
-            x = self.dropout(self.reduce(x), train=train)
+            x = self.context_query_attention(c, q, context.valid, question.valid)
+            x = self.dropout(self.context_query_projection(x), train=train)
         with part("encoder"):
             *_, m0, m1, m2 = self._passes(x, context.valid, train)
         with part("pointers"):
-            start = self.start(jnp.concatenate([m0, m1], axis=-1))[..., 0]
-            end = self.end(jnp.concatenate([m0, m2], axis=-1))[..., 0]
+            start = self.start_pointer(jnp.concatenate([m0, m1], axis=-1))[..., 0]
+            end = self.end_pointer(jnp.concatenate([m0, m2], axis=-1))[..., 0]
             return tuple(jnp.where(context.valid, x, MASKED) for x in (start, end))
 
     def _encode(self, words: Words, train: bool) -> Float[Array, "B T D"]:
         """Embedding and embedding encoder, whose parameters both texts share."""
-        x = self.project(self.embedding(words, train=train))
+        x = self.embedding_projection(self.embedding(words, train=train))
         return self.embedding_encoder(self.dropout(x, train=train), words.valid, train=train)
 
     def _passes(

@@ -16,6 +16,8 @@ to them (`optimizer.l2`) instead of to the loss that is shown.
 """
 
 import dataclasses
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import flax.linen as nn
@@ -29,15 +31,17 @@ from common_jax.fields import require
 from common_jax.layers import (
     DROPOUT,
     Convolution,
+    FeedForward,
     LayerNorm,
-    MultiHeadAttention,
-    Stack,
-    dense,
+    SelfAttention,
+    SeparableConvolution,
     sinusoids,
 )
 from common_jax.masks import padding
-from qanet_jax.layers import SeparableConvolution
+from common_jax.stack import Stack
 from qanet_jax.models.five_layers import FiveLayers
+
+SubLayer = Callable[[Float[Array, "B T D"]], Float[Array, "B T D"]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,28 +139,38 @@ class EncoderBlock(nn.Module):
         if dropped:  # one draw for all sub-layers: it is most of the time that a block compiles
             shape = (len(x), len(sublayers), *x.shape[1:])
             kept = keep_mask(config.dropout, self.make_rng(DROPOUT), shape)
-        for number, sublayer in enumerate(sublayers):
-            y = sublayer(LayerNorm()(x))
+        for number, (name, sublayer) in enumerate(sublayers):
+            y = sublayer(LayerNorm(name=f"{name}_norm")(x))
             if dropped:
                 y = drop(y, config.dropout, kept[:, number])
             x = x + (y if present is None else jnp.where(present[number], y, 0))
         return x
 
-    def _sublayers(self, valid: Array, train: bool):
+    def _sublayers(self, valid: Array, train: bool) -> Iterator[tuple[str, SubLayer]]:
+        """The block's sub-layers by the names of their parameters."""
         config = self.config
+
+        def convolved(convolution: nn.Module, y: Array) -> Array:
+            return nn.relu(convolution(jnp.where(valid[..., None], y, 0)))
+
         if config.convolution != "none":
             kind = SeparableConvolution if config.convolution == "separable" else Convolution
-            for _ in range(self.convs):
-                convolution = kind(config.dim, self.kernel, self.dtype)
-                yield lambda y, f=convolution: nn.relu(f(jnp.where(valid[..., None], y, 0)))
+            for number in range(self.convs):
+                name = f"convolution_{number}"
+                convolution = kind(config.dim, self.kernel, self.dtype, name=name)
+                yield name, functools.partial(convolved, convolution)
         if config.self_attention:
-            attention = MultiHeadAttention(
-                config.dim, config.num_heads, dtype=self.dtype, implementation=config.attention
+            attention = SelfAttention(
+                config.dim,
+                config.num_heads,
+                dtype=self.dtype,
+                implementation=config.attention,
+                name="self_attention",
             )
-            yield lambda y: attention(y, y, padding(valid), train=train)
-        inner = dense(config.feed_forward_factor * config.dim, ("embed", "mlp"), self.dtype)
-        outer = dense(config.dim, ("mlp", "embed"), self.dtype)
-        yield lambda y: outer(nn.relu(inner(y)))
+            yield "self_attention", lambda y: attention(y, padding(valid), train=train)
+        size = config.feed_forward_factor * config.dim
+        feed_forward = FeedForward(size, self.dtype, name="feed_forward")
+        yield "feed_forward", lambda y: feed_forward(y, train=train)
 
 
 class Encoder(nn.Module):
@@ -183,7 +197,8 @@ class Encoder(nn.Module):
         if config.positions == "once":
             x = x + positions.astype(x.dtype)[None]
         each = (self._present(),) if train and config.survival_prob < 1 else ()
-        stack = Stack(block, self.blocks, remat=config.remat)
+        stack = Stack(block, self.blocks, remat=config.remat, params_name="blocks")
+        nn.share_scope(self, stack)
         x = stack(x, [(self.blocks, (valid, positions))], train=train, each=each)
         return LayerNorm(name="norm")(x) if config.final_norm else x
 

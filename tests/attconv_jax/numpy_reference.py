@@ -12,16 +12,16 @@ from tests.numpy_reference import affine, convolution, sigmoid, softmax, windows
 
 def model(texts, p, config):
     """The labels' scores, and each layer's weights; a text is the numbers of its words."""
-    states, seen = [p["words"][ids] for ids in texts], []
+    states, seen = [p["word_embedding"][ids] for ids in texts], []
     for number in range(config.layers):
         states, weights = attentive_convolution(states, p[f"layers_{number}"], config)
         seen.append(weights)
     pooled = [h.max(axis=0) if len(h) else np.zeros(h.shape[1]) for h in states]
     products = [pooled[0] * pooled[1]] if len(pooled) == 2 else []
     composition = np.concatenate([*pooled, *products])
-    hidden_1 = leaky_relu(affine(composition, p["hidden_0"]))
-    hidden_2 = leaky_relu(affine(hidden_1, p["hidden_1"]))
-    return affine(np.concatenate([composition, hidden_1, hidden_2]), p["regression"]), seen
+    hidden_1 = leaky_relu(affine(composition, p["head"]["hidden_0"]))
+    hidden_2 = leaky_relu(affine(hidden_1, p["head"]["hidden_1"]))
+    return affine(np.concatenate([composition, hidden_1, hidden_2]), p["head"]["output"]), seen
 
 
 def attentive_convolution(texts, p, config):
@@ -38,9 +38,9 @@ def attentive_convolution(texts, p, config):
     for x, h in enumerate(texts):
         # bi-CNN is the ordinary convolution of the states
         f = feature_map(h, config.beneficiary, p.get("beneficiary"), config) if kinds else h
-        filters = p["convolution"]["filters"]
-        assert len(filters) == config.filter_width
-        seen, w = [windows(f, len(filters))], [*filters]
+        kernel = p["convolution"]["kernel"]
+        assert len(kernel) == config.filter_width
+        seen, w = [windows(f, len(kernel))], [*kernel]
         for kind in kinds:
             if kind == "inter" and x == 1 and not config.symmetric:
                 continue
@@ -59,18 +59,17 @@ def feature_map(h, kind, p, config):
     """f_bene (Eq. 13), f_mgran (Eq. 10-12), its halves, or the states themselves, [T, F]."""
     if kind == "states":
         return h
-    widths = {"unigram": [1], "phrase": [config.phrase_width]}
     maps = []
-    for number, width in enumerate(widths.get(kind, [1, config.phrase_width])):
-        own = p[f"GatedConvolution_{number}"]
-        assert len(own["change"]["filters"]) == width
-        maps.append(gated_convolution(h, own, config.gate))
+    for name, width in ("unigram", 1), ("phrase", config.phrase_width):
+        if kind in (name, "multigranular"):
+            assert len(p[name]["transform"]["kernel"]) == width
+            maps.append(gated_convolution(h, p[name], config.gate))
     return np.concatenate(maps, axis=1)
 
 
 def gated_convolution(h, p, gate):
     """f_gconv (Eq. 7-9), [T, D], of each state's window."""
-    o = np.tanh(convolution(h, p["change"]))
+    o = np.tanh(convolution(h, p["transform"]))
     if not gate:
         return o
     g = sigmoid(convolution(h, p["gate"]))

@@ -61,7 +61,7 @@ def build(kind=AttentiveConvolution, dtype=jnp.float32, texts=2, **changes):
     """A model, its parameters, and the function that gives ((_, logits), gradients)."""
     model = Matcher(kind(**SMALL | changes), TABLE.rows, TABLE.dim, 3, dtype)
     params = random_params.parameters(model, first(texts), train=False)
-    params["words"][0] = np.nan  # padding's vector, which nobody may read
+    params["word_embedding"][0] = np.nan  # padding's vector, which nobody may read
 
     def total(params, texts, cotangent):
         logits, losses = model.apply({"params": params}, texts, train=False)

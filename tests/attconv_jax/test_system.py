@@ -14,6 +14,7 @@ from attconv_jax.config import Config, DataConfig, WordsConfig
 from attconv_jax.data.dataset import LabelledData
 from attconv_jax.data.prepare import Builder
 from attconv_jax.data.text import tokenize
+from attconv_jax.models.base import TABLES
 from attconv_jax.task import SentenceClassification
 from common_jax.data.corpus import Corpus
 from launch import evaluate, export, sweep, train
@@ -190,7 +191,7 @@ def test_the_second_table_begins_as_the_first(tmp_path):
     (tmp_path / "vectors.txt").write_text("red 1 2\nblue 8 7\n")
     data = {"source": "generated", "examples": 24, "holdout_size": 8}
     task, params = task_of(tmp_path, **data, vectors=str(tmp_path / "vectors.txt"))
-    first, second = (nn.unbox(params[name]) for name in ("words", "second_words"))
+    first, second = (nn.unbox(params[name]) for name in TABLES)
     np.testing.assert_array_equal(first, second)
     assert second[task.data.vocabulary.word_ids(["red"])[0]].tolist() == [1, 2]
 

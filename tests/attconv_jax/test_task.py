@@ -198,7 +198,7 @@ def test_words_begin_with_the_vectors_of_a_file(folder):
     )
     task = judgement(folder, data)
     task.prepare()
-    table = jax.tree.leaves(jax.jit(task.init)(jax.random.key(0))["words"])[0]
+    table = jax.tree.leaves(jax.jit(task.init)(jax.random.key(0))["word_embedding"])[0]
     red, blue, green = (
         task.data.vocabulary.word_ids([word])[0] for word in ("red", "blue", "green")
     )

@@ -1,17 +1,14 @@
-"""Layers that papers share: convolution and stacks."""
+"""Layers that papers share: convolutions and position encodings."""
 
-import flax.linen as nn
 import jax
 import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from common_jax.layers import NEAR, Convolution, Stack, sinusoids
+from common_jax.layers import NEAR, Convolution, SeparableConvolution, depthwise, sinusoids
 from tests import numpy_reference, random_params
 from tests.gradcheck import assert_slopes
-
-COUNT = 3
 
 
 @pytest.mark.parametrize("length", [1, 6])  # shorter and longer than the filters
@@ -21,7 +18,7 @@ def test_a_convolution_multiplies_each_window(length):
     x, cotangent = (random.standard_normal((*shape, d)).astype(np.float32) for d in (3, 4))
     module = Convolution(4, 5, jnp.float32)
     params = random_params.parameters(module, x)
-    assert params["filters"].shape == (5, 3, 4)
+    assert params["kernel"].shape == (5, 3, 4)
 
     def total(inputs):
         out = module.apply({"params": inputs[0]}, inputs[1])
@@ -38,41 +35,32 @@ def test_a_convolution_multiplies_each_window(length):
     assert_slopes(lambda inputs: np.vdot(by_hand(inputs), cotangent), inputs, gradients)
 
 
-class Layer(nn.Module):
-    """tanh(w x + shift + scale own), of which each layer has its own w and own."""
+@pytest.mark.parametrize("length", [1, 6])  # shorter and longer than the filters
+def test_separable_convolution(length):
+    module = SeparableConvolution(4, 5, jnp.float32)
+    x = np.random.default_rng(0).standard_normal((2, length, 3)).astype(np.float32)
+    params = random_params.parameters(module, x)
+    assert params["depthwise_kernel"].shape == (5, 3)
+    got = jax.jit(module.apply)({"params": params}, x)
+    for row in range(2):
+        want = numpy_reference.separable_convolution(*random_params.exact((x[row], params)))
+        np.testing.assert_allclose(got[row], want, rtol=1e-5, atol=1e-5)
 
-    @nn.compact
-    def __call__(self, x, shift, scale, own, *, train):
-        w = self.param("w", nn.initializers.normal(1.0), (x.shape[-1],))
-        return jnp.tanh(w[None, None] * x + shift + scale * own[None, None])
 
-
-@pytest.mark.parametrize("options", [{}, {"unroll": True}, {"remat": True}])
-def test_each_layer_of_a_stack_gets_its_own_part_behind_what_its_span_gets(options):
+@pytest.mark.parametrize("length", [1, 6])  # shorter and longer than the filters
+def test_gradients_of_depthwise_filters_are_their_slopes(length):
     random = np.random.default_rng(0)
-    x, own = (random.standard_normal(s).astype(np.float32) for s in ((2, 4, 5), (COUNT, 5)))
-    scale = random.standard_normal(COUNT).astype(np.float32)
-    spans = [(1, (jnp.float32(0.25),)), (2, (jnp.float32(-0.5),))]
-    stack = Stack(Layer, COUNT, **options)
-    w = random.standard_normal((COUNT, 5)).astype(np.float32)
+    shapes = (2, length, 3), (5, 3), (2, length, 3)
+    x, filters, cotangent = (random.standard_normal(s).astype(np.float32) for s in shapes)
 
     def total(inputs):
-        w, x, scale, own = inputs
-        out = stack.apply(
-            {"params": {"layers": {"w": w}}}, x, spans, train=False, each=(scale, own)
-        )
-        return out.sum(), out
+        x, filters = inputs
+        padded = np.pad(x, ((0, 0), (2, 2), (0, 0)))
+        out = sum(padded[:, k : k + length] * filters[k] for k in range(5))
+        return (out * cotangent).sum()
 
-    def by_hand(inputs):
-        w, x, scale, own = inputs
-        for n, shift in enumerate([0.25, -0.5, -0.5]):
-            x = np.tanh(w[n][None, None] * x + shift + scale[n] * own[n][None, None])
-        return x
-
-    inputs = w, x, scale, own
-    (_, out), gradients = jax.jit(jax.value_and_grad(total, has_aux=True))(inputs)
-    np.testing.assert_allclose(out, by_hand(random_params.exact(inputs)), rtol=1e-5, atol=1e-6)
-    assert_slopes(lambda inputs: by_hand(inputs).sum(), inputs, gradients)
+    gradients = jax.vjp(depthwise, *map(jnp.asarray, (x, filters)))[1](jnp.asarray(cotangent))
+    assert_slopes(total, (x, filters), gradients)
 
 
 def test_encodings_of_a_symbolic_length_are_those_of_any():

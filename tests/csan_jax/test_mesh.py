@@ -100,9 +100,9 @@ def test_any_mesh_equals_one_device(alone, mesh, changes):
     expected = alone[1]
     assert expected[-1, 0] < 0.9 * expected[0, 0]  # it learns
     np.testing.assert_allclose(numbers, expected, rtol=2e-5)
-    kernel = state.params["encoder"]["layers"]["inner"]["kernel"]
-    moment = state.opt_state[1].mu["encoder"]["layers"]["inner"]["kernel"]
-    average = state.ema["encoder"]["layers"]["inner"]["kernel"]
+    kernel = state.params["encoder"]["layers"]["feed_forward"]["in"]["kernel"]
+    moment = state.opt_state[1].mu["encoder"]["layers"]["feed_forward"]["in"]["kernel"]
+    average = state.ema["encoder"]["layers"]["feed_forward"]["in"]["kernel"]
     for array in (kernel, moment, average):
         share = array.addressable_shards[0].data.size / array.size
         assert share == 1 / (mesh[1] * mesh[2])
@@ -117,7 +117,7 @@ def test_a_checkpoint_is_restored_onto_any_mesh(alone, tmp_path):
         checkpoints.wait()
         restored = checkpoints.restore_newest(abstract_state(task, mesh))
         assert (restored.step, restored.position) == (step, position)
-        kernel = restored.state.params["decoder"]["layers"]["inner"]["kernel"]
+        kernel = restored.state.params["decoder"]["layers"]["feed_forward"]["in"]["kernel"]
         assert kernel.sharding.mesh == mesh
         state = restored.state
     checkpoints.close()

@@ -43,7 +43,11 @@ def test_layers_with_parameters_of_their_own_are_a_stack_of_their_own():
     local, plain = (params["params"][name]["layers"] for name in ("encoder_local", "encoder"))
     assert local["self_attention"]["near"].shape == (1, 2)
     assert local["before"]["gate"].shape == (1, 16)
-    assert local["inner"]["kernel"].shape == plain["inner"]["kernel"].shape == (1, 16, 16)
+    assert (
+        local["feed_forward"]["in"]["kernel"].shape
+        == plain["feed_forward"]["in"]["kernel"].shape
+        == (1, 16, 16)
+    )
     assert "near" not in plain["self_attention"] and "before" not in plain
     _, all_local = build(dataclasses.replace(SMALL, encoder_attention=Nearness(local_layers=2)))
     assert all_local["params"]["encoder_local"]["layers"]["before"]["gate"].shape == (2, 16)

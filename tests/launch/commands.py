@@ -96,7 +96,7 @@ import re, sys
 
 class Refused:
     def find_spec(self, name, *_):
-        model = r"[a-z]+_jax[.](models?|layers|attention|decode|task|config|training)([.].*)?"
+        model = r"[a-z]+_jax[.](models?|layers|stack|attention|decode|task|config|training)([.].*)?"
         if name.split(".")[0] in ("flax", "orbax", "optax") or re.fullmatch(model, name):
             raise ImportError(f"{name} is of a model")
 

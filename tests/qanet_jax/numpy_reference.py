@@ -5,14 +5,14 @@ Written from the paper, not from the code under test, whose trees of parameters 
 
 import numpy as np
 
-from tests.numpy_reference import affine, convolution, sigmoid, softmax, windows
+from tests.numpy_reference import affine, convolution, separable_convolution, sigmoid, softmax
 
 
 def model(context, question, p, config):
     """Logits of the first and the last word; a text is (ids, characters, vectors or None)."""
     c, q = (
         encoder(
-            affine(embedding(*text, p["embedding"], config), p["project"]),
+            affine(embedding(*text, p["embedding"], config), p["embedding_projection"]),
             p["embedding_encoder"],
             config,
             config.embedding_blocks,
@@ -20,14 +20,15 @@ def model(context, question, p, config):
         )
         for text in (context, question)
     )
-    x = affine(context_query(c, q, p["attention"]["similarity"]), p["reduce"])
+    x = context_query(c, q, p["context_query_attention"]["similarity"])
+    x = affine(x, p["context_query_projection"])
     outputs = []
     for _ in range(config.encoder_passes):
         x = encoder(x, p["model_encoder"], config, config.model_blocks, config.model_convs)
         outputs.append(x)
     m0, m1, m2 = outputs[-3:]
-    start = np.concatenate([m0, m1], axis=1) @ p["start"]["kernel"]
-    end = np.concatenate([m0, m2], axis=1) @ p["end"]["kernel"]
+    start = np.concatenate([m0, m1], axis=1) @ p["start_pointer"]["kernel"]
+    end = np.concatenate([m0, m2], axis=1) @ p["end_pointer"]["kernel"]
     return start[:, 0], end[:, 0]
 
 
@@ -36,20 +37,20 @@ def embedding(ids, characters, vectors, p, config):
     rows = []
     for at, word in enumerate(ids):
         fixed = vectors is not None
-        x_w = p["words"][word] if not fixed else p["unknown"] if word == 1 else vectors[at]
-        letters = np.array([p["characters"][c] for c in characters[at] if c != 0])
+        x_w = vectors[at] if fixed else p["word_embedding"][word]
+        x_w = p["unknown_word_embedding"] if fixed and word == 1 else x_w
+        letters = np.array([p["character_embedding"][c] for c in characters[at] if c != 0])
         if config.char_pooling == "convolution":
-            letters = relu(convolution(letters, p["Convolution_0"]))
+            letters = relu(convolution(letters, p["character_convolution"]))
         x = np.concatenate([x_w, letters.max(axis=0)])
-        x = highway(x, p["Dense_0"], p["Dense_1"])
-        rows.append(highway(x, p["Dense_2"], p["Dense_3"]))
+        rows.append(highway(highway(x, p["highway_0"]), p["highway_1"]))
     return np.array(rows)
 
 
-def highway(x, gate, change):
+def highway(x, p):
     """T(x) H(x) + (1 - T(x)) x (Srivastava et al. 2015)."""
-    t = sigmoid(affine(x, gate))
-    return t * relu(affine(x, change)) + (1 - t) * x
+    t = sigmoid(affine(x, p["gate"]))
+    return t * relu(affine(x, p["transform"])) + (1 - t) * x
 
 
 def encoder(x, p, config, blocks, convs):
@@ -57,7 +58,7 @@ def encoder(x, p, config, blocks, convs):
     if config.positions == "once":
         x = x + positions(*x.shape)
     for number in range(blocks):
-        x = block(x, layer(p["Stack_0"]["layers"], number), config, convs)
+        x = block(x, layer(p["blocks"], number), config, convs)
     return layer_norm(x, p["norm"]) if config.final_norm else x
 
 
@@ -72,24 +73,17 @@ def block(x, p, config, convs):
     """[convolution x # + self-attention + feed-forward], f(layernorm(x)) + x each."""
     if config.positions == "block":
         x = x + positions(*x.shape)
-    operations = []
+    operations = {}
     if config.convolution != "none":
-        kind, name = KINDS[config.convolution]
+        kind = separable_convolution if config.convolution == "separable" else convolution
         for n in range(convs):
-            operations.append(lambda y, own=p[f"{name}_{n}"]: relu(kind(y, own)))
+            operations[f"convolution_{n}"] = lambda y, own: relu(kind(y, own))
     if config.self_attention:
-        operations.append(lambda y: self_attention(y, p["MultiHeadAttention_0"], config.num_heads))
-    operations.append(lambda y: affine(relu(affine(y, p["Dense_0"])), p["Dense_1"]))
-    for n, f in enumerate(operations):
-        x = f(layer_norm(x, p[f"LayerNorm_{n}"])) + x
+        operations["self_attention"] = lambda y, own: self_attention(y, own, config.num_heads)
+    operations["feed_forward"] = lambda y, own: affine(relu(affine(y, own["in"])), own["out"])
+    for name, f in operations.items():
+        x = f(layer_norm(x, p[f"{name}_norm"]), p[name]) + x
     return x
-
-
-def separable(x, p):
-    """A filter for each channel, then a product of channels: [T, D] -> [T, F]."""
-    width, dim = p["filters"].shape
-    seen = windows(x, width).reshape(len(x), width, dim)
-    return affine((seen * p["filters"]).sum(axis=1), p["Dense_0"])
 
 
 def self_attention(x, p, heads):
@@ -136,7 +130,3 @@ def layer_norm(x, p):
 
 def relu(x):
     return np.maximum(x, 0)
-
-
-# What each kind of convolution is, and how the tree calls it.
-KINDS = {"separable": (separable, "SeparableConvolution"), "ordinary": (convolution, "Convolution")}

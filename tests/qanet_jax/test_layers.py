@@ -10,11 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from qanet_jax.layers import ContextQueryAttention, Embedding, SeparableConvolution, depthwise
+from qanet_jax.layers import ContextQueryAttention, Embedding
 from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.qanet import Encoder, QANet
 from tests import random_params
-from tests.gradcheck import assert_slopes
 from tests.qanet_jax import batches, numpy_reference
 
 WORDS = WordsConfig(dim=6, char_rows=9)
@@ -38,31 +37,6 @@ def run(module, params, *inputs, **options):
     return np.asarray(jax.jit(call)(params, *inputs))
 
 
-@pytest.mark.parametrize("length", [1, 6])  # shorter and longer than the filters
-def test_separable_convolution(length):
-    module, x = SeparableConvolution(4, 5, jnp.float32), normal(2, length, 3)
-    params = random_params.parameters(module, x)
-    assert params["filters"].shape == (5, 3)
-    got = run(module, params, x)
-    for row in range(2):
-        want = numpy_reference.separable(x[row].astype(np.float64), random_params.exact(params))
-        np.testing.assert_allclose(got[row], want, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("length", [1, 6])  # shorter and longer than the filters
-def test_gradients_of_depthwise_filters_are_their_slopes(length):
-    x, filters, cotangent = normal(2, length, 3), normal(5, 3, seed=2), normal(2, length, 3, seed=3)
-
-    def total(inputs):
-        x, filters = inputs
-        padded = np.pad(x, ((0, 0), (2, 2), (0, 0)))
-        out = sum(padded[:, k : k + length] * filters[k] for k in range(5))
-        return (out * cotangent).sum()
-
-    gradients = jax.vjp(depthwise, *map(jnp.asarray, (x, filters)))[1](jnp.asarray(cotangent))
-    assert_slopes(total, (x, filters), gradients)
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -82,7 +56,7 @@ def test_embedding(changes):
     batch = batches.words([5, 3], 6, words)
     assert (batch.ids == 1).any()  # an unknown word
     params = random_params.parameters(module, batch, train=False)
-    assert ("unknown" in params) != ("words" in params)
+    assert ("unknown_word_embedding" in params) != ("word_embedding" in params)
     got = run(module, params, batch, train=False)
     for row, length in enumerate([5, 3]):
         want = numpy_reference.embedding(
@@ -162,9 +136,10 @@ def telling():
     module = Encoder(DEEP, BLOCKS, CONVS, kernel=3, dtype=jnp.float32)
     inputs = jnp.zeros((2, 1, DEEP.dim)), jnp.ones((2, 1), bool)
     params = jax.tree.map(np.zeros_like, random_params.parameters(module, *inputs, train=False))
-    layers, first = params["Stack_0"]["layers"], 2.0 ** ((CONVS + 2) * np.arange(BLOCKS))
-    outer = [layers[f"SeparableConvolution_{n}"]["Dense_0"] for n in range(CONVS)]
-    for n, p in enumerate([*outer, layers["MultiHeadAttention_0"]["out"], layers["Dense_1"]]):
+    blocks, first = params["blocks"], 2.0 ** ((CONVS + 2) * np.arange(BLOCKS))
+    last = [blocks[f"convolution_{n}"]["pointwise"] for n in range(CONVS)]
+    last += [blocks["self_attention"]["out"], blocks["feed_forward"]["out"]]
+    for n, p in enumerate(last):
         p["bias"][:, 0] = 2**n * first
     return module, params, inputs
 

@@ -199,10 +199,10 @@ def test_each_pass_leaves_out_sublayers_of_its_own():
     texts = batch()
     params = random_params.parameters(model, *texts, train=False)
     params = jax.tree.map(np.zeros_like, params)
-    layers = params["model_encoder"]["Stack_0"]["layers"]
-    layers["MultiHeadAttention_0"]["out"]["bias"][:, 0] = 1
-    layers["Dense_1"]["bias"][:, 0] = 2
-    for pointer in ("start", "end"):  # S0 + 16 S1 and S0 + 16 (S1 + S2)
+    blocks = params["model_encoder"]["blocks"]
+    blocks["self_attention"]["out"]["bias"][:, 0] = 1
+    blocks["feed_forward"]["out"]["bias"][:, 0] = 2
+    for pointer in ("start_pointer", "end_pointer"):  # S0 + 16 S1 and S0 + 16 (S1 + S2)
         params[pointer]["kernel"][[0, SMALL.dim], 0] = -15, 16
     draws = 2000
     apply = lambda key: model.apply({"params": params}, *texts, train=True, rngs={"dropout": key})

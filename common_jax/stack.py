@@ -1,0 +1,131 @@
+"""Equal layers, one upon the other, with their parameters in one tree."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax
+from jaxtyping import Array, Float, Shaped
+
+from common_jax.layers import DROPOUT
+
+
+class Stack(nn.Module):
+    """`length` equal layers, whose parameters are one tree with leaves [L, ...], scanned over.
+
+    Which mask a layer gets is not in the tree: `spans` slices it, so that initialisation and
+    checkpoints are the same however many of the layers attend locally.
+
+    Attributes:
+      layer: makes one layer, unbound.
+      length: L.
+      unroll: run the layers one after another in the program instead of a loop: it compiles longer
+        and runs faster, for few layers.
+      remat: keep only the layers' inputs for the backward pass and compute the rest again: memory
+        for a third more time (Chen et al. 2016).
+      params_name: of that tree.
+    """
+
+    layer: Callable[[], nn.Module]
+    length: int
+    unroll: bool = False
+    remat: bool = False
+    params_name: str = "layers"
+
+    @nn.compact
+    def __call__(
+        self,
+        x: Float[Array, "B T D"],
+        spans: Sequence[tuple[int, tuple]],
+        *,
+        train: bool,
+        each: tuple[Shaped[Array, "L ..."], ...] = (),
+    ) -> Float[Array, "B T D"]:
+        """Runs the layers, lowest first.
+
+        Args:
+          x: input of the lowest layer.
+          spans: how many layers, and what each of them gets beside x: ((3, (mask,)), ...); the
+            counts add up to `length`.
+          train: whether dropout is on.
+          each: of these every layer gets its own part, behind what its span gets.
+        """
+        assert sum(count for count, _ in spans) == self.length, spans
+        layer = self.layer()
+        first = (*spans[0][1], *(a[0] for a in each))
+        params = self.param(self.params_name, self._init, layer, x, first)
+        keys = self._keys(train)
+
+        def run(x: Array, scanned: Any, inputs: tuple) -> Array:
+            params, key, own = scanned
+            rngs = None if key is None else {DROPOUT: key}
+            return layer.apply({"params": params}, x, *inputs, *own, train=train, rngs=rngs)
+
+        if self.remat:
+            run = jax.checkpoint(run, prevent_cse=self.unroll)  # a loop is a barrier by itself
+        if self.unroll:
+            layers = _unstack((params, keys, each), self.length)
+            given = [inputs for count, inputs in spans for _ in range(count)]
+            for scanned, inputs in zip(layers, given, strict=True):
+                x = run(x, scanned, inputs)
+            return x
+        start = 0
+        for count, inputs in spans:
+            span = slice(start, start + count)
+            if count:
+                scanned = jax.tree.map(lambda a, s=span: a[s], (params, keys, each))
+                body = lambda x, scanned, inputs=inputs: (run(x, scanned, inputs), None)
+                x, _ = jax.lax.scan(body, x, scanned)
+            start += count
+        return x
+
+    def start(self, method: str, *inputs: Any) -> list[tuple[Any, Any]]:
+        """Each layer's parameters, and what a method of it says of the inputs; for `step`."""
+        layer = self.layer()
+        stacked = nn.unbox(self.get_variable("params", self.params_name))
+        said = lambda params: layer.apply({"params": params}, *inputs, method=method)
+        return [(params, said(params)) for params in _unstack(stacked, self.length)]
+
+    def step(
+        self, x: Array, caches: Sequence[Any], layers: Sequence[tuple[Any, Any]], *inputs: Any
+    ) -> tuple[Array, list[Any]]:
+        """Runs each layer's `step(x, its cache, its constants, *inputs)`, of `start`.
+
+        There is no loop over the layers: to take a layer's part out of a stack is to copy it, at
+        every step.
+        """
+        layer, new = self.layer(), []
+        for cache, (params, constants) in zip(caches, layers, strict=True):
+            x, cache = layer.apply({"params": params}, x, cache, constants, *inputs, method="step")
+            new.append(cache)
+        return x, new
+
+    def inspect(self, method: str, x: Array, spans: Sequence[tuple[int, tuple]]) -> list[Any]:
+        """What a method of each layer says of that layer's input, lowest first."""
+        layer = self.layer()
+        params = nn.unbox(self.get_variable("params", self.params_name))
+        said: list[Any] = []
+        for inputs in (inputs for count, inputs in spans for _ in range(count)):
+            at = len(said)
+            of_layer = {"params": jax.tree.map(lambda a, at=at: a[at], params)}
+            said.append(layer.apply(of_layer, x, *inputs, method=method))
+            x = layer.apply(of_layer, x, *inputs, train=False)
+        return said
+
+    def _init(self, key: Array, layer: nn.Module, x: Array, inputs: tuple) -> Any:
+        init = lambda key: layer.init(key, x, *inputs, train=False)["params"]
+        params = jax.vmap(init)(jax.random.split(key, self.length))
+        return nn.meta.add_axis(params, 0, {nn.PARTITION_NAME: "layers"})
+
+    def _keys(self, train: bool) -> Array | None:
+        if not train or not self.has_rng(DROPOUT):
+            return None
+        return jax.random.split(self.make_rng(DROPOUT), self.length)
+
+
+def _unstack(tree: Any, length: int) -> list[Any]:
+    """The trees of each layer. The gradient of `split` is one concatenation; that of `a[i]` would
+    be a sum of arrays of the whole stack, zeros but for one layer."""
+    leaves, form = jax.tree.flatten(tree)
+    parts = [jax.lax.split(leaf, [1] * length) for leaf in leaves]
+    return [form.unflatten([part[at][0] for part in parts]) for at in range(length)]
