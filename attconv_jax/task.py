@@ -129,6 +129,14 @@ class SentenceClassification(WordLevelTask[Config]):
         dims |= {column.name: column.dims(dims) for column in self._columns}
         return {name: (shape, np.int32) for name, shape in dims.items()}
 
+    @property
+    def training_inputs(self) -> Mapping[str, tuple[str, Any]]:
+        if not self.ranking:
+            return {**self.inputs, "label": ("B", np.int32)}
+        columns = [column for column in self._columns if column.text != "first"]
+        others = {column.name: other_name(column) for column in columns} | {"second": "other"}
+        return {**self.inputs, **{name: self.inputs[of] for of, name in others.items()}}
+
     def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
         """The "probabilities", [B, labels], and for each of the "layers" the texts that attended:
         (its number, that of the text attended to, the weights [B, T, S])."""

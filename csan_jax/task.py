@@ -151,6 +151,14 @@ class Translation(Task[Config]):
     def inputs(self) -> Mapping[str, tuple[str, Any]]:
         return {"source": ("B, S", np.int32)}
 
+    @property
+    def training_inputs(self) -> Mapping[str, tuple[str, Any]]:
+        data = self.config.data
+        if data.batching != "packed":
+            return {"source": ("B, S", np.int32), "target": ("B, T", np.int32)}
+        names = [f"{column}{kind}" for column in COLUMNS for kind in ("", "_segments")]
+        return {name: (f"B, {data.row_tokens}", np.int32) for name in names}
+
     def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
         return {"pieces": self.translate(params, arrays["source"], **static)[0]}
 

@@ -18,6 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from common_jax.errors import UserError
+from common_jax.planning.chips import chip_of
+from common_jax.planning.flops import count_flops
 from launch.cli import add_systems
 from launch.timing import Row, positive
 
@@ -36,16 +38,6 @@ example:
   python -m launch.bench train --config configs/csan/quickstart.py --systems transformer,csan_2d"""
 
 ROUNDS = 5  # of several systems
-
-# Dense products a second of one device, from the makers' data sheets: {device: {dtype: peak}}.
-PEAKS = {
-    "NVIDIA A100": {"bfloat16": 312e12, "float32": 19.5e12},
-    "NVIDIA H100": {"bfloat16": 989e12, "float32": 67e12},
-    "NVIDIA H200": {"bfloat16": 989e12, "float32": 67e12},
-    "TPU v4": {"bfloat16": 275e12},
-    "TPU v5 lite": {"bfloat16": 197e12},
-    "TPU v5p": {"bfloat16": 459e12},
-}
 
 
 def add_train(commands) -> argparse.ArgumentParser:
@@ -128,8 +120,8 @@ class _Measured:
         """
         for name in self.rounds[0]:
             self.values[name] = statistics.median(values[name] for values in self.rounds)
-        flops, peak = self.values["gflop_per_second"], self._peak()
-        self.values["flop_utilisation"] = 1e9 * flops / peak if flops and peak else None
+        flops, peak = self.values["gflop_per_second"] or 0.0, self._peak()
+        self.values["flop_utilisation"] = 1e9 * flops / peak if peak else None
         if first is not None:
             rates = zip(self.rounds, first.rounds, strict=True)
             ratios = (own["steps_per_second"] / one["steps_per_second"] for own, one in rates)
@@ -171,11 +163,10 @@ class _Measured:
             shapes = _shapes(placed)
             if shapes not in self.programs:
                 start = time.perf_counter()
-                lowered = self.step.lower(self.state, placed, self.key)
-                self.programs[shapes] = lowered.compile()
+                traced = self.step.trace(self.state, placed, self.key)
+                self.programs[shapes] = traced.lower().compile()
                 seconds += time.perf_counter() - start
-                one = (lowered.cost_analysis() or {}).get("flops", 0.0)
-                self.flops[shapes] = one * len(group)  # XLA counts the body of a loop once
+                self.flops[shapes] = count_flops(traced.jaxpr)
                 self.state, metrics = self.programs[shapes](self.state, placed, self.key)
                 jax.block_until_ready(metrics)
             taken += len(group)
@@ -216,9 +207,8 @@ class _Measured:
         """What all devices could do; on a CPU, what a large product reaches in this very run."""
         device, dtype = jax.devices()[0], self.task.config.train.compute_dtype
         if device.platform != "cpu":
-            known = (peaks for name, peaks in PEAKS.items() if device.device_kind.startswith(name))
-            peak = next(known, {}).get(dtype)
-            return peak and peak * self.mesh.size
+            chip = chip_of(device.device_kind)
+            return chip.peak[dtype] * self.mesh.size if chip else None
         size, repeats = 2048, 5
         a = jnp.ones((size, size), dtype)
         product = jax.jit(lambda a: a @ a)

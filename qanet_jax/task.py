@@ -184,6 +184,10 @@ class SpanExtraction(WordLevelTask[Config]):
                 inputs[f"{text}_vectors"] = f"{words}, {config.words.dim}", np.float32
         return inputs | {column.name: (column.dims(dims), np.int32) for column in self._inputs}
 
+    @property
+    def training_inputs(self) -> Mapping[str, tuple[str, Any]]:
+        return {**self.inputs, "start": ("B", np.int32), "end": ("B", np.int32)}
+
     def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
         return self.decode(params, arrays, **static)
 

@@ -92,7 +92,7 @@ def _in_chunks(function, arrays):
     batch, length, heads, _ = query.shape
     weights = batch * heads * length * key.shape[1]
     symbolic = not isinstance(weights, int)  # an export's, which cannot be counted
-    if symbolic or jax.default_backend() != "cpu" or weights <= CHUNK or batch == 1:
+    if symbolic or weights <= CHUNK or batch == 1:
         return function(*arrays)
     chunks = min(batch, -(-weights // CHUNK))
     rows = -(-batch // chunks)
@@ -102,8 +102,12 @@ def _in_chunks(function, arrays):
         return padded.reshape(chunks, rows, *x.shape[1:])
 
     joined = lambda x: x.reshape(chunks * rows, *x.shape[2:])[:batch]
-    each = jax.lax.map(lambda chunk: function(*chunk), jax.tree.map(cut, arrays))
-    return jax.tree.map(joined, each)
+
+    def in_turn(*arrays):
+        each = jax.lax.map(lambda chunk: function(*chunk), jax.tree.map(cut, arrays))
+        return jax.tree.map(joined, each)
+
+    return jax.lax.platform_dependent(*arrays, cpu=in_turn, default=function)
 
 
 def _product(equation: str, *arrays: Array) -> Array:

@@ -1,12 +1,12 @@
 """Devices as a mesh, and where arrays lie on it.
 
-Three axes (their meaning: `common_jax.config.MeshConfig`). Layers name the axes of their
-parameters (`flax.linen.with_logical_partitioning`), and `RULES` says which mesh axis each name is
-spread over; the rest is XLA's, which inserts the communication.
+Layers name the axes of their parameters (`flax.linen.with_logical_partitioning`), and
+`common_jax.sharding` says which mesh axis each name is spread over.
 """
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -19,9 +19,7 @@ from jax.sharding import PartitionSpec as P
 from common_jax.config import MeshConfig
 from common_jax.data.batches import Batch, Rows
 from common_jax.errors import UserError
-
-RULES = {"vocab": "tensor", "heads": "tensor", "mlp": "tensor", "embed": "fsdp"}
-ROWS = ("data", "fsdp")  # the axes that the rows of a batch are spread over
+from common_jax.sharding import PARAMETERS, ROWS
 
 
 def mesh_shape(config: MeshConfig, devices: int) -> dict[str, int]:
@@ -43,15 +41,21 @@ def mesh_shape(config: MeshConfig, devices: int) -> dict[str, int]:
     return shape
 
 
-def make_mesh(config: MeshConfig) -> Mesh:
+def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
     """The devices that `config` asks for.
+
+    Args:
+      devices: to take them from; None is this machine's, or all machines'.
 
     Raises:
       UserError: if there are fewer, or if processes cannot have as many rows each.
     """
-    shape = mesh_shape(config, jax.device_count())
-    devices = jax.devices()[: math.prod(shape.values())]
-    mesh = Mesh(np.array(devices).reshape(tuple(shape.values())), tuple(shape))
+    known = jax.devices() if devices is None else devices
+    shape = mesh_shape(config, len(known))
+    chosen = np.array(known[: math.prod(shape.values())])
+    mesh = Mesh(chosen.reshape(tuple(shape.values())), tuple(shape))
+    if devices is not None:
+        return mesh
     if not _rows_split_evenly(mesh):
         sizes = " x ".join(f"mesh.{name}={size}" for name, size in shape.items())
         raise UserError(
@@ -100,7 +104,7 @@ def shardings(tree: Any, mesh: Mesh | AbstractMesh) -> Any:
     def of(leaf: Any) -> NamedSharding:
         if not isinstance(leaf, nn.Partitioned):
             return NamedSharding(mesh, P())
-        axes = [RULES.get(name) for name in leaf.names]
+        axes = [PARAMETERS.get(name) for name in leaf.names]
         whole = zip(leaf.value.shape, axes, strict=True)
         spec = [axis if axis and not size % mesh.shape[axis] else None for size, axis in whole]
         return NamedSharding(mesh, P(*spec))

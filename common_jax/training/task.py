@@ -152,6 +152,30 @@ class Task(abc.ABC, Generic[Config]):
         have a letter: {"source": ("B, S", np.int32)}."""
 
     @property
+    def training_inputs(self) -> Mapping[str, tuple[str, Any]]:
+        """The arrays of a training batch beside "index", as `inputs`: what
+        `launch.plan` compiles a step for."""
+        return self.inputs
+
+    @property
+    def batch_dims(self) -> tuple[str, ...]:
+        """The open dims of a training batch by their letters, rows first."""
+        dims = ", ".join(["B", *(dims for dims, _ in self.training_inputs.values())])
+        return tuple(dict.fromkeys(dim for dim in dims.split(", ") if not dim.isdecimal()))
+
+    def abstract_batch(self, sizes: Mapping[str, int]) -> Batch:
+        """The shapes and types of a training batch.
+
+        Args:
+          sizes: by the letters of `batch_dims`.
+        """
+        arrays = {**self.training_inputs, "index": ("B", np.int32)}
+        shape = lambda dims: tuple(sizes.get(dim) or int(dim) for dim in dims.split(", "))
+        return {
+            name: jax.ShapeDtypeStruct(shape(dims), kind) for name, (dims, kind) in arrays.items()
+        }
+
+    @property
     def programs(self) -> Sequence[Mapping[str, int]]:
         """The choices of `serve` that an export has programs for, unless it is asked for others;
         all have the same names, at most one."""

@@ -139,4 +139,4 @@ def test_answering_is_measured_too(tmp_path):
     batches_read = islice(task.train_batches().epoch(0), 3)
     first = [(batch["index"] >= 0).sum() for batch in batches_read]
     assert examples / batches == pytest.approx(sum(first) / 3)
-    assert 0 < values["flop_utilisation"] < 1
+    assert values["flop_utilisation"] == 0  # the toy has no products

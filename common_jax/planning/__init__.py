@@ -1,0 +1,1 @@
+"""What a compiled program costs on a device that need not be at hand."""

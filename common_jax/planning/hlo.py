@@ -1,0 +1,264 @@
+"""What a compiled program moves: read from its text, after XLA has divided it among devices."""
+
+import collections
+import dataclasses
+import functools
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+_BITS = {"pred": 8, "c64": 64, "c128": 128, "token": 0, "opaque": 0}
+_COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
+# These move nothing: they name, group or end what another instruction has begun.
+_FREE = {
+    *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "iota"),
+    *("partition-id", "replica-id", "opt-barrier", "broadcast", "domain"),
+}
+_LINE = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([a-z][\w\-]*)\((.*)$")
+_IOTA = re.compile(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+_ARRAY = re.compile(r"(\w+)\[([\d,]*)\](\{[^{}]*\})?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Collective:
+    """What a device sends in one kind of exchange along some axes of the mesh.
+
+    Attributes:
+      kind: "all-reduce", "all-gather", "reduce-scatter", "all-to-all" or "collective-permute".
+      axes: of the mesh, those along which the devices of a group differ.
+      count: how often it runs in a step.
+      bytes: that each device sends in a step, by a ring.
+    """
+
+    kind: str
+    axes: tuple[str, ...]
+    count: int
+    bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Array:
+    bytes: int
+    on_chip: bool  # in the memory beside a TPU's arithmetic, not in its HBM
+
+
+@dataclasses.dataclass(frozen=True)
+class _Instruction:
+    name: str
+    arrays: tuple[_Array, ...]
+    kind: str
+    operands: tuple[str, ...]
+    text: str  # operands and attributes
+
+    @property
+    def bytes(self) -> int:
+        """In the device's memory."""
+        return sum(array.bytes for array in self.arrays if not array.on_chip)
+
+    def called(self, *names: str) -> list[str]:
+        """The computations that some of its attributes name."""
+        pattern = rf"\b(?:{'|'.join(names)})=(?:%?([\w.\-]+)|\{{([^}}]*)\}})"
+        found = [one or many for one, many in re.findall(pattern, self.text)]
+        return [name.strip().lstrip("%") for group in found for name in group.split(",")]
+
+
+class Program:
+    """A compiled program of one device, `jax.stages.Compiled.as_text()`."""
+
+    def __init__(self, text: str, mesh_shape: dict[str, int]):
+        self._mesh = mesh_shape
+        self._computations: dict[str, dict[str, _Instruction]] = {}
+        self._entry = ""
+        for block in re.split(r"\n(?=\S)", text):
+            head = re.match(r"(ENTRY )?%?([\w.\-]+) .*\{", block)
+            if head is None:
+                continue
+            if head[1]:
+                self._entry = head[2]
+            lines = map(_LINE.match, block.splitlines())
+            self._computations[head[2]] = {m[1]: _instruction(*m.groups()) for m in lines if m}
+
+    @functools.cached_property
+    def bytes_moved(self) -> int:
+        """Read and written in the device's memory by the kernels of a step: an upper bound where a
+        cache serves some of it."""
+        return self._total(self._executed(self._entry))
+
+    @functools.cached_property
+    def kernels(self) -> int:
+        """Instructions that a step runs."""
+        return sum(times for times, _, _ in self._executed(self._entry))
+
+    @functools.cached_property
+    def collectives(self) -> list[Collective]:
+        """What devices exchange in a step, by kind and axes, the largest first."""
+        count: collections.Counter[tuple[str, tuple[str, ...]]] = collections.Counter()
+        sent: collections.Counter[tuple[str, tuple[str, ...]]] = collections.Counter()
+        counted = set()
+        for times, computation, instruction in self._executed(self._entry):
+            for kind, exchange in self._exchanges(instruction):
+                channel = re.search(r"channel_id=(\d+)", exchange.text)
+                place = computation, channel[1] if channel else exchange.name
+                group = self._group(exchange.text)
+                if len(group) > 1 and place not in counted:
+                    counted.add(place)
+                    where = kind, self._axes(group)
+                    count[where] += times
+                    sent[where] += times * _sent(kind, exchange, len(group))
+        return [Collective(*where, count[where], size) for where, size in sent.most_common()]
+
+    def _exchanges(self, instruction: _Instruction) -> Iterator[tuple[str, _Instruction]]:
+        """The collectives of an instruction. A TPU's are also inside fusions, and there one may be
+        in several, with one channel, that begin it, go on with it and end it."""
+        kind = instruction.kind.removesuffix("-start")
+        if kind in _COLLECTIVES:
+            yield kind, instruction
+        if kind == "fusion":
+            (called,) = instruction.called("calls")
+            for inner in self._computations[called].values():
+                for kind, exchange in self._exchanges(inner):
+                    scattered = kind == "all-reduce" and called.startswith("all-reduce-scatter")
+                    yield "reduce-scatter" if scattered else kind, exchange
+
+    def _executed(self, name: str, times: int = 1) -> Iterator[tuple[int, str, _Instruction]]:
+        """How often each instruction of a computation runs, and of those that it calls; of
+        branches the one that moves most."""
+        for instruction in self._computations[name].values():
+            kind = instruction.kind
+            if kind == "while":
+                (body,) = instruction.called("body")
+                yield from self._executed(body, times * self._length(instruction))
+            elif kind == "conditional":
+                branches = instruction.called(
+                    "true_computation", "false_computation", "branch_computations"
+                )
+                runs = [list(self._executed(branch, times)) for branch in branches]
+                yield from max(runs, key=self._total)
+            elif kind == "call":
+                for called in instruction.called("to_apply", "calls"):
+                    yield from self._executed(called, times)
+            elif kind == "async-start":
+                for called in instruction.called("calls"):
+                    yield from self._executed(called, times)
+            elif kind not in _FREE and not kind.endswith(("-done", "-update")):
+                yield times, name, instruction
+
+    def _total(self, executed: Iterable[tuple[int, str, _Instruction]]) -> int:
+        return sum(times * self._moved(name, one) for times, name, one in executed)
+
+    def _length(self, loop: _Instruction) -> int:
+        if known := re.search(r'"known_trip_count":\{"n":"(\d+)"', loop.text):
+            return int(known[1])
+        (condition,) = loop.called("condition")
+        ends = [
+            int(number[1])
+            for instruction in self._computations[condition].values()
+            if instruction.kind == "constant" and (number := re.match(r"(\d+)\)", instruction.text))
+        ]
+        return max(ends, default=1)
+
+    def _moved(self, computation: str, instruction: _Instruction) -> int:
+        arrays = self._computations[computation]
+        if instruction.kind == "fusion":
+            (called,) = instruction.called("calls")
+            return self._of_fusion(called, instruction)
+        if instruction.kind.endswith("-start"):
+            return 2 * max((a.bytes for a in instruction.arrays), default=0)
+        read = (arrays[name].bytes for name in instruction.operands if name in arrays)
+        if instruction.kind in ("dynamic-slice", "slice", "gather"):
+            return 2 * instruction.bytes
+        if instruction.kind == "dynamic-update-slice":
+            return 2 * arrays[instruction.operands[1]].bytes
+        return instruction.bytes + sum(read)
+
+    def _of_fusion(self, name: str, fusion: _Instruction) -> int:
+        """Of what a fusion is given it reads no more than the slices that it takes, and where it
+        writes into an array in place, no more than the part that is new."""
+        inside = self._computations[name]
+        uses = collections.defaultdict(list)
+        for instruction in inside.values():
+            for operand in instruction.operands:
+                uses[operand].append(instruction)
+        total, in_place = 0, 0
+        for instruction in inside.values():
+            if instruction.kind == "dynamic-update-slice":
+                whole, part = instruction.operands[:2]
+                in_place += instruction.bytes - inside[part].bytes
+                if whole in inside and inside[whole].kind == "parameter":
+                    uses[whole].remove(instruction)
+            if instruction.kind == "parameter":
+                slices = [
+                    use
+                    for use in uses[instruction.name]
+                    if use.kind in ("dynamic-slice", "slice", "gather")
+                    and use.operands[0] == instruction.name
+                ]
+                if len(slices) == len(uses[instruction.name]):
+                    on_chip = not instruction.bytes
+                    total += 0 if on_chip else sum(use.bytes for use in slices)
+                else:
+                    total += instruction.bytes
+        return total + max(0, fusion.bytes - in_place)
+
+    def _group(self, text: str) -> Sequence[int]:
+        """The devices of the first group of a collective."""
+        devices = math.prod(self._mesh.values())
+        if pairs := re.search(r"source_target_pairs=\{\{(\d+),(\d+)\}", text):
+            return [int(pairs[1]), int(pairs[2])]
+        if mesh := re.search(r"replica_groups=mesh\[([^\]]*)\] \{([^}]*)\}", text):
+            sizes = dict(re.findall(r"'(\w+)'=(\d+)", mesh[1]))
+            names, shape = list(sizes), [int(size) for size in sizes.values()]
+            inside = [names.index(name) for name in re.findall(r"'(\w+)'", mesh[2])]
+            ids = np.arange(math.prod(shape)).reshape(shape)
+            at = tuple(slice(None) if axis in inside else 0 for axis in range(len(shape)))
+            return ids[at].ravel().tolist()
+        if iota := _IOTA.search(text):
+            shape, dims, order = (
+                [int(n) for n in (s or "").split(",") if n] for s in iota.groups()
+            )
+            ids = np.arange(devices).reshape(dims)
+            return ids.transpose(order or range(ids.ndim)).reshape(shape)[0].tolist()
+        if listed := re.search(r"replica_groups=\{\{([\d,]+)\}", text):
+            return [int(n) for n in listed[1].split(",")]
+        return list(range(devices))
+
+    def _axes(self, group: Sequence[int]) -> tuple[str, ...]:
+        places = np.stack(np.unravel_index(np.array(group), tuple(self._mesh.values())))
+        differing = (places != places[:, :1]).any(axis=1)
+        return tuple(name for name, differs in zip(self._mesh, differing, strict=True) if differs)
+
+
+def _instruction(name: str, shape: str, kind: str, text: str) -> _Instruction:
+    inside = re.split(r"\), |\)$", text, maxsplit=1)[0]
+    return _Instruction(
+        name, tuple(map(_array, _ARRAY.finditer(shape))), kind, _operands(inside), text
+    )
+
+
+def _operands(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"%([\w.\-]+)", text))
+
+
+def _array(match: re.Match[str]) -> _Array:
+    kind, dims, layout = match.groups()
+    width = re.search(r"\d+", kind)
+    bits = _BITS.get(kind, int(width[0]) if width else 0)
+    size = math.prod(int(n) for n in dims.split(",") if n)
+    return _Array(-(-size * bits // 8), bool(re.search(r"S\([1-9]\)", layout or "")))
+
+
+def _sent(kind: str, instruction: _Instruction, devices: int) -> int:
+    """Bytes that a device sends in a ring of so many."""
+    sizes = [array.bytes for array in instruction.arrays]
+    if instruction.kind == "all-gather-start":
+        sizes = sizes[len(sizes) // 2 :]  # what is gathered stands behind what is given
+    if instruction.kind == "collective-permute-start":
+        sizes = sizes[:1]
+    total, others = sum(sizes), devices - 1
+    if kind == "all-reduce":
+        return 2 * total * others // devices
+    if kind == "reduce-scatter" and instruction.kind != "all-reduce":
+        return total * others
+    return total if kind == "collective-permute" else total * others // devices

@@ -1,0 +1,70 @@
+"""What is read of programs compiled for eight CPU devices, against what they were written to do."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from common_jax.planning.hlo import Program
+
+SHAPE = {"data": 2, "fsdp": 2, "tensor": 2}
+SIZE = 64 * 256 * 4  # bytes of the array that is exchanged
+
+
+@pytest.fixture(scope="module")
+def mesh():
+    return Mesh(np.array(jax.devices()).reshape(tuple(SHAPE.values())), tuple(SHAPE))
+
+
+def program(function, mesh, spec):
+    """Of a function of each device's part of an array, `SIZE` bytes a device."""
+    sharded = jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=P(), check_vma=False)
+    parts = np.prod([mesh.shape[axis] for axis in spec if axis], dtype=int)
+    x = jax.ShapeDtypeStruct(
+        (64 * int(parts), 256), jnp.float32, sharding=NamedSharding(mesh, spec)
+    )
+    return Program(jax.jit(sharded).lower(x).compile().as_text(), SHAPE)
+
+
+@pytest.mark.parametrize("axes", [("data",), ("fsdp",), ("tensor",), ("data", "tensor")])
+def test_a_sum_over_axes_sends_each_part_twice(mesh, axes):
+    (found,) = program(lambda x: jax.lax.psum(x, axes), mesh, P(None)).collectives
+    group = 2 ** len(axes)
+    assert (found.kind, found.axes, found.count) == ("all-reduce", axes, 1)
+    assert found.bytes == 2 * SIZE * (group - 1) // group
+
+
+def test_what_is_gathered(mesh):
+    gather = lambda x: jax.lax.all_gather(x, "fsdp", tiled=True)
+    (found,) = program(gather, mesh, P("fsdp")).collectives
+    assert (found.kind, found.axes) == ("all-gather", ("fsdp",))
+    assert found.bytes == SIZE  # its own part, to the one other device
+
+
+def test_what_is_scattered(mesh):
+    scatter = lambda x: jax.lax.psum_scatter(x, "tensor", tiled=True)
+    (found,) = program(scatter, mesh, P(None)).collectives
+    assert (found.kind, found.axes) == ("reduce-scatter", ("tensor",))
+    assert found.bytes == SIZE // 2
+
+
+def test_what_is_passed_on(mesh):
+    shift = lambda x: jax.lax.ppermute(x, "data", [(0, 1), (1, 0)])
+    (found,) = program(shift, mesh, P(None)).collectives
+    assert (found.kind, found.axes, found.bytes) == ("collective-permute", ("data",), SIZE)
+
+
+def test_a_loop_sends_as_often_as_it_runs(mesh):
+    def repeated(x):
+        body = lambda x, _: (jnp.tanh(jax.lax.psum(x, "data")), None)
+        return jax.lax.scan(body, x, length=7)[0]
+
+    (found,) = program(repeated, mesh, P(None)).collectives
+    assert (found.count, found.bytes) == (7, 7 * SIZE)
+
+
+def test_one_kernel_reads_its_arguments_and_writes_its_result(mesh):
+    moved = program(lambda x: jnp.tanh(x) * 2, mesh, P(None)).bytes_moved
+    assert 2 * SIZE <= moved <= 4 * SIZE  # a copy beside it, perhaps
