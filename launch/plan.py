@@ -37,8 +37,7 @@ are chosen without trying them.
 
 example:
   python -m launch.plan --config configs/csan/wmt14_ende.py:big --topology v5e:4x4 --shape 512,32,32
-  python -m launch.plan --config configs/csan/wmt14_ende.py --topology h100:8 --shape 3072,64,64 \\
-    --config.mesh.fsdp=2"""
+  python -m launch.plan --config configs/csan/wmt14_ende.py --topology h100:8 --shape 3072,64,64"""
 )
 
 _TPU_ENVIRONMENT = {  # read when jax and libtpu are imported
@@ -136,14 +135,14 @@ def main(argv: list[str]) -> None:
         "--config.KEY", metavar="VALUE", dest="_", help="set a field: --config.mesh.fsdp=4"
     )
     parser.add_argument(
-        *("--topology", "-t"),
+        "--topology",
         required=True,
         metavar="CHIP:SHAPE,...",
         type=lambda text: [_topology(one) for one in text.split(",")],
         help=f"{' | '.join(CHIPS)}, each with a shape",
     )
     parser.add_argument(
-        *("--shape", "-s"),
+        "--shape",
         action="append",
         metavar="N,N,...",
         type=_sizes,

@@ -3,12 +3,18 @@
 import dataclasses
 from pathlib import Path
 
+import jax
+import numpy as np
 import pytest
 
 from common_jax.errors import UserError
 from common_jax.training.config import parse
+from common_jax.training.mesh import make_mesh
+from common_jax.training.state import init_state, run_key
+from common_jax.training.step import make_train_step
 from csan_jax.attention.area import Area
 from csan_jax.data.dataset import TranslationData
+from csan_jax.task import Translation
 from tests.real import needs_real_data, real_data
 
 FOLDER = Path(__file__).parents[2] / "configs" / "csan"
@@ -57,6 +63,41 @@ def test_systems_of_the_other_files_change_the_attention_alone(name):
         assert found.paper.system == system and found.data == plain.data
     with pytest.raises(UserError, match=r"'big': must be transformer \| csan_1d \| csan_2d"):
         parse(f"{FOLDER / name}.py:big", [])
+
+
+SHRUNK = {
+    "data.source": "generated",
+    "data.examples": 60,
+    "data.holdout_size": 4,
+    "data.vocab_size": 400,
+    "data.max_length": 64,
+    "data.batch_tokens": 128,
+    "data.max_shapes": 1,
+    "model.dim": 8,
+    "model.mlp_dim": 8,
+    "model.num_heads": 2,
+    "mesh.data": 1,
+}
+
+
+@pytest.mark.parametrize("name", [*SIZED, *(name for name in FILES if name != "__init__")])
+def test_takes_a_step(name, tmp_path):
+    """Each config shrunk, on sentences that the project makes."""
+    plain = parse(f"{FOLDER / name}.py", []).data
+    sizes = {f"data.{side}_vocab_size": 400 for side in ("source", "target")}
+    changes = SHRUNK | ({} if plain.joint_vocabulary else sizes) | {"data.cache_dir": tmp_path}
+    config = parse(f"{FOLDER / name}.py", [f"--config.{k}={v}" for k, v in changes.items()])
+    task, mesh = Translation(config), make_mesh(config.mesh)
+    task.prepare()
+    batch = task.train_batches().epoch(0)[0]
+    step, state = make_train_step(task, mesh), init_state(task, mesh)
+    before = jax.tree.map(np.array, state.params)
+    after, metrics = step(state, (batch,), run_key(0, mesh))
+    values = {name: value.item() for name, value in metrics.items()}
+    assert (values["real"], values["bad_steps"]) == (task.count_units(batch)[0], 0)
+    assert 0.5 < values["nll"] / np.log(400) < 2
+    moved = jax.tree.map(lambda a, b: bool((a != b).any()), before, after.params)
+    assert all(jax.tree.leaves(moved))
 
 
 def prepared(name, cache, **options) -> TranslationData:

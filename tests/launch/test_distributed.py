@@ -289,5 +289,5 @@ def test_flags_that_cannot_be(monkeypatch, capsys, flags, line):
 
 
 def test_one_process_alone_joins_nothing():
-    assert DistributedArgs() == Processes(count=1)
+    assert DistributedArgs() == DistributedArgs(count=1)
     DistributedArgs().join()
