@@ -57,9 +57,6 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
-WORKER_DIED = 70  # pytest's exit status then, so that .ci/run can tell it from a failed test
-died = []
-
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node, error):
@@ -67,10 +64,5 @@ def pytest_testnodedown(node, error):
     if error:
         with contextlib.suppress(subprocess.TimeoutExpired):
             node.gateway._io.popen.wait(60)
-        died.append(node.gateway._io.popen.poll())
-        sys.stderr.write(f"\nworker {node.gateway.id} died with exit status {died[-1]}\n")
-
-
-def pytest_sessionfinish(session):
-    if died:
-        session.exitstatus = WORKER_DIED
+        status = node.gateway._io.popen.poll()
+        sys.stderr.write(f"\nworker {node.gateway.id} died with exit status {status}\n")
