@@ -206,8 +206,8 @@ def prepare(
 
     Args:
       cache_dir: "~" is the home folder.
-      fingerprint: all that decides the content, as JSON: the sources' content (`file_identity`),
-        the settings, a format version.
+      fingerprint: all that decides the content, as JSON: first the kind of corpus and the number
+        of its format, then the sources' content (`file_identity`) and the settings.
       build: fills the empty folder it is given. An OSError from it counts as the cache's own.
 
     Raises:
@@ -236,6 +236,7 @@ def prepare(
             if not path.is_dir():
                 shutil.rmtree(unfinished, ignore_errors=True)
                 unfinished.mkdir()
+                _log_other_formats(cache_dir, fingerprint)
                 try:
                     build(unfinished)
                     (unfinished / "fingerprint.json").write_text(text + "\n", "utf-8")
@@ -249,6 +250,20 @@ def prepare(
             f"{error.strerror or error}; name a folder that can be written and has room"
         ) from error
     return path
+
+
+def _log_other_formats(cache_dir: Path, fingerprint: Mapping[str, Any]) -> None:
+    """Names the folders whose fingerprint differs in nothing but the number of the format."""
+    kind, number = next(iter(fingerprint.items()), ("", None))
+    for path in sorted(cache_dir.glob("*/fingerprint.json")):
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            other = json.loads(path.read_text("utf-8"))
+            if kind in other and other | {kind: number} == fingerprint:
+                _log.info(
+                    "%s has format %s, and this version reads format %s: the corpus is prepared "
+                    "again, and the folder can be deleted",
+                    *(path.parent, other[kind], number),
+                )
 
 
 def file_identity(path: str | Path) -> dict[str, Any]:

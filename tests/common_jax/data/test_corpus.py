@@ -114,6 +114,16 @@ def test_prepare_builds_once_for_each_fingerprint(tmp_path):
     assert other != one and len(built) == 2
 
 
+def test_a_folder_of_another_format_is_named(tmp_path, caplog):
+    caplog.set_level("INFO")
+    old = prepare(tmp_path, {"translation": 1, "max_length": 9}, _touch)
+    prepare(tmp_path, {"translation": 2, "max_length": 8}, _touch)
+    assert not caplog.messages
+    new = prepare(tmp_path, {"translation": 2, "max_length": 9}, _touch)
+    assert new != old and len(caplog.messages) == 1
+    assert f"{old} has format 1, and this version reads format 2" in caplog.text
+
+
 def test_prepare_takes_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert prepare("~/cache", {}, _touch).parent == tmp_path / "cache"
