@@ -13,6 +13,7 @@ from common_jax.attention import Bias, Implementation, attention
 from common_jax.attention.dense import attend, heads_first
 from common_jax.dropout import dropout
 from common_jax.masks import Mask
+from common_jax.sharding import spread
 
 DROPOUT = "dropout"  # the name of the stream of random keys
 NEAR = 512  # positions whose encodings an export has in a table
@@ -40,22 +41,69 @@ class LayerNorm(nn.LayerNorm):
 
     @nn.compact
     def __call__(self, x: Float[Array, "*b D"]) -> Float[Array, "*b D"]:
-        return super().__call__(x.astype(jnp.float32)).astype(x.dtype)
+        return super().__call__(spread(x).astype(jnp.float32)).astype(x.dtype)
 
 
-def dense(size: int, axes: tuple[str, str], dtype: Any, **options: Any) -> nn.Dense:
-    """x W + b, Glorot-uniform (Glorot & Bengio 2010), with the names of the axes of W [in, out].
+@jax.custom_vjp
+def product(x: Float[Array, "*b D"], weights: Float[Array, "D F"]) -> Float[Array, "*b F"]:
+    """x W in the type of x. The gradient of W is summed in float32 over all positions, and over the
+    devices that have them."""
+    return jax.lax.dot_general(x, weights.astype(x.dtype), (((x.ndim - 1,), (0,)), ((), ())))
 
-    The names say how the parameters are spread over a mesh (common_jax.training.mesh.RULES).
-    """
-    named = nn.with_logical_partitioning
-    return nn.Dense(
-        size,
-        dtype=dtype,
-        kernel_init=named(nn.initializers.xavier_uniform(), axes),
-        bias_init=named(nn.initializers.zeros, axes[1:]),
-        **options,
+
+def _product_backward(kept, cotangent):
+    x, weights = kept
+    last, positions = x.ndim - 1, tuple(range(x.ndim - 1))
+    to_x = jax.lax.dot_general(cotangent, weights.astype(x.dtype), (((last,), (1,)), ((), ())))
+    to_weights = jax.lax.dot_general(
+        cotangent, x, ((positions, positions), ((), ())), preferred_element_type=jnp.float32
     )
+    return to_x, to_weights.T.astype(weights.dtype)
+
+
+product.defvjp(lambda x, weights: (product(x, weights), (x, weights)), _product_backward)
+
+
+@jax.custom_vjp
+def add_bias(x: Float[Array, "*b F"], bias: Float[Array, "F"]) -> Float[Array, "*b F"]:
+    """x + b in the type of x; the gradient of b is summed in float32."""
+    return x + bias.astype(x.dtype).reshape(*(1,) * (x.ndim - 1), -1)
+
+
+def _add_bias_backward(_, cotangent):
+    total = cotangent.sum(tuple(range(cotangent.ndim - 1)), dtype=jnp.float32)
+    return cotangent, total
+
+
+add_bias.defvjp(lambda x, bias: (add_bias(x, bias), None), _add_bias_backward)
+
+
+class Dense(nn.Module):
+    """x W + b, Glorot-uniform (Glorot & Bengio 2010).
+
+    Attributes:
+      size: of the result.
+      axes: names of the axes of W [in, out], by which it and the result are spread over a mesh
+        (`common_jax.sharding`).
+      dtype: of the product; parameters are float32.
+      use_bias: whether there is a b.
+    """
+
+    size: int
+    axes: tuple[str, str]
+    dtype: Any
+    use_bias: bool = True
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "*b D"]) -> Float[Array, "*b {self.size}"]:
+        named = nn.with_logical_partitioning
+        glorot = named(nn.initializers.xavier_uniform(), self.axes)
+        kernel = self.param("kernel", glorot, (x.shape[-1], self.size))
+        y = spread(product(x.astype(self.dtype), kernel), self.axes[1])
+        if not self.use_bias:
+            return y
+        zeros = named(nn.initializers.zeros, self.axes[1:])
+        return add_bias(y, self.param("bias", zeros, (self.size,)))
 
 
 class Convolution(nn.Module):
@@ -73,11 +121,11 @@ class Convolution(nn.Module):
     def __call__(self, x: Float[Array, "*b T D"]) -> Float[Array, "*b T {self.size}"]:
         named, shape = nn.with_logical_partitioning, (self.width, x.shape[-1], self.size)
         glorot = named(nn.initializers.xavier_uniform(), (None, "embed", "mlp"))
-        kernel = self.param("kernel", glorot, shape).astype(self.dtype)
+        kernel = self.param("kernel", glorot, shape)
         bias = self.param("bias", named(nn.initializers.zeros, ("mlp",)), shape[2:])
         places = shifted(x.astype(self.dtype), self.width)
-        mixed = sum(place @ kernel[at] for at, place in enumerate(places))
-        return mixed + bias.astype(self.dtype).reshape(*(1,) * (x.ndim - 1), self.size)
+        mixed = sum(product(place, kernel[at]) for at, place in enumerate(places))
+        return add_bias(spread(mixed, "mlp"), bias)
 
 
 def shifted(x: Float[Array, "*b T D"], width: int) -> list[Float[Array, "*b T D"]]:
@@ -98,17 +146,18 @@ class SeparableConvolution(nn.Module):
         uniform = nn.initializers.variance_scaling(1.0, "fan_in", "uniform", 0, 1)
         uniform = nn.with_logical_partitioning(uniform, (None, "embed"))
         kernel = self.param("depthwise_kernel", uniform, (self.width, x.shape[-1]))
-        filtered = depthwise(x.astype(self.dtype), kernel.astype(self.dtype))
-        return dense(self.size, ("embed", "mlp"), self.dtype, name="pointwise")(filtered)
+        filtered = depthwise(spread(x).astype(self.dtype), kernel)
+        return Dense(self.size, ("embed", "mlp"), self.dtype, name="pointwise")(filtered)
 
 
 @jax.custom_vjp
 def depthwise(x: Float[Array, "B T D"], filters: Float[Array, "W D"]) -> Float[Array, "B T D"]:
-    """Each channel's convolution with its own filter, with zeros beyond the ends.
+    """Each channel's convolution with its own filter, with zeros beyond the ends, in the type of x.
 
     The backward pass keeps x, and not each of the W shifted ones.
     """
-    return sum(x * filters[at, None, None] for at, x in enumerate(shifted(x, len(filters))))
+    own = filters.astype(x.dtype)
+    return sum(x * own[at, None, None] for at, x in enumerate(shifted(x, len(own))))
 
 
 def _depthwise_backward(kept, cotangent):
@@ -135,9 +184,9 @@ class FeedForward(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "*b D"], *, train: bool) -> Float[Array, "*b D"]:
-        inside = nn.relu(dense(self.size, ("embed", "mlp"), self.dtype, name="in")(x))
+        inside = nn.relu(Dense(self.size, ("embed", "mlp"), self.dtype, name="in")(x))
         inside = Dropout(self.dropout)(inside, train=train)
-        return dense(x.shape[-1], ("mlp", "embed"), self.dtype, name="out")(inside)
+        return Dense(x.shape[-1], ("mlp", "embed"), self.dtype, name="out")(inside)
 
 
 class _Heads(nn.Module):
@@ -156,9 +205,9 @@ class _Heads(nn.Module):
     dtype: Any = jnp.float32
 
     def setup(self):
-        project = functools.partial(dense, self.dim, ("embed", "heads"), self.dtype)
+        project = functools.partial(Dense, self.dim, ("embed", "heads"), self.dtype)
         self.query, self.key, self.value = project(), project(), project()
-        self.out = dense(self.dim, ("heads", "embed"), self.dtype)
+        self.out = Dense(self.dim, ("heads", "embed"), self.dtype)
 
     def bias(self, query: Float[Array, "B T H K"], mask: Mask) -> Bias | None:
         """What is added to the scores; a subclass says, here nothing.
@@ -230,7 +279,8 @@ class _Heads(nn.Module):
         return self._split(self.key(memory)), self._split(self.value(memory))
 
     def _split(self, x: Float[Array, "B T D"]) -> Float[Array, "B T H K"]:
-        return x.reshape(*x.shape[:-1], self.num_heads, self.dim // self.num_heads)
+        heads = x.reshape(*x.shape[:-1], self.num_heads, self.dim // self.num_heads)
+        return spread(heads, "heads", axis=-2)
 
 
 class MultiHeadAttention(_Heads):

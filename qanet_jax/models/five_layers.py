@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from common_jax.fields import require
-from common_jax.layers import DROPOUT, Dropout, dense
+from common_jax.layers import DROPOUT, Dense, Dropout
 from common_jax.masks import MASKED
 from common_jax.scopes import part
 from qanet_jax.layers import ContextQueryAttention, Embedding, Words
@@ -102,10 +102,10 @@ class FiveLayerNetwork(nn.Module):
             config.char_dropout,
             self.dtype,
         )
-        self.embedding_projection = dense(config.dim, ("embed", "mlp"), self.dtype)
+        self.embedding_projection = Dense(config.dim, ("embed", "mlp"), self.dtype)
         self.embedding_encoder, self.model_encoder = config.encoders(self.dtype)
         self.context_query_attention = ContextQueryAttention(self.dtype)
-        self.context_query_projection = dense(config.dim, ("embed", "mlp"), self.dtype)
+        self.context_query_projection = Dense(config.dim, ("embed", "mlp"), self.dtype)
         pointer = lambda: nn.Dense(
             1, use_bias=False, dtype=jnp.float32, kernel_init=nn.initializers.xavier_uniform()
         )

@@ -38,6 +38,7 @@ from common_jax.layers import (
     sinusoids,
 )
 from common_jax.masks import padding
+from common_jax.sharding import spread
 from common_jax.stack import Stack
 from qanet_jax.models.five_layers import FiveLayers
 
@@ -143,7 +144,7 @@ class EncoderBlock(nn.Module):
             y = sublayer(LayerNorm(name=f"{name}_norm")(x))
             if dropped:
                 y = drop(y, config.dropout, kept[:, number])
-            x = x + (y if present is None else jnp.where(present[number], y, 0))
+            x = spread(x + (y if present is None else jnp.where(present[number], y, 0)))
         return x
 
     def _sublayers(self, valid: Array, train: bool) -> Iterator[tuple[str, SubLayer]]:

@@ -1,0 +1,54 @@
+"""Where parameters and activations lie on a mesh, by the names of their axes.
+
+Three mesh axes (`common_jax.config.MeshConfig`): rows of a batch are spread over "data" and "fsdp",
+parameters by `PARAMETERS`, wide activations by `ACTIVATIONS`. XLA inserts the communication that
+this asks for.
+"""
+
+import contextlib
+import contextvars
+import math
+from collections.abc import Iterator
+
+import jax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Shaped
+
+ROWS = ("data", "fsdp")
+PARAMETERS = {"vocab": "tensor", "heads": "tensor", "mlp": "tensor", "embed": "fsdp"}
+ACTIVATIONS = {"vocab": "tensor", "heads": "tensor", "mlp": "tensor"}
+
+_mesh: contextvars.ContextVar[Mesh | None] = contextvars.ContextVar("mesh", default=None)
+
+
+@contextlib.contextmanager
+def activations_on(mesh: Mesh) -> Iterator[None]:
+    """What is traced inside has its activations spread over the mesh, by `spread`."""
+    token = _mesh.set(mesh)
+    try:
+        yield
+    finally:
+        _mesh.reset(token)
+
+
+def spread(
+    x: Shaped[Array, "B *dims"], name: str | None = None, axis: int = -1
+) -> Shaped[Array, "B *dims"]:
+    """An activation, constrained to lie where the mesh of `activations_on` has it: its rows over
+    `ROWS`, one more axis by its name, all others whole. Outside `activations_on`, x as it is.
+
+    An axis whose size the mesh axes do not divide stays whole.
+
+    Args:
+      name: of the axis `axis`, in `ACTIVATIONS`; another name, or none, does not spread it.
+    """
+    mesh = _mesh.get()
+    if mesh is None:
+        return x
+    spec: list[str | tuple[str, ...] | None] = [None] * x.ndim
+    if x.shape[0] % math.prod(mesh.shape[axis] for axis in ROWS) == 0:
+        spec[0] = ROWS
+    if (over := ACTIVATIONS.get(name or "")) and x.shape[axis] % mesh.shape[over] == 0:
+        spec[axis] = over
+    return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, P(*spec)))
