@@ -1,6 +1,7 @@
 """Layers that at least two of the papers use."""
 
 import functools
+from collections.abc import Sequence
 from typing import Any, SupportsInt
 
 import flax.linen as nn
@@ -45,7 +46,9 @@ class LayerNorm(nn.LayerNorm):
 
 
 @jax.custom_vjp
-def product(x: Float[Array, "*b D"], weights: Float[Array, "D F"]) -> Float[Array, "*b F"]:
+def product(
+    x: Float[Array, "*b D"], weights: Float[Array | np.ndarray, "D F"]
+) -> Float[Array, "*b F"]:
     """x W in the type of x. The gradient of W is summed in float32 over all positions, and over the
     devices that have them."""
     return jax.lax.dot_general(x, weights.astype(x.dtype), (((x.ndim - 1,), (0,)), ((), ())))
@@ -65,7 +68,7 @@ product.defvjp(lambda x, weights: (product(x, weights), (x, weights)), _product_
 
 
 @jax.custom_vjp
-def add_bias(x: Float[Array, "*b F"], bias: Float[Array, "F"]) -> Float[Array, "*b F"]:
+def add_bias(x: Float[Array, "*b F"], bias: Float[Array | np.ndarray, "F"]) -> Float[Array, "*b F"]:
     """x + b in the type of x; the gradient of b is summed in float32."""
     return x + bias.astype(x.dtype).reshape(*(1,) * (x.ndim - 1), -1)
 
@@ -104,6 +107,15 @@ class Dense(nn.Module):
             return y
         zeros = named(nn.initializers.zeros, self.axes[1:])
         return add_bias(y, self.param("bias", zeros, (self.size,)))
+
+
+def concatenated(arrays: Sequence[Float[Array, "B *dims"]]) -> Float[Array, "B *dims"]:
+    """Arrays joined along their last axis, which is whole on each device.
+
+    XLA (jax 0.10.2) computes wrong gradients of a concatenation along an axis that is spread over a
+    mesh of three axes.
+    """
+    return jnp.concatenate([spread(array) for array in arrays], axis=-1)
 
 
 class Convolution(nn.Module):

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 
 import jax
+import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Shaped
@@ -52,3 +53,21 @@ def spread(
     if (over := ACTIVATIONS.get(name or "")) and x.shape[axis] % mesh.shape[over] == 0:
         spec[axis] = over
     return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, P(*spec)))
+
+
+def gathered(
+    weights: Shaped[Array | np.ndarray, "*dims"], *names: str
+) -> Shaped[Array | np.ndarray, "*dims"]:
+    """A parameter as each device of an "fsdp" axis reads it: whole but for the axes that
+    `ACTIVATIONS` spreads. Outside `activations_on`, the parameter as it is.
+
+    Args:
+      names: of its axes.
+    """
+    mesh = _mesh.get()
+    if mesh is None:
+        return weights
+    axes = [ACTIVATIONS.get(name) for name in names]
+    sizes = zip(weights.shape, axes, strict=True)
+    spec = [over if over and size % mesh.shape[over] == 0 else None for size, over in sizes]
+    return jax.lax.with_sharding_constraint(weights, NamedSharding(mesh, P(*spec)))

@@ -28,7 +28,7 @@ from common_jax.layers import (
 )
 from common_jax.masks import Mask, padding, positions, segments
 from common_jax.scopes import part
-from common_jax.sharding import spread
+from common_jax.sharding import gathered, spread
 from common_jax.stack import Stack
 from csan_jax.attention.base import EncoderAttention
 from csan_jax.config import ModelConfig
@@ -334,7 +334,10 @@ class Transformer(nn.Module):
         return self.param(name, named, (size, self.config.dim))
 
     def _embed(self, table: Float[Array, "V D"], pieces: Int[Array, "B T"]) -> Array:
-        return spread(table[pieces].astype(self.dtype)) * self.config.dim**0.5
+        return (
+            spread(gathered(table, "vocab", "embed")[pieces].astype(self.dtype))
+            * self.config.dim**0.5
+        )
 
     def _position_encodings(self, positions: Int[Array, "b T"], length: SupportsInt) -> Array:
         return jnp.asarray(sinusoids(length, self.config.dim), self.dtype)[positions]
