@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from common_jax.layers import Convolution, Dense, Dropout, concatenated
+from common_jax.layers import Convolution, Dense, Dropout
 from common_jax.masks import MASKED
 from common_jax.scopes import part
 
@@ -69,7 +69,7 @@ class FeatureMap(nn.Module):
             if self.kind in (kind, "multigranular")
         ]
         # a bias has reached the padding too, and a window would carry it back among the words
-        return jnp.where(valid[..., None], concatenated(maps), 0)
+        return jnp.where(valid[..., None], jnp.concatenate(maps, axis=-1), 0)
 
 
 class Energy(nn.Module):
@@ -130,11 +130,11 @@ class Head(nn.Module):
         with part("head"):
             pooled = [self.dropout(text, train=train) for text in pooled]
             product = [pooled[0] * pooled[1]] if len(pooled) == 2 else []
-            outputs = [concatenated([*pooled, *product])]
+            outputs = [jnp.concatenate([*pooled, *product], axis=-1)]
             for hidden in self.hidden:
                 above = nn.leaky_relu(hidden(outputs[-1]), SLOPE)
                 outputs.append(self.dropout(above, train=train))
-            return self.output(concatenated(outputs).astype(jnp.float32))
+            return self.output(jnp.concatenate(outputs, axis=-1).astype(jnp.float32))
 
 
 def max_pooled(states: Float[Array, "B T H"], valid: Bool[Array, "B T"]) -> Float[Array, "B H"]:

@@ -1,7 +1,6 @@
 """Layers that at least two of the papers use."""
 
 import functools
-from collections.abc import Sequence
 from typing import Any, SupportsInt
 
 import flax.linen as nn
@@ -14,7 +13,7 @@ from common_jax.attention import Bias, Implementation, attention
 from common_jax.attention.dense import attend, heads_first
 from common_jax.dropout import dropout
 from common_jax.masks import Mask
-from common_jax.sharding import spread
+from common_jax.sharding import gathered, spread
 
 DROPOUT = "dropout"  # the name of the stream of random keys
 NEAR = 512  # positions whose encodings an export has in a table
@@ -45,26 +44,34 @@ class LayerNorm(nn.LayerNorm):
         return super().__call__(spread(x).astype(jnp.float32)).astype(x.dtype)
 
 
-@jax.custom_vjp
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def product(
-    x: Float[Array, "*b D"], weights: Float[Array | np.ndarray, "D F"]
+    x: Float[Array, "*b D"], weights: Float[Array | np.ndarray, "D F"], axes: tuple[str, str]
 ) -> Float[Array, "*b F"]:
     """x W in the type of x. The gradient of W is summed in float32 over all positions, and over the
-    devices that have them."""
-    return jax.lax.dot_general(x, weights.astype(x.dtype), (((x.ndim - 1,), (0,)), ((), ())))
+    devices that have them.
+
+    Args:
+      axes: names of the axes of W, by which it lies on a mesh.
+    """
+    weights = gathered(weights.astype(x.dtype), *axes)
+    return jax.lax.dot_general(x, weights, (((x.ndim - 1,), (0,)), ((), ())))
 
 
-def _product_backward(kept, cotangent):
+def _product_backward(axes, kept, cotangent):
     x, weights = kept
     last, positions = x.ndim - 1, tuple(range(x.ndim - 1))
-    to_x = jax.lax.dot_general(cotangent, weights.astype(x.dtype), (((last,), (1,)), ((), ())))
+    own = gathered(weights.astype(x.dtype), *axes)
+    to_x = jax.lax.dot_general(cotangent, own, (((last,), (1,)), ((), ())))
     to_weights = jax.lax.dot_general(
-        cotangent, x, ((positions, positions), ((), ())), preferred_element_type=jnp.float32
+        x, cotangent, ((positions, positions), ((), ())), preferred_element_type=jnp.float32
     )
-    return to_x, to_weights.T.astype(weights.dtype)
+    return to_x, to_weights.astype(weights.dtype)
 
 
-product.defvjp(lambda x, weights: (product(x, weights), (x, weights)), _product_backward)
+product.defvjp(
+    lambda x, weights, axes: (product(x, weights, axes), (x, weights)), _product_backward
+)
 
 
 @jax.custom_vjp
@@ -102,20 +109,11 @@ class Dense(nn.Module):
         named = nn.with_logical_partitioning
         glorot = named(nn.initializers.xavier_uniform(), self.axes)
         kernel = self.param("kernel", glorot, (x.shape[-1], self.size))
-        y = spread(product(x.astype(self.dtype), kernel), self.axes[1])
+        y = spread(product(x.astype(self.dtype), kernel, self.axes), self.axes[1])
         if not self.use_bias:
             return y
         zeros = named(nn.initializers.zeros, self.axes[1:])
         return add_bias(y, self.param("bias", zeros, (self.size,)))
-
-
-def concatenated(arrays: Sequence[Float[Array, "B *dims"]]) -> Float[Array, "B *dims"]:
-    """Arrays joined along their last axis, which is whole on each device.
-
-    XLA (jax 0.10.2) computes wrong gradients of a concatenation along an axis that is spread over a
-    mesh of three axes.
-    """
-    return jnp.concatenate([spread(array) for array in arrays], axis=-1)
 
 
 class Convolution(nn.Module):
@@ -136,7 +134,7 @@ class Convolution(nn.Module):
         kernel = self.param("kernel", glorot, shape)
         bias = self.param("bias", named(nn.initializers.zeros, ("mlp",)), shape[2:])
         places = shifted(x.astype(self.dtype), self.width)
-        mixed = sum(product(place, kernel[at]) for at, place in enumerate(places))
+        mixed = sum(product(place, kernel[at], ("embed", "mlp")) for at, place in enumerate(places))
         return add_bias(spread(mixed, "mlp"), bias)
 
 

@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.layers import Convolution, Dense, Dropout, concatenated
+from common_jax.layers import Convolution, Dense, Dropout
 from common_jax.masks import masked_softmax
 from common_jax.pytrees import pytree
 from common_jax.sharding import gathered, spread
@@ -84,7 +84,7 @@ class Embedding(nn.Module):
     @nn.compact
     def __call__(self, words: Words, *, train: bool) -> Float[Array, "B T P"]:
         x_w = Dropout(self.word_dropout)(self._word(words), train=train)
-        x = concatenated([x_w.astype(self.dtype), self._characters(words, train)])
+        x = jnp.concatenate([x_w.astype(self.dtype), self._characters(words, train)], axis=-1)
         x = Highway(self.dtype, name="highway_0")(x)
         return Highway(self.dtype, name="highway_1")(x)
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from common_jax.fields import require
-from common_jax.layers import DROPOUT, Dense, Dropout, concatenated
+from common_jax.layers import DROPOUT, Dense, Dropout
 from common_jax.masks import MASKED
 from common_jax.scopes import part
 from qanet_jax.layers import ContextQueryAttention, Embedding, Words
@@ -124,8 +124,8 @@ class FiveLayerNetwork(nn.Module):
         with part("encoder"):
             *_, m0, m1, m2 = self._passes(x, context.valid, train)
         with part("pointers"):
-            start = self.start_pointer(concatenated([m0, m1]))[..., 0]
-            end = self.end_pointer(concatenated([m0, m2]))[..., 0]
+            start = self.start_pointer(jnp.concatenate([m0, m1], axis=-1))[..., 0]
+            end = self.end_pointer(jnp.concatenate([m0, m2], axis=-1))[..., 0]
             return tuple(jnp.where(context.valid, x, MASKED) for x in (start, end))
 
     def _encode(self, words: Words, train: bool) -> Float[Array, "B T D"]:
