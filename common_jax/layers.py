@@ -34,14 +34,54 @@ class Dropout(nn.Module):
         return dropout(x, self.rate, self.make_rng(DROPOUT))
 
 
-class LayerNorm(nn.LayerNorm):
+class LayerNorm(nn.Module):
     """Layer normalisation (Ba et al. 2016), computed in float32 whatever the type of its input."""
 
     epsilon: float = 1e-6
 
     @nn.compact
     def __call__(self, x: Float[Array, "*b D"]) -> Float[Array, "*b D"]:
-        return super().__call__(spread(x).astype(jnp.float32)).astype(x.dtype)
+        scale = self.param("scale", nn.initializers.ones, x.shape[-1:])
+        bias = self.param("bias", nn.initializers.zeros, x.shape[-1:])
+        return layer_norm(spread(x), scale, bias, self.epsilon)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def layer_norm(
+    x: Float[Array, "*b D"],
+    scale: Float[Array | np.ndarray, "D"],
+    bias: Float[Array | np.ndarray, "D"],
+    epsilon: float,
+) -> Float[Array, "*b D"]:
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axis, in x's type.
+
+    The backward pass keeps x as it is, and not the float32 arrays in between.
+    """
+    return _layer_norm_forward(x, scale, bias, epsilon)[0]
+
+
+def _layer_norm_forward(x, scale, bias, epsilon):
+    wide = x.astype(jnp.float32)
+    mean = wide.mean(-1, keepdims=True)
+    variance = jnp.maximum(0, (wide * wide).mean(-1, keepdims=True) - mean * mean)
+    inverse = jax.lax.rsqrt(variance + epsilon)
+    rows = (1,) * (x.ndim - 1)
+    y = (wide - mean) * (inverse * scale.reshape(*rows, -1)) + bias.reshape(*rows, -1)
+    return y.astype(x.dtype), (x, mean, inverse, scale)
+
+
+def _layer_norm_backward(epsilon, kept, cotangent):
+    x, mean, inverse, scale = kept
+    normalised = (x.astype(jnp.float32) - mean) * inverse
+    cotangent, rows = cotangent.astype(jnp.float32), tuple(range(x.ndim - 1))
+    to_scale, to_bias = (cotangent * normalised).sum(rows), cotangent.sum(rows)
+    scaled = cotangent * scale.reshape(*(1,) * len(rows), -1)
+    along = (scaled * normalised).mean(-1, keepdims=True)
+    to_x = inverse * (scaled - scaled.mean(-1, keepdims=True) - normalised * along)
+    return to_x.astype(x.dtype), to_scale, to_bias
+
+
+layer_norm.defvjp(_layer_norm_forward, _layer_norm_backward)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))

@@ -33,6 +33,13 @@ def activations_on(mesh: Mesh) -> Iterator[None]:
         _mesh.reset(token)
 
 
+def platform() -> str:
+    """Of the devices that a program traced inside `activations_on` is for: "cpu", "gpu" or "tpu".
+    "cpu" outside: the program never depends on the machine that traces it."""
+    mesh = _mesh.get()
+    return "cpu" if mesh is None else mesh.devices.flat[0].platform
+
+
 def spread(
     x: Shaped[Array, "B *dims"], name: str | None = None, axis: int = -1
 ) -> Shaped[Array, "B *dims"]:

@@ -198,7 +198,7 @@ class Encoder(nn.Module):
         if config.positions == "once":
             x = x + positions.astype(x.dtype)[None]
         each = (self._present(),) if train and config.survival_prob < 1 else ()
-        stack = Stack(block, self.blocks, remat=config.remat, params_name="blocks")
+        stack = Stack(block, self.blocks, config.unroll, config.remat, params_name="blocks")
         nn.share_scope(self, stack)
         x = stack(x, [(self.blocks, (valid, positions))], train=train, each=each)
         return LayerNorm(name="norm")(x) if config.final_norm else x
