@@ -181,13 +181,14 @@ class Program:
         for instruction in inside.values():
             for operand in instruction.operands:
                 uses[operand].append(instruction)
-        total, in_place = 0, 0
+        in_place = 0
         for instruction in inside.values():
             if instruction.kind == "dynamic-update-slice":
-                whole, part = instruction.operands[:2]
+                array, part = instruction.operands[:2]
                 in_place += instruction.bytes - inside[part].bytes
-                if whole in inside and inside[whole].kind == "parameter":
-                    uses[whole].remove(instruction)
+                uses[array].remove(instruction)
+        read = 0
+        for instruction in inside.values():
             if instruction.kind == "parameter":
                 slices = [
                     use
@@ -195,12 +196,9 @@ class Program:
                     if use.kind in ("dynamic-slice", "slice", "gather")
                     and use.operands[0] == instruction.name
                 ]
-                if len(slices) == len(uses[instruction.name]):
-                    on_chip = not instruction.bytes
-                    total += 0 if on_chip else sum(use.bytes for use in slices)
-                else:
-                    total += instruction.bytes
-        return total + max(0, fusion.bytes - in_place)
+                sliced = instruction.bytes and len(slices) == len(uses[instruction.name])
+                read += sum(use.bytes for use in slices) if sliced else instruction.bytes
+        return read + max(0, fusion.bytes - in_place)
 
     def _group(self, text: str) -> Sequence[int]:
         """The devices of the first group of a collective."""
