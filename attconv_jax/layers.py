@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from common_jax.layers import Convolution, Dropout, dense
+from common_jax.layers import Convolution, Dense, Dropout
 from common_jax.masks import MASKED
 from common_jax.scopes import part
 
@@ -83,7 +83,7 @@ class Energy(nn.Module):
         self, source: Float[Array, "B T F"], focus: Float[Array, "B S G"]
     ) -> Float[Array, "B T S"]:
         dim = focus.shape[-1]
-        project = lambda name: dense(dim, ("embed", "mlp"), self.dtype, use_bias=False, name=name)
+        project = lambda name: Dense(dim, ("embed", "mlp"), self.dtype, use_bias=False, name=name)
         if self.kind != "dot":
             source = project("source")(source)
         if self.kind != "additive":
@@ -119,9 +119,9 @@ class Head(nn.Module):
     dtype: Any
 
     def setup(self):
-        hidden = lambda: dense(self.dim, ("embed", "mlp"), self.dtype)
+        hidden = lambda: Dense(self.dim, ("embed", "mlp"), self.dtype)
         self.hidden = [hidden(), hidden()]
-        self.output = dense(self.labels, ("mlp", "labels"), jnp.float32)
+        self.output = Dense(self.labels, ("mlp", "labels"), jnp.float32)
 
     def __call__(
         self, pooled: Sequence[Float[Array, "B H"]], *, train: bool

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import math
 import re
+import typing
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
@@ -224,7 +225,18 @@ class PaperConfig:
 
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:
     """A dataclass as the ConfigDict that a config file edits and the command line overrides."""
-    return ml_collections.ConfigDict(to_mapping(config))
+    return ml_collections.ConfigDict(_with_free_types(config, to_mapping(config)))
+
+
+def _with_free_types(config: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """`to_mapping` of a dataclass in which a `Literal` of several types may change its type."""
+    hints = typing.get_type_hints(type(config))
+    for name, value in values.items():
+        if isinstance(value, dict):
+            _with_free_types(getattr(config, name), value)
+        elif len({type(choice) for choice in typing.get_args(hints.get(name))}) > 1:
+            values[name] = ml_collections.FieldReference(value, field_type=object)
+    return values
 
 
 def system_named(systems: Mapping[str, T], name: str) -> T:

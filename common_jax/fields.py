@@ -181,7 +181,8 @@ def suggestion(name: str, known: list[str]) -> str:
 def _checked(kind: Any, value: Any, key: str) -> Any:
     if typing.get_origin(kind) is Literal:
         choices = typing.get_args(kind)
-        require(value in choices, f"{key}={value!r}: must be {' | '.join(map(str, choices))}")
+        good = any(value == choice and type(value) is type(choice) for choice in choices)
+        require(good, f"{key}={value!r}: must be {' | '.join(map(str, choices))}")
         return value
     if type(value) is int and abs(value) > LARGEST:
         raise UserError(f"{key}={_short(value)}: at most {LARGEST}")

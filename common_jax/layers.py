@@ -13,6 +13,7 @@ from common_jax.attention import Bias, Implementation, attention
 from common_jax.attention.dense import attend, heads_first
 from common_jax.dropout import dropout
 from common_jax.masks import Mask
+from common_jax.sharding import gathered, spread
 
 DROPOUT = "dropout"  # the name of the stream of random keys
 NEAR = 512  # positions whose encodings an export has in a table
@@ -33,29 +34,126 @@ class Dropout(nn.Module):
         return dropout(x, self.rate, self.make_rng(DROPOUT))
 
 
-class LayerNorm(nn.LayerNorm):
+class LayerNorm(nn.Module):
     """Layer normalisation (Ba et al. 2016), computed in float32 whatever the type of its input."""
 
     epsilon: float = 1e-6
 
     @nn.compact
     def __call__(self, x: Float[Array, "*b D"]) -> Float[Array, "*b D"]:
-        return super().__call__(x.astype(jnp.float32)).astype(x.dtype)
+        scale = self.param("scale", nn.initializers.ones, x.shape[-1:])
+        bias = self.param("bias", nn.initializers.zeros, x.shape[-1:])
+        return layer_norm(spread(x), scale, bias, self.epsilon)
 
 
-def dense(size: int, axes: tuple[str, str], dtype: Any, **options: Any) -> nn.Dense:
-    """x W + b, Glorot-uniform (Glorot & Bengio 2010), with the names of the axes of W [in, out].
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def layer_norm(
+    x: Float[Array, "*b D"],
+    scale: Float[Array | np.ndarray, "D"],
+    bias: Float[Array | np.ndarray, "D"],
+    epsilon: float,
+) -> Float[Array, "*b D"]:
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axis, in x's type.
 
-    The names say how the parameters are spread over a mesh (common_jax.training.mesh.RULES).
+    The backward pass keeps x as it is, and not the float32 arrays in between.
     """
-    named = nn.with_logical_partitioning
-    return nn.Dense(
-        size,
-        dtype=dtype,
-        kernel_init=named(nn.initializers.xavier_uniform(), axes),
-        bias_init=named(nn.initializers.zeros, axes[1:]),
-        **options,
+    return _layer_norm_forward(x, scale, bias, epsilon)[0]
+
+
+def _layer_norm_forward(x, scale, bias, epsilon):
+    wide = x.astype(jnp.float32)
+    mean = wide.mean(-1, keepdims=True)
+    variance = jnp.maximum(0, (wide * wide).mean(-1, keepdims=True) - mean * mean)
+    inverse = jax.lax.rsqrt(variance + epsilon)
+    rows = (1,) * (x.ndim - 1)
+    y = (wide - mean) * (inverse * scale.reshape(*rows, -1)) + bias.reshape(*rows, -1)
+    return y.astype(x.dtype), (x, mean, inverse, scale)
+
+
+def _layer_norm_backward(epsilon, kept, cotangent):
+    x, mean, inverse, scale = kept
+    normalised = (x.astype(jnp.float32) - mean) * inverse
+    cotangent, rows = cotangent.astype(jnp.float32), tuple(range(x.ndim - 1))
+    to_scale, to_bias = (cotangent * normalised).sum(rows), cotangent.sum(rows)
+    scaled = cotangent * scale.reshape(*(1,) * len(rows), -1)
+    along = (scaled * normalised).mean(-1, keepdims=True)
+    to_x = inverse * (scaled - scaled.mean(-1, keepdims=True) - normalised * along)
+    return to_x.astype(x.dtype), to_scale, to_bias
+
+
+layer_norm.defvjp(_layer_norm_forward, _layer_norm_backward)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def product(
+    x: Float[Array, "*b D"], weights: Float[Array | np.ndarray, "D F"], axes: tuple[str, str]
+) -> Float[Array, "*b F"]:
+    """x W in the type of x. The gradient of W is summed in float32 over all positions, and over the
+    devices that have them.
+
+    Args:
+      axes: names of the axes of W, by which it lies on a mesh.
+    """
+    weights = gathered(weights.astype(x.dtype), *axes)
+    return jax.lax.dot_general(x, weights, (((x.ndim - 1,), (0,)), ((), ())))
+
+
+def _product_backward(axes, kept, cotangent):
+    x, weights = kept
+    last, positions = x.ndim - 1, tuple(range(x.ndim - 1))
+    own = gathered(weights.astype(x.dtype), *axes)
+    to_x = jax.lax.dot_general(cotangent, own, (((last,), (1,)), ((), ())))
+    to_weights = jax.lax.dot_general(
+        x, cotangent, ((positions, positions), ((), ())), preferred_element_type=jnp.float32
     )
+    return to_x, to_weights.astype(weights.dtype)
+
+
+product.defvjp(
+    lambda x, weights, axes: (product(x, weights, axes), (x, weights)), _product_backward
+)
+
+
+@jax.custom_vjp
+def add_bias(x: Float[Array, "*b F"], bias: Float[Array | np.ndarray, "F"]) -> Float[Array, "*b F"]:
+    """x + b in the type of x; the gradient of b is summed in float32."""
+    return x + bias.astype(x.dtype).reshape(*(1,) * (x.ndim - 1), -1)
+
+
+def _add_bias_backward(_, cotangent):
+    total = cotangent.sum(tuple(range(cotangent.ndim - 1)), dtype=jnp.float32)
+    return cotangent, total
+
+
+add_bias.defvjp(lambda x, bias: (add_bias(x, bias), None), _add_bias_backward)
+
+
+class Dense(nn.Module):
+    """x W + b, Glorot-uniform (Glorot & Bengio 2010).
+
+    Attributes:
+      size: of the result.
+      axes: names of the axes of W [in, out], by which it and the result are spread over a mesh
+        (`common_jax.sharding`).
+      dtype: of the product; parameters are float32.
+      use_bias: whether there is a b.
+    """
+
+    size: int
+    axes: tuple[str, str]
+    dtype: Any
+    use_bias: bool = True
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "*b D"]) -> Float[Array, "*b {self.size}"]:
+        named = nn.with_logical_partitioning
+        glorot = named(nn.initializers.xavier_uniform(), self.axes)
+        kernel = self.param("kernel", glorot, (x.shape[-1], self.size))
+        y = spread(product(x.astype(self.dtype), kernel, self.axes), self.axes[1])
+        if not self.use_bias:
+            return y
+        zeros = named(nn.initializers.zeros, self.axes[1:])
+        return add_bias(y, self.param("bias", zeros, (self.size,)))
 
 
 class Convolution(nn.Module):
@@ -73,11 +171,11 @@ class Convolution(nn.Module):
     def __call__(self, x: Float[Array, "*b T D"]) -> Float[Array, "*b T {self.size}"]:
         named, shape = nn.with_logical_partitioning, (self.width, x.shape[-1], self.size)
         glorot = named(nn.initializers.xavier_uniform(), (None, "embed", "mlp"))
-        kernel = self.param("kernel", glorot, shape).astype(self.dtype)
+        kernel = self.param("kernel", glorot, shape)
         bias = self.param("bias", named(nn.initializers.zeros, ("mlp",)), shape[2:])
         places = shifted(x.astype(self.dtype), self.width)
-        mixed = sum(place @ kernel[at] for at, place in enumerate(places))
-        return mixed + bias.astype(self.dtype).reshape(*(1,) * (x.ndim - 1), self.size)
+        mixed = sum(product(place, kernel[at], ("embed", "mlp")) for at, place in enumerate(places))
+        return add_bias(spread(mixed, "mlp"), bias)
 
 
 def shifted(x: Float[Array, "*b T D"], width: int) -> list[Float[Array, "*b T D"]]:
@@ -98,17 +196,18 @@ class SeparableConvolution(nn.Module):
         uniform = nn.initializers.variance_scaling(1.0, "fan_in", "uniform", 0, 1)
         uniform = nn.with_logical_partitioning(uniform, (None, "embed"))
         kernel = self.param("depthwise_kernel", uniform, (self.width, x.shape[-1]))
-        filtered = depthwise(x.astype(self.dtype), kernel.astype(self.dtype))
-        return dense(self.size, ("embed", "mlp"), self.dtype, name="pointwise")(filtered)
+        filtered = depthwise(spread(x).astype(self.dtype), kernel)
+        return Dense(self.size, ("embed", "mlp"), self.dtype, name="pointwise")(filtered)
 
 
 @jax.custom_vjp
 def depthwise(x: Float[Array, "B T D"], filters: Float[Array, "W D"]) -> Float[Array, "B T D"]:
-    """Each channel's convolution with its own filter, with zeros beyond the ends.
+    """Each channel's convolution with its own filter, with zeros beyond the ends, in the type of x.
 
     The backward pass keeps x, and not each of the W shifted ones.
     """
-    return sum(x * filters[at, None, None] for at, x in enumerate(shifted(x, len(filters))))
+    own = filters.astype(x.dtype)
+    return sum(x * own[at, None, None] for at, x in enumerate(shifted(x, len(own))))
 
 
 def _depthwise_backward(kept, cotangent):
@@ -135,9 +234,9 @@ class FeedForward(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "*b D"], *, train: bool) -> Float[Array, "*b D"]:
-        inside = nn.relu(dense(self.size, ("embed", "mlp"), self.dtype, name="in")(x))
+        inside = nn.relu(Dense(self.size, ("embed", "mlp"), self.dtype, name="in")(x))
         inside = Dropout(self.dropout)(inside, train=train)
-        return dense(x.shape[-1], ("mlp", "embed"), self.dtype, name="out")(inside)
+        return Dense(x.shape[-1], ("mlp", "embed"), self.dtype, name="out")(inside)
 
 
 class _Heads(nn.Module):
@@ -156,9 +255,9 @@ class _Heads(nn.Module):
     dtype: Any = jnp.float32
 
     def setup(self):
-        project = functools.partial(dense, self.dim, ("embed", "heads"), self.dtype)
+        project = functools.partial(Dense, self.dim, ("embed", "heads"), self.dtype)
         self.query, self.key, self.value = project(), project(), project()
-        self.out = dense(self.dim, ("heads", "embed"), self.dtype)
+        self.out = Dense(self.dim, ("heads", "embed"), self.dtype)
 
     def bias(self, query: Float[Array, "B T H K"], mask: Mask) -> Bias | None:
         """What is added to the scores; a subclass says, here nothing.
@@ -230,7 +329,8 @@ class _Heads(nn.Module):
         return self._split(self.key(memory)), self._split(self.value(memory))
 
     def _split(self, x: Float[Array, "B T D"]) -> Float[Array, "B T H K"]:
-        return x.reshape(*x.shape[:-1], self.num_heads, self.dim // self.num_heads)
+        heads = x.reshape(*x.shape[:-1], self.num_heads, self.dim // self.num_heads)
+        return spread(heads, "heads", axis=-2)
 
 
 class MultiHeadAttention(_Heads):

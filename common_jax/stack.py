@@ -1,13 +1,17 @@
 """Equal layers, one upon the other, with their parameters in one tree."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import flax.linen as nn
 import jax
 from jaxtyping import Array, Float, Shaped
 
 from common_jax.layers import DROPOUT
+from common_jax.sharding import platform
+
+
+Unroll = Literal["auto", True, False]
 
 
 class Stack(nn.Module):
@@ -19,8 +23,9 @@ class Stack(nn.Module):
     Attributes:
       layer: makes one layer, unbound.
       length: L.
-      unroll: run the layers one after another in the program instead of a loop: it compiles longer
-        and runs faster, for few layers.
+      unroll: run the layers one after another in the program instead of a loop: it compiles twice
+        as long, and saves an accelerator half of the memory's traffic, since a loop writes what
+        the backward pass needs into stacked arrays. "auto": on accelerators.
       remat: keep only the layers' inputs for the backward pass and compute the rest again: memory
         for a third more time (Chen et al. 2016).
       params_name: of that tree.
@@ -28,7 +33,7 @@ class Stack(nn.Module):
 
     layer: Callable[[], nn.Module]
     length: int
-    unroll: bool = False
+    unroll: Unroll = False
     remat: bool = False
     params_name: str = "layers"
 
@@ -61,9 +66,10 @@ class Stack(nn.Module):
             rngs = None if key is None else {DROPOUT: key}
             return layer.apply({"params": params}, x, *inputs, *own, train=train, rngs=rngs)
 
+        unroll = unrolled(self.unroll)
         if self.remat:
-            run = jax.checkpoint(run, prevent_cse=self.unroll)  # a loop is a barrier by itself
-        if self.unroll:
+            run = jax.checkpoint(run, prevent_cse=unroll)  # a loop is a barrier by itself
+        if unroll:
             layers = _unstack((params, keys, each), self.length)
             given = [inputs for count, inputs in spans for _ in range(count)]
             for scanned, inputs in zip(layers, given, strict=True):
@@ -121,6 +127,11 @@ class Stack(nn.Module):
         if not train or not self.has_rng(DROPOUT):
             return None
         return jax.random.split(self.make_rng(DROPOUT), self.length)
+
+
+def unrolled(unroll: Unroll) -> bool:
+    """Whether layers are unrolled; "auto" depends on what the program is for."""
+    return platform() != "cpu" if unroll == "auto" else unroll
 
 
 def _unstack(tree: Any, length: int) -> list[Any]:

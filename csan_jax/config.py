@@ -29,7 +29,7 @@ class ModelConfig:
       dropout, attention_dropout, relu_dropout: rates on each sub-layer's output and the embeddings,
         on the attention weights, and inside the feed-forward layer.
       attention: the implementation, common_jax.attention's.
-      unroll: no loop over the layers: compiles longer, runs faster, for few layers on a CPU.
+      unroll: no loop over the layers: compiles longer, runs faster; "auto": on accelerators.
       remat: compute the layers' inner activations again in the backward pass: memory for time.
     """
 
@@ -48,7 +48,7 @@ class ModelConfig:
     attention_dropout: float = 0.0
     relu_dropout: float = 0.0
     attention: Literal["auto", "dense", "banded"] = "auto"
-    unroll: bool = False
+    unroll: Literal["auto", True, False] = "auto"
     remat: bool = False
 
     def __post_init__(self):

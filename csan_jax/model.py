@@ -28,6 +28,7 @@ from common_jax.layers import (
 )
 from common_jax.masks import Mask, padding, positions, segments
 from common_jax.scopes import part
+from common_jax.sharding import gathered, spread
 from common_jax.stack import Stack
 from csan_jax.attention.base import EncoderAttention
 from csan_jax.config import ModelConfig
@@ -53,7 +54,7 @@ class _Layer(nn.Module):
     def _residual(self, x: Array, norm: LayerNorm, sublayer: Any, train: bool) -> Array:
         """x + f(norm(x)), or norm(x + f(x)); dropout is on f's output."""
         if self.config.norm == "pre":
-            return x + self.dropout(sublayer(norm(x)), train=train)
+            return spread(x + self.dropout(sublayer(norm(x)), train=train))
         return norm(x + self.dropout(sublayer(x), train=train))
 
     def _feed_forward(self, x: Array, train: bool) -> Array:
@@ -333,7 +334,10 @@ class Transformer(nn.Module):
         return self.param(name, named, (size, self.config.dim))
 
     def _embed(self, table: Float[Array, "V D"], pieces: Int[Array, "B T"]) -> Array:
-        return table[pieces].astype(self.dtype) * self.config.dim**0.5
+        return (
+            spread(gathered(table, "vocab", "embed")[pieces].astype(self.dtype))
+            * self.config.dim**0.5
+        )
 
     def _position_encodings(self, positions: Int[Array, "b T"], length: SupportsInt) -> Array:
         return jnp.asarray(sinusoids(length, self.config.dim), self.dtype)[positions]
@@ -341,7 +345,8 @@ class Transformer(nn.Module):
     def _logits(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
         with part("vocabulary"):
             x = self.decoder_norm(x) if self.config.norm == "pre" else x
-            return (x @ self.output_embedding.astype(self.dtype).T).astype(jnp.float32)
+            logits = x @ self.output_embedding.astype(self.dtype).T
+            return spread(logits, "vocab").astype(jnp.float32)
 
 
 def _spans(masks: Sequence[Mask]) -> list[tuple[int, tuple[Mask]]]:

@@ -12,9 +12,10 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.layers import Convolution, Dropout, dense
+from common_jax.layers import Convolution, Dense, Dropout
 from common_jax.masks import masked_softmax
 from common_jax.pytrees import pytree
+from common_jax.sharding import gathered, spread
 from common_jax.text.vocabulary import UNKNOWN
 from qanet_jax.models.base import WordsConfig
 
@@ -50,7 +51,7 @@ class Highway(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
-        project = lambda name: dense(x.shape[-1], ("embed", "mlp"), self.dtype, name=name)(x)
+        project = lambda name: Dense(x.shape[-1], ("embed", "mlp"), self.dtype, name=name)(x)
         gate, transform = nn.sigmoid(project("gate")), nn.relu(project("transform"))
         return x + gate * (transform - x)
 
@@ -92,7 +93,7 @@ class Embedding(nn.Module):
         if words.vectors is None:
             shape = (self.config.rows, self.config.dim)
             table = self.param("word_embedding", named(normal, ("vocab", "embed")), shape)
-            return jnp.take(table, words.ids, axis=0)
+            return spread(jnp.take(gathered(table, "vocab", "embed"), words.ids, axis=0))
         unknown = self.param("unknown_word_embedding", normal, (self.config.dim,))
         vectors = jnp.where(words.valid[..., None], words.vectors, 0)
         return jnp.where((words.ids == UNKNOWN)[..., None], unknown[None, None], vectors)
@@ -102,7 +103,8 @@ class Embedding(nn.Module):
         normal = nn.initializers.normal(self.std)
         shape = (self.config.char_rows, self.char_dim)
         table = self.param("character_embedding", named(normal, ("vocab", "embed")), shape)
-        x = jnp.take(table.astype(self.dtype), words.characters, axis=0)
+        table = gathered(table, "vocab", "embed").astype(self.dtype)
+        x = spread(jnp.take(table, words.characters, axis=0))
         x = Dropout(self.char_dropout)(jnp.where(valid, x, 0), train=train)
         if self.char_pooling == "convolution":
             sizes, name = (self.char_dim, self.char_kernel), "character_convolution"

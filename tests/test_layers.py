@@ -15,7 +15,7 @@ PACKAGE_LAYERS = {"common_jax": 0, **dict.fromkeys(PAPERS, 1), "configs": 2, "la
 # Inside common_jax, lowest first. A module imports from lower layers and from its own package.
 LAYERS = (
     {"pytrees", "old_names"},
-    {"errors", "versions", "scopes", "masks", "dropout", "metrics", "planning"},
+    {"errors", "versions", "scopes", "sharding", "masks", "dropout", "metrics", "planning"},
     {"fields"},
     {"bad_examples"},
     {"io"},

@@ -26,7 +26,7 @@ from jaxtyping import Array, Bool, Float
 from attconv_jax.layers import Energy, FeatureMap, Features, Head, max_pooled
 from attconv_jax.models.base import AttentionMap, Explained, PairModel, PairModule, Text
 from common_jax.fields import require
-from common_jax.layers import Convolution, Dropout, dense
+from common_jax.layers import Convolution, Dense, Dropout
 from common_jax.masks import masked_softmax, padding
 from common_jax.scopes import part
 
@@ -135,7 +135,7 @@ class AttentiveConvolutionLayer(nn.Module):
         self.beneficiary = made(config.beneficiary)
         self.convolution = Convolution(config.dim, config.filter_width, self.dtype)
         self.energy = Energy(config.energy, self.dtype)
-        context = lambda: dense(config.dim, ("embed", "mlp"), self.dtype, use_bias=False)
+        context = lambda: Dense(config.dim, ("embed", "mlp"), self.dtype, use_bias=False)
         self.context = {kind: context() for kind in config.contexts}
 
     def __call__(

@@ -18,6 +18,7 @@ from attconv_jax.data.text import TEXTS
 from common_jax.fields import Choice
 from common_jax.inputs import Input, columns_of
 from common_jax.scopes import part
+from common_jax.sharding import gathered, spread
 
 SPREAD = 0.1  # standard deviation of words' vectors where there is no file
 TABLES = ("word_embedding", "second_word_embedding")  # parameters
@@ -167,7 +168,9 @@ class Matcher(nn.Module):
         return texts
 
     def _embed(self, table: Float[Array, "R D"], ids: Int[Array, "B T"]) -> Float[Array, "B T D"]:
-        vectors = jnp.take(table, ids, axis=0).astype(self.dtype)
+        vectors = spread(
+            jnp.take(gathered(table, "vocab", "embed"), ids, axis=0).astype(self.dtype)
+        )
         return jnp.where((ids != 0)[..., None], vectors, 0)
 
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from common_jax.attention.dense import heads_first
+from common_jax.attention.dense import heads_first, product
 from common_jax.masks import MASKED, Mask
 
 # Weights that are computed together on a CPU: 2 MiB of them, or one sequence's. At T = 400 with 8
@@ -40,7 +40,7 @@ def _forward(query: Array, key: Array, value: Array, mask: Mask, scale: float):
         peak = scores.max(-1, keepdims=True)
         exponentials = jnp.exp(scores - peak)
         total = exponentials.sum(-1, keepdims=True)
-        out = _product("bhts,bhsv->bhtv", exponentials.astype(value.dtype), value) / total
+        out = product("bhts,bhsv->bhtv", exponentials.astype(value.dtype), value) / total
         has_key = allowed.any(-1, keepdims=True)
         out = jnp.where(has_key, out, 0).astype(query.dtype)
         # so large that a query without a key has weights of zero in the backward pass
@@ -54,15 +54,15 @@ def _backward(scale: float, kept, cotangent: Array):
     def chunk(query, key, value, mask, out, log_total, cotangent):
         query, key, value, out, cotangent = map(heads_first, (query, key, value, out, cotangent))
         weights = jnp.exp(_scores(query, key, mask, scale)[0] - log_total)
-        moved = _product("bhtv,bhsv->bhts", cotangent, value)
-        mean = _product("bhtv,bhtv->bht", cotangent, out)[..., None]  # of `moved`, by the weights
+        moved = product("bhtv,bhsv->bhts", cotangent, value)
+        mean = product("bhtv,bhtv->bht", cotangent, out)[..., None]  # of `moved`, by the weights
         change = (weights * (moved - mean) * scale).astype(query.dtype)
         gradients = (
-            _product("bhts,bhsk->bhtk", change, key).astype(query.dtype),
+            product("bhts,bhsk->bhtk", change, key).astype(query.dtype),
             # in this order the large factor is read as it lies
-            jnp.swapaxes(_product("bhtk,bhts->bhks", query, change), 2, 3).astype(key.dtype),
+            jnp.swapaxes(product("bhtk,bhts->bhks", query, change), 2, 3).astype(key.dtype),
             jnp.swapaxes(
-                _product("bhtv,bhts->bhvs", cotangent, weights.astype(value.dtype)), 2, 3
+                product("bhtv,bhts->bhvs", cotangent, weights.astype(value.dtype)), 2, 3
             ).astype(value.dtype),
         )
         return tuple(map(heads_first, gradients))
@@ -78,7 +78,7 @@ def _scores(
 ) -> tuple[Float[Array, "B H T S"], Bool[Array, "b h T S"]]:
     """The scaled scores, very negative where they are not allowed, and where they are."""
     allowed = mask.allowed(query.shape[2], key.shape[2], query.shape[1])
-    scores = _product("bhtk,bhsk->bhts", query, key) * scale
+    scores = product("bhtk,bhsk->bhts", query, key) * scale
     return jnp.where(allowed, scores, MASKED), allowed
 
 
@@ -108,7 +108,3 @@ def _in_chunks(function, arrays):
         return jax.tree.map(joined, each)
 
     return jax.lax.platform_dependent(*arrays, cpu=in_turn, default=function)
-
-
-def _product(equation: str, *arrays: Array) -> Array:
-    return jnp.einsum(equation, *arrays, preferred_element_type=jnp.float32)

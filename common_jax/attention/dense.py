@@ -5,6 +5,7 @@ their values (8), and one softmax over all tokens and heads of that area (9). Wi
 area and no window it is Equation 2.
 """
 
+import functools
 from collections.abc import Sequence
 
 import jax
@@ -62,7 +63,7 @@ def attend(
     C is nothing, or the banded form's blocks of queries. The division by the softmax's sum comes
     last, when the weights of a query have become V numbers.
     """
-    scores = jnp.einsum("...tk,...sk->...ts", query, keys, preferred_element_type=jnp.float32)
+    scores = product("...tk,...sk->...ts", query, keys)
     scores = scores * scale
     if bias is not None:
         scores = scores + jnp.concatenate([bias] * seen.shape[1], axis=-1)
@@ -74,9 +75,27 @@ def attend(
     has_key = allowed.any(-1, keepdims=True)
 
     kept = dropout(exponentials, dropout_rate, dropout_key).astype(values.dtype)
-    summed = jnp.einsum("...ts,...sv->...tv", kept, values, preferred_element_type=jnp.float32)
+    summed = product("...ts,...sv->...tv", kept, values)
     out = jnp.where(has_key, summed / total, 0).astype(query.dtype)
     return out, jnp.where(has_key, exponentials / total, 0)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def product(equation: str, a: Float[Array, "..."], b: Float[Array, "..."]) -> Float[Array, "..."]:
+    """An einsum of two arrays of one type, summed in float32. The products of its backward pass
+    have factors of that type too, and not float32 ones."""
+    return jnp.einsum(equation, a, b, preferred_element_type=jnp.float32)
+
+
+def _product_backward(equation, factors, cotangent):
+    (a, b), (left, right, out) = factors, equation.replace("->", ",").split(",")
+    cotangent = cotangent.astype(a.dtype)
+    to_a = product(f"{out},{right}->{left}", cotangent, b)
+    to_b = product(f"{out},{left}->{right}", cotangent, a)
+    return to_a.astype(a.dtype), to_b.astype(b.dtype)
+
+
+product.defvjp(lambda equation, a, b: (product(equation, a, b), (a, b)), _product_backward)
 
 
 def head_halo(

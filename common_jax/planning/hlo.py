@@ -96,27 +96,27 @@ class Program:
         """What devices exchange in a step, by kind and axes, the largest first."""
         count: collections.Counter[tuple[str, tuple[str, ...]]] = collections.Counter()
         sent: collections.Counter[tuple[str, tuple[str, ...]]] = collections.Counter()
-        counted = set()
-        for times, computation, instruction in self._executed(self._entry):
+        for times, _, instruction in self._executed(self._entry):
             for kind, exchange in self._exchanges(instruction):
-                channel = re.search(r"channel_id=(\d+)", exchange.text)
-                place = computation, channel[1] if channel else exchange.name
                 group = self._group(exchange.text)
-                if len(group) > 1 and place not in counted:
-                    counted.add(place)
+                if len(group) > 1:
                     where = kind, self._axes(group)
                     count[where] += times
                     sent[where] += times * _sent(kind, exchange, len(group))
         return [Collective(*where, count[where], size) for where, size in sent.most_common()]
 
     def _exchanges(self, instruction: _Instruction) -> Iterator[tuple[str, _Instruction]]:
-        """The collectives of an instruction. A TPU's are also inside fusions, and there one may be
-        in several, with one channel, that begin it, go on with it and end it."""
+        """The collectives that an instruction begins. A TPU's are also inside fusions, and there
+        one may be in several, that begin it, go on with it and end it."""
         kind = instruction.kind.removesuffix("-start")
         if kind in _COLLECTIVES:
             yield kind, instruction
         if kind == "fusion":
             (called,) = instruction.called("calls")
+            if called.startswith("async_collective_fusion") or instruction.name.startswith(
+                "async-collective-done"
+            ):
+                return
             for inner in self._computations[called].values():
                 for kind, exchange in self._exchanges(inner):
                     scattered = kind == "all-reduce" and called.startswith("all-reduce-scatter")
@@ -181,13 +181,14 @@ class Program:
         for instruction in inside.values():
             for operand in instruction.operands:
                 uses[operand].append(instruction)
-        total, in_place = 0, 0
+        in_place = 0
         for instruction in inside.values():
             if instruction.kind == "dynamic-update-slice":
-                whole, part = instruction.operands[:2]
+                array, part = instruction.operands[:2]
                 in_place += instruction.bytes - inside[part].bytes
-                if whole in inside and inside[whole].kind == "parameter":
-                    uses[whole].remove(instruction)
+                uses[array].remove(instruction)
+        read = 0
+        for instruction in inside.values():
             if instruction.kind == "parameter":
                 slices = [
                     use
@@ -195,12 +196,9 @@ class Program:
                     if use.kind in ("dynamic-slice", "slice", "gather")
                     and use.operands[0] == instruction.name
                 ]
-                if len(slices) == len(uses[instruction.name]):
-                    on_chip = not instruction.bytes
-                    total += 0 if on_chip else sum(use.bytes for use in slices)
-                else:
-                    total += instruction.bytes
-        return total + max(0, fusion.bytes - in_place)
+                sliced = instruction.bytes and len(slices) == len(uses[instruction.name])
+                read += sum(use.bytes for use in slices) if sliced else instruction.bytes
+        return read + max(0, fusion.bytes - in_place)
 
     def _group(self, text: str) -> Sequence[int]:
         """The devices of the first group of a collective."""

@@ -1,8 +1,7 @@
 """Devices as a mesh, and where arrays lie on it.
 
-Three axes (their meaning: `common_jax.config.MeshConfig`). Layers name the axes of their
-parameters (`flax.linen.with_logical_partitioning`), and `RULES` says which mesh axis each name is
-spread over; the rest is XLA's, which inserts the communication.
+Layers name the axes of their parameters (`flax.linen.with_logical_partitioning`), and
+`common_jax.sharding` says which mesh axis each name is spread over.
 """
 
 import dataclasses
@@ -20,9 +19,7 @@ from jax.sharding import PartitionSpec as P
 from common_jax.config import MeshConfig
 from common_jax.data.batches import Batch, Rows
 from common_jax.errors import UserError
-
-RULES = {"vocab": "tensor", "heads": "tensor", "mlp": "tensor", "embed": "fsdp"}
-ROWS = ("data", "fsdp")  # the axes that the rows of a batch are spread over
+from common_jax.sharding import PARAMETERS, ROWS
 
 
 def mesh_shape(config: MeshConfig, devices: int) -> dict[str, int]:
@@ -107,7 +104,7 @@ def shardings(tree: Any, mesh: Mesh | AbstractMesh) -> Any:
     def of(leaf: Any) -> NamedSharding:
         if not isinstance(leaf, nn.Partitioned):
             return NamedSharding(mesh, P())
-        axes = [RULES.get(name) for name in leaf.names]
+        axes = [PARAMETERS.get(name) for name in leaf.names]
         whole = zip(leaf.value.shape, axes, strict=True)
         spec = [axis if axis and not size % mesh.shape[axis] else None for size, axis in whole]
         return NamedSharding(mesh, P(*spec))

@@ -12,6 +12,7 @@ from jaxtyping import Array, Int, Num
 
 from common_jax.data.batches import Batch
 from common_jax.scopes import part
+from common_jax.sharding import activations_on
 from common_jax.training.mesh import batch_sharding, replicated
 from common_jax.training.multihost import with_compile_barrier
 from common_jax.training.state import TrainState, abstract_state, make_optimizer, make_schedule
@@ -44,7 +45,8 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
 
     def one(key: Array, state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
         key = jax.random.fold_in(key, state.step)
-        sums, gradient = _summed(task, state.params, batch, key, config.accumulate)
+        with activations_on(mesh):
+            sums, gradient = _summed(task, state.params, batch, key, config.accumulate)
         with part("optimizer"):
             state, metrics = applied(state, sums, gradient)
         real, positions = task.count_units(batch)
@@ -141,7 +143,8 @@ def make_predict_step(
     """
 
     def predict_step(params: Params, batch: Batch) -> dict[str, Array]:
-        found = {"index": batch["index"], **task.predict_step(params, batch, final=final)}
+        with activations_on(mesh):
+            found = {"index": batch["index"], **task.predict_step(params, batch, final=final)}
         return jax.lax.with_sharding_constraint(found, batch_sharding(mesh))
 
     step = jax.jit(

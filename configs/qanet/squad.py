@@ -1,7 +1,7 @@
 """QANet on SQuAD v1.1, as in the paper (Yu et al. 2018, section 4.1.1).
 
   python -m launch.train --config configs/qanet/squad.py --config.data.dir=FOLDER \
-    --config.data.vectors=glove.840B.300d.zip --config.train.compute_dtype=bfloat16
+    --config.data.vectors=glove.840B.300d.zip
 
 FOLDER holds train-v1.1.json and dev-v1.1.json (rajpurkar.github.io/SQuAD-explorer), plain or .gz;
 the vectors are those of nlp.stanford.edu/projects/glove. The paper: dev EM 73.6, F1 82.7 after
@@ -17,6 +17,7 @@ def get_config(system="qanet"):
     # what is not set here is the default of qanet_jax/config.py, which is the paper's
     data = DataConfig(dir="data/squad", vectors="data/glove/glove.840B.300d.zip")
     config = config_of(system, data)
+    config.train.compute_dtype = "bfloat16"
     config.train.steps = 150_000
     config.train.evaluate_every = 2000
     config.train.checkpoint_every = 2000

@@ -1,7 +1,7 @@
 """QANet on TriviaQA's Wikipedia domain, as in the paper (Yu et al. 2018, section 4.2).
 
   python -m launch.train --config configs/qanet/triviaqa.py --config.data.dir=FOLDER \
-    --config.data.vectors=glove.840B.300d.zip --config.train.compute_dtype=bfloat16
+    --config.data.vectors=glove.840B.300d.zip
 
 FOLDER holds qa and evidence of nlp.cs.washington.edu/triviaqa (triviaqa-rc); with
 --config.data.source=tfds --config.data.tfds=trivia_qa/rc the splits are train and validation.
@@ -24,6 +24,7 @@ def get_config(system="qanet"):
         vectors="data/glove/glove.840B.300d.zip",
     )
     config = config_of(system, data)
+    config.train.compute_dtype = "bfloat16"
     config.train.steps = 120_000
     config.train.evaluate_every = 5000
     config.train.checkpoint_every = 2000

@@ -13,9 +13,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from common_jax.fields import require
-from common_jax.layers import DROPOUT, Dropout, dense
+from common_jax.layers import DROPOUT, Dense, Dropout
 from common_jax.masks import MASKED
 from common_jax.scopes import part
+from common_jax.stack import unrolled
 from qanet_jax.layers import ContextQueryAttention, Embedding, Words
 from qanet_jax.models.base import ReaderModel, WordsConfig
 
@@ -34,6 +35,8 @@ class FiveLayers(ReaderModel):
         position encodings to what comes of them, whose numbers are about 0.7 on average: much
         smaller vectors are learned from slowly.
       encoder_passes: how often the model encoder runs; the pointers see its last three outputs.
+      unroll: no loops over the encoder's passes and blocks: compiles longer, runs faster; "auto":
+        on accelerators.
       word_dropout, char_dropout, dropout: rates on word vectors, on characters' vectors and
         between layers.
     """
@@ -44,6 +47,7 @@ class FiveLayers(ReaderModel):
     char_kernel: int = 5
     embedding_std: float = 0.5
     encoder_passes: int = 3
+    unroll: Literal["auto", True, False] = "auto"
     word_dropout: float = 0.1
     char_dropout: float = 0.05
     dropout: float = 0.1
@@ -102,10 +106,10 @@ class FiveLayerNetwork(nn.Module):
             config.char_dropout,
             self.dtype,
         )
-        self.embedding_projection = dense(config.dim, ("embed", "mlp"), self.dtype)
+        self.embedding_projection = Dense(config.dim, ("embed", "mlp"), self.dtype)
         self.embedding_encoder, self.model_encoder = config.encoders(self.dtype)
         self.context_query_attention = ContextQueryAttention(self.dtype)
-        self.context_query_projection = dense(config.dim, ("embed", "mlp"), self.dtype)
+        self.context_query_projection = Dense(config.dim, ("embed", "mlp"), self.dtype)
         pointer = lambda: nn.Dense(
             1, use_bias=False, dtype=jnp.float32, kernel_init=nn.initializers.xavier_uniform()
         )
@@ -147,5 +151,6 @@ class FiveLayerNetwork(nn.Module):
             variable_broadcast="params",
             split_rngs={"params": False, DROPOUT: True},
             length=self.config.encoder_passes,
+            unroll=self.config.encoder_passes if unrolled(self.config.unroll) else 1,
         )
         return passes(self.model_encoder, x, None)[1]

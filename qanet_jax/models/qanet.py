@@ -38,6 +38,7 @@ from common_jax.layers import (
     sinusoids,
 )
 from common_jax.masks import padding
+from common_jax.sharding import spread
 from common_jax.stack import Stack
 from qanet_jax.models.five_layers import FiveLayers
 
@@ -143,7 +144,7 @@ class EncoderBlock(nn.Module):
             y = sublayer(LayerNorm(name=f"{name}_norm")(x))
             if dropped:
                 y = drop(y, config.dropout, kept[:, number])
-            x = x + (y if present is None else jnp.where(present[number], y, 0))
+            x = spread(x + (y if present is None else jnp.where(present[number], y, 0)))
         return x
 
     def _sublayers(self, valid: Array, train: bool) -> Iterator[tuple[str, SubLayer]]:
@@ -197,7 +198,7 @@ class Encoder(nn.Module):
         if config.positions == "once":
             x = x + positions.astype(x.dtype)[None]
         each = (self._present(),) if train and config.survival_prob < 1 else ()
-        stack = Stack(block, self.blocks, remat=config.remat, params_name="blocks")
+        stack = Stack(block, self.blocks, config.unroll, config.remat, params_name="blocks")
         nn.share_scope(self, stack)
         x = stack(x, [(self.blocks, (valid, positions))], train=train, each=each)
         return LayerNorm(name="norm")(x) if config.final_norm else x

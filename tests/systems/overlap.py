@@ -11,7 +11,7 @@ import numpy as np
 
 from attconv_jax.models.base import POOLED, AttentionMap, PairModel, PairModule, Text
 from common_jax.inputs import ExampleInput, WordInput
-from common_jax.layers import dense
+from common_jax.layers import Dense
 from common_jax.masks import masked_softmax
 
 
@@ -78,8 +78,8 @@ class OverlapModule(PairModule):
 
     def setup(self):
         self.embedding = nn.Embed(self.config.letters + 1, self.config.dim, dtype=self.dtype)
-        self.energy = dense(1, ("embed", "mlp"), self.dtype)
-        self.out = dense(self.labels, ("embed", "labels"), jnp.float32)
+        self.energy = Dense(1, ("embed", "mlp"), self.dtype)
+        self.out = Dense(self.labels, ("embed", "labels"), jnp.float32)
 
     def __call__(self, texts: Sequence[Text], *, train: bool):
         pooled = [self._pooled(text)[0] for text in texts]

@@ -68,3 +68,9 @@ def test_a_loop_sends_as_often_as_it_runs(mesh):
 def test_one_kernel_reads_its_arguments_and_writes_its_result(mesh):
     moved = program(lambda x: jnp.tanh(x) * 2, mesh, P(None)).bytes_moved
     assert 2 * SIZE <= moved <= 4 * SIZE  # a copy beside it, perhaps
+
+
+def test_a_loop_writes_its_parts_of_a_stack_and_not_the_stack(mesh):
+    stacked = lambda x: jax.lax.scan(lambda x, _: (jnp.tanh(x) * 2, x), x, length=32)[1]
+    moved = program(stacked, mesh, P(None)).bytes_moved
+    assert 32 * 2 * SIZE <= moved <= 32 * 8 * SIZE  # with a copy of x, and the zeros at first

@@ -1,0 +1,78 @@
+"""What the compiled steps of all families do on a mesh, read from the programs of eight devices."""
+
+import re
+
+import jax
+import pytest
+
+from common_jax.planning.hlo import Program
+from common_jax.training.config import parse, task_class
+from common_jax.training.mesh import make_mesh
+from common_jax.training.state import abstract_state
+from launch.plan import topology_devices, trace_step
+from tests.launch.test_plan import VOCABULARY, needs_tpu
+
+ROWS, LENGTHS = 104, {"csan": (24, 24), "qanet": (24, 16), "attconv": (24, 24)}
+SIZES = {
+    "csan": ["model.tie=none", "model.dim=64", "model.mlp_dim=128", "model.num_heads=4"],
+    "qanet": ["model.dim=32", "model.num_heads=4", "model.model_blocks=2"],
+    "attconv": ["model.dim=32"],
+}
+PACKED = ["data.batching=packed", "data.row_tokens=64"]
+
+
+def compiled(family, mesh, *changes, shape=None, devices=None):
+    """The program of a training step, and how many parameters it has."""
+    flags = [f"--config.{change}" for change in (*SIZES[family], *changes)]
+    axes = ("data", "fsdp", "tensor")
+    flags += [f"--config.mesh.{axis}={size}" for axis, size in zip(axes, mesh, strict=True)]
+    config = parse(
+        f"configs/{family}/quickstart.py", flags + (VOCABULARY if family == "csan" else [])
+    )
+    task = task_class(config.task)(config)
+    mesh = make_mesh(config.mesh, devices or jax.devices())
+    text = trace_step(task, mesh, shape or (ROWS, *LENGTHS[family])).lower().compile().as_text()
+    params = jax.tree.leaves(abstract_state(task, mesh).params)
+    return text, Program(text, dict(mesh.shape)), sum(leaf.size for leaf in params)
+
+
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("csan", ["model.unroll=False"]),
+        pytest.param("csan", ["model.unroll=True"], marks=pytest.mark.slow),
+        ("csan", [*PACKED, "model.unroll=False"]),
+        ("qanet", []),
+        ("attconv", []),
+    ],
+)
+def test_rows_of_activations_are_spread_over_data_and_fsdp(family, changes):
+    shape = (ROWS,) if changes[:2] == PACKED else None
+    text, program, _ = compiled(family, (2, 2, 2), *changes, shape=shape)
+    assert re.search(rf"f32\[{ROWS // 4},\d+,\d+", text)
+    on_every_device = re.findall(rf"f32\[(?:{ROWS}|{ROWS // 2}),\d+,\d+[\d,]*\]", text)
+    assert not on_every_device
+    gathered = [one for one in program.collectives if one.kind == "all-gather"]
+    # over data go indices and metrics alone
+    assert sum(one.bytes for one in gathered if "data" in one.axes) < 100_000
+
+
+@pytest.mark.parametrize("mesh", [(1, 8, 1), (8, 1, 1)])
+def test_a_step_sends_what_the_method_needs(mesh):
+    """FSDP: parameters gathered for both passes; gradients summed once, in float32, which a CPU
+    does with the traffic of a sum on all devices."""
+    _, program, params = compiled("csan", mesh, "model.unroll=False")
+    gathers, sums = (2 * 4 * params if mesh[1] > 1 else 0), 2 * 4 * params
+    assert sum(one.bytes for one in program.collectives) <= 1.2 * (gathers + sums) * 7 / 8
+
+
+@needs_tpu
+@pytest.mark.slow
+def test_a_step_on_a_pod_sends_what_fsdp_needs():
+    changes = ("train.compute_dtype=bfloat16", "model.dim=256", "model.mlp_dim=1024")
+    devices = topology_devices("v5e", "2x4")
+    _, program, params = compiled("csan", (1, 8, 1), *changes, devices=devices)
+    sent = sum(one.bytes for one in program.collectives)
+    assert sent <= 1.2 * (2 * 2 + 4) * params * 7 / 8
+    kinds = {one.kind: one.bytes for one in program.collectives}
+    assert kinds["reduce-scatter"] >= 0.8 * 4 * params * 7 / 8  # in float32
