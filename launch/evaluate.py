@@ -28,7 +28,7 @@ scores a file {id: answer} on a file of SQuAD's form.
 --against RUN adds paired tests against another run that was scored on the same examples, as its
 eval/ has them: p_TEST is how often chance alone would make as large a difference; RESULT_difference
 is this run's less the other's (percent points; of the nll, nats a sentence), with the ends of its
-95 % interval; RESULT_detectable is the true difference that would be found with a power of 80 %.
+95 % interval; RESULT_detectable is the true difference that would be detected with a power of 80 %.
   translation  sacreBLEU's paired bootstrap of BLEU and chrF; paired t-test of the sentences' nll
   labels       equal proportions; McNemar's test (of questions where sentences are ranked)
   answers      paired permutation test of exact match and F1
@@ -143,7 +143,7 @@ def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> 
     wanted = first[1].evaluation_set(split) if others else None
     for workdir, task in others:
         if task.evaluation_set(split) != wanted:
-            raise UserError(f"{workdir.path}: its {split} is another than that of {runs[0].path}")
+            raise UserError(f"{workdir.path}: its {split} differs from that of {runs[0].path}")
 
 
 def _scored_run(folder: str, task: "Task", name: str) -> "Run":

@@ -22,7 +22,7 @@ new folder, in one of three formats:
                program for each --beam_size, a reader for each --count of answers; what a run's
                model has is listed by --workdir RUN --help.
   safetensors  parameters by their names
-  orbax        parameters in Orbax's form
+  orbax        parameters in Orbax's format
 
 The best checkpoint is taken, of a run with train.ema_decay its moving average.
 

@@ -77,10 +77,10 @@ def test_runs_of_other_examples_are_not_compared(as_run):
     table, *notes = section.parts
     assert table.head == ["run", "right", "of", "%"]
     assert notes == [
-        f"{a.workdir.path}: its test is another than that of {run.workdir.path}" for run in (b, c)
+        f"{a.workdir.path}: its test differs from that of {run.workdir.path}" for run in (b, c)
     ]
     for other in (b, c):
-        with pytest.raises(IncomparableError, match="its test is another than that of"):
+        with pytest.raises(IncomparableError, match="its test differs from that of"):
             LabelComparison.paired(a, other, "test")
 
 

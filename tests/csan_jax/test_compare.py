@@ -170,5 +170,5 @@ def test_runs_on_another_test_are_not_compared(as_run, runs):
     table, said, _ = differences.parts
     rows = {row[0]: dict(zip(table.head, row, strict=True)) for row in table.rows}
     assert rows["other"]["sacrebleu p"] is None and rows["better"]["sacrebleu p"] is not None
-    assert said == f"{first.workdir.path}: its test is another than that of {other.workdir.path}"
+    assert said == f"{first.workdir.path}: its test differs from that of {other.workdir.path}"
     assert [row[0] for row in grams.parts[-1].rows] == ["first", "better"]

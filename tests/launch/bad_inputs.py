@@ -192,7 +192,7 @@ MISTAKES = {
     "100,000 brackets in a line": Mistake(
         "train attconv",
         "--config.data.train=t.jsonl",
-        r"t\.jsonl:1: not JSON that can be read \(nested too deeply\); mend it, or",
+        r"t\.jsonl:1: not JSON that can be read \(nested too deeply\); fix it, or",
         files(t_jsonl=DEEP),
     ),
     "a number of 5,000 digits": Mistake(

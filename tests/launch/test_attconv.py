@@ -145,7 +145,7 @@ def test_runs_of_other_examples_are_neither_averaged_nor_compared(folder):
     for option in ("--workdir", "--against"):
         with pytest.raises(UserError) as error:
             evaluate.main(["--workdir", str(folder / "run"), option, str(other / "run")])
-        said = f"{other / 'run'}: its test is another than that of {folder / 'run'}"
+        said = f"{other / 'run'}: its test differs from that of {folder / 'run'}"
         assert str(error.value) == said
 
 

@@ -104,7 +104,7 @@ def test_a_run_is_tested_against_another(folder, capsys):
     (other / "eval" / "test.references").write_text("another\n" * 12)
     with pytest.raises(UserError) as error:
         evaluate.main(["--workdir", str(run), "--against", str(other)])
-    assert str(error.value) == f"{other}: its test is another than that of {run}"
+    assert str(error.value) == f"{other}: its test differs from that of {run}"
 
 
 def test_predict_answers_line_for_line(folder, capsys, monkeypatch):

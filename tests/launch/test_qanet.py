@@ -230,7 +230,7 @@ def test_mistakes_are_one_line(folder, tmp_path, monkeypatch, capsys):
 def test_a_run_on_made_questions_takes_no_file(tmp_path, monkeypatch, capsys):
     Workdir(tmp_path / "run").claim(parse("configs/qanet/quickstart.py", []))
     argv = ["--workdir", str(tmp_path / "run"), "--data", "dev.json"]
-    assert "its data are not files" in fails(monkeypatch, capsys, argv, evaluate.main)
+    assert "its data.source is not 'files'" in fails(monkeypatch, capsys, argv, evaluate.main)
 
 
 PUBLISHED = "squad/dev-predictions-match-lstm-ensemble.json.gz"

@@ -69,7 +69,7 @@ def test_the_report_has_the_numbers_of_the_paired_tests(as_run):
 @pytest.mark.parametrize("other", [{"ids": "01234568"}, {"lengths": range(8)}])
 def test_runs_of_other_questions_are_not_tested(as_run, other):
     a, b = as_run("a"), as_run("b", **other)
-    said = f"{a.workdir.path}: its dev is another than that of {b.workdir.path}"
+    said = f"{a.workdir.path}: its dev differs from that of {b.workdir.path}"
     with pytest.raises(IncomparableError) as error:
         SpanComparison.paired(b, a, "dev")
     assert str(error.value) == said

@@ -122,7 +122,7 @@ def test_a_bad_review_is_one_line_or_skipped_and_counted(tmp_path, line, message
         built(tmp_path, **options)
     said = str(error.value)
     assert said.startswith(f"{tmp_path}/train.json:2") and message in said and "\n" not in said
-    assert said.endswith("; mend it, or set data.on_bad_example=skip") and len(said) < 300
+    assert said.endswith("; fix it, or set data.on_bad_example=skip") and len(said) < 300
     (tmp_path / "built").rmdir()
     corpus = Corpus.open(built(tmp_path, **options, on_bad_example="skip") / "train")
     assert corpus.columns == ("first", "label") and len(corpus) == 1

@@ -126,7 +126,7 @@ def test_bad_lines_are_named_or_skipped_and_counted(tmp_path, format, name, cont
         read(tmp_path, format, train=name)
     said = str(error.value)
     assert said.startswith(f"{path}:{message}") and "\n" not in said
-    assert said.endswith("; mend it, or set data.on_bad_example=skip")
+    assert said.endswith("; fix it, or set data.on_bad_example=skip")
     examples, faults = read(tmp_path, format, "skip", train=name)
     assert len(examples) == kept
     assert [fault["count"] for fault in faults.values()] == [1]
@@ -208,7 +208,7 @@ def test_what_is_wrong_with_a_dataset_is_one_line(tfds):
     assert "it has no label and the texts premise, hypothesis" in fails("unlabelled")
     assert "which needs the label 'label' and the texts question, " in fails(format="ranking")
     assert "data.train='dev': entailments/pairs has the splits train, val" in fails(train="dev")
-    assert "entailments/bytes train:6: not UTF-8; mend it, or set" in fails("bytes")
+    assert "entailments/bytes train:6: not UTF-8; fix it, or set" in fails("bytes")
     examples, faults = records(tfds, "bytes", policy="skip")
     assert len(examples) == 13 and faults["not UTF-8"]["count"] == 1
 

@@ -228,7 +228,7 @@ def test_unreadable_examples(tmp_path, where, value, message, lost):
     path.write_text(json.dumps(changed(where, value)))
     said = says(path)
     assert message in said and said.startswith(f"{path}: data[")
-    assert said.endswith("; mend it, or set data.on_bad_example=skip")
+    assert said.endswith("; fix it, or set data.on_bad_example=skip")
     faults = BadExamples("skip")
     kept = [q.id for n, q in enumerate(READ.questions) if n not in lost]
     assert [q.id for q in read_squad(path, faults).questions] == kept

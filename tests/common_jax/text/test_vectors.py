@@ -14,7 +14,7 @@ from common_jax.errors import UserError
 from common_jax.text.vectors import read_vectors
 from tests.real import needs_real_data, real_data
 
-SKIP = "; mend it, or set data.on_bad_example=skip"
+SKIP = "; fix it, or set data.on_bad_example=skip"
 FILE = """\
 the 0.5 -1 2e-3
 The 1 1 1

@@ -108,16 +108,16 @@ def test_pages_and_questions_that_are_left_out(tmp_path):
     assert read(path) == ([PLAIN], {"page without a file": 1, "question without a document": 1})
     path = release(tmp_path, {**SUNSET, "EntityPages": [*pages, {"Filename": "Gone.txt"}]})
     place = f"{path}: Data[0].EntityPages[3] 'Gone.txt'"
-    assert says(path).startswith(f"{place}: no such file in {tmp_path}/evidence/wikipedia; mend")
+    assert says(path).startswith(f"{place}: no such file in {tmp_path}/evidence/wikipedia; fix")
     questions, counts = read(path, "skip")
     assert questions == [PLAIN]
     assert counts[f"no such file in {tmp_path}/evidence/wikipedia"] == 1
     path = release(tmp_path, SUNSET, {**SUNSET, "QuestionId": "b", "Question": " "})
-    assert f"{path}: Data[1]: empty question; mend it" in says(path)
+    assert f"{path}: Data[1]: empty question; fix it" in says(path)
     asked = {key: SUNSET[key] for key in ("Question", "EntityPages")} | {"QuestionId": "b"}
     for answer in ({}, {"Answer": {}}, {"Answer": {"Aliases": [], "NormalizedAliases": [" "]}}):
         path = release(tmp_path, SUNSET, {**asked, **answer})  # as in the test file
-        assert f"{path}: Data[1]: no answers; mend it" in says(path)
+        assert f"{path}: Data[1]: no answers; fix it" in says(path)
         assert read(path, "skip") == ([PLAIN], {"no answers": 1})
 
 
@@ -139,7 +139,7 @@ def test_a_document_that_is_no_text(tmp_path):
         ({"Question": "\ud83d"}, "Data[1].Question: '\\ud83d' is half a character"),
         ({"EntityPages": 3}, "Data[1].EntityPages: a whole number where a list is needed"),
         ({"EntityPages": [{"Filename": 3}]}, "Data[1].EntityPages[0].Filename: a whole number"),
-        ({}, "Data[1] 'tc_33': an id that an earlier question has; mend it"),
+        ({}, "Data[1] 'tc_33': an id that an earlier question has; fix it"),
     ],
 )
 def test_another_form(tmp_path, changes, message):
@@ -171,9 +171,9 @@ def test_the_sample(tmp_path):
     ]
     path = tmp_path / "dev.jsonl"
     for bad, message in [
-        (row, ":2 'a': an id that an earlier question has; mend it, or set "),
-        ({**row, "id": "b", "question": ""}, ":2: empty question; mend it, or set "),
-        ({**row, "id": "b", "aliases": [" "]}, ":2: no answers; mend it, or set "),
+        (row, ":2 'a': an id that an earlier question has; fix it, or set "),
+        ({**row, "id": "b", "question": ""}, ":2: empty question; fix it, or set "),
+        ({**row, "id": "b", "aliases": [" "]}, ":2: no answers; fix it, or set "),
         ({"id": "b"}, ":2: no 'aliases'; it has id"),
         (3, ":2: a whole number where an object is needed"),
         ('{"id"}', ":2:6: not JSON"),
