@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from csan_jax.data import synthetic_phrases as say
-from csan_jax.data.synthetic import _lanes, generate, split_of
+from csan_jax.data.synthetic import _template_streams, generate, split_of
 from csan_jax.data.synthetic_templates import EVENTS, SUBJECTS, TEMPLATES, THINGS
 
 COUNTS = {"train": 30_000, "dev": 8_000, "test": 8_000}
@@ -289,13 +289,15 @@ def test_memory_does_not_grow_with_the_count():
 
 
 def test_a_lane_says_all_it_can_once():
-    (lane,) = [lane for lane in _lanes("dev") if lane.template.render.__name__ == "_time_there"]
+    (lane,) = [
+        lane for lane in _template_streams("dev") if lane.template.render.__name__ == "_time_there"
+    ]
     sentences = list(lane.sentences(random.Random(0)))
     assert len(sentences) == lane.size == len(set(sentences))
 
 
 def test_other_templates_go_on_where_one_is_exhausted():
-    lanes = {lane.template.render.__name__: lane.size for lane in _lanes("dev")}
+    lanes = {lane.template.render.__name__: lane.size for lane in _template_streams("dev")}
     found = sum(e.startswith("In ") for e, _ in generate(20_000, 0, "dev"))
     assert found == lanes["_time_there"]
 
