@@ -642,7 +642,7 @@ MISTAKES = {
     "a folder for numbers": Mistake(
         "bench", "attention --lengths 4 --json {here}", "--json: .* is a folder; name a file"
     ),
-    "no step": Mistake("bench", f"train {QUICK} --steps 0", "a whole number above 0 is wanted"),
+    "no step": Mistake("bench", f"train {QUICK} --steps 0", "must be a whole number above 0"),
     "no line to answer": Mistake(
         "bench", "predict --workdir {attconv} --model {export} --input /dev/null", "has no line"
     ),

@@ -215,7 +215,7 @@ def test_mistakes_are_one_line(folder, tmp_path, monkeypatch, capsys):
         ([*run, "--context", broken, "--question", "x"], predict.main, "not UTF-8 (after 3 bytes)"),
         ([*run, "--split", "train"], evaluate.main, "dev | test"),
         ([*run, "--data", "no/file"], evaluate.main, "no/file: no such file"),
-        ([*run, "--data", "x", "--split", "dev"], evaluate.main, "in the place of --split"),
+        ([*run, "--data", "x", "--split", "dev"], evaluate.main, "instead of --split"),
         ([*run, "--predictions", "x"], evaluate.main, "--predictions does not go with --workdir"),
         (["--task", "squad", "--split", "dev"], evaluate.main, "--split does not go with --task"),
         (["--task", "squad", "--average", "1"], evaluate.main, "--average does not go with"),

@@ -195,7 +195,7 @@ def test_bad_examples(tmp_path, where, value, kind, place, lost):
     path.write_text(json.dumps(changed(where, value)))
     message = says(path)
     assert kind in message and f"{place}: " in message and message.startswith(f"{path}: data[")
-    assert "mend it, or set data.on_bad_example=skip" in message
+    assert "fix it, or set data.on_bad_example=skip" in message
     faults = BadExamples("skip")
     squad = read_squad(path, faults)
     kept = [q.id for n, q in enumerate(READ.questions) if n not in lost]
