@@ -40,7 +40,7 @@ def predict(
     label: str = "predict",
     before_each: Callable[[], None] = lambda: None,
 ) -> dict[str, np.ndarray]:
-    """Predictions of all batches in example order, without empty rows; the same in all processes.
+    """Predictions of all batches in example order, without empty rows; equal in all processes.
 
     Predictions whose shape depends on the batch's are padded with zeros to the longest.
     """
