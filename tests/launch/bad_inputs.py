@@ -373,7 +373,7 @@ MISTAKES = {
     "three texts for a pair": Mistake(
         "predict",
         "--workdir {attconv}",
-        "a pair is 2 texts parted by a tab, not 3",
+        "a pair is 2 texts separated by a tab, not 3",
         stdin=b"a\tb\tc",
     ),
     # Damaged runs.

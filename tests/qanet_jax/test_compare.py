@@ -103,7 +103,7 @@ def test_runs_of_other_questions_are_not_compared(as_run):
     _, types = SpanComparison.compare(runs, "dev")
     chart, _, said = types.parts
     assert [series.name for series in chart.series] == ["a"]
-    assert said == "Not compared, having other questions: b."
+    assert said == "Not compared, due to other questions: b."
 
 
 def test_a_run_alone_without_kinds_has_nothing_to_show(as_run):

@@ -258,9 +258,9 @@ def test_nothing_to_learn_ranking_from_is_one_line(tmp_path):
     ("changes", "message"),
     [
         ({"examples": -1}, "data.examples=-1: at least 0"),
-        ({**RANKING, "examples": 5}, "data.examples=5: what is ranked is not sampled"),
-        ({**RANKING, "balanced": True}, "data.balanced: what is ranked"),
-        ({**RANKING, "labels": "yes,no"}, "data.labels='yes,no': a sentence that is ranked is"),
+        ({**RANKING, "examples": 5}, "data.examples=5: rankings are not sampled"),
+        ({**RANKING, "balanced": True}, "data.balanced: not for data.format=ranking"),
+        ({**RANKING, "labels": "yes,no"}, "data.labels='yes,no': must be no,yes"),
     ],
 )
 def test_configs_that_cannot_be(folder, changes, message):

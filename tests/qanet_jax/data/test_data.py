@@ -255,7 +255,7 @@ def test_another_tokeniser_prepares_anew(folder, monkeypatch):
         ({"train": ""}, "data.train: name the file"),
         (
             {"source": "tfds", "tfds": "trivia_qa/rc", "format": "triviaqa_lines"},
-            "data.format=triviaqa_lines: a dataset is of the form squad or triviaqa",
+            "data.format=triviaqa_lines: a dataset has the format squad or triviaqa",
         ),
     ],
 )
