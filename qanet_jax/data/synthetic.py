@@ -61,7 +61,7 @@ def split_of(word: str) -> Split:
 
 @functools.cache
 def words(kind: Kind, split: Split) -> tuple[str, ...]:
-    """The words of a kind in a split; closed kinds, such as weekdays, are the same in all splits."""
+    """All words of a kind in a split; closed kinds, such as weekdays, do not depend on it."""
     if kind in WORDS:
         return WORDS[kind]
     return tuple(word for word in _open_words(kind) if split_of(word) == split)
