@@ -49,6 +49,6 @@ def look(text, folder, width):
     command += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder / 'profile'}"]
     command += ["--window-size=1400,9000", "--dump-dom", (folder / "look.html").as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    (found,) = re.findall('<pre id="seen">(.*?)</pre>', done.stdout, re.DOTALL)
-    seen = json.loads(html.unescape(found))
-    return {**seen, "console": re.findall(r".*CONSOLE.*", done.stderr)}
+    (match,) = re.findall('<pre id="seen">(.*?)</pre>', done.stdout, re.DOTALL)
+    result = json.loads(html.unescape(match))
+    return {**result, "console": re.findall(r".*CONSOLE.*", done.stderr)}

@@ -14,24 +14,24 @@ DEVICES = "--xla_force_host_platform_device_count=8"
 QUICK = ["--xla_cpu_use_fusion_emitters=false", "--xla_cpu_parallel_codegen_split_count=1"]
 
 
-def known(flags):
+def supported_flags(flags):
     """Those that the installed jaxlib knows: any other would end this process.
 
     It names the ones it does not know, in a process that ends of them. That it was asked at all
     shows in a flag that none knows: where that is not named, nothing is known of the others.
     """
-    nobodys = "--xla_known_to_no_version=1"
-    asked = subprocess.run(
+    unknown_flag = "--xla_known_to_no_version=1"
+    process = subprocess.run(
         [sys.executable, "-c", "from jaxlib import xla_client; xla_client.CompileOptions()"],
-        env={**os.environ, "XLA_FLAGS": " ".join([nobodys, *flags])},
+        env={**os.environ, "XLA_FLAGS": " ".join([unknown_flag, *flags])},
         capture_output=True,
         text=True,
     )
-    return [flag for flag in flags if nobodys in asked.stderr and flag not in asked.stderr]
+    return [flag for flag in flags if unknown_flag in process.stderr and flag not in process.stderr]
 
 
 if DEVICES not in os.environ.get("XLA_FLAGS", ""):  # pytest's other processes have its flags
-    flags = [os.environ.get("XLA_FLAGS", ""), DEVICES, *known(QUICK)]
+    flags = [os.environ.get("XLA_FLAGS", ""), DEVICES, *supported_flags(QUICK)]
     os.environ["XLA_FLAGS"] = " ".join(flags).strip()
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
@@ -51,9 +51,11 @@ gc.set_threshold(50_000, 50, 50)
 # What was compiled is kept for the other tests, which compile much of it again (a run and its
 # resumption, a run and its evaluation), and for none after them: nothing is left in a home.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-    kept = tempfile.TemporaryDirectory()
-    atexit.register(kept.cleanup)
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = kept.name  # for pytest's other processes too
+    compilation_cache = tempfile.TemporaryDirectory()
+    atexit.register(compilation_cache.cleanup)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = (
+        compilation_cache.name
+    )  # for pytest's other processes too
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 

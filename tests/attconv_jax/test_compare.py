@@ -86,14 +86,14 @@ def test_runs_of_other_examples_are_not_compared(as_run):
 
 def test_older_runs_are_compared_by_their_counts(as_run):
     a, b = as_run("a", results=False), as_run("b")
-    found = LabelComparison.paired(b, a, "test")
-    assert set(found.numbers) == {"right_difference", "p_equal_proportions"}
-    assert found.notes == [
+    paired = LabelComparison.paired(b, a, "test")
+    assert set(paired.numbers) == {"right_difference", "p_equal_proportions"}
+    assert paired.notes == [
         f"{a.workdir.path}: no eval/test.examples.tsv; score test of that run again to compare its "
         "examples"
     ]
     (section,) = LabelComparison.compare([a, b], "test")
-    assert section.parts[1:] == found.notes
+    assert section.parts[1:] == paired.notes
     c = as_run("c", RIGHT["b"])
     c.workdir.write_scored("test", Scores({}, {}, {}, []))
     with pytest.raises(IncomparableError, match="c: its score of test counts no right answers"):

@@ -34,19 +34,19 @@ from tests.launch.corrupt_files import (
 
 @dataclasses.dataclass(frozen=True)
 class Mistake:
-    """What a person does, and what is said.
+    """What a person does, and what is message.
 
     Attributes:
       command: of `launch`; "train csan" is with the arguments of that family's tiny run.
       argv: with {here}, the mistake's own folder, and {csan}, {qanet}, {attconv}, which are runs.
-      said: of the line, a pattern.
+      message: of the line, a pattern.
       make: its files.
       stdin: None is not read.
     """
 
     command: str
     argv: str
-    said: str
+    message: str
     make: Make = nothing
     stdin: bytes | None = None
 

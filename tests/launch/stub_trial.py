@@ -42,8 +42,8 @@ def main(argv: list[str]) -> None:
 
 def train(run: Path, steps: int) -> None:
     """Goes on after the log's last step, to the last step or a request to stop."""
-    asked: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
     path, began = run / "metrics.jsonl", time.time()
     lines = [json.loads(text) for text in path.read_text().splitlines()] if path.exists() else []
     if lines:
@@ -53,8 +53,8 @@ def train(run: Path, steps: int) -> None:
         lines.append({"step": step, "loss": 1.0})
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         time.sleep(STEP_SECONDS)
-        if asked:
-            sys.exit(128 + asked[0])
+        if signals:
+            sys.exit(128 + signals[0])
     result = {
         **{
             "steps": steps,

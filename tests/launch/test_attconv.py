@@ -86,32 +86,34 @@ def test_interrupted_equals_uninterrupted(folder):
         assert again[name] == result(folder / "run")[name]
 
 
-def printed(capsys, *given):
-    evaluate.main(list(given))
+def printed(capsys, *argv):
+    evaluate.main(list(argv))
     return json.loads(capsys.readouterr().out)
 
 
 def test_evaluate_repeats_the_final_score_and_compares_runs(folder, capsys):
     runs = [str(folder / name) for name in ("run", "run1")]
-    said = printed(capsys, "--workdir", runs[0], "--against", runs[1])
-    assert said["accuracy"] == pytest.approx(result(folder / "run")["metrics"]["test"]["accuracy"])
+    scores = printed(capsys, "--workdir", runs[0], "--against", runs[1])
+    assert scores["accuracy"] == pytest.approx(
+        result(folder / "run")["metrics"]["test"]["accuracy"]
+    )
     first, second = (
         [gold == label for gold, label, *_ in labelled(folder / name)] for name in ("run", "run1")
     )
     right = sum(first)
-    assert (said["examples"], said["correct"]) == (12, right)
-    assert said["accuracy"] == pytest.approx(100 * right / 12)
+    assert (scores["examples"], scores["correct"]) == (12, right)
+    assert scores["accuracy"] == pytest.approx(100 * right / 12)
     interval = stats.binomtest(right, 12).proportion_ci(0.95, method="wilson")
     expected = [100 * interval.low, 100 * interval.high]
-    assert said["intervals"]["accuracy"] == pytest.approx(expected, abs=0.006)
+    assert scores["intervals"]["accuracy"] == pytest.approx(expected, abs=0.006)
     table = [[right, 12 - right], [sum(second), 12 - sum(second)]]
     p = stats.chi2_contingency(table, correction=False).pvalue
-    assert said["p_equal_proportions"] == pytest.approx(p, abs=6e-5)
+    assert scores["p_equal_proportions"] == pytest.approx(p, abs=6e-5)
     wins, losses = (sum(map(operator.gt, *pair)) for pair in ((first, second), (second, first)))
-    assert (said["wins"], said["losses"]) == (wins, losses)
+    assert (scores["wins"], scores["losses"]) == (wins, losses)
     p = stats.binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
-    assert said["p_mcnemar"] == pytest.approx(p, abs=6e-5)
-    assert said["right_difference"] == pytest.approx(100 * (wins - losses) / 12, abs=6e-5)
+    assert scores["p_mcnemar"] == pytest.approx(p, abs=6e-5)
+    assert scores["right_difference"] == pytest.approx(100 * (wins - losses) / 12, abs=6e-5)
     evaluated = json.loads((folder / "run" / "eval" / "test.json").read_text())
     assert "p_mcnemar" not in evaluated
 
@@ -145,8 +147,8 @@ def test_runs_of_other_examples_are_neither_averaged_nor_compared(folder):
     for option in ("--workdir", "--against"):
         with pytest.raises(UserError) as error:
             evaluate.main(["--workdir", str(folder / "run"), option, str(other / "run")])
-        said = f"{other / 'run'}: its test differs from that of {folder / 'run'}"
-        assert str(error.value) == said
+        message = f"{other / 'run'}: its test differs from that of {folder / 'run'}"
+        assert str(error.value) == message
 
 
 def test_an_older_run_without_results_of_examples_is_compared_by_its_counts(folder, capsys):
@@ -162,8 +164,8 @@ def test_an_older_run_without_results_of_examples_is_compared_by_its_counts(fold
 def test_another_file_is_scored_with_the_words_of_the_run(folder, capsys):
     path = folder / "more.tsv"
     path.write_text("entailment\tA wholly new sentence here.\tAnother.\n" * 3)
-    said = printed(capsys, "--workdir", str(folder / "run"), "--data", str(path))
-    assert (said["split"], said["examples"]) == ("more", 3)
+    scores = printed(capsys, "--workdir", str(folder / "run"), "--data", str(path))
+    assert (scores["split"], scores["examples"]) == ("more", 3)
 
 
 def test_pairs_are_labelled_on_standard_output(folder, monkeypatch, capsys):
@@ -204,12 +206,12 @@ def test_more_than_any_memory_holds_is_one_line(folder, monkeypatch, capsys):
 def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):
     pairs = [f"{p}\t{h}" for p, h, _ in generate(6, 5, "test")]
     ask = functools.partial(commands.answers, monkeypatch, capsys, pairs)
-    found = commands.exports(folder)
-    said = ask("--workdir", folder / "run", "--explain")
-    for model in found.values():
-        assert commands.alike(ask("--model", model, "--explain"), said)
-    alone = commands.answered_without_a_model(found["stablehlo"], pairs, "--explain")
-    assert commands.alike(alone, said)
+    exports = commands.exports(folder)
+    expected = ask("--workdir", folder / "run", "--explain")
+    for model in exports.values():
+        assert commands.alike(ask("--model", model, "--explain"), expected)
+    alone = commands.answered_without_a_model(exports["stablehlo"], pairs, "--explain")
+    assert commands.alike(alone, expected)
 
 
 def test_report_has_confusion_lengths_and_p(folder, capsys):
@@ -221,7 +223,7 @@ def test_report_has_confusion_lengths_and_p(folder, capsys):
     ]
     capsys.readouterr()
     evaluate.main(["--workdir", str(folder / "run1"), "--against", str(folder / "run")])
-    said = json.loads(capsys.readouterr().out)
-    assert f'<td class="number">{said["p_equal_proportions"]:.4f}</td>' in page
-    low, high = said["intervals"]["accuracy"]
+    scores = json.loads(capsys.readouterr().out)
+    assert f'<td class="number">{scores["p_equal_proportions"]:.4f}</td>' in page
+    low, high = scores["intervals"]["accuracy"]
     assert f"({low:.2f} to {high:.2f})" in page

@@ -48,19 +48,19 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("form", ["stablehlo", "safetensors", "orbax"])
 def test_an_export_answers_as_the_run_does(folder, form, tmp_path, monkeypatch, capsys):
     moved = shutil.copytree(folder / form, tmp_path / "elsewhere")
-    said = commands.answers(monkeypatch, capsys, LINES, "--workdir", folder / "run")
-    assert commands.answers(monkeypatch, capsys, LINES, "--model", moved) == said
-    assert list(load(moved).predict(LINES)) == said
+    expected = commands.answers(monkeypatch, capsys, LINES, "--workdir", folder / "run")
+    assert commands.answers(monkeypatch, capsys, LINES, "--model", moved) == expected
+    assert list(load(moved).predict(LINES)) == expected
 
 
 def test_parameters_are_there_by_their_names(folder):
-    found = load_file(folder / "safetensors" / "parameters.safetensors")
-    assert {name: array.shape for name, array in found.items()} == {
+    arrays = load_file(folder / "safetensors" / "parameters.safetensors")
+    assert {name: array.shape for name, array in arrays.items()} == {
         "table/row": (10, 4),
         "out": (4,),
     }
     adder = list(load(folder / "run").predict(["12"]))
-    assert f"{found['table/row'][[1, 2]].sum(axis=0) @ found['out']:.1f}" == adder[0]
+    assert f"{arrays['table/row'][[1, 2]].sum(axis=0) @ arrays['out']:.1f}" == adder[0]
 
 
 def test_the_card_says_what_it_is(folder):
@@ -122,13 +122,13 @@ def flipped(path):
 
 
 def other_shape(model):
-    found = load_file(model / "parameters.safetensors")
-    save_file(found | {"out": np.zeros(5, np.float32)}, model / "parameters.safetensors")
+    arrays = load_file(model / "parameters.safetensors")
+    save_file(arrays | {"out": np.zeros(5, np.float32)}, model / "parameters.safetensors")
 
 
 def other_names(model):
-    found = load_file(model / "parameters.safetensors")
-    save_file({f"x/{name}": a for name, a in found.items()}, model / "parameters.safetensors")
+    arrays = load_file(model / "parameters.safetensors")
+    save_file({f"x/{name}": a for name, a in arrays.items()}, model / "parameters.safetensors")
 
 
 PROGRAM, SAFETENSORS = "programs/program.stablehlo", "parameters.safetensors"

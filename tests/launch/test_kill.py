@@ -137,9 +137,9 @@ def watch(start):
 
 def aims(kills, chance):
     """What the kills are for, in an order that a run can have."""
-    drawn = list(itertools.islice(itertools.cycle(AIMS), kills))
-    first, last = ([aim for aim in drawn if aim == name] for name in ("preparing", "scoring"))
-    between = [aim for aim in drawn if aim not in ("preparing", "scoring")]
+    chosen = list(itertools.islice(itertools.cycle(AIMS), kills))
+    first, last = ([aim for aim in chosen if aim == name] for name in ("preparing", "scoring"))
+    between = [aim for aim in chosen if aim not in ("preparing", "scoring")]
     chance.shuffle(between)
     return first + between + last
 
@@ -157,8 +157,8 @@ def kill(start, reached, pause):
     assert start.process.wait() == -signal.SIGKILL, f"over too early: {start.errors.read_text()}"
 
 
-def counted(found):
-    return ", ".join(f"{count} {name}" for name, count in sorted(found.items()))
+def counted(counts):
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
 
 
 @pytest.fixture(scope="module")
@@ -169,13 +169,13 @@ def found():
     print(f"\nkilled {found.total()} of {sum(KILLS.values())} times: {counted(found)}")
 
 
-def reaching(aim, at, left):
+def reaching(aim, at, remaining):
     """What is waited for: a moment at a step or later, or a file of the final evaluation; `left`
     kills come after this one."""
     if aim == "starting":
         return lambda start: True
-    if aim == "scoring" and left < 2:  # between dev and test, then at the very end
-        pattern = "test*" if left == 0 else "dev.json"
+    if aim == "scoring" and remaining < 2:  # between dev and test, then at the very end
+        pattern = "test*" if remaining == 0 else "dev.json"
         files = lambda start: (start.run / "eval").glob(pattern)
         return lambda start: any(wrote(start, path) for path in files(start))
 

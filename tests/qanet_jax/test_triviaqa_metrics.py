@@ -94,5 +94,5 @@ def test_spans_found_in_text_are_right_answers():
             start, end = record["span"]
             predictions[record["id"]] = record["context"][start:end]
     assert (len(questions), len(predictions)) == (7983, 4719)
-    found = 100 * 4719 / 7983
-    assert score(predictions, questions) == pytest.approx({"exact_match": found, "f1": found})
+    expected = 100 * 4719 / 7983
+    assert score(predictions, questions) == pytest.approx({"exact_match": expected, "f1": expected})

@@ -38,8 +38,8 @@ def folder(tmp_path):
 
 def data(folder, words=WORDS, **changes):
     files = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
-    given = {"dir": str(folder), "cache_dir": str(folder / "cache"), "batch_size": 4, **files}
-    return LabelledData(DataConfig(**(given | changes)), words)
+    fields = {"dir": str(folder), "cache_dir": str(folder / "cache"), "batch_size": 4, **files}
+    return LabelledData(DataConfig(**(fields | changes)), words)
 
 
 def prepared(folder, words=WORDS, **changes):
@@ -107,11 +107,15 @@ def test_what_is_prepared_is_found_again(folder, caplog):
         for _ in range(2):
             made = prepared(folder)
             made.report()
-    said = [record.getMessage() for record in caplog.records]
-    assert said[0].startswith("in 0 s prepared 48 examples in") and str(made.path) in said[0]
-    assert said[1] == f"train: kept 30 examples, left out 1 labelled '-' ({folder}/train.tsv:31)"
-    assert said[2] == "no data.vectors: word vectors are trained from scratch"
-    assert said[3].startswith("found 48 examples in")
+    messages = [record.getMessage() for record in caplog.records]
+    assert (
+        messages[0].startswith("in 0 s prepared 48 examples in") and str(made.path) in messages[0]
+    )
+    assert (
+        messages[1] == f"train: kept 30 examples, left out 1 labelled '-' ({folder}/train.tsv:31)"
+    )
+    assert messages[2] == "no data.vectors: word vectors are trained from scratch"
+    assert messages[3].startswith("found 48 examples in")
     assert made.prepared and not data(folder).prepared
     for attribute in ("path", "vocabulary"):
         with pytest.raises(RuntimeError, match=r"LabelledData: call prepare\(\)"):
@@ -177,8 +181,8 @@ def ranked(tmp_path_factory):
 
 
 def sentences(article, number):
-    context, asked = anss.passage(article, number)
-    return [f"{part}." for part in context.removesuffix(".").split(". ")], asked
+    context, questions = anss.passage(article, number)
+    return [f"{part}." for part in context.removesuffix(".").split(". ")], questions
 
 
 def test_training_has_a_right_and_a_wrong_sentence_of_each_question(ranked):
@@ -186,22 +190,22 @@ def test_training_has_a_right_and_a_wrong_sentence_of_each_question(ranked):
     expected = {}
     for article in range(12):
         for number in range(2):
-            parts, asked = sentences(article, number)
-            for question, place in asked.items():
+            parts, questions = sentences(article, number)
+            for question, place in questions.items():
                 if len(parts) > 1:
                     right = {words(part) for part in parts if place in part}
                     expected[words(question)] = right, {words(part) for part in parts} - right
     batches = ranked.train_batches(3)
-    drawn = collections.defaultdict(collections.Counter)
+    counts = collections.defaultdict(collections.Counter)
     for epoch in range(40):
         rows = rows_of(batches, epoch)
         assert len(rows) == len(expected) == 60 - 6
         for row in rows:
             right, wrong = expected[tuple(row["first"])]
             assert tuple(row["second"]) in right and tuple(row["other"]) in wrong
-            drawn[tuple(row["first"])][tuple(row["other"])] += 1
+            counts[tuple(row["first"])][tuple(row["other"])] += 1
     for question, (_, wrong) in expected.items():
-        assert drawn[question].keys() == wrong  # all of them, sooner or later
+        assert counts[question].keys() == wrong  # all of them, sooner or later
     assert batches.left_out == 6
 
 
@@ -217,17 +221,17 @@ def test_several_right_sentences_are_drawn_alike(tmp_path):
     for article, number in itertools.product(range(12), range(2)):
         paragraph = squad["data"][article]["paragraphs"][number]
         answers = [a for qa in paragraph["qas"] for a in qa["answers"]]
-        kept = [{**paragraph["qas"][0], "answers": answers[:2]}]
-        paragraph["qas"] = kept if article == 2 else []  # of three sentences and of four
+        questions = [{**paragraph["qas"][0], "answers": answers[:2]}]
+        paragraph["qas"] = questions if article == 2 else []  # of three sentences and of four
     (tmp_path / "train.json").write_text(json.dumps(squad))
     batches = prepared(tmp_path, **RANKING, **JSON).train_batches(0)
-    seen = collections.defaultdict(collections.Counter)
+    counts = collections.defaultdict(collections.Counter)
     for epoch in range(60):
         for at, row in enumerate(rows_of(batches, epoch)):
             for name in ("second", "other"):
-                seen[at, name][tuple(row[name])] += 1
-    assert [len(seen[key]) for key in sorted(seen)] == [1, 2, 2, 2]
-    assert min(seen[0, "second"].values()) > 15 and min(seen[1, "other"].values()) > 15
+                counts[at, name][tuple(row[name])] += 1
+    assert [len(counts[key]) for key in sorted(counts)] == [1, 2, 2, 2]
+    assert min(counts[0, "second"].values()) > 15 and min(counts[1, "other"].values()) > 15
 
 
 def test_evaluation_has_every_sentence(ranked):
@@ -235,8 +239,8 @@ def test_evaluation_has_every_sentence(ranked):
     expected = []
     for article in range(20, 23):
         for number in range(2):
-            parts, asked = sentences(article, number)
-            expected += [(q, p, int(place in p)) for q, place in asked.items() for p in parts]
+            parts, questions = sentences(article, number)
+            expected += [(q, p, int(place in p)) for q, place in questions.items() for p in parts]
     assert ranked.texts("dev") == [[question, part] for question, part, _ in expected]
     assert [row["label"] == YES for row in rows] == [bool(label) for *_, label in expected]
     for row, (question, part, _) in zip(rows, expected, strict=True):

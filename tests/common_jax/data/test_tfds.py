@@ -43,17 +43,17 @@ def test_streams_what_was_prepared(dataset):
 
 
 def test_parts_of_splits(dataset):
-    whole = list(dataset.stream("train", "", ("en",)))
-    assert list(dataset.stream("train[:7]", "", ("en",))) == whole[:7]
-    assert list(dataset.stream("train[50%:]", "", ("en",))) == whole[len(whole) // 2 :]
+    records = list(dataset.stream("train", "", ("en",)))
+    assert list(dataset.stream("train[:7]", "", ("en",))) == records[:7]
+    assert list(dataset.stream("train[50%:]", "", ("en",))) == records[len(records) // 2 :]
     both = list(dataset.stream("train+test", "", ("en",)))
-    assert sorted(both) == sorted([*whole, *dataset.stream("test", "", ("en",))])
+    assert sorted(both) == sorted([*records, *dataset.stream("test", "", ("en",))])
 
 
 def test_chunks_end_to_end(dataset, monkeypatch):
-    whole = list(dataset.stream("train", "", ("de", "en")))
+    records = list(dataset.stream("train", "", ("de", "en")))
     monkeypatch.setattr("common_jax.data.tfds._CHUNK", 7)
-    assert list(dataset.stream("train", "", ("de", "en"))) == whole
+    assert list(dataset.stream("train", "", ("de", "en"))) == records
 
 
 def test_identity_is_of_the_version_and_the_text(dataset, tmp_path, monkeypatch):
@@ -156,7 +156,7 @@ print("read", len(dataset.source("train", "")), "generated", phrasebook.generate
 def test_several_processes_prepare_once(tmp_path):
     command = [sys.executable, "-c", CODE.format(folder=str(tmp_path))]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [process.communicate(timeout=120)[0].splitlines()[-1] for process in processes]
-    assert sorted(said) == [
+    outputs = [process.communicate(timeout=120)[0].splitlines()[-1] for process in processes]
+    assert sorted(outputs) == [
         f"read {COUNTS['train']} generated {n}" for n in (0, sum(COUNTS.values()))
     ]

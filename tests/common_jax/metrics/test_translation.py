@@ -116,10 +116,10 @@ def test_moses_tokens_keep_their_characters():
 
 
 def test_tokenizer_follows_the_language(monkeypatch):
-    wanted = {"de": "13a", "zh": "zh", "ja": "char", "ko": "char", "xx": "13a"}
-    wanted |= {"zh_TW": "zh", "ZH-cn": "zh", "cmn": "zh", "jpn": "char", "ja-JP": "char"}
+    expected = {"de": "13a", "zh": "zh", "ja": "char", "ko": "char", "xx": "13a"}
+    expected |= {"zh_TW": "zh", "ZH-cn": "zh", "cmn": "zh", "jpn": "char", "ja-JP": "char"}
     monkeypatch.setattr("importlib.util.find_spec", lambda module: None)
-    assert {language: sacrebleu_tokenizer(language) for language in wanted} == wanted
+    assert {language: sacrebleu_tokenizer(language) for language in expected} == expected
     monkeypatch.setattr("importlib.util.find_spec", lambda module: "found")
     assert [sacrebleu_tokenizer(x) for x in ("ja", "jpn", "ko")] == ["ja-mecab"] * 2 + ["ko-mecab"]
     monkeypatch.setattr(  # the analyser without its dictionary will not do

@@ -16,8 +16,8 @@ def cache(tmp_path_factory):
 
 
 def prepared(cache, **options) -> TranslationData:
-    given = dict(source="generated", examples=400, holdout_size=30, vocab_size=600, max_length=64)
-    config = DataConfig(cache_dir=str(cache), batch_tokens=256, **(given | options))
+    fields = dict(source="generated", examples=400, holdout_size=30, vocab_size=600, max_length=64)
+    config = DataConfig(cache_dir=str(cache), batch_tokens=256, **(fields | options))
     data = TranslationData(config)
     data.prepare()
     return data
@@ -48,10 +48,10 @@ def test_packed_and_bucketed_batches_hold_the_same_pieces(cache):
 def test_what_is_kept_is_used_and_mended(cache, batching, monkeypatch):
     data = prepared(cache, batching=batching)
     first = order(data)
-    kept = [p for p in (data.path / "train" / "plans").iterdir() if p.name.startswith(batching)]
-    for path in kept:
+    cached = [p for p in (data.path / "train" / "plans").iterdir() if p.name.startswith(batching)]
+    for path in cached:
         path.write_bytes(path.read_bytes()[:-40])
-    assert kept and order(data) == first
+    assert cached and order(data) == first
 
     def fail(*args):
         raise AssertionError("it was kept")
@@ -72,9 +72,9 @@ def test_other_parameters_are_kept_apart(cache):
     "options", [{"max_length": 129}, {"row_tokens": 63}, {"row_tokens": 300}, {"batching": "rows"}]
 )
 def test_refused(options):
-    given = dict(dir="d", batching="packed", max_length=64, batch_tokens=256)
+    fields = dict(dir="d", batching="packed", max_length=64, batch_tokens=256)
     with pytest.raises(UserError, match=r"data\.(row_tokens|batching)=\S+: ") as error:
-        from_mapping(DataConfig, given | options, "data.")
+        from_mapping(DataConfig, fields | options, "data.")
     assert "\n" not in str(error.value)
     if "batching" not in options:
-        DataConfig(**(given | options | {"batching": "buckets"}))
+        DataConfig(**(fields | options | {"batching": "buckets"}))

@@ -229,16 +229,16 @@ def test_phrases_are_read_from_their_carriers():
 
 def test_splits_share_no_phrase(corpora):
     phrases = {split: {_phrase(e) for e, _ in pairs} for split, pairs in corpora.items()}
-    assert all(len(found) > 1_000 for found in phrases.values())
+    assert all(len(values) > 1_000 for values in phrases.values())
     assert not phrases["train"] & phrases["dev"]
     assert not phrases["train"] & phrases["test"]
     assert not phrases["dev"] & phrases["test"]
 
 
 def test_held_out_phrases_are_made_of_words_seen_in_training(corpora):
-    seen = set(" ".join(e for e, _ in corpora["train"][:20_000]).split(" "))
+    words = set(" ".join(e for e, _ in corpora["train"][:20_000]).split(" "))
     for split in ("dev", "test"):
-        unseen = {word for e, _ in corpora[split][:5_000] for word in e.split(" ")} - seen
+        unseen = {word for e, _ in corpora[split][:5_000] for word in e.split(" ")} - words
         assert {word for word in unseen if "-" not in word} <= set(), split
 
 
@@ -298,8 +298,8 @@ def test_a_lane_says_all_it_can_once():
 
 def test_other_templates_go_on_where_one_is_exhausted():
     lanes = {lane.template.render.__name__: lane.size for lane in _template_streams("dev")}
-    found = sum(e.startswith("In ") for e, _ in generate(20_000, 0, "dev"))
-    assert found == lanes["_time_there"]
+    count = sum(e.startswith("In ") for e, _ in generate(20_000, 0, "dev"))
+    assert count == lanes["_time_there"]
 
 
 @pytest.mark.parametrize(
