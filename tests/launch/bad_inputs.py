@@ -34,7 +34,7 @@ from tests.launch.corrupt_files import (
 
 @dataclasses.dataclass(frozen=True)
 class Mistake:
-    """What a person does, and what is message.
+    """A mistake of a user, and its message.
 
     Attributes:
       command: of `launch`; "train csan" is with the arguments of that family's tiny run.

@@ -209,9 +209,9 @@ def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):
     exports = commands.exports(folder)
     expected = ask("--workdir", folder / "run", "--explain")
     for model in exports.values():
-        assert commands.alike(ask("--model", model, "--explain"), expected)
+        assert commands.same_answers(ask("--model", model, "--explain"), expected)
     alone = commands.answered_without_a_model(exports["stablehlo"], pairs, "--explain")
-    assert commands.alike(alone, expected)
+    assert commands.same_answers(alone, expected)
 
 
 def test_report_has_confusion_lengths_and_p(folder, capsys):
