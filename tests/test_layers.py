@@ -178,7 +178,7 @@ def test_there_are_no_circles():
     assert circles(_sources()) == []
 
 
-def test_a_planted_circle_is_found():
+def test_a_planted_cycle_is_detected():
     sources = _sources()
     package, text = sources["common_jax.masks"]
     sources["common_jax.masks"] = package, text + "\ndef f():\n    from csan_jax import model\n"

@@ -107,7 +107,7 @@ def test_one_example_has_no_interval(as_run):
     assert numbers == {"right_difference": 100, "wins": 1, "losses": 0, "p_mcnemar": 1}
 
 
-def test_lengths_and_confusions_are_shown_where_there_are_some(as_run):
+def test_lengths_and_confusions_are_optional(as_run):
     notes = {
         "by_length": [[1, 3, 80.0], [4, 9, 70.0]],
         "confusion": {"no": {"no": 3, "yes": 1}, "yes": {"no": 0, "yes": 6}},

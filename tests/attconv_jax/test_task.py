@@ -168,7 +168,7 @@ def test_the_ranking_loss_is_what_lacks_of_the_margin(ranking):
     assert float(sums["weight"]) == 3
 
 
-def test_the_other_sentence_is_drawn_anew_each_epoch_and_never_answers(ranking):
+def test_the_other_sentence_is_sampled_each_epoch_and_never_answers(ranking):
     batches = ranking.train_batches()
     others, right = set(), set()
     for epoch in range(30):
@@ -181,7 +181,7 @@ def test_the_other_sentence_is_drawn_anew_each_epoch_and_never_answers(ranking):
     assert again == [batch["other"].tolist() for batch in batches.epoch(3)]
 
 
-def test_a_bad_batch_is_named_by_pairs_that_it_had(ranking):
+def test_examples_of_a_batch_are_its_pairs(ranking):
     batches, corpus = ranking.train_batches(), ranking.data.corpus("train")
     reported = corpus.gather(batches.examples((0, 0)), "first", 20)
     batch = batches.epoch(0)[0]["first"]

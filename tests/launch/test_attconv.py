@@ -120,8 +120,8 @@ def test_evaluate_repeats_the_final_score_and_compares_runs(folder, capsys):
 
 def test_an_ensemble_is_scored_as_one(folder, capsys):
     runs = [str(folder / name) for name in ("run", "run1")]
-    said = printed(capsys, "--workdir", runs[0], "--workdir", runs[1])
-    assert said["split"] == "test-ensemble2"
+    scores = printed(capsys, "--workdir", runs[0], "--workdir", runs[1])
+    assert scores["split"] == "test-ensemble2"
     names = (("run", "test"), ("run1", "test"), ("run", "test-ensemble2"))
     rows = [labelled(folder / run, name) for run, name in names]
     for one, other, both in zip(*rows, strict=True):
@@ -129,9 +129,11 @@ def test_an_ensemble_is_scored_as_one(folder, capsys):
             assert float(mean) == pytest.approx((float(a) + float(b)) / 2, abs=2e-6)
     right = commands.example_results(folder / "run", "test-ensemble2")["right"]
     assert right == [gold == label for gold, label, *_ in rows[2]]
-    said = printed(capsys, *("--workdir", runs[0], "--workdir", runs[1], "--against", runs[1]))
+    scores = printed(capsys, *("--workdir", runs[0], "--workdir", runs[1], "--against", runs[1]))
     alone = commands.example_results(folder / "run1", "test")["right"]
-    assert said["right_difference"] == pytest.approx(100 * (sum(right) - sum(alone)) / 12, abs=6e-5)
+    assert scores["right_difference"] == pytest.approx(
+        100 * (sum(right) - sum(alone)) / 12, abs=6e-5
+    )
 
 
 def test_runs_of_other_examples_are_neither_averaged_nor_compared(folder):
@@ -156,8 +158,8 @@ def test_an_older_run_without_results_of_examples_is_compared_by_its_counts(fold
     (older / "eval" / "test.examples.tsv").unlink()
     evaluate.main(["--workdir", str(folder / "run"), "--against", str(older)])
     captured = capsys.readouterr()
-    said = json.loads(captured.out)
-    assert "p_equal_proportions" in said and "p_mcnemar" not in said
+    scores = json.loads(captured.out)
+    assert "p_equal_proportions" in scores and "p_mcnemar" not in scores
     assert f"{older}: no eval/test.examples.tsv; score test of that run again" in captured.err
 
 

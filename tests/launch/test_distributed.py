@@ -155,7 +155,7 @@ def stopped(folder, family, number):
     return job.run
 
 
-def test_two_processes_of_which_one_is_asked_to_stop_do_what_one_does(tmp_path):
+def test_two_processes_stopped_by_a_signal_to_one_equal_a_single_process(tmp_path):
     """All stop at one step, and go on to the numbers of a process that was never stopped."""
     two = stopped(tmp_path, "toy", 1)
     values = {**TOY_RHYTHM, "data.cache_dir": tmp_path / "corpus", "mesh.data": 4}

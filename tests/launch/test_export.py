@@ -295,7 +295,7 @@ def test_no_code_of_an_export_is_run(folder, tmp_path):
         assert not (tmp_path / "ran").exists()
 
 
-def test_a_program_that_does_not_fit_its_settings_is_named(folder, tmp_path, monkeypatch):
+def test_a_program_that_does_not_fit_its_settings_is_reported(folder, tmp_path, monkeypatch):
     model = load(folder / "stablehlo")
     monkeypatch.setattr(model, "_add", lambda arrays, add=model._add: add({"digits": arrays}))
     with pytest.raises(UserError, match=r"program\.stablehlo: does not fit the export's settings"):
@@ -326,7 +326,7 @@ def test_a_disk_that_is_full_is_one_line(folder, monkeypatch):
         export.main(["--workdir", str(folder / "run"), "--out", out, "--format", "orbax"])
 
 
-def test_nothing_but_an_export_is_taken_for_one(folder, monkeypatch, capsys):
+def test_only_exports_are_accepted_as_exports(folder, monkeypatch, capsys):
     line = commands.fails(monkeypatch, capsys, ["--model", str(folder / "run")], predict.main)
     assert "it is a run: give it as --workdir" in line
     assert "give it as --model" not in line
@@ -365,11 +365,11 @@ def test_a_run_without_an_average_exports_none(tmp_path, monkeypatch, capsys):
     assert "keeps no moving average" in line
 
 
-def test_the_oldest_jax_is_the_one_that_is_asked_for():
+def test_the_oldest_jax_is_the_required_minimum():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
     assert f"jax>={export.OLDEST_JAX}" in project["project"]["dependencies"]
 
 
-def test_an_option_that_no_predictor_has_is_named(folder):
+def test_an_unknown_option_of_a_predictor_is_reported(folder):
     with pytest.raises(UserError, match="has no option beam_size; it has times"):
         load(folder / "stablehlo", beam_size=2)

@@ -67,7 +67,7 @@ def runs(tmp_path_factory):
 
 
 def line_of(mistake: Mistake, here: Path, runs: Path, monkeypatch, capsys) -> str:
-    """What is said of a mistake, with the folder's name left out."""
+    """The message for a mistake, without the folder's name."""
     command, _, family = mistake.command.partition(" ")
     own = FAMILIES[family].arguments(here) if family else []
     if family in ("qanet", "attconv"):
@@ -111,10 +111,10 @@ def test_the_page_shows_the_table():
 def page(lines: dict[str, str]) -> str:
     rows = "\n".join(row_of(what, line) for what, line in lines.items())
     return (
-        "# What is said of mistakes\n\n"
+        "# Error messages\n\n"
         "Each of these ends with exit status 2, this one line on standard error and nothing on\n"
         "standard output. Made by `MISTAKES=write pytest -n 0 tests/launch/test_mistakes.py`.\n\n"
-        f"| what was tried | what is said |\n| --- | --- |\n{rows}\n"
+        f"| mistake | message |\n| --- | --- |\n{rows}\n"
     )
 
 

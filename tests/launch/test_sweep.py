@@ -173,7 +173,7 @@ def test_jobs_are_trained_side_by_side(stub, config, tmp_path, monkeypatch):
     assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
 
 
-def test_a_sweep_that_is_asked_to_stop_stops_its_trial_and_goes_on(
+def test_a_sweep_stops_its_trial_upon_a_signal_and_resumes(
     stub, config, tmp_path, monkeypatch, capsys
 ):
     argv = ["--config", config, *GRID, "--out", str(tmp_path), "--config.train.steps=1000"]

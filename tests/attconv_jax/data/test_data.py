@@ -78,7 +78,7 @@ def test_a_batch_has_the_texts_and_the_label(folder, split):
         assert made.texts(split) == [list(pair) for _, *pair in texts]
 
 
-def test_training_batches_are_as_large_as_asked_and_shuffled_anew(folder):
+def test_training_batches_have_the_configured_size_and_are_shuffled(folder):
     batches = prepared(folder).train_batches(1)
     orders = []
     for epoch in range(3):
@@ -101,7 +101,7 @@ def test_single_texts(folder):
         assert rows[0]["first"] == made.vocabulary.word_ids(["good", "soup", "."])
 
 
-def test_what_is_prepared_is_found_again(folder, caplog):
+def test_prepared_corpora_are_reused(folder, caplog):
     table(folder, "train.tsv", [*PAIRS, ("-", "a", "b")])
     with caplog.at_level("INFO"):
         for _ in range(2):
@@ -122,7 +122,7 @@ def test_what_is_prepared_is_found_again(folder, caplog):
             getattr(data(folder), attribute)
 
 
-def test_vectors_are_reported_and_named(folder, caplog):
+def test_coverage_of_vectors_is_reported(folder, caplog):
     (folder / "glove.txt").write_text("premise 1 2 3\nHypothesis 4 5 6\nbad 1\n")
     with pytest.raises(UserError, match=r"^data\.vectors: .*glove\.txt:3: 1 numbers behind a word"):
         prepared(folder, vectors=str(folder / "glove.txt"))
@@ -209,13 +209,13 @@ def test_training_has_a_right_and_a_wrong_sentence_of_each_question(ranked):
     assert batches.left_out == 6
 
 
-def test_what_is_drawn_is_a_function_of_seed_and_epoch(ranked):
+def test_samples_are_a_function_of_seed_and_epoch(ranked):
     draw = lambda seed, epoch: [row["other"] for row in rows_of(ranked.train_batches(seed), epoch)]
     assert draw(3, 1) == draw(3, 1)
     assert draw(3, 1) != draw(3, 2) and draw(3, 1) != draw(4, 1)
 
 
-def test_several_right_sentences_are_drawn_alike(tmp_path):
+def test_right_sentences_are_sampled_uniformly(tmp_path):
     anss.write(tmp_path)
     squad = json.loads((tmp_path / "train.json").read_text())
     for article, number in itertools.product(range(12), range(2)):

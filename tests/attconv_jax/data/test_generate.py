@@ -70,7 +70,7 @@ GROUPS = {
     "P": rf"(?P<place>{'|'.join(PLACES)})",
 }
 READINGS = [
-    (kind, re.compile(re.sub("[A-Z]+", lambda found: GROUPS[found[0]], pattern)))
+    (kind, re.compile(re.sub("[A-Z]+", lambda match: GROUPS[match[0]], pattern)))
     for kind, patterns in PATTERNS.items()
     for pattern in "|".join(patterns).split("|")
 ]
@@ -233,7 +233,7 @@ def _abouts(corpus: Iterable[tuple[str, str, str]]) -> set[tuple[str, str]]:
     return {read(clause(text))[0] for *texts, _ in corpus for text in texts}
 
 
-def test_what_is_spoken_of_is_held_out(corpora):
+def test_things_in_places_are_held_out(corpora):
     train, dev, test = (_abouts(corpora[split]) for split in COUNTS)
     assert not train & dev and not train & test and not dev & test
     assert len(train | dev | test) == len(THINGS) * len(PLACES)
@@ -326,7 +326,7 @@ def test_sizes(corpora):
             assert not re.search(r"[{}_]|  | [.,]", premise + hypothesis)
 
 
-def test_the_words_are_few_and_known_from_training(corpora):
+def test_the_words_are_few_and_occur_in_training(corpora):
     words = {
         split: {
             word for *texts, _ in corpus for t in texts for word in re.findall(r"\w+", t.lower())

@@ -130,7 +130,7 @@ def test_a_bad_review_is_one_line_or_skipped_and_counted(tmp_path, line, message
     assert [fault["count"] for fault in corpus.meta["dropped"].values()] == [1]
 
 
-def test_a_pair_of_5000_words_and_an_unknown_label_are_named(folder):
+def test_a_pair_of_5000_words_and_an_unknown_label_are_reported(folder):
     for bad in (("neutral", "A b.", "word " * 5000), ("neural", "A b.", "c")):
         table(folder, "train.tsv", [*ROWS, bad])
         with pytest.raises(
@@ -139,7 +139,7 @@ def test_a_pair_of_5000_words_and_an_unknown_label_are_named(folder):
             Builder(config(folder), WORDS).build(folder)
 
 
-def test_nothing_left_is_one_line(folder):
+def test_no_remaining_examples_is_one_line(folder):
     table(folder, "train.tsv", ROWS[1:2])
     for options in ({}, {"dev": "", "test": ""}):
         with pytest.raises(UserError) as error:
@@ -183,7 +183,7 @@ def test_training_can_be_balanced(tmp_path):
     assert len(Corpus.open(path / "dev")) == 40
 
 
-def test_words_of_other_splits_are_known_where_a_file_has_vectors_for_them(folder):
+def test_words_of_other_splits_with_vectors_are_in_the_vocabulary(folder):
     table(folder, "dev.tsv", [("neutral", "A zebra Eats zwieback.", "A yak.")])
     (folder / "glove.txt").write_text("Eats 1 2\nzebra 3 4\nYAK 5 6\nunused 7 8\nman 9 9\n")
     vectors = str(folder / "glove.txt")

@@ -120,7 +120,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("format", "name", "content", "expected", "message"), BAD)
-def test_bad_lines_are_named_or_skipped_and_counted(
+def test_bad_lines_are_errors_or_skipped_and_counted(
     tmp_path, format, name, content, expected, message
 ):
     path = write(tmp_path, name, content)
@@ -142,7 +142,7 @@ def test_rows_behind_one_that_is_not_csv_are_read(tmp_path):
     assert kind.startswith("not CSV") and [p[-2:] for p in fault["first"]] == [":1", ":3"]
 
 
-def test_files_are_joined_and_missing_ones_named(tmp_path):
+def test_files_are_joined_and_missing_ones_reported(tmp_path):
     write(tmp_path, "a.tsv", "neutral\ta\tb\n")
     write(tmp_path, "b.tsv.gz", "neutral\tc\td\n")
     examples, _ = read(tmp_path, train="a.tsv, b.tsv")

@@ -98,7 +98,7 @@ def test_scores_stand_beside_their_mean_over_seeds_and_the_papers(folder, sectio
     assert by_name(dev)["the paper (Table 9): Winter"]["rounded"] is None
 
 
-def test_intervals_of_a_score_are_shown_with_it(folder, tmp_path):
+def test_scores_have_intervals(folder, tmp_path):
     shutil.copytree(folder / "base", tmp_path / "base")
     file = tmp_path / "base" / "eval" / "test.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "intervals": {"loss": [1, 2.5]}}))
@@ -167,14 +167,14 @@ def test_a_trial_that_failed_before_it_had_a_vocabulary_is_no_hindrance(folder, 
     assert parts[-1] == "Not scored on test, hence not compared: begun."
 
 
-def test_a_damaged_result_is_named(folder, tmp_path):
+def test_a_damaged_result_is_reported(folder, tmp_path):
     shutil.copytree(folder / "base", tmp_path / "base")
     (tmp_path / "base" / "result.json").write_text("[]")
     with pytest.raises(UserError, match=r"result.json: a list where an object is needed"):
         report(read_runs([tmp_path / "base"]))
 
 
-def test_lines_of_the_log_that_are_no_numbers_are_left_out(folder, tmp_path):
+def test_lines_of_the_log_without_numbers_are_skipped(folder, tmp_path):
     shutil.copytree(folder / "base", tmp_path / "base")
     wrong = [
         {"step": 1, "loss": {}, "wall_seconds": 1.0},

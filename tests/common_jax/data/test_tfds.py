@@ -109,7 +109,7 @@ def test_unknown_splits(folder, split):
     assert f"data.dev={split!r}: phrasebook/de-en has the splits train, validation, test" in message
 
 
-def test_wmt_registers_when_it_is_wanted(tmp_path, monkeypatch):
+def test_wmt_is_registered_on_demand(tmp_path, monkeypatch):
     """With the network away the error is about that, not about an unknown name."""
     import tensorflow_datasets as tfds
 
@@ -123,7 +123,7 @@ def test_wmt_registers_when_it_is_wanted(tmp_path, monkeypatch):
         assert message.endswith("or set data.dir to where it is prepared")
 
 
-def test_missing_packages_are_named(tmp_path):
+def test_missing_packages_are_reported(tmp_path):
     message = fails("phrasebook/needs-tensorflow", tmp_path)
     assert "install the extra tf" in message
     assert "the package no_such_package is needed" in fails("phrasebook/needs-beam", tmp_path)

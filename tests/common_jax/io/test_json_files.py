@@ -33,7 +33,7 @@ def node(**fields):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_is_of_its_kind_is_given_and_nothing_else(name):
+def test_only_values_of_the_kind_are_returned(name):
     kind, right, wrong = KINDS[name]
     accepted = node(field=right).get("field", kind)
     assert accepted == right and type(accepted) is type(right)

@@ -25,7 +25,7 @@ def test_the_t_test_is_scipys(count):
     assert (result.low, result.high) == pytest.approx((interval.low, interval.high))
 
 
-def test_the_detectable_difference_is_found_in_80_of_100_samples():
+def test_the_detectable_difference_is_detected_in_80_of_100_samples():
     spread, count = 2.0, 200
     detectable = paired_t(RANDOM.permutation(np.linspace(-1, 1, count)) * spread).detectable
     deviation = np.std(np.linspace(-1, 1, count) * spread, ddof=1)

@@ -103,7 +103,7 @@ def test_empty_hypotheses_have_0():
     assert ours.metrics == {"sacrebleu": 0, "chrf": 0, "tokenized_bleu": 0}
 
 
-def test_case_counts_unless_told_otherwise():
+def test_case_matters_by_default():
     small = [line.lower() for line in REFERENCES]
     assert score(small, REFERENCES, language="de").metrics["sacrebleu"] < 90
     folded = score(small, REFERENCES, language="de", lowercase=True)

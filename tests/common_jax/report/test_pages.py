@@ -64,7 +64,7 @@ def test_the_same_report_is_the_same_page():
     assert html.to_html(REPORT) == html.to_html(REPORT)
 
 
-def test_parts_of_pictures_are_told_apart():
+def test_ids_in_pictures_are_unique():
     text = html.to_html(REPORT)
     clips = re.findall(r'<clipPath id="([^"]*)"', text)
     assert len(clips) == len({*clips}) > 2
@@ -77,7 +77,7 @@ def test_nothing_to_draw_is_a_mistake():
             charts.draw(empty)
 
 
-def test_any_name_can_be_drawn():
+def test_any_name_can_be_rendered():
     names = ["a$\\foo$", "$", "_old", "x" * 300, "<&>", "ünï 🐈"]
     series = [Series(name, [1, 2], [1.0, 2.0]) for name in names]
     text = charts.svg([Chart("$t$", "_x", "y" * 200, series)], "names")

@@ -26,7 +26,7 @@ def swept(scores, names=("model.token_window", "model.head_window"), state="fini
     return trials, statuses
 
 
-def test_fields_that_move_together_come_apart_into_the_papers_two_charts():
+def test_zipped_fields_give_the_papers_two_charts():
     tokens, heads = sweep_charts(*swept(SCORES), "dev.sacrebleu")
     (line,) = tokens.series
     assert (tokens.x_label, line.name) == ("model.token_window", "head_window=1")
@@ -57,7 +57,7 @@ def test_seeds_alone_are_no_chart_and_one_setting_is_one_point():
     assert sweep_charts(*swept({(): [1.0, 2.0]}, ()), "dev.sacrebleu") == []
 
 
-def test_the_caption_says_what_the_paper_found_of_the_fields_shown():
+def test_the_caption_has_the_papers_findings_on_the_fields():
     text = caption(sweep_charts(*swept(SCORES), "dev.sacrebleu"), FINDINGS)
     assert "95 % interval" in text and "seeds" in text
     assert text.endswith("Eleven is best.")

@@ -65,7 +65,7 @@ def test_systems_have_every_combination_and_every_seed(planned):
         planned(file="systems.py", systems=["none"])
 
 
-def test_zipped_fields_move_together_beside_a_grid(planned):
+def test_zipped_fields_combine_with_a_grid(planned):
     both = zipped_axis(["train.steps=3,4", "train.log_every=1,2"])
     trials = planned(grid_axis("rate=0,0.1"), both)
     values = [(t.config.rate, t.config.train.steps, t.config.train.log_every) for t in trials]

@@ -134,7 +134,7 @@ def test_malformed_json_is_placed(tmp_path, text, where):
 
 
 @pytest.mark.parametrize("text", ['{"data": ' + "[" * 100_000, '{"version": 1' + "0" * 5_000 + "}"])
-def test_json_that_python_cannot_read_is_named(tmp_path, text):
+def test_json_that_python_cannot_read_is_reported(tmp_path, text):
     path = tmp_path / "dev.json"
     path.write_text(text)
     assert says(path).startswith(f"{path}: not JSON that can be read")

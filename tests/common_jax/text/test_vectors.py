@@ -100,7 +100,7 @@ def _fails(path: Path, words: list[str], dim: int = 3) -> str:
 
 
 @pytest.mark.parametrize("row", ["cat 1 2", "cat 1 2 x 3 4", "cat 1 2 3 4", "cat", "", "x cat 1 2"])
-def test_a_row_of_another_length_is_noticed_though_not_wanted(tmp_path, row):
+def test_a_row_of_another_length_is_rejected_for_any_word(tmp_path, row):
     path = _write(tmp_path / "a.txt", f"the 1 2 3\n{row}\ndog 1 2 3\n")
     numbers = {"": 0, "cat": 0, "cat 1 2 3 4": 4}.get(row, 2)
     bad_examples = BadExamples("skip")
@@ -116,7 +116,7 @@ def test_a_row_of_another_length_is_noticed_though_not_wanted(tmp_path, row):
 
 
 @pytest.mark.parametrize("field", ["abc", "nan", "-inf", "1e39", "0,5", "½"])
-def test_a_wanted_row_holds_numbers(tmp_path, field):
+def test_the_row_of_a_word_has_numbers(tmp_path, field):
     path = _write(tmp_path / "a.txt", f"the 1 2 3\ncat 1 {field} 3\n")
     assert _fails(path, ["CAT"]) == f"{path}:2: {field!r} is not a number{SKIP}"
     assert len(read_vectors(path, ["the"], 3, BadExamples("error")).table) == 1

@@ -140,7 +140,7 @@ def damages(step):
     return cases
 
 
-def test_every_damage_is_named_and_set_aside_and_the_one_before_restored(
+def test_damaged_steps_are_reported_moved_aside_and_the_one_before_restored(
     saved, abstract, tmp_path, caplog
 ):
     before, count = make_state(5), 0
@@ -163,14 +163,14 @@ def test_every_damage_is_named_and_set_aside_and_the_one_before_restored(
     assert count >= 30
 
 
-def test_what_is_whole_is_restored_in_silence(saved, abstract, caplog):
+def test_intact_steps_are_restored_without_a_message(saved, abstract, caplog):
     restored = reopen(saved).restore_newest(abstract)
     assert (restored.step, restored.position) == (8, (1, 2)) and not messages(caplog)
     same(restored.state, make_state(8))
     assert reopen(saved).steps == [5, 8] and reopen(saved).best == 8
 
 
-def test_files_of_others_are_left_alone(saved, abstract, tmp_path, caplog):
+def test_other_files_are_unchanged(saved, abstract, tmp_path, caplog):
     shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
     folder = tmp_path / "checkpoints"
     (folder / "8" / "notes.txt").write_text("the good one")
@@ -241,7 +241,7 @@ def test_who_only_reads_refuses_and_moves_nothing(saved, abstract, tmp_path):
     assert reader.steps == [5, 8] and not (tmp_path / "damaged").exists()
 
 
-def test_the_best_of_those_that_are_whole(saved, abstract, tmp_path, caplog):
+def test_the_best_of_the_intact_steps(saved, abstract, tmp_path, caplog):
     shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
     (tmp_path / "checkpoints" / "8" / "metrics" / "metrics").write_text("{}")
     restored = reopen(tmp_path).restore_best(abstract)
@@ -296,7 +296,7 @@ def test_parameters_alone(saved, abstract):
         ("loss", [None, None, None, None, None], [3, 4], 4),
     ],
 )
-def test_the_newest_two_and_the_best_are_kept(tmp_path, metric, values, steps, best):
+def test_the_newest_two_and_the_best_are_preserved(tmp_path, metric, values, steps, best):
     checkpoints = Checkpoints(tmp_path / "checkpoints", metric)
     for step, value in enumerate(values):
         metrics = None if value is None else {metric: value}

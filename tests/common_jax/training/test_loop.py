@@ -336,7 +336,7 @@ def batches_of(widths):
         (2, [5] * 10, [1, 1, 1, 1, 1, 1, 4]),
     ],
 )
-def test_which_steps_are_taken_together(start, widths, groups):
+def test_groups_of_steps(start, widths, groups):
     config = TrainConfig(
         steps=12, evaluate_every=12, checkpoint_every=12, log_every=6, steps_per_call=4
     )

@@ -58,7 +58,7 @@ def contents(folder):
     return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_a_second_run_is_told_who_trains_until_that_one_is_killed(other, tmp_path):
+def test_a_second_run_reports_the_holder_of_the_lock(other, tmp_path):
     """The other one could claim it, since our claim, which was refused, holds nothing."""
     run = tmp_path / "run"
     config = (run / "config.json").read_bytes()
@@ -117,7 +117,7 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_full_disk_is_one_line_and_what_was_whole_stays_whole(name, workdir, monkeypatch):
+def test_a_full_disk_is_one_line_and_changes_no_file(name, workdir, monkeypatch):
     write = WRITERS[name]
     MetricsLog(workdir.metrics, 0).close()
     write(workdir)

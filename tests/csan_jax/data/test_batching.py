@@ -45,7 +45,7 @@ def test_packed_and_bucketed_batches_hold_the_same_pieces(cache):
 
 
 @pytest.mark.parametrize("batching", ["buckets", "packed"])
-def test_what_is_kept_is_used_and_mended(cache, batching, monkeypatch):
+def test_cached_plans_are_reused_and_repaired(cache, batching, monkeypatch):
     data = prepared(cache, batching=batching)
     first = order(data)
     cached = [p for p in (data.path / "train" / "plans").iterdir() if p.name.startswith(batching)]
@@ -61,7 +61,7 @@ def test_what_is_kept_is_used_and_mended(cache, batching, monkeypatch):
     assert order(data) == first
 
 
-def test_other_parameters_are_kept_apart(cache):
+def test_plans_are_cached_by_parameters(cache):
     widths = [prepared(cache, batching="packed", row_tokens=w).train_batches() for w in (64, 128)]
     assert [batches.plan.shapes.tolist() for batches in widths] == [[[64, 64]], [[128, 128]]]
     shapes = [prepared(cache, max_shapes=n).train_batches().shapes for n in (1, 3)]

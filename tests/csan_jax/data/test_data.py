@@ -223,7 +223,7 @@ def test_tsv_columns(tmp_path):
 LONG = ("the cat " * 30, "die Katze " * 30)
 
 
-def test_long_training_pairs_are_dropped_and_named(folder, caplog):
+def test_long_training_pairs_are_dropped_and_reported(folder, caplog):
     write(folder, "train", [*PAIRS[:100], LONG, *PAIRS[100:200], (LONG[0], "kurz")])
     data = prepared(folder)
     assert train_pairs(data) == PAIRS[:200]

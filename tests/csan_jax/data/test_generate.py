@@ -203,7 +203,7 @@ def test_sentences_are_distinct_and_so_a_function(corpora):
     assert len(set(english)) == len(english) == sum(COUNTS.values())
 
 
-def test_another_seed_translates_alike(corpora):
+def test_another_seed_has_the_same_translations(corpora):
     german = dict(corpora["train"])
     again = list(generate(COUNTS["train"], 8, "train"))
     shared = [(source, target) for source, target in again if source in german]
@@ -235,7 +235,7 @@ def test_splits_share_no_phrase(corpora):
     assert not phrases["dev"] & phrases["test"]
 
 
-def test_held_out_phrases_are_made_of_words_seen_in_training(corpora):
+def test_held_out_phrases_consist_of_words_of_training(corpora):
     words = set(" ".join(e for e, _ in corpora["train"][:20_000]).split(" "))
     for split in ("dev", "test"):
         unseen = {word for e, _ in corpora[split][:5_000] for word in e.split(" ")} - words
@@ -273,7 +273,7 @@ def test_sentences_stay_the_same_over_versions():
 
 
 @pytest.mark.parametrize("count", [0, 1, 10, 999])
-def test_gives_the_count_asked_for(count):
+def test_generates_the_requested_count(count):
     assert sum(1 for _ in generate(count, 0, "dev")) == count
 
 

@@ -76,7 +76,7 @@ def test_order_and_number_of_files_are_of_the_fingerprint(aspec):
     assert len(paths) == 3
 
 
-def test_a_short_line_is_named(aspec):
+def test_a_short_line_is_reported(aspec):
     with (aspec / "train-2.txt").open("a") as file:
         file.write("no columns\n0.1 ||| A ||| 3 ||| \u3000 ||| x\n")
     with pytest.raises(UserError, match=r"train-2\.txt:31: fewer than 2 columns; .*skip"):
@@ -89,7 +89,7 @@ def test_a_short_line_is_named(aspec):
     }
 
 
-def test_several_parallel_files_and_what_is_held_out_of_them(tmp_path):
+def test_several_parallel_files_and_held_out_splits(tmp_path):
     for name, rows in (("a", JAEN[:50]), ("b", JAEN[50:])):
         for side, language in enumerate(("ja", "en")):
             text = "".join(f"{row[side]}\n" for row in rows)
@@ -157,7 +157,7 @@ def test_tensorflow_datasets(tfds):
         assert prepared(tfds, **TFDS | changed).path != data.path
 
 
-def test_the_other_direction_and_what_is_held_out(tfds):
+def test_the_other_direction_and_held_out_splits(tfds):
     other = {"source_language": "en", "target_language": "de", "dev": "", "holdout_size": 6}
     data = prepared(tfds, **TFDS | other)
     assert [sizes["pairs"] for sizes in data.sizes.values()] == [74, 6, 25]
@@ -165,7 +165,7 @@ def test_the_other_direction_and_what_is_held_out(tfds):
     assert held_out < set(phrasebook.PAIRS[:80])
 
 
-def test_bad_records_are_named(tfds):
+def test_bad_records_are_reported(tfds):
     broken = TFDS | {"tfds": "phrasebook/broken"}
     with pytest.raises(UserError, match=r"phrasebook/broken (train|test):\d+: .*on_bad_example"):
         prepared(tfds, **broken)
@@ -221,7 +221,7 @@ def test_moses_escapes(tmp_path):
 
 
 @needs_real_data
-def test_wmt_has_no_escapes_left():
+def test_wmt_has_no_remaining_escapes():
     folder = real_data("wmt_ende")
     options = dict(train="train.10k", dev="newstest2013", test="newstest2013")
     pairs, _, bad_examples = read(config(folder, **options, moses_escapes="undo"), "dev")

@@ -108,7 +108,7 @@ def test_a_training_batch_has_the_passage_the_question_and_the_answers_words(fol
         assert len(set(numbers.values())) == len(numbers) and min(numbers.values()) > 1
 
 
-def test_batches_have_as_many_rows_as_asked_and_an_epoch_every_question_once(folder):
+def test_batches_have_the_configured_rows_and_an_epoch_every_question_once(folder):
     batches = prepared(folder, batch_size=3).train_batches(1)
     for number in range(3):
         read = list(batches.epoch(number))
@@ -143,7 +143,7 @@ def test_evaluation_reads_every_word_of_every_question(folder):
         assert covered[number] == set(split_words(texts.contexts[question.context]))
 
 
-def test_what_is_too_long_to_train_on_is_dropped_counted_and_named(folder):
+def test_long_training_examples_are_dropped_counted_and_reported(folder):
     data = prepared(folder, context_length=30, answer_length=2, question_length=5)
     kinds = data.split("train").questions.meta["dropped"]
     assert {kind: fault["count"] for kind, fault in kinds.items()} == {
@@ -154,7 +154,7 @@ def test_what_is_too_long_to_train_on_is_dropped_counted_and_named(folder):
     assert len(data.texts("dev").questions) == 5
 
 
-def test_nothing_left_to_train_on_is_one_line(folder):
+def test_no_remaining_training_examples_is_one_line(folder):
     with pytest.raises(UserError, match=r"train\.json: no questions left for train: 5 over"):
         prepared(folder, context_length=1)
 

@@ -210,7 +210,7 @@ def test_sizes(corpora, split):
         assert not re.search(r"[{}_]|  | [.,?]|\ba [aeiou]", text)
 
 
-def test_a_question_is_asked_once(corpora):
+def test_questions_are_distinct(corpora):
     for squad in corpora.values():
         questions = {(q.context, q.text) for q in squad.questions}
         assert len(questions) == len(squad.questions)

@@ -170,7 +170,7 @@ PROSE = (
 
 @given(st.integers(0, 80), st.integers(0, 60))
 @settings(max_examples=40, deadline=None)
-def test_first_words_are_those_of_the_whole_text(start, count):
+def test_first_words_equal_those_of_the_complete_text(start, count):
     text = (PROSE * 12)[start:]
     assert first_words(text, count) == split_words(text)[:count]
 

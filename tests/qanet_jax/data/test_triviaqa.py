@@ -94,13 +94,13 @@ def test_the_release(tmp_path):
     assert not dropped
 
 
-def test_files_named_in_another_case(tmp_path):
+def test_file_names_in_another_case(tmp_path):
     pages = [{"Filename": "andrew_lloyd_WEBBER.txt"}, {"Filename": "E\u0301vita.txt"}]
     ((trivia,), _) = read(release(tmp_path, {**SUNSET, "EntityPages": pages}))
     assert [document.text for document in trivia.documents] == [d.text for d in PLAIN.documents]
 
 
-def test_pages_and_questions_that_are_left_out(tmp_path):
+def test_skipped_pages_and_questions(tmp_path):
     pages = [*SUNSET["EntityPages"], {"Title": "a page that was never stored"}]
     path = release(
         tmp_path, {**SUNSET, "EntityPages": pages}, {**SUNSET, "QuestionId": "b", "EntityPages": []}
