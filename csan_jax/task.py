@@ -179,7 +179,7 @@ class Translation(Task[Config]):
             if subwords.size > rows:
                 raise UserError(
                     f"model.{side}_vocab_size={rows}: the {side} vocabulary has {subwords.size} "
-                    "pieces; make it as many, or 0"
+                    "pieces; set it to that number, or 0"
                 )
         pieces, decode = self.data.target_subwords.size, self.config.decode
         for name in ("beam_size", "dev_beam_size"):

@@ -63,13 +63,13 @@ def main(argv: list[str]) -> None:
     try:
         _train(trials, results, args)
     except Interrupted as request:
-        raise Interrupted(request.signal, "the same command goes on from there") from request
+        raise Interrupted(request.signal, "the same command resumes from there") from request
     statuses = [find(trial) for trial in trials]
     write_results(results, trials, statuses)
     print(f"wrote {results}")
     _draw(trials, statuses, args.metric or f"dev.{trials[0].config.train.best_metric}", args.out)
     if missing := sum(status.state not in ("finished", "stopped") for status in statuses):
-        print(f"{missing} of {len(trials)} trials have not finished; the same command goes on")
+        print(f"{missing} of {len(trials)} trials have not finished; the same command resumes")
         sys.exit(1)
 
 

@@ -66,7 +66,7 @@ def build(
         splits[split] = list(source.read(bad_examples))
         require_some(len(splits[split]), "pairs", split, source.place, bad_examples.counts)
         if dropped := summary(bad_examples.counts):
-            _log.warning("%s: kept %d pairs, left out %s", split, len(splits[split]), dropped)
+            _log.warning("%s: %d pairs, skipped %s", split, len(splits[split]), dropped)
     held_out = ShuffledGroups(["dev"], holdout_size, seed, "pairs")
     for example in splits["train"]:
         held_out.add(example.group)
@@ -74,7 +74,7 @@ def build(
     splits |= {split: [splits["train"][row] for row in each] for split, each in rows.items()}
     builder = _builder(splits, Path(folder).expanduser())
     if builder.is_prepared():
-        raise UserError(f"{builder.data_path}: is there already; delete it, or name another folder")
+        raise UserError(f"{builder.data_path}: already exists; delete it, or name another folder")
     try:
         write(builder)
     except OSError as error:

@@ -82,7 +82,7 @@ class AttentiveConvolution(PairModel):
         require(
             self.energy != "dot" or self._wide(self.source) == self._wide(self.focus),
             f"model.energy=dot: model.source={self.source} and model.focus={self.focus} must be "
-            "equally wide; take bilinear or additive",
+            "equally wide; use bilinear or additive",
         )
         require(self.tanh_gain > 0, f"model.tanh_gain={self.tanh_gain}: above 0")
         require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")

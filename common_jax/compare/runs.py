@@ -89,7 +89,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
     runs = [Run(*pair) for pair in zip(_shortened(labels), map(Workdir, folders), strict=True)]
     for run in runs:
         if run.workdir.export is not None:
-            raise UserError(f"{run.workdir.path}: an export; a report is of runs")
+            raise UserError(f"{run.workdir.path}: an export; a report needs runs")
         _ = run.task  # reports errors in its config early
     return runs
 

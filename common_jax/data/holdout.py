@@ -69,7 +69,7 @@ class SmallestHashes(HoldOut):
             raise UserError(
                 f"data.holdout_size={self._size}: {source}: train has {len(distinct)} distinct "
                 f"{self._unit}, too few to hold out {self._size * count}; "
-                f"at most {max(0, len(distinct) - 1) // count} would do"
+                f"at most {max(0, len(distinct) - 1) // count} are possible"
             )
         bounds = distinct[[n * self._size for n in range(1, count + 1)]]
         above = np.searchsorted(bounds, hashes, side="right").astype(np.int8)

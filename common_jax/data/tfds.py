@@ -53,7 +53,7 @@ class Dataset:
         if _FORMAT not in formats:
             raise UserError(
                 f"data.tfds={name}: {self._info.data_dir} has {', '.join(sorted(formats))} files, "
-                f"and {_FORMAT} is needed; give another data.dir to prepare it anew"
+                f"and {_FORMAT} is needed; use another data.dir to prepare it again"
             )
         features = self._info.features
         self.texts = tuple(n for n, feature in features.items() if _is_text(feature))

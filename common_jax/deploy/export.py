@@ -55,7 +55,7 @@ def export(
         predictor does not have the choices.
     """
     if os.path.lexists(out):
-        raise UserError(f"{out}: is there already; choose another --out")
+        raise UserError(f"{out}: already exists; choose another --out")
     task = workdir.read_task()
     programs = _programs(workdir, task, format, choices or {})
     parameters = read_parameters(workdir, task, make_mesh(MeshConfig(data=1)), average, ema)

@@ -52,7 +52,7 @@ class ExportedPrograms(CompiledFunctions):
         self._path, self._choices = path, choices
         if _numbers(jax.__version__) < _numbers(made_with):
             raise UserError(
-                f"{path}: made with jax {made_with}, which this jax {jax.__version__} is older than"
+                f"{path}: made with jax {made_with}, newer than this jax {jax.__version__}"
             )
 
     def __call__(self, **static: int) -> Compute:

@@ -97,7 +97,7 @@ def lines_of(file: io.BufferedIOBase, place: str | Path) -> Iterator[bytes]:
     """
     for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
         if len(line) > LONGEST:
-            raise UserError(f"{place}:{number}: a line of more than {LONGEST >> 20} MiB; part it")
+            raise UserError(f"{place}:{number}: a line of more than {LONGEST >> 20} MiB; split it")
         yield line
 
 

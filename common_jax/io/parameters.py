@@ -63,7 +63,7 @@ def require_same(place: str, saved: Mapping[str, Any], wanted: Mapping[str, Any]
     for name in sorted({*saved_types, *expected_types}):
         actual, expected = saved_types.get(name, "missing"), expected_types.get(name, "none")
         if actual != expected:
-            raise UserError(f"{place}: {name}: {actual}, the model wants {expected}")
+            raise UserError(f"{place}: {name}: {actual}, the model expects {expected}")
 
 
 def _described(params: Mapping[str, Any]) -> dict[str, str]:
@@ -88,4 +88,4 @@ def read_safetensors(file: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise UserError(f"{file}: missing") from error
     except (OSError, SafetensorError, ValueError, LookupError, AttributeError, TypeError) as error:
-        raise UserError(f"{file}: not a whole safetensors file ({error})") from error
+        raise UserError(f"{file}: not a complete safetensors file ({error})") from error

@@ -152,7 +152,7 @@ def plan(
         axes = [*axes, Axis((SEED,), tuple((str(base + n),) for n in range(seeds)))]
         swept.append(SEED)
     elif seeds > 1:
-        raise UserError(f"{SEED}: swept, hence --seeds cannot be")
+        raise UserError(f"{SEED}: swept, so --seeds cannot be set")
     trials: dict[str, Trial] = {}
     for (system, path), *points in itertools.product(
         files.items(), *(axis.points for axis in axes)

@@ -114,7 +114,7 @@ def _rows(
             if count == dim:
                 yield number, b" ".join(fields[:-dim]), line
             else:
-                bad_examples.reject(f"{count} numbers behind a word, not {dim}", f"{path}:{number}")
+                bad_examples.reject(f"{count} numbers after a word, not {dim}", f"{path}:{number}")
         first = False
     if first:
         raise UserError(f"{path}: no vectors in it")

@@ -265,7 +265,7 @@ class _Run:
         raise Interrupted(
             request,
             f"stopped at step {self.step}, which is saved in {self.workdir.path}; "
-            "the same command goes on from there",
+            "the same command resumes from there",
         )
 
     def _require_finite(self, metrics: Metrics | None, batches: Batches) -> None:

@@ -83,12 +83,12 @@ def _read(
         raise UserError(f"{workdir.path}: has no checkpoint yet")
     has_ema = bool(task.config.train.ema_decay)
     if ema and not has_ema:
-        raise UserError(f"{workdir.path}: keeps no moving average (train.ema_decay=0)")
+        raise UserError(f"{workdir.path}: has no moving average (train.ema_decay=0)")
     steps = checkpoints.steps[-average:] if average > 1 else [best]
     if len(steps) < average:
         raise UserError(
             f"{workdir.path}: has {len(steps)} checkpoints, too few to average {average}; "
-            "train.keep_checkpoints says how many a run keeps"
+            "see train.keep_checkpoints"
         )
     part = "ema" if has_ema and ema is not False else "params"
     read = [checkpoints.restore_part(step, part, abstract) for step in steps]

@@ -127,9 +127,9 @@ def read_dataset(
                 f"data.tfds={dataset.name}: not of the form of trivia_qa/rc ({error!r})"
             ) from error
         if of_web:
-            bad_examples.skip("question of the web's", place)
+            bad_examples.skip("question of the web domain", place)
         elif trivia.id in ids:
-            bad_examples.skip("question that was there already", place)
+            bad_examples.skip("repeated question", place)
         elif _good(trivia, place, ids, bad_examples):
             yield trivia
 
@@ -172,7 +172,7 @@ def supervise(
             elif not words:
                 bad_examples.skip("empty document", name)
             elif answered and not match:
-                bad_examples.skip("document that names no answer", name)
+                bad_examples.skip("document without an answer", name)
             else:
                 rng = random.Random(f"{seed} {name}")
                 first = window_start(len(words), covered, width, rng) if match else 0

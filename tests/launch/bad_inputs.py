@@ -173,7 +173,7 @@ MISTAKES = {
     "300 MB of one line in a small file": Mistake(
         "train attconv",
         "",
-        r"train\.tsv:1: a line of more than 256 MiB; part it",
+        r"train\.tsv:1: a line of more than 256 MiB; split it",
         bomb("train.tsv"),
     ),
     "half a gzip": Mistake(
@@ -352,7 +352,7 @@ MISTAKES = {
     "standard input without a line's end": Mistake(
         "predict",
         "--workdir {csan}",
-        "standard input:1: a line of more than 256 MiB; part it",
+        "standard input:1: a line of more than 256 MiB; split it",
         stdin=bytes(2**28 + 1),
     ),
     "brackets on standard input": Mistake(
@@ -410,7 +410,7 @@ MISTAKES = {
     "another width than was trained": Mistake(
         "predict",
         RUN,
-        r"float32 \[8\], the model wants float32 \[16\]",
+        r"float32 \[8\], the model expects float32 \[16\]",
         damaged("attconv", values("config.json", config__model__dim=16)),
     ),
     "no vocabulary": Mistake(
@@ -511,19 +511,19 @@ MISTAKES = {
     "a header without an end": Mistake(
         "predict",
         MODEL,
-        "not a whole safetensors file",
+        "not a complete safetensors file",
         damaged("export", sealed(text("parameters.safetensors", struct.pack("<Q", 2**62) + b"{}"))),
     ),
     "tensors that overlap": Mistake(
         "predict",
         MODEL,
-        "not a whole safetensors file",
+        "not a complete safetensors file",
         damaged("export", tensors({"a": tensor(2, 0, 8), "b": tensor(2, 4, 12)})),
     ),
     "a tensor of four terabytes": Mistake(
         "predict",
         MODEL,
-        "not a whole safetensors file",
+        "not a complete safetensors file",
         damaged("export", tensors({"a": tensor(2**40, 0, 2**42)})),
     ),
     "a tensor in a tensor": Mistake(
@@ -534,7 +534,7 @@ MISTAKES = {
     ),
     # Exports.
     "an export over another": Mistake(
-        "export", "--workdir {attconv} --out {export}", "is there already; choose another --out"
+        "export", "--workdir {attconv} --out {export}", "already exists; choose another --out"
     ),
     "an export in /proc": Mistake(
         "export", "--workdir {attconv} --out /proc/x", "/proc/x: cannot be written"

@@ -87,7 +87,7 @@ def saved(start):
 
 
 def saving(start):
-    """Whether this process is writing a step; what killed ones have remaining is older."""
+    """Whether this process is writing a step; files of killed processes are older."""
     return any(
         wrote(start, Path(folder, name))
         for unfinished in (start.run / "checkpoints").glob("*.orbax-checkpoint-tmp*")

@@ -194,7 +194,7 @@ def test_a_sweep_stops_its_trial_upon_a_signal_and_resumes(
     asking.join()
     assert exit_.value.code == 128 + signal.SIGTERM
     line = capsys.readouterr().err.splitlines()[-1]
-    assert line == "SIGTERM: the same command goes on from there"
+    assert line == "SIGTERM: the same command resumes from there"
     first = result(tmp_path, TRIALS[0])
     assert not (tmp_path / "trials" / TRIALS[1] / "result.json").exists()
     sweep.main(argv)
@@ -257,7 +257,7 @@ def test_a_sweep_that_is_stopped_goes_on(trained, config, tmp_path, number):
     made = first.stat().st_mtime_ns
     if number == signal.SIGTERM:
         assert process.returncode == 128 + signal.SIGTERM
-        assert errors.splitlines()[-1] == "SIGTERM: the same command goes on from there"
+        assert errors.splitlines()[-1] == "SIGTERM: the same command resumes from there"
     sweep.main(argv)
     assert first.stat().st_mtime_ns == made
     assert hashes(tmp_path) == hashes(trained)

@@ -124,14 +124,14 @@ def test_prepared_corpora_are_reused(folder, caplog):
 
 def test_coverage_of_vectors_is_reported(folder, caplog):
     (folder / "glove.txt").write_text("premise 1 2 3\nHypothesis 4 5 6\nbad 1\n")
-    with pytest.raises(UserError, match=r"^data\.vectors: .*glove\.txt:3: 1 numbers behind a word"):
+    with pytest.raises(UserError, match=r"^data\.vectors: .*glove\.txt:3: 1 numbers after a word"):
         prepared(folder, vectors=str(folder / "glove.txt"))
     made = prepared(folder, vectors=str(folder / "glove.txt"), on_bad_example="skip")
     with caplog.at_level("INFO"):
         made.report()
     distinct = {word for _, *pair in PAIRS for text in pair for word in tokenize(text)}
     share = f"{200 / len(distinct):.1f}% of {len(distinct)} distinct words have a vector"
-    assert share in caplog.text and "left out 1 1 numbers behind a word, not 3" in caplog.text
+    assert share in caplog.text and "left out 1 1 numbers after a word, not 3" in caplog.text
     numbers, vectors = made.vectors()
     expected = {"premise": [1, 2, 3], "hypothesis": [4, 5, 6]}
     for word, vector in expected.items():

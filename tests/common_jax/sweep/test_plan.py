@@ -132,7 +132,7 @@ def test_what_cannot_be_swept_is_refused(planned, texts, message):
 def test_a_field_is_swept_or_set(planned):
     with pytest.raises(UserError, match="rate: swept, and set with"):
         planned(grid_axis("rate=0,1"), overrides=["--config.rate=0.5"])
-    with pytest.raises(UserError, match="swept, hence --seeds cannot be"):
+    with pytest.raises(UserError, match="swept, so --seeds cannot be set"):
         planned(grid_axis("train.seed=0,1"), seeds=2)
 
 

@@ -109,7 +109,7 @@ def test_a_row_of_another_length_is_rejected_for_any_word(tmp_path, row):
         vectors = read_vectors(path, ["x", "the"], 3, bad_examples)
         assert vectors.rows == {"the": 0} and vectors.found["missing"] == 1
     else:
-        wrong = f"{numbers} numbers behind a word, not 3"
+        wrong = f"{numbers} numbers after a word, not 3"
         assert _fails(path, ["dog"]) == f"{path}:2: {wrong}{SKIP}"
         assert read_vectors(path, ["dog"], 3, bad_examples).table.tolist() == [[1, 2, 3]]
         assert bad_examples.counts == {wrong: {"count": 1, "first": [f"{path}:2"]}}

@@ -259,16 +259,16 @@ def test_another_model_is_refused_by_the_parameters_name(saved, abstract):
     leaf = lambda shape, kind: jax.ShapeDtypeStruct(shape, kind)
     table = lambda *a: replaced(abstract, embed={"table": leaf(*a)})
     wrong = {
-        r"params/embed/table: float32 \[40, 6\], the model wants float32 \[41, 6\]": table(
+        r"params/embed/table: float32 \[40, 6\], the model expects float32 \[41, 6\]": table(
             (41, 6), jnp.float32
         ),
-        r"params/embed/table: float32 \[40, 6\], the model wants bfloat16 \[40, 6\]": table(
+        r"params/embed/table: float32 \[40, 6\], the model expects bfloat16 \[40, 6\]": table(
             (40, 6), jnp.bfloat16
         ),
-        r"params/extra: missing, the model wants int32 \[\]": replaced(
+        r"params/extra: missing, the model expects int32 \[\]": replaced(
             abstract, extra=leaf((), jnp.int32)
         ),
-        r"params/layers/bias: bfloat16 \[2, 6\], the model wants none": replaced(
+        r"params/layers/bias: bfloat16 \[2, 6\], the model expects none": replaced(
             abstract, layers={"kernel": abstract.params["layers"]["kernel"]}
         ),
     }

@@ -208,7 +208,7 @@ def test_held_out_choice_is_a_function_of_the_seed(tmp_path):
 
 def test_held_out_needs_enough(tmp_path):
     with pytest.raises(
-        UserError, match=r"holdout_size=200: .*tsv\.gz:.* 256 .*at most 127 would do"
+        UserError, match=r"holdout_size=200: .*tsv\.gz:.* 256 .*at most 127 are possible"
     ):
         held_out(tmp_path, holdout_size=200)
     held_out(tmp_path, holdout_size=127, vocab_size=300)

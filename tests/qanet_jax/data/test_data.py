@@ -230,7 +230,7 @@ def test_the_home_folders_vectors_and_how_many_words_have_one(folder, monkeypatc
     in_file = [word for word in every if word in {"Ada", "Paris", "Ben", "."}]
     share = f"{100 * len(in_file) / len(every):.1f}% of {len(every)} distinct words have a vector"
     assert share in caplog.text
-    assert "~/glove.txt: left out 1 2 numbers behind a word, not 3 (" in caplog.text
+    assert "~/glove.txt: left out 1 2 numbers after a word, not 3 (" in caplog.text
 
 
 def test_another_tokeniser_prepares_anew(folder, monkeypatch):

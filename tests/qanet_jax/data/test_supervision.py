@@ -142,7 +142,7 @@ def test_what_has_no_window():
     assert [q.id for q in squad.questions] == ["inside--d", "short--d"]
     assert squad.contexts[1] == "Zebra"
     assert bad_examples.counts == {
-        "document that names no answer": {"count": 2, "first": ["outside--d", "none--d"]},
+        "document without an answer": {"count": 2, "first": ["outside--d", "none--d"]},
         "empty document": {"count": 1, "first": ["empty--d"]},
     }
     squad = supervise(many, 400, 0, BadExamples("error"), answered=False)
