@@ -1,4 +1,4 @@
-"""A headless Chromium that looks at a page."""
+"""Renders a page in a headless Chromium."""
 
 import html
 import json
@@ -41,8 +41,8 @@ page.srcdoc = %s;
 
 
 def look(text, folder, width):
-    """What Chromium makes of a page that is so many pixels wide: its text, by how much it is too
-    wide, its figures, and what the console said."""
+    """A page as rendered by Chromium at a width in pixels: its text, overflow, figures, and the
+    console's messages."""
     quoted = json.dumps(text).replace("</", "<\\/")
     (folder / "look.html").write_text(_LOOK % (width, quoted), encoding="utf-8")
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]

@@ -28,8 +28,7 @@ def attentive_convolution(texts, p, config):
     """Eq. 5: the states [T, H] of the layer above for each text, and weights[x, a] [T, S] of text x
     over text a.
 
-    W is one matrix here, for the window and the contexts side by side; a text that looks at none
-    has the window alone.
+    W is one matrix here, for the window and the contexts; without contexts for the window only.
     """
     attention_kind = getattr(config, "attention", "none")  # a bi-CNN has none
     kinds = {"none": [], "both": ["inter", "intra"]}.get(attention_kind, [attention_kind])

@@ -21,7 +21,7 @@ def as_run(tmp_path):
         """
         Args:
           right: whether each example is; None is RIGHT's.
-          results: whether the results of the examples are kept.
+          results: whether the results of the examples are written.
         """
         right = RIGHT[label] if right is None else right
         lines = [HEAD, *[f"{gold}\tyes\t0.4\t0.6"] * len(right)]

@@ -46,7 +46,7 @@ def fails(monkeypatch, capsys, argv, main=train.main):
 
 
 def answers(monkeypatch, capsys, lines, *argv):
-    """What `launch.predict` says to lines on its standard input."""
+    """The output of `launch.predict` for lines on its standard input."""
     text = "".join(f"{line}\n" for line in lines).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
     capsys.readouterr()
@@ -66,7 +66,7 @@ def exports(folder, *flags):
 
 
 def answered_without_a_model(model, lines, *flags):
-    """What an export says in a process that can import neither flax, Orbax, optax nor a model."""
+    """Predictions of an export in a process that cannot import flax, Orbax, optax or a model."""
     text = "".join(f"{line}\n" for line in lines)
     command = [sys.executable, "-c", _WITHOUT_A_MODEL, "--model", str(model), *flags]
     environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": ""}

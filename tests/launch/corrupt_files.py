@@ -95,7 +95,7 @@ def values(name: str, **changes: object) -> Callable[[Path], object]:
 
 
 def sealed(change: Callable[[Path], object]) -> Callable[[Path], object]:
-    """A change by somebody who makes the checksums fit."""
+    """A change with matching checksums."""
 
     def forged(folder: Path) -> None:
         change(folder)
@@ -117,7 +117,7 @@ def listed(name: str) -> Callable[[Path], object]:
 
 
 def pipe(name: str) -> Callable[[Path], object]:
-    """A pipe that nobody writes to, where a file should be."""
+    """A pipe without a writer instead of a file."""
     return lambda folder: ((folder / name).unlink(), os.mkfifo(folder / name))
 
 

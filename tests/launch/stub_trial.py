@@ -1,7 +1,7 @@
-"""What `launch.train` looks like to a sweep's executor, without JAX: a lock, a log, a result.
+"""A stub of `launch.train` for a sweep's executor, without JAX: a lock, a log, a result.
 
-STUB_FAILS: an override with which it fails. STUB_TOGETHER: how many trials of the folder have to
-have started before one of them goes on.
+STUB_FAILS: an override with which it fails. STUB_TOGETHER: the number of trials of the folder that
+must have started before one of them continues.
 """
 
 import json
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> None:
 
 
 def train(run: Path, steps: int) -> None:
-    """Goes on after the log's last step, to the last step or a request to stop."""
+    """Continues after the log's last step, to the last step or a request to stop."""
     signals: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
     path, began = run / "metrics.jsonl", time.time()

@@ -1,4 +1,4 @@
-"""Several processes that train one run: as one does, whoever is asked to stop, dies or fails.
+"""Distributed runs equal those of one process, also after signals, deaths and failures.
 
 They are on one machine here, with CPU devices and Gloo between them. One pair of processes of
 the toy task, stopped and started again, is for every day; the others are among the slow tests:
@@ -142,7 +142,7 @@ def agree(one, two):
 
 
 def stopped(folder, family, number):
-    """The run of two processes of which one was asked to stop, and which then went on."""
+    """A run of two processes, stopped by a signal to one of them, and resumed."""
     job = Job(folder, f"stopped{number}", family, 2, 2)
     job.reach(21)
     job.processes[number].send_signal(signal.SIGTERM)
@@ -156,7 +156,7 @@ def stopped(folder, family, number):
 
 
 def test_two_processes_stopped_by_a_signal_to_one_equal_a_single_process(tmp_path):
-    """All stop at one step, and go on to the numbers of a process that was never stopped."""
+    """All stop at one step, and resume to the results of an uninterrupted process."""
     two = stopped(tmp_path, "toy", 1)
     values = {**TOY_RHYTHM, "data.cache_dir": tmp_path / "corpus", "mesh.data": 4}
     overrides = [f"--config.{key}={value}" for key, value in values.items()]

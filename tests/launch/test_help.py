@@ -1,4 +1,4 @@
-"""What `--help` says: everything that can be typed, and an example of it."""
+"""`--help`: all flags, and examples."""
 
 import importlib
 import re

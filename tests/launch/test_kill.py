@@ -1,4 +1,4 @@
-"""SIGKILL fifty times, then the same command again: bit for bit the undisturbed runs.
+"""SIGKILL fifty times, then the same command again: bit for bit the uninterrupted runs.
 
 Runs of the three families, too small to learn, are killed at moments that a seed draws: while the
 corpus is prepared, while a start restores, between steps, inside saves, inside validations, and
@@ -145,7 +145,7 @@ def aims(kills, chance):
 
 
 def kill(start, reached, pause):
-    """Kills it so long after `reached` says so, if it still does; it was not over before."""
+    """Kills it `pause` seconds after `reached`, if still reached; it must not have finished."""
     while start.process.poll() is None:
         if reached(start):
             time.sleep(pause)
@@ -200,7 +200,9 @@ def test_killed_and_started_again_is_bit_identical(tmp_path, hits, family, devic
     for number, aim in enumerate(aimed):
         remaining = kills - number - 1
         at = max(newest, (STEPS - 8) * number // before_scoring + chance.randrange(4)) + 1
-        share = 0.3 if aim in ("starting", "scoring") else 0.7  # those compiled in the whole run
+        share = (
+            0.3 if aim in ("starting", "scoring") else 0.7
+        )  # those compiled in the uninterrupted run
         pause = chance.uniform(0, share * lasts.get(aim, 0))
         if aim == "scoring" and remaining < 2:
             pause = chance.uniform(0, 0.02 * remaining)

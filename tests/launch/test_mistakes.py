@@ -1,7 +1,7 @@
-"""Careless and hostile input, command by command: each ends in one line that says what is wrong.
+"""Careless and hostile input, command by command: each ends in one line with the error.
 
-The table of mistakes.py is shown in docs/mistakes.md, which
-`MISTAKES=write pytest -n 0 tests/launch/test_mistakes.py` writes anew.
+The table of bad_inputs.py is in docs/mistakes.md, which
+`MISTAKES=write pytest -n 0 tests/launch/test_mistakes.py` rewrites.
 """
 
 import io

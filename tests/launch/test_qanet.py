@@ -187,7 +187,7 @@ def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):
     assert json.loads(expected[0])["answer"] and len(json.loads(expected[0])["next"]) == 1
     model = exports["stablehlo"]
     assert commands.same_answers(ask(lines, "--model", model, "--count", "2"), expected)
-    # several windows; fewer words than spans are asked for
+    # several windows; fewer words than requested spans
     questions += [(f"{squad.contexts[0]} " * 20, "what?"), ("one", "two")]
     lines = [json.dumps({"context": c, "question": q}) for c, q in questions]
     expected = ask(lines, "--workdir", folder / "run", "--count", "5")

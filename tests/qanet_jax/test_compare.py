@@ -22,7 +22,7 @@ def as_run(tmp_path):
     def make(label, ids="01234567", lengths=(30,) * 8, results=True, **notes):
         """
         Args:
-          results: whether the results of the questions are kept.
+          results: whether the results of the questions are written.
         """
         each = {"length": np.array(lengths), "exact_match": EXACT[label], "f1": F1[label]}
         files = {".predictions.json": json.dumps(dict.fromkeys(ids, "x"))}

@@ -1,4 +1,4 @@
-"""The task: its loss, its score, and questions about anybody's text."""
+"""The task: its loss, its score, and questions about other texts."""
 
 import dataclasses
 import json

@@ -84,7 +84,7 @@ BAGS = [
 
 
 class Statement(NamedTuple):
-    """What a statement says of its thing in its place."""
+    """The condition of a statement, without its thing and place."""
 
     kind: str
     how: str
@@ -112,7 +112,7 @@ def worlds(statement: Statement, of_nothing: bool) -> frozenset[int]:
 
 @functools.cache
 def read(clause: str) -> tuple[tuple[str, str], Statement]:
-    """Thing and place, and what is said of them: the only reading of a clause."""
+    """Thing and place, and the condition: the unique parse of a clause."""
     ((kind, fields),) = [(k, f.groupdict()) for k, p in READINGS if (f := p.fullmatch(clause))]
     thing = fields.get("thing") or SINGULAR[fields["things"]]
     how = fields.get("how") or ("at least" if fields.get("m") else "exactly")
@@ -229,7 +229,7 @@ def test_no_label_hangs_on_what_all_says_of_nothing(corpora):
 
 
 def _abouts(corpus: Iterable[tuple[str, str, str]]) -> set[tuple[str, str]]:
-    """What is spoken of, premises and hypotheses alike."""
+    """Pairs of thing and place, of premises and hypotheses."""
     return {read(clause(text))[0] for *texts, _ in corpus for text in texts}
 
 

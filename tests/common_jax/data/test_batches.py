@@ -1,4 +1,4 @@
-"""Batches against plain loops over the corpus, and a stream that goes on from any position."""
+"""Batches against plain loops over the corpus, and a stream that resumes at any position."""
 
 import itertools
 import subprocess

@@ -1,4 +1,4 @@
-"""Held-out groups: never in two splits, as many as asked for, a function of the seed."""
+"""Held-out groups: in one split each, of the requested number, a function of the seed."""
 
 import collections
 

@@ -61,7 +61,7 @@ def test_every_example_once_in_a_row_that_holds_it(case, tokens, seed, epoch):
 
 
 def test_rows_that_can_be_full_are_full():
-    """Where the best packing is plain, it is found."""
+    """Finds the optimal packing in simple cases."""
     for lengths, rows in (
         ([[1, 1]] * 64, 8),
         ([[8, 8]] * 5, 5),

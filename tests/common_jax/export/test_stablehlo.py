@@ -1,4 +1,4 @@
-"""Programs of whole models: any number of rows, any lengths, the same numbers."""
+"""Exported models: any number of rows, any lengths, the same results."""
 
 import flax.linen as nn
 import jax

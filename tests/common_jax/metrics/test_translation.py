@@ -132,7 +132,7 @@ JAPANESE = ["私は今日りんごと梨を食べました。"], ["私は昨日�
 
 
 def test_japanese_is_segmented_as_the_command_does(official):
-    """By MeCab where it is installed, or else by characters; the signature says which."""
+    """By MeCab if installed, otherwise by characters, according to the signature."""
     tokenizer = sacrebleu_tokenizer("ja")
     expected = official(*JAPANESE, "--tokenize", tokenizer)
     ours = score(*JAPANESE, language="ja")

@@ -121,7 +121,7 @@ def test_what_a_run_leaves_behind(complete):
 def test_a_finished_run_is_not_repeated_and_more_steps_continue_it(
     config, complete, tmp_path, monkeypatch
 ):
-    """The last line of its metrics was cut short by a kill, and is written anew."""
+    """The last line of its metrics was truncated by a kill, and is rewritten."""
     expected, result = complete()
     shorter = changed(config, "train", steps=16)
     first = run(shorter, tmp_path / "run")

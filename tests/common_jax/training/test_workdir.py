@@ -266,7 +266,7 @@ def test_tensorboard_reads_what_was_logged(tmp_path):
 
 
 def test_a_disk_that_fills_up_during_a_run(tmp_path):
-    """A real one, where one may mount it; the last of the things that were whole is still whole."""
+    """On a small tmpfs, if it can be mounted; existing files stay intact."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(disk)]

@@ -1,4 +1,4 @@
-"""The two ways to batch the training pairs, and what is kept of them beside the corpus."""
+"""The two ways to batch the training pairs, and their caches beside the corpus."""
 
 import numpy as np
 import pytest

@@ -13,7 +13,7 @@ from qanet_jax.data.synthetic_scenes import SCENES
 
 COUNTS = {"train": 3_000, "dev": 800, "test": 800}
 
-# K (a name) or k (another word) is what a fact is about, V, v or D (digits) what is said of it.
+# K (a name) or k (another word) is a fact's key, V, v or D (digits) its value.
 # Statements come first, then questions.
 FACTS = {
     "leaves": (

@@ -181,14 +181,14 @@ def test_first_words_equal_those_of_the_complete_text(start, count):
     [("wiki_dev_7993", 7_983, 4_719, 3), ("wiki_train_sample", 772, 492, 0)],
 )
 def test_real_spans(name, questions, expected, blank):
-    """Agrees with spans that others found, but for a no-break space in a name."""
+    """Agrees with reference spans, except for a no-break space in a name."""
     path = real_data(f"triviaqa_short/{name}.jsonl.gz")
     with gzip.open(path, "rt", encoding="utf-8") as file:
         spans = {row["id"]: row["span"] for row in map(json.loads, file)}
     read = list(read_sample(path, BadExamples("error")))
     assert len(read) == len(spans) == questions
     assert sum(span is not None for span in spans.values()) == expected
-    # The same few in either form, so that nobody waits: one in ten, and all that could differ.
+    # A subset in both formats, for speed: one in ten, and all that could differ.
     odd = [q for q in read if spans[q.id] is None and "\u00a0" in q.documents[0].text]
     some = [q for q in read[::10] if q not in odd]
     bad_examples = BadExamples("error")
