@@ -134,8 +134,8 @@ def _scores_of(runs: Sequence[Run], split: str) -> Table | None:
     paper: dict[str, dict[str, float]] = {}
     for reported in (run.task.config.paper for run in runs):
         source = f" ({reported.source})" if reported.source else ""
-        for system, name, metric, value in reported.parsed:
-            if name == split:
+        for system, of_split, metric, value in reported.parsed:
+            if of_split == split:
                 paper.setdefault(f"the paper{source}: {system}", {})[metric] = value
     names += dict.fromkeys(n for values in paper.values() for n in values if n not in names)
     rows = [[*row, *[None] * (1 + len(names) - len(row))] for row in rows]

@@ -320,7 +320,7 @@ def test_the_mean_of_the_newest_checkpoints(config, complete, tmp_path, ema_deca
     averaged = read_parameters(folder, task, mesh, average=3).values
     np.testing.assert_allclose(averaged["out"], expected, rtol=1e-6)
     assert abs(expected - np.asarray(states[-1].inference_params["out"])).max() > 1e-4
-    with pytest.raises(UserError, match=r"too few to average 9; train\.keep_checkpoints"):
+    with pytest.raises(UserError, match=r"too few to average 9; see train\.keep_checkpoints"):
         read_parameters(folder, task, mesh, average=9)
 
 
