@@ -220,7 +220,7 @@ def test_characters_and_trained_words_are_those_of_the_training_split(folder, nu
 def test_the_home_folders_vectors_and_how_many_words_have_one(folder, monkeypatch, caplog):
     monkeypatch.setenv("HOME", str(folder))
     (folder / "glove.txt").write_text(GLOVE + "cat 1 2\n")
-    with pytest.raises(UserError, match=r"^data\.vectors: .*glove\.txt:5: 2 numbers behind"):
+    with pytest.raises(UserError, match=r"^data\.vectors: .*glove\.txt:5: 2 numbers after"):
         prepared(folder, FIXED, vectors="~/glove.txt")
     data = prepared(folder, FIXED, vectors="~/glove.txt", on_bad_example="skip")
     with caplog.at_level("INFO"):
