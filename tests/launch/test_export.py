@@ -335,7 +335,7 @@ def test_only_exports_are_accepted_as_exports(folder, monkeypatch, capsys):
 @pytest.mark.parametrize(
     "flags,words",
     [
-        ("--out {folder}/stablehlo", "is there already"),
+        ("--out {folder}/stablehlo", "already exists"),
         ("--out {folder}/run/config.json/x", "cannot be written"),
         ("--workdir {folder}/nowhere --out {folder}/x", "not the folder of a run"),
         ("--out {folder}/x --average 9", "too few to average 9"),

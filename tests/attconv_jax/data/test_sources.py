@@ -286,7 +286,7 @@ def test_a_dataset_that_cannot_be_built_is_one_line(squad, tmp_path):
     message = fails(train, tmp_path / "broken.json", tmp_path, holdout_size=9)
     assert "broken.json: data[0].paragraphs[0].qas[0].answers[0]: answer not at its" in message
     build(train, tmp_path / "broken.json", tmp_path, holdout_size=9, on_bad_example="skip")
-    assert "is there already; delete it, or" in fails(train, dev, tmp_path, holdout_size=9)
+    assert "already exists; delete it, or" in fails(train, dev, tmp_path, holdout_size=9)
     (tmp_path / "file").touch()
     assert f"{tmp_path}/file" in fails(train, dev, tmp_path / "file", holdout_size=9)
 
