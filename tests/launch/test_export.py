@@ -231,7 +231,7 @@ FOREIGN = {
         other_shape,
         r"parameters.safetensors: out: float32 \[5\], the model expects float32 \[4\]",
     ),
-    "parameters of other names": (other_names, "out: missing, the model wants"),
+    "parameters of other names": (other_names, "out: missing, the model expects"),
     "a pickle": (
         lambda m: (m / SAFETENSORS).write_bytes(pickle.dumps({"out": [1.0]})),
         "not a complete safetensors file",
