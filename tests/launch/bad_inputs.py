@@ -556,7 +556,7 @@ MISTAKES = {
         "report", "{here}/loop --out {here}/r.html", "loop: not the folder of a run", loop
     ),
     "a report of a run twice": Mistake("report", "{csan} {csan} --out {here}/r", "given twice"),
-    "a report of an export": Mistake("report", "{export} --out {here}/r", "a report is of runs"),
+    "a report of an export": Mistake("report", "{export} --out {here}/r", "a report needs runs"),
     "a folder for a report": Mistake("report", "{csan} --out {here}", "is a folder; name a file"),
     "a report in no folder": Mistake(
         "report", "{csan} --out {here}/a/b", "--out: there is no folder"
