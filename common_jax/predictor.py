@@ -1,8 +1,7 @@
 """Interface of predictors: a trained model, of a run or an export, as a function on text.
 
-A predictor encodes text as arrays and decodes the model's outputs, and imports no model. The
-computation on arrays is a jitted function of a run's parameters or a program of an export
-(`CompiledFunctions`; see `common_jax.deploy.load`).
+A predictor encodes text as arrays and decodes outputs, and imports no model. The computation on
+arrays (`CompiledFunctions`) is a jitted function of a run's parameters or a program of an export.
 """
 
 import abc

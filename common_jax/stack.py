@@ -88,10 +88,8 @@ class Stack(nn.Module):
     def step(
         self, x: Array, caches: Sequence[Any], layers: Sequence[tuple[Any, Any]], *inputs: Any
     ) -> tuple[Array, list[Any]]:
-        """Runs each layer's `step(x, cache, constants, *inputs)` with the constants of `start`.
-
-        The loop over layers is unrolled: slicing a stack would copy a layer's arrays every step.
-        """
+        """Runs each layer's `step(x, cache, constants, *inputs)` with the constants of `start`,
+        unrolled over layers: slicing a stack would copy a layer's arrays every step."""
         layer, new = self.layer(), []
         for cache, (params, constants) in zip(caches, layers, strict=True):
             x, cache = layer.apply({"params": params}, x, cache, constants, *inputs, method="step")

@@ -101,8 +101,7 @@ def keep_compiled() -> None:
 
 
 def _remove_unfinished(compiled: Path) -> None:
-    """Removes programs without a file of their last use, which a kill leaves: with one of them jax
-    would neither write that program again nor remove any."""
+    """Removes programs without a time of use, after a kill, with which jax's cache cannot work."""
     with contextlib.suppress(OSError):
         for path in compiled.glob("*-cache"):
             used = path.with_name(f"{path.name.removesuffix('-cache')}-atime")

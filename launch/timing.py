@@ -65,7 +65,7 @@ def _seconds(call: Callable[[], Any], repeats: int = 1) -> float:
 
 
 def table(rows: list[Row]) -> str:
-    """An aligned table; with blank lines between groups of rows, if the first column has groups."""
+    """An aligned table, with blank lines between groups of rows of the first column."""
     cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines, grouped = [], len({row[0] for row in cells}) < len(cells)

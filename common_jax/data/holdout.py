@@ -44,8 +44,7 @@ class HoldOut(abc.ABC):
         """
 
     def rows(self, source: str) -> dict[str, Int[np.ndarray, "_"]]:
-        """The indices of the added examples in train and in each held-out split, ascending; Args
-        and Raises as `assign`."""
+        """The indices of the examples in train and in each held-out split, as `assign`."""
         assigned = self.assign(source)
         return {s: np.flatnonzero(assigned == n) for n, s in enumerate(("train", *self.splits))}
 

@@ -77,7 +77,7 @@ class Dataset:
 
     def stream(self, split: str, key: str, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         """Streams the named `texts`, as bytes, and `labels`, as numbers (-1 is none), of all
-        examples in order, about six times as fast as `source`."""
+        examples, about six times as fast as `source`."""
         from tensorflow_datasets.core.decode import DeserializeMethod
         from tensorflow_datasets.proto import tf_example_pb2
 

@@ -139,7 +139,7 @@ def test_files_that_only_tensorflow_reads(tmp_path):
     (info,) = tmp_path.rglob("dataset_info.json")
     info.write_text(info.read_text().replace("array_record", "tfrecord"))
     message = fails("phrasebook/de-en", tmp_path)
-    assert "has tfrecord files, and array_record is needed; give another data.dir" in message
+    assert "has tfrecord files, and array_record is needed; use another data.dir" in message
 
 
 CODE = """
