@@ -101,7 +101,7 @@ def keep_compiled() -> None:
 
 
 def _remove_unfinished(compiled: Path) -> None:
-    """Removes programs without a time of use, after a kill, with which jax's cache cannot work."""
+    """Removes programs without a time of use, which a kill leaves and which break the cache."""
     with contextlib.suppress(OSError):
         for path in compiled.glob("*-cache"):
             used = path.with_name(f"{path.name.removesuffix('-cache')}-atime")

@@ -21,8 +21,8 @@ from common_jax.errors import UserError
 from common_jax.text.vectors import Vectors, read_vectors
 from common_jax.text.vocabulary import Vocabulary
 
-# Identities of `word_tokenizer` and `sentence_splitter` in `common_jax.text` when they first produced
-# these words: to be changed only if the words change, so that prepared corpora stay valid.
+# Identities of `word_tokenizer` and `sentence_splitter` when they first produced these words: to be
+# changed only if the words change, so that prepared corpora stay valid.
 TOKENISER = [
     recorded_identity(3905, "c21f87d7412ea89871179f98692cff68adcfa8fb41952049a19d9aed8e7d209d"),
     recorded_identity(4727, "fdcfdff97301ba9cc037ef62390a7771d6b5cc29e847de5b2aec6b425381a3d6"),
