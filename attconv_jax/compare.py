@@ -1,4 +1,4 @@
-"""Labels of several runs beside each other: confusion, length, and tests of the right ones."""
+"""Comparison of labels of several runs: confusion, accuracy by length, and paired tests."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,34 +11,34 @@ from common_jax.metrics.classification import equal_proportions
 from common_jax.metrics.paired import mcnemar
 from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
 
-# What `score` has put into its notes.
+# Notes of `score`.
 ByLength = list[tuple[int, int, float]]  # shortest, longest, accuracy of each tenth
-Confusion = dict[str, dict[str, int]]  # by gold label, by label given
+Confusion = dict[str, dict[str, int]]  # by gold label, by predicted label
 
 
 class LabelComparison(Comparison):
     """Confusion, accuracy by length, the test of equal proportions and McNemar's."""
 
     tests = (
-        "p of the test of equal proportions, as the paper's stars, which takes the runs for "
-        "independent, and of McNemar's test, which counts the examples that one run alone has "
-        "right (wins, and losses, that the other has)."
+        "p of the test of equal proportions, as the paper's stars, which assumes independent runs, "
+        "and of McNemar's test, which counts the examples that only this run has right (wins) or "
+        "only the other (losses)."
     )
 
     @classmethod
     def examples(cls, run: Run, split: str) -> Mapping[str, Any]:
-        """Gold labels, and lengths where they are known."""
+        """Gold labels, and lengths if known."""
         return {"gold": _gold(run, split), **super().examples(run, split)}
 
     @classmethod
     def require(cls, run: Run, split: str) -> None:
-        """Also that it counts right answers."""
+        """Also requires that the score counts right answers."""
         _right(run, split)
         super().require(run, split)
 
     @classmethod
     def tested(cls, result: str, differences: Float[np.ndarray, "n"]) -> dict[str, float]:
-        """The difference with its interval, and McNemar's test in the place of the t-test."""
+        """The difference with its interval, and McNemar's test instead of the t-test."""
         numbers = super().tested(result, differences)
         numbers.pop(f"p_{result}", None)
         wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
@@ -46,16 +46,16 @@ class LabelComparison(Comparison):
 
     @classmethod
     def paired(cls, run: Run, other: Run, split: str, name: str = "") -> Paired:
-        """Also the test of equal proportions, which needs no single examples."""
-        ours, theirs = _right(run, name or split), _right(other, split)
-        found = super().paired(run, other, split, name)
-        numbers = {"p_equal_proportions": equal_proportions(*ours, *theirs)}
-        gap = 100 * (ours[0] / ours[1] - theirs[0] / theirs[1])
-        return Paired({"right_difference": gap, **numbers, **found.numbers}, found.notes)
+        """Also the test of equal proportions, which needs no results of examples."""
+        own, other_counts = _right(run, name or split), _right(other, split)
+        paired = super().paired(run, other, split, name)
+        numbers = {"p_equal_proportions": equal_proportions(*own, *other_counts)}
+        gap = 100 * (own[0] / own[1] - other_counts[0] / other_counts[1])
+        return Paired({"right_difference": gap, **numbers, **paired.numbers}, paired.notes)
 
     @classmethod
     def scores(cls, run: Run, split: str) -> Mapping[str, Cell]:
-        """Right answers, of how many."""
+        """The numbers of right answers and of examples."""
         counted = run.workdir.right_answers(split)
         if counted is None:
             return {}
@@ -64,7 +64,7 @@ class LabelComparison(Comparison):
 
     @classmethod
     def compare(cls, runs: Sequence[Run], split: str) -> list[Section]:
-        """Against the first run; of rankings only what they have of it."""
+        """Sections on differences, lengths and confusion; the latter two not for rankings."""
         sections = [cls.differences(runs, split)]
         if lengths := read_notes(runs, split, "by_length", ByLength):
             sections.append(Section(f"length on {split}", _by_length(lengths)))
@@ -77,13 +77,13 @@ class LabelComparison(Comparison):
                 )
                 for label, rows in confusions.items()
             ]
-            said = "A row for each label that an example has, a column for each that it was given."
-            sections.append(Section(f"confusion on {split}", [said, *tables]))
+            note = "Rows are gold labels, columns predicted ones."
+            sections.append(Section(f"confusion on {split}", [note, *tables]))
         return sections
 
 
 def _by_length(lengths: Mapping[str, ByLength]) -> list[Part]:
-    """A chart for each way in which the examples were cut."""
+    """A chart for each division into tenths."""
     cuts: dict[tuple[str, ...], list[Series]] = {}
     for label, parts in lengths.items():
         places = [f"{low}-{high}" for low, high, _ in parts]
@@ -97,7 +97,7 @@ def _by_length(lengths: Mapping[str, ByLength]) -> list[Part]:
 
 
 def _right(run: Run, split: str) -> tuple[int, int]:
-    """How many right answers of how many a run's score of a split has counted."""
+    """The numbers of right answers and of examples in a run's score of a split."""
     counted = run.workdir.right_answers(split)
     if counted is None:
         path = run.workdir.path

@@ -13,13 +13,13 @@ from common_jax.fields import require
 
 @dataclasses.dataclass(frozen=True)
 class WordsConfig:
-    """The words of all matching models.
+    """Word embeddings of all matching models.
 
     Attributes:
       dim: D, of a word's vector, which is trained.
-      rows: of the table of words, for padding and unknown ones too.
-      unknown_rows: those of them that unknown words share, by their hash, so that a name in both
-        texts is seen as the same; 0 makes them all one.
+      rows: of the embedding table, including padding and unknown words.
+      unknown_rows: how many of them are hash buckets of unknown words, so that a name in both texts
+        has one embedding; with 0, all unknown words have the same.
     """
 
     dim: int = 300
@@ -44,19 +44,18 @@ class DataConfig(SplitsConfig):
         "ranking" of a passage's sentences by whether they answer a question, from files of SQuAD's
         format.
       train, dev, test: files of `dir`, plain or .gz, several joined by commas; for "tfds" splits of
-        the dataset. An empty dev or test is held out of train, all examples of one premise, article
-        or review together.
-      examples: of the generated corpus for train; of files and datasets at most so many are taken
-        for train, at random, and 0 takes all.
-      labels: in the order of their numbers, separated by commas.
-      ignored_labels: labels of examples that are left out and counted, likewise.
-      balanced: of every label as many training examples as of the rarest.
-      vectors: a file of word vectors in GloVe's form (.txt, .gz, .zip) to begin with; empty begins
-        with random ones.
+        the dataset. An empty dev or test is held out of train by premise, article or review.
+      examples: of the generated corpus for train; for files and datasets the size of a random
+        sample for train, and 0 uses all.
+      labels: in the order of their ids, separated by commas.
+      ignored_labels: labels of examples that are skipped and counted, likewise.
+      balanced: samples equally many training examples of each label, as many as of the rarest.
+      vectors: a file of initial word vectors in GloVe's format (.txt, .gz, .zip); empty for random
+        ones.
       max_length: longest text in words; an example with a longer one is a bad example.
       batch_size: examples of a training step.
-      eval_batch_tokens: words that are read together in evaluation.
-      max_shapes: distinct batch shapes at most, hence compilations.
+      eval_batch_tokens: words of a batch in evaluation.
+      max_shapes: largest number of distinct batch shapes, hence of compilations.
     """
 
     format: Literal["pairs", "texts", "ranking"] = "pairs"
@@ -76,7 +75,7 @@ class DataConfig(SplitsConfig):
         require(self.examples >= 0, f"data.examples={self.examples}: at least 0")
         require(
             not self.balanced or self.format != "ranking",
-            "data.balanced: what is ranked has as many right sentences as there are",
+            "data.balanced: not for data.format=ranking",
         )
         if self.source == "generated":
             require(
@@ -87,7 +86,7 @@ class DataConfig(SplitsConfig):
             require(bool(self.train), f"data.train: name {what}")
             require(
                 not self.examples or self.format != "ranking",
-                f"data.examples={self.examples}: what is ranked is not sampled; set it to 0",
+                f"data.examples={self.examples}: rankings are not sampled; set it to 0",
             )
         require(
             len(self.names) >= 2 and len(set(self.names)) == len(self.names) and all(self.names),
@@ -95,22 +94,22 @@ class DataConfig(SplitsConfig):
         )
         require(
             self.format != "ranking" or self.names == ("no", "yes"),
-            f"data.labels={self.labels!r}: a sentence that is ranked is labelled no,yes",
+            f"data.labels={self.labels!r}: must be no,yes for data.format=ranking",
         )
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The labels, in the order of their numbers."""
+        """The labels, in the order of their ids."""
         return tuple(name.strip() for name in self.labels.split(","))
 
     @property
-    def left_out(self) -> tuple[str, ...]:
-        """Labels of examples that are left out."""
+    def ignored_names(self) -> tuple[str, ...]:
+        """Labels of examples that are skipped."""
         return tuple(name.strip() for name in self.ignored_labels.split(",") if name.strip())
 
     @property
     def texts(self) -> int:
-        """How many texts an example has."""
+        """The number of texts of an example."""
         return 1 if self.format == "texts" else 2
 
 
@@ -119,8 +118,8 @@ class Config:
     """A run of AttentiveConvNet.
 
     Attributes:
-      margin: by which the sentence that answers a question is to be likelier than another
-        (section 4.2); for data.format=ranking alone.
+      margin: of the ranking loss, by which an answering sentence should be more probable than
+        another (section 4.2); only for data.format=ranking.
     """
 
     task: str = "attconv_jax.task:SentenceClassification"
@@ -150,12 +149,12 @@ class Config:
 
     @classmethod
     def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Values in which attentive convolution with attention "none" is the bi-CNN that it was."""
+        """Replaces earlier versions' attentive convolution with attention "none" by the bi-CNN."""
         model, former = values.get("model", {}), AttentiveConvolution().name
         if not isinstance(model, Mapping) or model.get("name", former) != former:
             return dict(values)
         if model.get("attention") != "none":
             return dict(values)
         fields = [field.name for field in dataclasses.fields(BiCNN)]
-        kept = {name: model[name] for name in fields if name in model}
-        return {**values, "model": {"name": BiCNN().name, **kept}}
+        shared = {name: model[name] for name in fields if name in model}
+        return {**values, "model": {"name": BiCNN().name, **shared}}

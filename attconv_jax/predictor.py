@@ -1,4 +1,4 @@
-"""A trained judge of anybody's texts: the half of it that reads and writes text."""
+"""Text interface of the sentence classifier: encodes text, formats predictions; needs no model."""
 
 import dataclasses
 import itertools
@@ -20,10 +20,10 @@ from common_jax.text.vocabulary import Vocabulary
 
 
 class Request(NamedTuple):
-    """A line.
+    """An input line.
 
     Attributes:
-      texts: the words of each.
+      texts: the words of each text.
       arrays: of the model's inputs, by name.
     """
 
@@ -32,21 +32,21 @@ class Request(NamedTuple):
 
 
 class SentenceClassifier(Predictor):
-    """Labels lines: a text each, or a pair parted by a tab."""
+    """Labels lines, each a text or a pair separated by a tab."""
 
-    CHUNK = 512  # lines read before the first is answered
+    CHUNK = 512  # lines read before the first prediction is returned
 
     options = (Option("explain", bool, "also the attention weights"),)
 
     @dataclasses.dataclass(frozen=True)
     class Settings:
-        """What it needs of a run's config.
+        """The predictor's part of a run's config.
 
         Attributes:
-          labels: by number, with commas between.
+          labels: in the order of their ids, separated by commas.
           texts: of an example, 1 or 2.
-          eval_batch_tokens: words of the longer texts that are read together.
-          inputs: what the model reads beside words (`common_jax.inputs.inputs_to_text`).
+          eval_batch_tokens: words of a batch, of the longer text.
+          inputs: of the model, beside words (`common_jax.inputs.inputs_to_text`).
         """
 
         labels: str
@@ -69,15 +69,15 @@ class SentenceClassifier(Predictor):
     ):
         """
         Args:
-          programs: `attconv_jax.data.text.TEXTS`, [B, T] each, and the arrays of the model's
-            inputs give `SentenceClassification.serve`'s.
-          explain: also say which words attended to which.
+          programs: from `attconv_jax.data.text.TEXTS`, [B, T] each, and the arrays of the model's
+            inputs to those of `SentenceClassification.serve`.
+          explain: whether to return attention weights.
         """
         self._vocabulary, self._settings, self._explain = vocabulary, settings, explain
         self._labels = settings.labels.split(",")
         inputs = inputs_from_text(settings.inputs, "settings.inputs")
         self._columns = columns_of(inputs, TEXTS[: settings.texts])
-        self._judge = programs()
+        self._classify = programs()
 
     @classmethod
     def read_vocabulary(cls, folder: Path) -> Vocabulary:
@@ -85,9 +85,9 @@ class SentenceClassifier(Predictor):
 
     def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
         """A JSON object for each line: its label and the probability of each label; with `explain`
-        also the `words` of its texts and, by layer, who attended to whom: the numbers of the
-        `text` (null where the rows are no words but weighted sums of the context) and of the
-        `context` it looked at, and the `weights`, a row for each word."""
+        also the `words` of its texts and the attention maps of each layer: the indices of the
+        `text` (null if the rows are not words but weighted sums of the context) and of the
+        `context` that it attends to, and the `weights`, a row for each word."""
         numbered = enumerate(lines, start=1)
         while chunk := list(itertools.islice(numbered, self.CHUNK)):
             requests = [self._request(line, f"{source}:{number}") for number, line in chunk]
@@ -95,10 +95,10 @@ class SentenceClassifier(Predictor):
 
     def _request(self, line: str, place: str) -> Request:
         """The words of a line's texts, and the arrays of the model's inputs."""
-        wanted = self._settings.texts
-        texts = line.split("\t") if wanted == 2 else [line]
-        if len(texts) != wanted:
-            raise UserError(f"{place}: a pair is 2 texts parted by a tab, not {len(texts)}")
+        count = self._settings.texts
+        texts = line.split("\t") if count == 2 else [line]
+        if len(texts) != count:
+            raise UserError(f"{place}: a pair is 2 texts separated by a tab, not {len(texts)}")
         words = [tokenize(text) for text in texts]
         if not all(words):
             raise UserError(f"{place}: a text without a word")
@@ -106,17 +106,17 @@ class SentenceClassifier(Predictor):
             return Request(words, encode(self._columns, dict(zip(TEXTS, words, strict=False)), {}))
 
     def _answers(self, requests: Sequence[Request]) -> list[str]:
-        """Texts of like lengths are judged together."""
+        """Predictions of lines, in batches of similar lengths."""
         answers = [""] * len(requests)
         lengths = [tuple(map(len, request.texts)) for request in requests]
         for group in groups(lengths, self._settings.eval_batch_tokens):
-            found = self._judged([requests[at] for at in group.members], group)
-            for at, answer in zip(group.members, found, strict=True):
+            results = self._classified([requests[at] for at in group.members], group)
+            for at, answer in zip(group.members, results, strict=True):
                 answers[at] = json.dumps(answer, ensure_ascii=False)
         return answers
 
-    def _judged(self, requests: Sequence[Request], group: Group) -> Iterator[dict[str, Any]]:
-        """Answers, one after the other."""
+    def _classified(self, requests: Sequence[Request], group: Group) -> Iterator[dict[str, Any]]:
+        """The predictions of one batch."""
         texts = [request.texts for request in requests]
         columns = zip(TEXTS, zip(*texts, strict=True), group.widths, strict=False)
         arrays = {
@@ -127,38 +127,42 @@ class SentenceClassifier(Predictor):
         for column in self._columns:
             own = [request.arrays[column.name] for request in requests]
             arrays[column.name] = column.padded(own, group.rows, widths.get(column.text, 0))
-        found = self._judge(arrays)
-        likely = np.asarray(found["probabilities"])
-        if likely.shape[1] != len(self._labels):
-            raise UserError(f"{likely.shape[1]} probabilities for {len(self._labels)} labels")
+        outputs = self._classify(arrays)
+        probabilities = np.asarray(outputs["probabilities"])
+        if probabilities.shape[1] != len(self._labels):
+            raise UserError(
+                f"{probabilities.shape[1]} probabilities for {len(self._labels)} labels"
+            )
         layers = [
             [(int(text), int(context), np.asarray(weights)) for text, context, weights in layer]
-            for layer in (found["layers"] if self._explain else [])
+            for layer in (outputs["layers"] if self._explain else [])
         ]
         for row, pair in enumerate(texts):
-            chances = dict(zip(self._labels, _rounded(likely[row], 6), strict=True))
-            answer: dict[str, Any] = {"label": max(chances, key=chances.__getitem__)}
-            answer["probabilities"] = chances
+            by_label = dict(zip(self._labels, _rounded(probabilities[row], 6), strict=True))
+            answer: dict[str, Any] = {"label": max(by_label, key=by_label.__getitem__)}
+            answer["probabilities"] = by_label
             if self._explain:
                 answer["words"] = [list(words) for words in pair]
-                answer["layers"] = [[_looked(a, row, pair) for a in layer] for layer in layers]
+                answer["layers"] = [
+                    [_attention_of(a, row, pair) for a in layer] for layer in layers
+                ]
             yield answer
 
 
-def _looked(
+def _attention_of(
     attended: tuple[int, int, np.ndarray], row: int, texts: Sequence[Sequence[str]]
 ) -> dict[str, Any]:
-    """What the words of one text of an example saw of another's."""
+    """An attention map of an example as a JSON object."""
     text, context, weights = attended
     words, pooled = weights[row, :, : len(texts[context])], text < 0
-    shown = words if pooled else words[: len(texts[text])]
+    rows = words if pooled else words[: len(texts[text])]
     return {
         "text": None if pooled else text,
         "context": context,
-        "weights": _rounded(shown, 4),
+        "weights": _rounded(rows, 4),
     }
 
 
 def _rounded(numbers: np.ndarray, digits: int) -> list[Any]:
-    """As JSON has them short: not the nearest numbers of 32 bits."""
+    """Rounds in float64, for short JSON numbers."""
     return np.round(np.asarray(numbers, np.float64), digits).tolist()

@@ -1,4 +1,4 @@
-"""What labels and rankings are worth; host arrays in, numbers out."""
+"""Accuracy and precision at 1 from predicted probabilities (NumPy)."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,14 @@ from common_jax.data.corpus import Corpus
 from common_jax.metrics import classification
 
 Notes = dict[str, object]
-Results = dict[str, Shaped[np.ndarray, "m"]]  # of each example: its length, and whether it is right
+Results = dict[str, Shaped[np.ndarray, "m"]]  # of each example: "length" and "right"
 
 
 def score_labels(
     corpus: Corpus, likely: Float[np.ndarray, "n labels"], names: Sequence[str]
 ) -> tuple[dict[str, float], Notes, Results]:
-    """Accuracy; with its interval, the confusion matrix and the accuracy by length (Figure 2).
-    An example's length is the words of its texts."""
+    """Accuracy, with its interval, the confusion matrix and the accuracy by length (Figure 2).
+    An example's length is the number of words of its texts."""
     gold, predicted = corpus.column("label"), likely.argmax(axis=1)
     right = predicted == gold
     lengths = corpus.lengths(*(c for c in corpus.columns if c in TEXTS)).sum(axis=1)
@@ -38,22 +38,22 @@ def score_labels(
 def score_ranking(
     corpus: Corpus, likely: Float[np.ndarray, "n labels"], names: Sequence[str]
 ) -> tuple[dict[str, float], Notes, Results]:
-    """Precision at 1: of all questions, those whose likeliest sentence answers them; with its
-    interval, that of the two ways of counting common words (WordC1 and WordC2, section 4.2), and
-    the share of questions whose passage is one sentence, which any ranking answers.
-    An example of the results is a question, its length that in words."""
+    """Precision at 1, the share of questions whose most probable sentence answers them; with its
+    interval, that of two counts of common words (WordC1 and WordC2, section 4.2), and the share of
+    questions whose passage is a single sentence.
+    An example of the results is a question, with its length in words."""
     questions, right = corpus.column("question"), corpus.column("label") == YES
     first = classification.first_ranked(likely[:, YES], questions)
     chosen = right[first]
     precision = lambda scores: (
         100 * float(right[classification.first_ranked(scores, questions)].mean())
     )
-    common, asked, said = corpus.gather(np.arange(len(corpus)), "overlap", 3).T
+    common, question_words, sentence_words = corpus.gather(np.arange(len(corpus)), "overlap", 3).T
     _, counts = np.unique(questions, return_counts=True)
     notes: Notes = {
         **_counted("precision_at_1", chosen),
-        "WordC1": round(precision(common / said), 2),
-        "WordC2": round(precision(common / asked), 2),
+        "WordC1": round(precision(common / sentence_words), 2),
+        "WordC2": round(precision(common / question_words), 2),
         "pairs": len(corpus),
         "one_sentence": _percent(float((counts == 1).mean())),
     }

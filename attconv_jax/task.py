@@ -1,4 +1,4 @@
-"""Labels of texts and of pairs, and ranked sentences, as a task."""
+"""The task of classifying texts and pairs, and of ranking sentences."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ EXAMPLES = 5  # shown after an evaluation
 
 
 class SentenceClassification(WordLevelTask[Config]):
-    """Trains a matching model to label texts, or pairs of them, or to rank sentences."""
+    """Trains a matching model to label texts or pairs, or to rank sentences."""
 
     config_class = Config
     data: LabelledData
@@ -43,8 +43,8 @@ class SentenceClassification(WordLevelTask[Config]):
         self.model = Matcher(config.model, words.rows, words.dim, len(config.data.names), dtype)
 
     def init(self, key: Array) -> Params:
-        """Fresh parameters; after `prepare` words begin with the vectors that a file has, and what
-        it lacks with random ones as widely spread."""
+        """Initial parameters; after `prepare` with the word vectors of a file, and random ones of
+        the same standard deviation for other words."""
         texts = self.config.data.texts
         arrays = {name: jnp.ones((1, 2), jnp.int32) for name in TEXTS[:texts]}
         for name, text, one in self._columns:
@@ -60,9 +60,8 @@ class SentenceClassification(WordLevelTask[Config]):
         return params
 
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
-        """The label's cross-entropy, "nll"; or, of ranked sentences, how much less than `margin`
-        the one that answers is likelier than the other (section 4.2). The model's further losses
-        are added to it, those of both sentences of what is ranked. Summed."""
+        """Sums of the cross-entropy, "nll", or for rankings of max(0, margin - p_answer + p_other)
+        (section 4.2), plus the model's further losses, for rankings of both sentences."""
         real = batch["index"] >= 0
         if self.ranking:
             logits, further = self._matched(params, self._both(batch), key)
@@ -77,13 +76,15 @@ class SentenceClassification(WordLevelTask[Config]):
                     nn.log_softmax(logits), batch["label"][:, None], axis=1
                 )[:, 0]
         nll = jnp.sum(losses, where=real)
-        named = {name: jnp.sum(each, where=real) for name, each in further.items()}
-        sums = {"loss": sum(named.values(), nll), "nll": nll}
-        assert not named.keys() & {*sums, "weight"}, f"names of losses: {', '.join(named)}"
-        return {**sums, **named, "weight": real.sum().astype(jnp.float32)}
+        sums_by_name = {name: jnp.sum(each, where=real) for name, each in further.items()}
+        sums = {"loss": sum(sums_by_name.values(), nll), "nll": nll}
+        assert not sums_by_name.keys() & {*sums, "weight"}, (
+            f"names of losses: {', '.join(sums_by_name)}"
+        )
+        return {**sums, **sums_by_name, "weight": real.sum().astype(jnp.float32)}
 
     def _both(self, batch: Batch) -> dict[str, Array]:
-        """The questions with the sentences that answer, then with those that do not."""
+        """The questions with answering sentences, followed by those with the others."""
         other = {"second": "other", **{c.name: other_name(c) for c in self._columns}}
         names = [*TEXTS, *(column.name for column in self._columns)]
         second = {name: batch.get(other.get(name, name), batch[name]) for name in names}
@@ -102,10 +103,10 @@ class SentenceClassification(WordLevelTask[Config]):
         for label, chances in zip(gold, likely, strict=True):
             rounded = (f"{chance:.6f}" for chance in chances)
             lines.append("\t".join((names[label], names[chances.argmax()], *rounded)))
-        shown = range(0, len(texts), max(1, len(texts) // EXAMPLES))
+        indices = range(0, len(texts), max(1, len(texts) // EXAMPLES))
         examples = [
             "\n  ".join(texts[at]) + f"\n  -> {names[likely[at].argmax()]} = {names[gold[at]]}"
-            for at in shown[:EXAMPLES]
+            for at in indices[:EXAMPLES]
         ]
         files = {".predictions.tsv": "\n".join(lines) + "\n"}
         return Scores(metrics, notes, files, examples, results)
@@ -138,14 +139,14 @@ class SentenceClassification(WordLevelTask[Config]):
         return {**self.inputs, **{name: self.inputs[of] for of, name in others.items()}}
 
     def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
-        """The "probabilities", [B, labels], and for each of the "layers" the texts that attended:
-        (its number, that of the text attended to, the weights [B, T, S])."""
+        """The "probabilities", [B, labels], and for each of the "layers" the attention maps: (index
+        of the text, index of the text attended to, weights [B, T, S])."""
         logits, layers = self.model.apply({"params": params}, arrays, method=Matcher.explain)
-        seen = [
+        attention = [
             [(jnp.int32(a.text), jnp.int32(a.context), a.weights) for a in layer]
             for layer in layers
         ]
-        return {"probabilities": nn.softmax(logits), "layers": seen}
+        return {"probabilities": nn.softmax(logits), "layers": attention}
 
     def example_input(self) -> str:
         return "\t".join(" ".join(text.split()) for text in self.data.texts("test")[0])

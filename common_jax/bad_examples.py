@@ -9,15 +9,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Counts = dict[str, dict[str, Any]]  # by reason: "count", and "first", the first few locations
 
-_NAMED = 3  # locations named for each reason
-_SKIP = "; mend it, or set data.on_bad_example=skip"
+_LOCATIONS = 3  # reported for each reason
+_SKIP = "; fix it, or set data.on_bad_example=skip"
 
 
 class BadExamples:
-    """Counts the examples that are left out.
+    """Counts the skipped examples.
 
     Attributes:
-      counts: how many for each reason, and where the first few are.
+      counts: by reason, the number of examples and the first few locations.
     """
 
     def __init__(self, policy: Literal["error", "skip"]):
@@ -25,7 +25,7 @@ class BadExamples:
         self.counts: Counts = {}
 
     def parse(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """The result of `read`; None for an example that it refuses with a UserError.
+        """The result of `read`, or None if it raises a UserError.
 
         Raises:
           UserError: under the policy "error".
@@ -49,15 +49,15 @@ class BadExamples:
         self.skip(reason, location)
 
     def skip(self, reason: str, location: str) -> None:
-        """Counts an example that is left out under either policy."""
+        """Counts an example that either policy skips."""
         entry = self.counts.setdefault(reason, {"count": 0, "first": []})
         entry["count"] += 1
-        if len(entry["first"]) < _NAMED:
+        if len(entry["first"]) < _LOCATIONS:
             entry["first"].append(location)
 
 
 def summary(counts: Counts) -> str:
-    """The counts in one line: how many for each reason, and the first few locations."""
+    """The counts and the first few locations in one line."""
     return "; ".join(
         f"{entry['count']} {reason} ({', '.join(entry['first'])}"
         + (", ...)" if entry["count"] > len(entry["first"]) else ")")

@@ -23,19 +23,19 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig:
-    """Adam or AdaGrad with global-norm clipping, and the learning rate's course.
+    """Adam or AdaGrad with global-norm clipping, and the learning rate schedule.
 
     Attributes:
       name: "adam", or "adagrad" with sums that start at 0 and `eps` outside the square root.
       learning_rate: the peak, reached after `warmup_steps`.
-      warmup: the growth until then, "linear", or "exponential" from a hundredth of the peak.
-      schedule: after the peak "rsqrt" falls with 1/sqrt(step), "constant" stays.
-      cooldown_start, cooldown_steps: from the first step on the rate also falls linearly, to zero
-        over so many steps; 0 steps is no cooldown.
-      b1, b2, eps: Adam's; AdaGrad has `eps` alone.
-      clip_norm: largest global norm of the gradient; 0 clips nothing.
-      l2: the loss has l2 / 2 times the sum of all parameters' squares added, though not where it
-        is reported.
+      warmup: "linear", or "exponential" from a hundredth of the peak.
+      schedule: after the peak, "rsqrt" decays with 1/sqrt(step), "constant" does not decay.
+      cooldown_start, cooldown_steps: a linear decay to zero, multiplied in, from step
+        `cooldown_start` over `cooldown_steps` steps; 0 steps is no cooldown.
+      b1, b2, eps: Adam's; AdaGrad uses `eps` only.
+      clip_norm: largest global norm of the gradient; 0 disables clipping.
+      l2: adds l2 / 2 times the sum of squares of all parameters to the loss; reported losses do
+        not include it.
     """
 
     name: Literal["adam", "adagrad"] = "adam"
@@ -64,26 +64,26 @@ class OptimizerConfig:
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
-    """The length and rhythm of a run.
+    """Length of a run, and intervals of validation, saving and logging.
 
     Attributes:
-      steps: optimizer steps in all; more of them continue a finished run.
+      steps: total optimizer steps; increase it to continue a finished run.
       seed: of the parameters, the dropout and the order of the data.
       evaluate_every, checkpoint_every, log_every: steps between validations, saves, log lines.
-      best_metric: the dev metric that chooses the best checkpoint.
-      patience: validations in a row without a better `best_metric` after which the run ends early;
+      best_metric: the dev metric that selects the best checkpoint.
+      patience: the run ends after this many validations in a row without a better `best_metric`;
         0 is never.
-      compute_dtype: of activations and products; parameters and losses stay float32.
-      accumulate: parts that a batch is cut into and computed one after another, for a batch larger
-        than memory; the step is the same.
-      steps_per_call: steps that one call of the device may take, for steps shorter than a call;
-        only batches of one shape are taken together.
-      ema_decay: of an exponential moving average of the parameters, which then is what is
-        validated, scored and exported; 0 is none.
-      init_from: the folder of another run, whose best parameters this one begins with.
-      max_bad_steps: steps in a row whose loss or gradient is not finite before the run stops; such
-        a step changes nothing but the count.
-      keep_checkpoints: the newest so many are kept, beside the best; averaging takes from them.
+      compute_dtype: of activations and matrix products; parameters and losses are float32.
+      accumulate: number of microbatches whose gradients are summed, for a batch larger than
+        memory; the step is the same.
+      steps_per_call: largest number of steps in one call of the device, for steps shorter than a
+        call; batches of one call have one shape.
+      ema_decay: of an exponential moving average of the parameters, which validation, scoring and
+        export then use; 0 is none.
+      init_from: the folder of another run, whose best parameters initialize this one.
+      max_bad_steps: the run stops after this many steps in a row with a loss or gradient that is
+        not finite; such a step only increments the step count.
+      keep_checkpoints: number of newest checkpoints to keep beside the best; averaging uses them.
     """
 
     steps: int = 100_000
@@ -115,12 +115,12 @@ class TrainConfig:
 
 @dataclasses.dataclass(frozen=True)
 class MeshConfig:
-    """Devices along each mesh axis; one of them may be -1, which takes those that remain.
+    """Devices along each mesh axis; one of them may be -1, for all remaining devices.
 
     Attributes:
-      data: the batch's rows are spread; parameters are the same all along it.
-      fsdp: the rows too, and the parameters' `embed` axes with the optimizer's copies of them.
-      tensor: the parameters' `heads`, `mlp` and `vocab` axes, and the work on them.
+      data: shards the rows of a batch and replicates the parameters.
+      fsdp: shards the rows, and the `embed` axes of parameters and optimizer state.
+      tensor: shards the `heads`, `mlp` and `vocab` axes of parameters and activations.
     """
 
     data: int = -1
@@ -136,14 +136,14 @@ class MeshConfig:
 
 @dataclasses.dataclass(frozen=True)
 class SourceConfig:
-    """Where examples come from, and what becomes of a bad one; every family's `data` has these.
+    """Source of the examples and the policy for invalid ones; common to the `data` of all families.
 
     Attributes:
       source: "files" in `dir`, "tfds" for TensorFlow Datasets, or "generated" by the project.
       dir: the folder of the files, or of prepared TensorFlow Datasets (empty: their own default).
       tfds: the dataset's name, as in "wmt14_translate/de-en".
-      cache_dir: where prepared corpora are kept and found again.
-      on_bad_example: "error" stops at the first, "skip" counts and names them.
+      cache_dir: the folder that caches prepared corpora.
+      on_bad_example: "error" stops at the first, "skip" counts and reports them.
     """
 
     source: Literal["files", "tfds", "generated"] = "files"
@@ -162,14 +162,14 @@ class SourceConfig:
 
 @dataclasses.dataclass(frozen=True)
 class SplitsConfig(SourceConfig):
-    """The splits of a corpus; every family's `data` has these, with defaults of its own.
+    """The splits of a corpus; every family's `data` has these fields, with its own defaults.
 
     Attributes:
       train, dev, test: files of `dir`, or splits of the dataset.
-      examples: of the generated corpus for train.
-      holdout_size: of the generated corpus for dev and test each, and of what is held out of train
-        for one of them that names none.
-      seed: of the generated corpus and of what is held out.
+      examples: number of generated training examples.
+      holdout_size: number of generated dev and test examples each, and of examples held out of
+        train for a dev or test split that is not named.
+      seed: of the generated corpus and of the held-out choice.
     """
 
     train: str = ""
@@ -190,12 +190,12 @@ class SplitsConfig(SourceConfig):
 
 @dataclasses.dataclass(frozen=True)
 class PaperConfig:
-    """What the paper reports, to be laid beside a run's own numbers.
+    """The paper's results, for comparison with a run's.
 
     Attributes:
-      results: each "SYSTEM: SPLIT METRIC VALUE ..." with split and metrics called as the run's, as
-        in "2D-CSAN: test tokenized_bleu 28.18".
-      source: where the paper says so, and on what data if not on these.
+      results: each "SYSTEM: SPLIT METRIC VALUE ...", with the run's names of splits and metrics:
+        "2D-CSAN: test tokenized_bleu 28.18".
+      source: the table or section of the paper, and its data if they differ from the run's.
       system: the name by which tables and reports group runs.
     """
 
@@ -209,18 +209,18 @@ class PaperConfig:
     @property
     def parsed(self) -> list[tuple[str, str, str, float]]:
         """System, split, metric and value of each number."""
-        found = []
+        results = []
         for line in self.results:
-            system, _, said = line.rpartition(": ")
-            split, *rest = said.split() or [""]
+            system, _, numbers = line.rpartition(": ")
+            split, *rest = numbers.split() or [""]
             pairs = list(zip(rest[::2], rest[1::2], strict=False))
             good = system and rest and len(rest) % 2 == 0
             require(
                 bool(good) and all(re.fullmatch(r"-?\d+(\.\d+)?", value) for _, value in pairs),
                 f"paper.results={line!r}: write SYSTEM: SPLIT METRIC VALUE",
             )
-            found += [(system, split, metric, float(value)) for metric, value in pairs]
-        return found
+            results += [(system, split, metric, float(value)) for metric, value in pairs]
+        return results
 
 
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:
@@ -243,7 +243,7 @@ def system_named(systems: Mapping[str, T], name: str) -> T:
     """The entry of a config folder's table of systems.
 
     Raises:
-      ValueError: for a name that is not there.
+      ValueError: for an unknown name.
     """
     if name not in systems:
         raise ValueError(f"{name!r}: must be {' | '.join(systems)}")
@@ -251,12 +251,12 @@ def system_named(systems: Mapping[str, T], name: str) -> T:
 
 
 def system_config(config: Any, name: str, **fields: Any) -> ml_collections.ConfigDict:
-    """The config of a named system, to be edited by its file.
+    """The config of a named system, which its file edits.
 
     Args:
       config: a task's config, with the system's model.
-      name: by which tables and reports group its runs.
-      **fields: of the model, each set if this model has it.
+      name: `paper.system`.
+      **fields: of the model; those that it does not have are ignored.
     """
     edited = to_config_dict(config)
     edited.model.update({name: value for name, value in fields.items() if name in edited.model})
@@ -265,20 +265,19 @@ def system_config(config: Any, name: str, **fields: Any) -> ml_collections.Confi
 
 
 def short_keys(kind: type) -> Mapping[str, str]:
-    """Short names of a config's keys and the full ones: its class attribute `short_keys`."""
+    """Short to full names of a config's keys: its class attribute `short_keys`."""
     return getattr(kind, "short_keys", {})
 
 
 def old_keys(kind: type) -> Mapping[str, str]:
-    """Former full names of a config's keys, and those of today."""
+    """Former to current full names of a config's keys."""
     return CONFIG_KEYS.get(kind.__module__.partition(".")[0], {})
 
 
 def from_values(kind: type[T], values: Mapping[str, Any]) -> T:
-    """A config from nested values, in which keys and the task may have short or former names.
+    """A config from nested values whose keys and task may have short or former names.
 
-    A class method `upgraded` of `kind`, if there is one, is given the values, renamed, and returns
-    those that are valid now.
+    A class method `upgraded` of `kind`, if defined, converts values of earlier versions.
 
     Raises:
       UserError: as `common_jax.fields.from_mapping`.
@@ -291,6 +290,6 @@ def from_values(kind: type[T], values: Mapping[str, Any]) -> T:
 
 
 def value_of(config: Any, key: str) -> Any:
-    """The value of a field by its full name, a short or a former one."""
+    """The value of a field by its full, short or former name."""
     key = {**old_keys(type(config)), **short_keys(type(config))}.get(key, key)
     return functools.reduce(getattr, key.split("."), config)

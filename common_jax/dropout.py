@@ -1,4 +1,4 @@
-"""Dropout that is cheap where random numbers are not: on a CPU."""
+"""Dropout with 16 random bits an element, for CPUs, where generating random numbers dominates."""
 
 import math
 
@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Key
 def dropout(
     x: Float[Array, "*dims"], rate: float, key: Key[Array, ""] | None
 ) -> Float[Array, "*dims"]:
-    """Zeroes each element with probability `rate` and divides the others by the rest.
+    """Zeroes each element with probability `rate` and divides the others by 1 - `rate`.
 
     Raises:
       ValueError: for a rate outside [0, 1), or a rate above 0 without a key.
@@ -23,11 +23,11 @@ def dropout(
 def keep_mask(
     rate: float, key: Key[Array, ""] | None, shape: tuple[int, ...]
 ) -> Bool[Array, "*dims"]:
-    """Which elements `drop` keeps: several arrays' at once, where each alone takes long to compile.
+    """A mask of the elements that `drop` keeps; one mask for several arrays compiles faster.
 
-    One 32-bit word serves two elements: half the generator's work of `jax.random.bernoulli`, and
-    the time of a call halves with it. The rate is thereby a multiple of 2^-16 (off by at most
-    8e-6), and `drop` divides by the probability that was used.
+    One 32-bit word serves two elements, which halves the time of `jax.random.bernoulli`. The rate
+    is rounded to a multiple of 2^-16 (an error of at most 8e-6), and `drop` divides by the
+    probability of the rounded rate.
 
     Raises:
       ValueError: for a rate outside [0, 1), or no key.
@@ -36,26 +36,26 @@ def keep_mask(
         raise ValueError(f"a dropout rate is at least 0 and below 1, not {rate}")
     if key is None:
         raise ValueError(f"dropout at rate {rate} needs a random key")
-    return _random16(key, shape) <= jnp.uint16(_kept(rate) - 1)
+    return _random16(key, shape) <= jnp.uint16(_kept_of_65536(rate) - 1)
 
 
 def drop(
-    x: Float[Array, "*dims"], rate: float, kept: Bool[Array, "*dims"]
+    x: Float[Array, "*dims"], rate: float, keep: Bool[Array, "*dims"]
 ) -> Float[Array, "*dims"]:
-    """Zeroes what is not kept and divides the rest by the probability to be."""
-    return jnp.where(kept, x * (2**16 / _kept(rate)), 0)
+    """Zeroes the elements that are not kept and divides the others by the keep probability."""
+    return jnp.where(keep, x * (2**16 / _kept_of_65536(rate)), 0)
 
 
-def _kept(rate: float) -> int:
-    """Of 2^16 elements, how many are kept; at least one."""
+def _kept_of_65536(rate: float) -> int:
+    """The keep probability in units of 2^-16; at least one."""
     return max(1, round((1 - rate) * 2**16))
 
 
 def _random16(key: Key[Array, ""], shape: tuple[int, ...]) -> jax.Array:
     """Independent uniform 16-bit integers.
 
-    They are drawn with two axes, the first of `shape` and one for all others: with four it takes
-    six times as long to compile. The first may be sharded.
+    Generated with two axes, the first of `shape`, which may be sharded, and one for all others:
+    with four axes it takes six times as long to compile.
     """
     first, *others = shape or (1,)
     elements = math.prod(others)

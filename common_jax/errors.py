@@ -7,17 +7,16 @@ from pathlib import Path
 
 
 class UserError(Exception):
-    """A mistake in what a person typed or supplied: a key, a file, a line of data.
+    """An error in the user's input: a config key, a file, a line of data.
 
-    The message is one line that names the place and says what would be right. `launch` prints it
-    alone on standard error and exits with status 2; every other exception is a bug of ours and
-    keeps its traceback.
+    The message is one line with the location and the fix. `launch` prints it on standard error and
+    exits with status 2; any other exception is a bug and prints its traceback.
     """
 
 
 @contextlib.contextmanager
 def error_context(place: str | Path) -> Iterator[None]:
-    """Says before a mistake where it stands."""
+    """Prefixes the message of a UserError with its location."""
     try:
         yield
     except UserError as error:
@@ -25,17 +24,17 @@ def error_context(place: str | Path) -> Iterator[None]:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An exception, what it was raised from, and so on."""
+    """An exception and the chain of its causes."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 class Interrupted(Exception):  # noqa: N818 (nothing is wrong)
-    """The run was asked to stop, and has. `launch` exits with status 128 + `signal`.
+    """A run stopped at a signal's request; `launch` exits with status 128 + `signal`.
 
     Attributes:
-      signal: what asked, such as SIGTERM.
+      signal: the signal received, such as SIGTERM.
     """
 
     def __init__(self, number: int, message: str = ""):

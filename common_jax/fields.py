@@ -1,7 +1,4 @@
-"""Frozen dataclasses whose values come from outside: checked by name, type and choice.
-
-What a person wrote in a config, or what stands in a file that another program may have changed.
-"""
+"""Frozen dataclasses from configs and JSON files, checked by name, type and choice."""
 
 import dataclasses
 import difflib
@@ -19,16 +16,16 @@ from common_jax.old_names import CLASSES
 
 T = TypeVar("T")
 
-LARGEST = 2**31 - 1  # whole number that an array can hold
-UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # no name of a file can have them
+LARGEST = 2**31 - 1  # of int32 arrays
+UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # characters that file names cannot contain
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """A config section that names its own class: {"name": "package.module:Class", FIELD: value}.
+    """A config section that names its class: {"name": "package.module:Class", FIELD: value}.
 
-    A field of a config whose type is a subclass of `Choice` holds any of its subclasses, so that a
-    new variant is a new module and an entry in a config file. Its fields are those of the class.
+    A config field whose type is a subclass of `Choice` accepts any of its subclasses, so that a new
+    variant is a new module and an entry in a config file.
     """
 
     @property
@@ -38,7 +35,7 @@ class Choice:
 
 
 def require(condition: bool, message: str) -> None:
-    """The check of `__post_init__`: raises UserError(message) unless `condition` holds."""
+    """Raises UserError(message) unless `condition` is true."""
     if not condition:
         raise UserError(message)
 
@@ -47,39 +44,38 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:
     """The dataclass `kind` from nested mappings (a ConfigDict, a parsed config.json).
 
     Raises:
-      UserError: an unknown key, one that has no default and is not there, or a value of the wrong
-        type, by its full name.
+      UserError: for an unknown key, a missing one without a default, or a value of the wrong type.
     """
     hints = typing.get_type_hints(kind)
-    known = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    fields = {}
+    fields_by_name = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    values_by_name = {}
     for name, value in values.items():
         key = f"{at}{name}"
-        if name not in known:
-            raise UserError(f"unknown config key {key!r}{suggestion(name, list(known))}")
+        if name not in fields_by_name:
+            raise UserError(f"unknown config key {key!r}{suggestion(name, list(fields_by_name))}")
         if dataclasses.is_dataclass(section := hints[name]):
             require(isinstance(value, Mapping), f"config key {key!r} is a group of keys")
             if issubclass(section, Choice):  # type: ignore[arg-type]
-                section, value = _chosen(section, known[name], value, key)
-            fields[name] = from_mapping(section, value, f"{key}.")  # type: ignore[arg-type]
+                section, value = _chosen(section, fields_by_name[name], value, key)
+            values_by_name[name] = from_mapping(section, value, f"{key}.")  # type: ignore[arg-type]
         else:
-            fields[name] = _checked(section, value, key)
-    for name, field in known.items():
+            values_by_name[name] = _checked(section, value, key)
+    for name, field in fields_by_name.items():
         default = (field.default, field.default_factory)
-        if name not in fields and default == (dataclasses.MISSING,) * 2:
+        if name not in values_by_name and default == (dataclasses.MISSING,) * 2:
             raise UserError(f"config key '{at}{name}' is missing")
-    return kind(**fields)
+    return kind(**values_by_name)
 
 
 def to_mapping(config: Any) -> dict[str, Any]:
-    """A dataclass as nested mappings, from which `from_mapping` makes it again."""
+    """A dataclass as nested mappings, the inverse of `from_mapping`."""
     values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     nested = {k: to_mapping(v) if dataclasses.is_dataclass(v) else v for k, v in values.items()}
     return {"name": config.name, **nested} if isinstance(config, Choice) else nested
 
 
 def renamed(values: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
-    """Nested mappings in which keys that have moved are where they are now.
+    """Nested mappings with former keys moved to their current names.
 
     Args:
       aliases: from the old full name of a key, "model.word_dim", to the new one, "words.dim".
@@ -107,11 +103,11 @@ def _node(values: dict[str, Any], path: list[str], make: bool = False) -> dict[s
 
 
 def from_choice(kind: Any, values: Mapping[str, Any], at: str) -> Any:
-    """The `Choice` that `to_mapping` has written.
+    """The `Choice` that `to_mapping` wrote.
 
     Args:
-      kind: the class that it must be one of.
-      at: what an error calls its place.
+      kind: the required base class.
+      at: the location for error messages.
 
     Raises:
       UserError: as `named_class` and `from_mapping`.
@@ -123,7 +119,7 @@ def from_choice(kind: Any, values: Mapping[str, Any], at: str) -> Any:
 def _chosen(
     section: Any, field: dataclasses.Field, value: Mapping[str, Any], key: str
 ) -> tuple[Any, dict[str, Any]]:
-    """The class that a `Choice` names, the field's default if it names none, and its fields."""
+    """The class that a `Choice` names, or the field's default, and the values of its fields."""
     values = dict(value)
     name = values.pop("name", None)
     if name is not None:
@@ -135,34 +131,34 @@ def _chosen(
 
 
 def named_class(name: str, kind: Any, key: str) -> Any:
-    """The class that a text names as "package.module:Class".
+    """The class with the name "package.module:Class".
 
-    The text may be anybody's. Nothing is imported but modules of packages that somebody installed
-    or wrote: never what lies in an export or in another folder of data, nor Python's own.
+    The name may come from an untrusted file, hence only modules of installed packages or of the
+    user's own are imported: none in exports or other data folders, none of the standard library.
 
     Args:
-      kind: the class that it must be one of.
-      key: what an error calls the place of the name.
+      kind: the required base class.
+      key: the location of the name for error messages.
 
     Raises:
-      UserError: if there is no such module or class, or it is of another kind.
+      UserError: if there is no such module or class, or it is no subclass of `kind`.
     """
     module, _, attribute = CLASSES.get(name, name).partition(":")
-    wanted = kind.__name__.lower()
+    role = kind.__name__.lower()
     try:
         if module not in sys.modules and not _is_in_a_package(module):
             raise ImportError("of no package that is installed")
-        found = getattr(importlib.import_module(module), attribute)
+        resolved = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise UserError(f"{key}={name!r}: no such {wanted} ({error})") from error
-    if not (isinstance(found, type) and issubclass(found, kind)):
-        raise UserError(f"{key}={name!r}: not a {wanted}")
-    return found
+        raise UserError(f"{key}={name!r}: no such {role} ({error})") from error
+    if not (isinstance(resolved, type) and issubclass(resolved, kind)):
+        raise UserError(f"{key}={name!r}: not a {role}")
+    return resolved
 
 
 def _is_in_a_package(module: str) -> bool:
-    """Whether the first part of a module's name is a package, which a folder of data is not: it has
-    no __init__.py, or it has what an export has."""
+    """Whether a module's top-level package is no data folder (one without __init__.py, or with an
+    export.json)."""
     package = module.partition(".")[0]
     if not re.fullmatch(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*", module):
         return False
@@ -173,7 +169,7 @@ def _is_in_a_package(module: str) -> bool:
 
 
 def suggestion(name: str, known: list[str]) -> str:
-    """What a person may have meant instead of an unknown name, or all there are."""
+    """The closest known name to an unknown one, or all known names, as the end of a message."""
     close = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; known here: {', '.join(sorted(known))}"
 

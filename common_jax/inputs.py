@@ -1,8 +1,8 @@
-"""What a model reads of an example beside the numbers of its words.
+"""Model inputs beside the word ids.
 
-A model declares its inputs as a tuple of these objects. Each is a `Choice`, so that the predictor
-of a run or an export makes it again from its name and fields, and the data pipeline encodes with it
-when a corpus is prepared; its name and fields are part of the corpus's fingerprint.
+A model declares its inputs as a tuple of these objects. The data pipeline encodes with them when a
+corpus is prepared, and their names and fields are part of its fingerprint. Each is a `Choice`, so
+that the predictor of a run or an export restores it from its name and fields.
 """
 
 import abc
@@ -16,7 +16,7 @@ from jaxtyping import Int, Int32
 
 from common_jax.fields import Choice, from_choice, to_mapping
 
-Annotations = Mapping[str, str]  # what a source says of a text by name: {"binary_parse": ...}
+Annotations = Mapping[str, str]  # of a text, by the source's names: {"binary_parse": ...}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Input(Choice):
     """Integers of an example.
 
     Attributes:
-      key: its arrays are called by this: "KEY" of an example, "TEXT_KEY" of the text "TEXT".
-      width: how many integers there are for each word, or for each example.
+      key: the name of its array: "KEY" of an example, "TEXT_KEY" of the text "TEXT".
+      width: integers per word, or per example.
     """
 
     key: ClassVar[str]
@@ -33,12 +33,12 @@ class Input(Choice):
     @property
     @abc.abstractmethod
     def width(self) -> int:
-        """Integers of each word of a text, or of each example."""
+        """Integers per word of a text, or per example."""
 
 
 @dataclasses.dataclass(frozen=True)
 class WordInput(Input):
-    """Integers for each word of each text: characters, letter trigrams, a parse's transitions."""
+    """Integers for each word of each text: characters, letter trigrams, parser transitions."""
 
     @abc.abstractmethod
     def encode(
@@ -47,13 +47,13 @@ class WordInput(Input):
         """The integers of a text's words; 0 is padding.
 
         Raises:
-          UserError: for an annotation that is needed and missing.
+          UserError: if a required annotation is missing.
         """
 
 
 @dataclasses.dataclass(frozen=True)
 class ExampleInput(Input):
-    """Integers for each example: how many words its texts share."""
+    """Integers for each example, such as the number of words that its texts share."""
 
     @abc.abstractmethod
     def encode(
@@ -63,12 +63,12 @@ class ExampleInput(Input):
 
 
 class Column(NamedTuple):
-    """One array that an input gives of an example.
+    """One array of an example, as an input encodes it.
 
     Attributes:
       name: of the array and of its column in a corpus, "TEXT_KEY" or "KEY".
-      text: that it belongs to; "" for one of the example.
-      input: what encodes it.
+      text: the name of its text; "" if it is of the example.
+      input: encodes it.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Column(NamedTuple):
         Args:
           gather: `Corpus.gather`.
           rows: of the corpus; a negative one is all zeros.
-          words: the width of the text in the batch, which the array of an example has not.
+          words: the padded length of the text; unused for an array of the example.
         """
         width = self.input.width
         if not self.text:
@@ -97,7 +97,7 @@ class Column(NamedTuple):
     def padded(
         self, arrays: Sequence[np.ndarray], rows: int, words: int
     ) -> Int32[np.ndarray, "{rows} ..."]:
-        """The array of a batch of encoded examples, as `gather` gives it."""
+        """The array of a batch of encoded examples, as that of `gather`."""
         shape = (rows, words, self.input.width) if self.text else (rows, self.input.width)
         batch = np.zeros(shape, np.int32)
         for row, array in zip(batch, arrays, strict=False):
@@ -106,13 +106,13 @@ class Column(NamedTuple):
 
 
 def columns_of(inputs: Sequence[Input], texts: Sequence[str]) -> list[Column]:
-    """The arrays that inputs give of an example with these texts."""
-    found = []
+    """The arrays of an example with these texts."""
+    columns = []
     for one in inputs:
         of_words = isinstance(one, WordInput)
         names = {f"{text}_{one.key}": text for text in texts} if of_words else {one.key: ""}
-        found += [Column(name, text, one) for name, text in names.items()]
-    return found
+        columns += [Column(name, text, one) for name, text in names.items()]
+    return columns
 
 
 def encode(
@@ -124,23 +124,23 @@ def encode(
 
     Args:
       texts: the words of each text.
-      annotations: of each text; a text that is not there has none.
+      annotations: of each text, by its name; texts without annotations can be absent.
 
     Raises:
-      UserError: for an annotation that is needed and missing.
-      ValueError: for an input that gives an array of another shape.
+      UserError: if a required annotation is missing.
+      ValueError: if an input returns an array of another shape.
     """
     arrays = {}
     for name, text, one in columns:
         if text:
-            found = one.encode(texts[text], annotations.get(text, {}))
+            array = one.encode(texts[text], annotations.get(text, {}))
             shape: tuple[int, ...] = (len(texts[text]), one.width)
         else:
-            found = one.encode([*texts.values()], [annotations.get(text, {}) for text in texts])
+            array = one.encode([*texts.values()], [annotations.get(text, {}) for text in texts])
             shape = (one.width,)
-        if found.shape != shape:
-            raise ValueError(f"{one.name}: gave an array of {found.shape}, not {shape}")
-        arrays[name] = found.astype(np.int32)
+        if array.shape != shape:
+            raise ValueError(f"{one.name}: gave an array of {array.shape}, not {shape}")
+        arrays[name] = array.astype(np.int32)
     return arrays
 
 
@@ -150,10 +150,10 @@ def inputs_to_text(inputs: Sequence[Input]) -> str:
 
 
 def inputs_from_text(text: str, place: str) -> list[Any]:
-    """The inputs that `inputs_to_text` has written.
+    """The inputs that `inputs_to_text` wrote.
 
     Raises:
-      UserError: for a class that is not installed, or fields that it does not have.
+      UserError: for a class that is not installed, or unknown fields.
     """
     kind: Any = Input
     return [from_choice(kind, values, place) for values in json.loads(text or "[]")]

@@ -26,25 +26,25 @@ from common_jax.pytrees import pytree
 Direction = Literal["both", "left", "right", "alternate"]
 HeadEdge = Literal["truncate", "wrap", "clamp", "authors"]
 Rule = Callable[[Int[Array, "T S"]], Bool[Array, "T S"]]
-MASKED = -1e30  # a score that counts for nothing; finite, or a row of them would turn into NaN
+MASKED = -1e30  # score of a masked key; finite, so that the softmax of a masked row is not NaN
 HEAD_EDGES: tuple[HeadEdge, ...] = ("truncate", "wrap", "clamp", "authors")
 
 
 @pytree(static=("direction", "window", "rules", "heads", "head_edge"))
 class Mask:
-    """A conjunction of restrictions; `Mask()` restricts nothing. True always means "may attend".
+    """A conjunction of restrictions; `Mask()` restricts nothing. True means "may attend".
 
     Attributes:
       query_segments: [B, T], bool (valid or padding) or integer ids (0 is padding).
-      key_segments: [B, S], likewise. A padded key is attended by none, a padded query attends to
-        none, and where both sides carry ids, only equal ids meet.
-      explicit: Bool [B, T, S] where no structure will do (beam search's ancestry); dense only.
-      direction: "left" keeps j <= i, "right" j >= i, "alternate" the first for even heads and the
-        second for odd ones.
-      window: odd number of tokens centred at the query, or None; borders truncate.
+      key_segments: [B, S], likewise. Padded queries and keys are masked; if both sides have ids,
+        queries attend to keys with equal ids only.
+      explicit: Bool [B, T, S] for patterns without structure (beam search's ancestry); dense only.
+      direction: "left" keeps j <= i, "right" j >= i; "alternate" is "left" for even heads and
+        "right" for odd ones.
+      window: odd number of tokens centred at the query, truncated at the borders; or None.
       rules: further conditions on j - i; see `relative`.
-      heads: odd number of adjacent heads whose keys and values a head sees; 1 is its own.
-      head_edge: what the first and the last heads see beyond the edge; see `head_table`.
+      heads: odd number of adjacent heads whose keys and values a head attends to; 1 is its own.
+      head_edge: policy for heads beyond the first and the last; see `head_table`.
     """
 
     query_segments: Bool[Array, "B T"] | Int[Array, "B T"] | None = None
@@ -84,7 +84,7 @@ class Mask:
     ) -> Bool[Array, "b h T S"]:
         """The restrictions on tokens as an array; b is 1 or B, h is 1 or `heads`.
 
-        The head area is not in it: that is `head_table`'s.
+        It does not contain the head area, which is `head_table`'s.
         """
         tokens = segments_meet(self.query_segments, self.key_segments)
         if self.explicit is not None:
@@ -94,23 +94,23 @@ class Mask:
     def band(
         self, query_positions: Int[Array, "*t"], key_positions: Int[Array, "*s"], heads: int
     ) -> Bool[Array, "..."]:
-        """The part that depends on positions alone, [1, h, T, S], for any slices of positions."""
+        """The part that depends on positions only, [1, h, T, S], for any slices of positions."""
         offset = key_positions[None, :] - query_positions[:, None]
         inside = jnp.ones_like(offset, bool)
         if self.window is not None:
             inside = jnp.abs(offset) <= self.window // 2
         for rule in self.rules:
             inside &= rule(offset)
-        left, right = offset <= 0, offset >= 0
+        to_left, to_right = offset <= 0, offset >= 0
         if self.direction == "alternate":
             even = (jnp.arange(heads) % 2 == 0)[:, None, None]
-            return (inside[None] & jnp.where(even, left[None], right[None]))[None]
+            return (inside[None] & jnp.where(even, to_left[None], to_right[None]))[None]
         if self.direction != "both":
-            inside &= left if self.direction == "left" else right
+            inside &= to_left if self.direction == "left" else to_right
         return inside[None, None]
 
     def query_positions(self, length: SupportsInt) -> Int[Array, "b T"]:
-        """Each query's position in its segment, from 0; b is 1 where every row is one segment."""
+        """Each query's position in its segment, from 0; b is 1 if every row is one segment."""
         return positions(self.query_segments, length)
 
     def key_positions(self, length: SupportsInt) -> Int[Array, "b S"]:
@@ -129,7 +129,7 @@ class Mask:
 def padding(
     key_valid: Bool[Array, "B S"] | None, query_valid: Bool[Array, "B T"] | None = None
 ) -> Mask:
-    """Keys (and queries, if given) that are padding take no part."""
+    """Masks padded keys (and queries, if given)."""
     return Mask(query_segments=query_valid, key_segments=key_valid)
 
 
@@ -137,7 +137,7 @@ def segments(
     query_ids: Bool[Array, "B T"] | Int[Array, "B T"],
     key_ids: Bool[Array, "B S"] | Int[Array, "B S"],
 ) -> Mask:
-    """Several sequences in one row: equal ids meet; id 0 is padding."""
+    """Several sequences in one row: attention between equal ids; id 0 is padding."""
     return Mask(query_segments=query_ids, key_segments=key_ids)
 
 
@@ -162,8 +162,8 @@ def relative(rule: Rule) -> Mask:
     """Attention where `rule` of the offsets key_position - query_position [T, S] is true.
 
     Args:
-      rule: hashable and equal for equal masks, since it is part of a compiled program's key: a
-        function of a module, or a method of a frozen dataclass.
+      rule: a module-level function or a method of a frozen dataclass: as part of the compilation
+        cache key it must be hashable, and equal for equal masks.
     """
     return Mask(rules=(rule,))
 
@@ -176,28 +176,28 @@ def head_window(size: int, edge: HeadEdge = "truncate") -> Mask:
 
 
 def explicit(allowed: Bool[Array, "B T S"]) -> Mask:
-    """Any pattern at all, as an array; only the dense attention takes it."""
+    """An arbitrary pattern as an array; only dense attention supports it."""
     return Mask(explicit=allowed)
 
 
 def head_table(heads: int, size: int, edge: HeadEdge) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which heads' keys and values each head sees: (key_heads, value_heads, valid), all [H, N].
+    """The heads to whose keys and values each head attends: (key_heads, value_heads, valid) [H, N].
 
-    Beyond the edge, "truncate" sees nothing (Eq. 7 read literally), "wrap" the other end, "clamp"
-    the edge's own head once more; "authors" is the released code, whose keys wrap while its values
-    clamp.
+    Beyond the edge, "truncate" masks (Eq. 7 read literally), "wrap" continues at the other end,
+    "clamp" repeats the outermost head; "authors" is the released code, which wraps keys and clamps
+    values.
 
     Raises:
-      ValueError: for an area that cannot be: larger than `heads` + 1 (the paper's N <= H), or,
-        wrapping, larger than `heads` (a head would count twice).
+      ValueError: for an area larger than `heads` + 1 (the paper's N <= H), or, wrapping, larger
+        than `heads` (a head would count twice).
     """
     if size > heads + 1 or (edge in ("wrap", "authors") and size > heads):
         raise ValueError(f"a window of {size} heads does not fit {heads} heads with edge {edge!r}")
-    seen = np.arange(heads)[:, None] + np.arange(size)[None, :] - size // 2
-    wrapped, clamped = seen % heads, seen.clip(0, heads - 1)
+    heads_in_window = np.arange(heads)[:, None] + np.arange(size)[None, :] - size // 2
+    wrapped, clamped = heads_in_window % heads, heads_in_window.clip(0, heads - 1)
     key_heads = wrapped if edge in ("wrap", "authors") else clamped
     value_heads = wrapped if edge == "wrap" else clamped
-    inside = seen == clamped
+    inside = heads_in_window == clamped
     return key_heads, value_heads, inside if edge == "truncate" else np.ones_like(inside)
 
 
@@ -212,7 +212,7 @@ def positions(
     """Each position in its segment, from 0, [B, T]; [1, T] without ids: a row is one segment.
 
     Args:
-      segments: as a mask's. A segment is a run of equal ids; valid positions come before padding.
+      segments: of a mask. A segment is a run of equal ids; padding is at the end.
       length: T.
     """
     places = jnp.arange(length, dtype=jnp.int32)[None]
@@ -225,8 +225,7 @@ def positions(
 def lengths(
     segments: Bool[Array, "B T"] | Int[Array, "B T"] | None, length: SupportsInt
 ) -> Int[Array, "b T"]:
-    """The length of the segment that each position is in, [B, T]; 0 for padding. Without segments
-    it is T everywhere, [1, T].
+    """The length of each position's segment, [B, T]; 0 for padding. Without segments T, [1, T].
 
     Args: as `positions`.
     """
@@ -247,7 +246,7 @@ def segments_meet(
     query: Bool[Array, "... T"] | Int[Array, "... T"] | None,
     key: Bool[Array, "... S"] | Int[Array, "... S"] | None,
 ) -> Bool[Array, "... #T #S"]:
-    """Which queries and keys may meet as far as padding and segments go; [1, 1, 1] for neither."""
+    """The attention that padding and segments allow; [1, 1, 1] for neither."""
     conditions = []
     if key is not None:
         conditions.append(valid(key)[..., None, :])
@@ -261,7 +260,7 @@ def segments_meet(
 def masked_softmax(
     scores: Float[Array, "... T S"], allowed: Bool[Array, "... #T #S"], axis: int = -1
 ) -> Float[Array, "... T S"]:
-    """Softmax over what is allowed along an axis; zeros, value and gradient, where nothing is."""
+    """Softmax over the allowed entries of an axis; without any, zeros in value and gradient."""
     weights = jax.nn.softmax(jnp.where(allowed, scores, MASKED), axis=axis)
     return jnp.where(allowed, weights, 0)
 

@@ -1,7 +1,7 @@
-"""Names that earlier versions wrote into runs and exports, each with the name it has now.
+"""Tables from names in the runs and exports of earlier versions to the current names.
 
-Runs, exports and sweeps are read through these tables; a config key of another time is refused on
-the command line, with its new name.
+Runs, exports and sweeps are read through them; on the command line a former config key is an error
+that names the current one.
 """
 
 import re
@@ -47,11 +47,11 @@ CONFIG_KEYS: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-# Of every family's predictor, as exports have them.
+# Fields of predictors' settings in exports, of all families.
 PREDICTOR_FIELDS: Mapping[str, str] = {"evaluation_positions": "eval_batch_tokens"}
 
-# By package, of parameters: a regular expression of a part of their paths, and what it is now; of
-# several, the first that makes a name which the model wants.
+# By package, for parts of parameters' paths: a regular expression and its replacements, of which
+# the first that results in one of the model's names is used.
 PARAMETERS: Mapping[str, Sequence[Sequence[str]]] = {
     "csan_jax": (
         ("/inner/", "/feed_forward/in/"),
@@ -78,7 +78,7 @@ PARAMETERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("/MultiHeadAttention_0/", "/self_attention/"),
         ("/Dense_0/", "/feed_forward/in/"),
         ("/Dense_1/", "/feed_forward/out/"),
-        # counted over a block's sub-layers, whatever these are
+        # numbered over a block's sub-layers of all kinds
         (
             r"/LayerNorm_(\d+)/",
             *(r"/convolution_\1_norm/", "/self_attention_norm/", "/feed_forward_norm/"),
@@ -99,25 +99,25 @@ PARAMETERS: Mapping[str, Sequence[Sequence[str]]] = {
 
 
 def current_names(saved: Iterable[str], wanted: Collection[str]) -> dict[str, str]:
-    """From the names of saved parameters to those that the model has for them, by `PARAMETERS`.
+    """Maps the names of saved parameters to the model's names, by `PARAMETERS`.
 
-    A name that the model wants stays, and so does one that becomes none that it wants.
+    A name that the model has, or that no rule turns into one of the model's, maps to itself.
 
     Args:
-      saved: paths "a/b/c", and those of the optimizer's copies: "opt_state/1/mu/a/b/c".
-      wanted: the model's.
+      saved: paths "a/b/c", and those of the optimizer state: "opt_state/1/mu/a/b/c".
+      wanted: the model's names.
     """
     names = {name: name for name in saved if name in wanted}
-    taken = set(names)
-    for name in sorted({*saved} - taken, key=lambda name: (len(name), name)):  # LayerNorm_9, _10
-        free = (new for new in _renamed(name) if new in wanted and new not in taken)
+    assigned = set(names)
+    for name in sorted({*saved} - assigned, key=lambda name: (len(name), name)):  # LayerNorm_9, _10
+        free = (new for new in _renamed(name) if new in wanted and new not in assigned)
         names[name] = next(free, name)
-        taken.add(names[name])
+        assigned.add(names[name])
     return names
 
 
 def _renamed(name: str) -> Iterator[str]:
-    """What a name may be now, by each package's rules."""
+    """Candidates for the current name, by each package's rules."""
     for rules in PARAMETERS.values():
         names = [name]
         for old, *new in rules:

@@ -1,8 +1,7 @@
-"""A trained model as a function on text, of a run or of an export (`common_jax.deploy.load`).
+"""Interface of predictors: a trained model, of a run or an export, as a function on text.
 
-A predictor is two halves. This one cuts text into arrays and writes answers, and imports no model;
-the other turns arrays into arrays, and is a jitted function of a run's parameters or a program of
-an export (`CompiledFunctions`).
+A predictor encodes text as arrays and decodes outputs, and imports no model. The computation on
+arrays (`CompiledFunctions`) is a jitted function of a run's parameters or a program of an export.
 """
 
 import abc
@@ -16,16 +15,16 @@ from numpy import ndarray
 
 from common_jax.errors import UserError
 
-# The model's side: arrays to arrays, or trees of them; numpy's come in, what comes out can be one.
+# The computation on arrays: a dict of numpy arrays to a dict of arrays or trees of them.
 Compute = Callable[[Mapping[str, Shaped[ndarray, "..."]]], Mapping[str, Any]]
 
 
 class CompiledFunctions(abc.ABC):
-    """The model's side for each choice of what a compiled program must know beforehand."""
+    """The model's computation for each value of its static arguments."""
 
     @abc.abstractmethod
     def __call__(self, **static: int) -> Compute:
-        """The program with these choices, such as beam_size=4.
+        """The program with these static arguments, such as beam_size=4.
 
         Raises:
           UserError: if an export lacks it.
@@ -33,7 +32,7 @@ class CompiledFunctions(abc.ABC):
 
     @abc.abstractmethod
     def choices(self, name: str) -> tuple[int, ...]:
-        """The values of a choice that there are programs with, ascending; none if any will do."""
+        """The values of a static argument with a program, ascending; empty if any is supported."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,9 +43,9 @@ class Option:
       name: the flag is --NAME.
       kind: int, str or bool; a bool is a flag without a value.
       help: one line for --help.
-      metavar: what --help calls the value.
-      compiled: whether a compiled program has its value fixed, so that `launch.export` makes one
-        program for each value asked for.
+      metavar: of the value, in --help.
+      compiled: whether it is a static argument of the compiled programs; `launch.export` then
+        writes one program for each requested value.
     """
 
     name: str
@@ -60,9 +59,9 @@ class Predictor(abc.ABC):
     """A trained model as a function on text.
 
     Attributes:
-      Settings: a dataclass of numbers, strings and booleans: what of a run's config it needs.
-      options: of its constructor, from which the commands make their flags.
-      fields: of the JSON object that each line is; none where it is plain text.
+      Settings: a dataclass of numbers, strings and booleans: the part of a run's config it needs.
+      options: of its constructor; the commands have a flag for each.
+      fields: of the JSON object on each input line; empty if lines are plain text.
     """
 
     Settings: ClassVar[type]
@@ -72,7 +71,7 @@ class Predictor(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def read_vocabulary(cls, folder: Path) -> Any:
-        """What turns text into numbers and back, as `Task.write_vocabulary` wrote it.
+        """Reads the vocabulary that `Task.write_vocabulary` wrote.
 
         Raises:
           UserError: if it is missing or broken.
@@ -84,10 +83,10 @@ class Predictor(abc.ABC):
         Args:
           vocabulary: of `read_vocabulary`.
           settings: a `Settings`.
-          programs: the model's side.
+          programs: the model's computation.
 
         Raises:
-          UserError: an option that cannot be, or that `programs` cannot serve.
+          UserError: for an invalid option, or one that `programs` do not support.
         """
 
     @abc.abstractmethod
@@ -95,15 +94,15 @@ class Predictor(abc.ABC):
         """One answer for each line, in order.
 
         Args:
-          source: what an error calls the place where they come from.
+          source: the lines' location for error messages.
 
         Raises:
-          UserError: a line that cannot be answered, as the iterator arrives there.
+          UserError: for an invalid line, when the iterator reaches it.
         """
 
 
 def format_options(static: Mapping[str, int]) -> str:
-    """Choices as people write them: "beam_size=4"."""
+    """Static arguments as text: "beam_size=4"."""
     return ", ".join(f"{name}={value}" for name, value in static.items())
 
 

@@ -14,11 +14,11 @@ T = TypeVar("T")
 def pytree(*, static: Iterable[str] = ()) -> Callable[[type[T]], type[T]]:
     """Makes a class a frozen dataclass whose fields are the children of a pytree node.
 
-    `__init__` is for arrays, as the fields' annotations say. JAX puts much else into a node
-    (shapes, shardings, None, placeholders); it makes nodes without `__init__`.
+    `__init__` takes arrays, which annotations can check. JAX unflattens nodes without it, as it
+    stores other values in them (shapes, shardings, None, placeholders).
 
     Args:
-      static: fields that are part of the structure instead; hashable.
+      static: hashable fields that are part of the tree structure instead.
     """
     constant = tuple(static)
 
@@ -39,8 +39,8 @@ def pytree(*, static: Iterable[str] = ()) -> Callable[[type[T]], type[T]]:
 
         def unflatten(structure: Any, children: Iterable[Any]) -> T:
             node = object.__new__(kind)
-            given = itertools.chain(children, structure)
-            for name, value in zip(names + constant, given, strict=True):
+            field_values = itertools.chain(children, structure)
+            for name, value in zip(names + constant, field_values, strict=True):
                 object.__setattr__(node, name, value)
             return node
 

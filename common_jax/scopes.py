@@ -1,4 +1,4 @@
-"""Names for the parts of a step, by which `launch.bench train` tells where its time goes."""
+"""Named scopes for the parts of a training step, by which `launch.bench train` reports its time."""
 
 import contextlib
 import re
@@ -9,11 +9,11 @@ _MARK = "part."
 
 
 def part(name: str) -> contextlib.AbstractContextManager:
-    """What is traced inside belongs to the part, and so does its gradient."""
+    """A named scope; the operations traced in it, and their gradients, belong to the part."""
     return jax.named_scope(_MARK + name)
 
 
 def part_of(operation: str) -> str:
     """The innermost part in the name of a compiled operation; "other" if it is in none."""
-    found = re.findall(rf"{re.escape(_MARK)}(\w+)", operation)
-    return found[-1] if found else "other"
+    parts = re.findall(rf"{re.escape(_MARK)}(\w+)", operation)
+    return parts[-1] if parts else "other"

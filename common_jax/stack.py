@@ -1,4 +1,4 @@
-"""Equal layers, one upon the other, with their parameters in one tree."""
+"""A stack of equal layers with stacked parameters."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -15,20 +15,27 @@ Unroll = Literal["auto", True, False]
 
 
 class Stack(nn.Module):
-    """`length` equal layers, whose parameters are one tree with leaves [L, ...], scanned over.
+    """`length` equal layers; their parameters are one tree with leaves [L, ...], scanned over.
 
-    Which mask a layer gets is not in the tree: `spans` slices it, so that initialisation and
-    checkpoints are the same however many of the layers attend locally.
+    The layers' masks are not in the tree: `spans` slices it, so that initialisation and checkpoints
+    do not depend on how many layers attend locally.
 
     Attributes:
       layer: makes one layer, unbound.
       length: L.
+<<<<<<< HEAD
       unroll: run the layers one after another in the program instead of a loop: it compiles twice
         as long, and saves an accelerator half of the memory's traffic, since a loop writes what
         the backward pass needs into stacked arrays. "auto": on accelerators.
       remat: keep only the layers' inputs for the backward pass and compute the rest again: memory
         for a third more time (Chen et al. 2016).
       params_name: of that tree.
+=======
+      unroll: unrolls the loop over layers: slower to compile and, for few layers, faster to run.
+      remat: stores only the layers' inputs for the backward pass and recomputes the rest: less
+        memory for a third more time (Chen et al. 2016).
+      params_name: of the parameter tree.
+>>>>>>> locals
     """
 
     layer: Callable[[], nn.Module]
@@ -50,10 +57,10 @@ class Stack(nn.Module):
 
         Args:
           x: input of the lowest layer.
-          spans: how many layers, and what each of them gets beside x: ((3, (mask,)), ...); the
-            counts add up to `length`.
+          spans: numbers of layers and their further inputs: ((3, (mask,)), ...); the numbers sum
+            to `length`.
           train: whether dropout is on.
-          each: of these every layer gets its own part, behind what its span gets.
+          each: stacked inputs; layer i gets slice i of each, after the inputs of its span.
         """
         assert sum(count for count, _ in spans) == self.length, spans
         layer = self.layer()
@@ -71,8 +78,8 @@ class Stack(nn.Module):
             run = jax.checkpoint(run, prevent_cse=unroll)  # a loop is a barrier by itself
         if unroll:
             layers = _unstack((params, keys, each), self.length)
-            given = [inputs for count, inputs in spans for _ in range(count)]
-            for scanned, inputs in zip(layers, given, strict=True):
+            layer_inputs = [inputs for count, inputs in spans for _ in range(count)]
+            for scanned, inputs in zip(layers, layer_inputs, strict=True):
                 x = run(x, scanned, inputs)
             return x
         start = 0
@@ -86,20 +93,17 @@ class Stack(nn.Module):
         return x
 
     def start(self, method: str, *inputs: Any) -> list[tuple[Any, Any]]:
-        """Each layer's parameters, and what a method of it says of the inputs; for `step`."""
+        """Each layer's parameters and its method's result for the inputs; for `step`."""
         layer = self.layer()
         stacked = nn.unbox(self.get_variable("params", self.params_name))
-        said = lambda params: layer.apply({"params": params}, *inputs, method=method)
-        return [(params, said(params)) for params in _unstack(stacked, self.length)]
+        call = lambda params: layer.apply({"params": params}, *inputs, method=method)
+        return [(params, call(params)) for params in _unstack(stacked, self.length)]
 
     def step(
         self, x: Array, caches: Sequence[Any], layers: Sequence[tuple[Any, Any]], *inputs: Any
     ) -> tuple[Array, list[Any]]:
-        """Runs each layer's `step(x, its cache, its constants, *inputs)`, of `start`.
-
-        There is no loop over the layers: to take a layer's part out of a stack is to copy it, at
-        every step.
-        """
+        """Runs each layer's `step(x, cache, constants, *inputs)` with the constants of `start`,
+        unrolled over layers: slicing a stack would copy a layer's arrays every step."""
         layer, new = self.layer(), []
         for cache, (params, constants) in zip(caches, layers, strict=True):
             x, cache = layer.apply({"params": params}, x, cache, constants, *inputs, method="step")
@@ -107,16 +111,16 @@ class Stack(nn.Module):
         return x, new
 
     def inspect(self, method: str, x: Array, spans: Sequence[tuple[int, tuple]]) -> list[Any]:
-        """What a method of each layer says of that layer's input, lowest first."""
+        """The result of each layer's method for that layer's input, lowest first."""
         layer = self.layer()
         params = nn.unbox(self.get_variable("params", self.params_name))
-        said: list[Any] = []
+        results: list[Any] = []
         for inputs in (inputs for count, inputs in spans for _ in range(count)):
-            at = len(said)
+            at = len(results)
             of_layer = {"params": jax.tree.map(lambda a, at=at: a[at], params)}
-            said.append(layer.apply(of_layer, x, *inputs, method=method))
+            results.append(layer.apply(of_layer, x, *inputs, method=method))
             x = layer.apply(of_layer, x, *inputs, train=False)
-        return said
+        return results
 
     def _init(self, key: Array, layer: nn.Module, x: Array, inputs: tuple) -> Any:
         init = lambda key: layer.init(key, x, *inputs, train=False)["params"]

@@ -1,4 +1,4 @@
-"""What made a result: Python, and the packages that its numbers depend on."""
+"""Versions of Python and of the packages that results depend on."""
 
 import contextlib
 import platform
@@ -8,9 +8,9 @@ PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "conv
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of what the numbers depend on."""
-    found = {"python": platform.python_version()}
+    """Versions by package name; those that are not installed are absent."""
+    installed = {"python": platform.python_version()}
     for name in PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            installed[name] = metadata.version(name)
+    return installed

@@ -1,4 +1,4 @@
-"""Translations of several runs beside each other: the paired bootstrap, and n-grams (Figure 3)."""
+"""Comparison of translations of several runs: paired bootstrap, and n-grams (Figure 3)."""
 
 import dataclasses
 import functools
@@ -12,7 +12,7 @@ from common_jax.report.document import Cell, Chart, Section, Series, Table
 
 _PICTURED = {
     "BLEU-n": "BLEU of n-grams up to n, with the brevity penalty.",
-    "precision of n-grams": "Of n-grams of n words alone.",
+    "precision of n-grams": "Of n-grams of exactly n words.",
 }
 
 
@@ -29,21 +29,21 @@ class TranslationComparison(Comparison):
         "model.token_window": "The paper (section 5.1, Figure 2a, validation of WMT14 En-De): of "
         "1D-CSAN's windows 11 is the best.",
         "model.head_window": "The paper (Figure 2b): at a window of 11, attending to more than one "
-        "head is better than to one, and to many is worse again.",
+        "head is better than to one, and to many is worse.",
     }
 
     @classmethod
     def intervals(cls, run: Run, split: str) -> Mapping[str, Sequence[float]]:
-        """The bootstrap's 95 % intervals of a run's scores; none where its texts are gone."""
+        """The bootstrap's 95 % intervals of a run's scores; empty if its texts are missing."""
         try:
-            found, _ = _alone(run, split)
+            compared, _ = _alone(run, split)
         except UserError:
             return {}
-        return {metric: (one.low, one.high) for metric, one in found.items()}
+        return {metric: (one.low, one.high) for metric, one in compared.items()}
 
     @classmethod
     def examples(cls, run: Run, split: str) -> Mapping[str, Any]:
-        """The references; a sentence's length is another with another vocabulary."""
+        """The references; not the sentences' lengths, which depend on the vocabulary."""
         return {"references": run.file(split, ".references")}
 
     @classmethod
@@ -52,26 +52,26 @@ class TranslationComparison(Comparison):
         sentences = super().paired(run, other, split, name)
         systems = {"other": _hypotheses(other, split), "run": _hypotheses(run, name or split)}
         references = other.file(split, ".references")
-        found, _ = translation.paired_bootstrap(systems, references, language=_language(run))
+        compared, _ = translation.paired_bootstrap(systems, references, language=_language(run))
         numbers: dict[str, float] = {}
-        for metric, ours in found["run"].items():
-            assert ours.p is not None
-            numbers[f"{metric}_difference"] = ours.score - found["other"][metric].score
-            numbers[f"p_{metric}"] = ours.p
+        for metric, score in compared["run"].items():
+            assert score.p is not None
+            numbers[f"{metric}_difference"] = score.score - compared["other"][metric].score
+            numbers[f"p_{metric}"] = score.p
         return Paired({**numbers, **sentences.numbers}, sentences.notes)
 
     @classmethod
     def scores(cls, run: Run, split: str) -> Mapping[str, Cell]:
-        """With their 95 % intervals."""
-        found, _ = _alone(run, split)
+        """BLEU and chrF with their 95 % intervals."""
+        compared, _ = _alone(run, split)
         return {
             metric: f"{one.score:.2f} ({one.low:.2f} to {one.high:.2f})"
-            for metric, one in found.items()
+            for metric, one in compared.items()
         }
 
     @classmethod
     def compare(cls, runs: Sequence[Run], split: str) -> list[Section]:
-        """Runs whose references are the first one's: significance, and the gap to it by n-grams."""
+        """Compares runs with the first run's references: significance, and the gap by n-grams."""
         same = [run for run in runs if cls.examples(run, split) == cls.examples(runs[0], split)]
         systems = {run.label: _hypotheses(run, split) for run in same}
         references, language = runs[0].file(split, ".references"), _language(runs[0])
@@ -83,12 +83,14 @@ class TranslationComparison(Comparison):
         ]
 
 
-@functools.cache  # a page shows the intervals twice
+@functools.cache  # a page has the intervals twice
 def _alone(run: Run, split: str) -> tuple[dict[str, translation.Compared], dict[str, str]]:
-    """A run's scores with their bootstrap's intervals, by metric, and the metrics' signatures."""
+    """A run's scores with bootstrap intervals, by metric, and the metrics' signatures."""
     systems, references = {"run": _hypotheses(run, split)}, run.file(split, ".references")
-    found, signatures = translation.paired_bootstrap(systems, references, language=_language(run))
-    return found["run"], signatures
+    compared, signatures = translation.paired_bootstrap(
+        systems, references, language=_language(run)
+    )
+    return compared["run"], signatures
 
 
 def _ngrams(
@@ -104,31 +106,32 @@ def _ngrams(
     for at, (what, note) in enumerate(_PICTURED.items()):
         gaps = {
             name: [
-                ours[at] - theirs[at]
-                for ours, theirs in zip(scores[name], scores[baseline], strict=True)
+                own[at] - base[at] for own, base in zip(scores[name], scores[baseline], strict=True)
             ]
             for name in others
         }
         series = [Series(name, orders, gap) for name, gap in gaps.items()]
         if series:
-            said = f"{note} Against {baseline}."
-            charts.append(Chart(f"Gap in {what}", "n", "percent", series, note=said, zero=True))
+            caption = f"{note} Against {baseline}."
+            charts.append(Chart(f"Gap in {what}", "n", "percent", series, note=caption, zero=True))
     rows = [
         [name, *(f"{bleu:.2f} / {alone:.2f}" for bleu, alone in s)] for name, s in scores.items()
     ]
-    note = "BLEU-n / precision of n-grams of n words alone, in percent, unsmoothed."
+    note = "BLEU-n / precision of n-grams of exactly n words, in percent, unsmoothed."
     return [*charts, Table(("run", *(f"n={n}" for n in orders)), rows, note)]
 
 
 def _hypotheses(run: Run, split: str) -> list[str]:
-    """A run's translations, as many as there are references."""
-    found, wanted = (run.file(split, ending) for ending in (".predictions.txt", ".references"))
-    if not wanted or len(found) != len(wanted):
+    """A run's translations; raises UserError unless there is one for each reference."""
+    hypotheses, references = (
+        run.file(split, ending) for ending in (".predictions.txt", ".references")
+    )
+    if not references or len(hypotheses) != len(references):
         raise UserError(
-            f"{run.workdir.path}: {len(found)} translations of {split} for {len(wanted)} "
+            f"{run.workdir.path}: {len(hypotheses)} translations of {split} for {len(references)} "
             "references; score it again"
         )
-    return found
+    return hypotheses
 
 
 def _language(run: Run) -> str:

@@ -1,4 +1,4 @@
-"""Every field of a CSAN run, its type, its default and its limits."""
+"""The config of CSAN: fields, types, defaults and limits."""
 
 import dataclasses
 import re
@@ -14,23 +14,23 @@ from csan_jax.attention.causal import Causal
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
-    """The Transformer (Vaswani et al. 2017), and which self-attention its layers have.
+    """The Transformer (Vaswani et al. 2017), and the self-attention of its layers.
 
     Attributes:
       dim: the model's width d.
       mlp_dim: the feed-forward layers' inner width.
       num_heads: H; divides `dim`.
-      encoder_layers, decoder_layers: how many of each.
+      encoder_layers, decoder_layers: numbers of layers.
       encoder_attention: self-attention of the encoder's lowest layers.
       decoder_attention: the decoder's self-attention.
       norm: layer normalisation before each sub-layer, or after it.
-      tie: which embeddings are one: none, target (output = target), all (source too).
-      source_vocab_size, target_vocab_size: rows of the embeddings; 0 is what the tokeniser has.
+      tie: shared embeddings: none, target (output = target), all (source too).
+      source_vocab_size, target_vocab_size: rows of the embeddings; 0 is the tokeniser's size.
       dropout, attention_dropout, relu_dropout: rates on each sub-layer's output and the embeddings,
         on the attention weights, and inside the feed-forward layer.
-      attention: the implementation, common_jax.attention's.
-      unroll: no loop over the layers: compiles longer, runs faster; "auto": on accelerators.
-      remat: compute the layers' inner activations again in the backward pass: memory for time.
+      attention: the implementation of common_jax.attention.
+      unroll: unrolls the loop over layers: slower to compile, faster; "auto": on accelerators.
+      remat: recomputes the layers' activations in the backward pass: less memory, more time.
     """
 
     dim: int = 512
@@ -72,7 +72,7 @@ class ModelConfig:
         self.decoder_attention.check(self.sizes())
 
     def sizes(self, dtype: Any = None) -> Sizes:
-        """What an attention needs of these fields; the type is that of its activations."""
+        """These fields for an attention, with the type of its activations."""
         same = ("dim", "num_heads", "encoder_layers", "decoder_layers", "norm", "dropout")
         return Sizes(
             **{name: getattr(self, name) for name in (*same, "attention_dropout")},
@@ -93,18 +93,18 @@ class DataConfig(SplitsConfig):
         of train, split by distinct source sentences.
       tsv_columns: a table's 1-based source and target columns, as "1,2"; "-2,-1" counts from the
         end of each line.
-      separator: what parts a table's columns; with any but a tab all files are tables.
-      moses_escapes: "undo" reads &apos; &quot; &lt; &gt; &#91; &#93; &#124; and &amp; as the
-        characters that Moses's tokenizer wrote so, on both sides.
-      holdout_size: how many source sentences an empty dev or test takes from train.
+      separator: of a table's columns; unless it is a tab, all files are tables.
+      moses_escapes: "undo" replaces the escapes of Moses's tokenizer, &apos; &quot; &lt; &gt; &#91;
+        &#93; &#124; and &amp;, by their characters, on both sides.
+      holdout_size: number of source sentences held out of train for an empty dev or test.
       joint_vocabulary: one subword model for both sides, or one each.
       vocab_size: SentencePiece BPE pieces of each model.
-      source_vocab_size, target_vocab_size: those of each side's model instead, where not 0.
-      max_length: longest sentence in pieces, the end symbol included; longer training pairs are
-        dropped, counted and named; evaluation drops nothing and truncates nothing.
+      source_vocab_size, target_vocab_size: override it for one side, if not 0.
+      max_length: longest sentence in pieces, including the end symbol; longer training pairs are
+        dropped, counted and reported; evaluation neither drops nor truncates.
       batch_tokens: the global batch: rows x the longer padded side.
-      max_shapes: distinct batch shapes at most, hence compilations.
-      batching: "buckets" are batches of pairs of like lengths, a row each; "packed" puts several
+      max_shapes: largest number of distinct batch shapes, hence of compilations.
+      batching: "buckets" are batches of pairs of similar lengths, one a row; "packed" puts several
         pairs into a row, in one shape (common_jax.data.packing).
       row_tokens: width of a packed row, on both sides.
     """
@@ -165,13 +165,13 @@ class DataConfig(SplitsConfig):
 
 @dataclasses.dataclass(frozen=True)
 class DecodeConfig:
-    """Search for the translation.
+    """Beam search.
 
     Attributes:
-      beam_size: hypotheses kept for test and prediction; 1 is greedy.
+      beam_size: hypotheses for test and prediction; 1 is greedy.
       dev_beam_size: the same for validations during training.
       length_penalty: alpha of ((5 + length) / 6)^alpha (Wu et al. 2016).
-      extra_length: pieces that a translation may have beyond its source.
+      extra_length: limit of a translation's pieces, in addition to the source's.
       batch_tokens: source positions decoded together.
     """
 

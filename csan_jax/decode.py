@@ -1,10 +1,10 @@
-"""Beam search over the decoder, one compiled loop for a batch of sentences of like length.
+"""Beam search, one compiled loop for a batch of sentences of similar length.
 
-Scores are log-probabilities over Wu et al.'s (2016) length penalty ((5 + length) / 6)^alpha, the
-end symbol counted, as in the CSAN authors' toolkit. A sentence is closed, and changes no more, when
-as many hypotheses have ended as the beam is wide, when no open hypothesis can still win, or at its
-own limit; so no sentence's translation depends on the others in its batch. Only the beam's width
-of best candidates may end, so that a beam of one is greedy search.
+Scores are log-probabilities over Wu et al.'s (2016) length penalty ((5 + length) / 6)^alpha, with
+the end symbol, as in the CSAN authors' toolkit. A sentence is closed, and does not change further,
+when k hypotheses have ended, when no open hypothesis can be better, or at its limit; hence its
+translation does not depend on the rest of the batch. Only the k best candidates may end, so that a
+beam of one is greedy search.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, Num
 from common_jax.pytrees import pytree
 from common_jax.text.subwords import END, PAD
 
-NEG_INF = -jnp.inf  # the log-probability of a hypothesis that is none
+NEG_INF = -jnp.inf  # the log-probability of an empty slot
 
 # (cache, previous [B, k], now, ancestry [B, k, steps*k]) -> (logits [B, k, V], cache)
 Step = Callable[[Any, Array, Array, Array], tuple[Array, Any]]
@@ -29,12 +29,12 @@ class Beam:
     """The state of the search.
 
     Attributes:
-      now: the position that comes next.
-      cache: the decoder's.
+      now: the next position.
+      cache: of the decoder.
       open_scores, open_pieces: log-probabilities and pieces of the k open hypotheses.
-      ancestry: the slot of the beam in which a hypothesis's past stood at each position.
+      ancestry: the slot of each hypothesis's prefix in the beam at each position.
       ended_scores, ended_pieces: penalised scores and pieces of the k best ended hypotheses.
-      closed: sentences whose search is over.
+      closed: sentences whose search has finished.
     """
 
     now: Int[Array, ""]
@@ -58,19 +58,18 @@ def beam_search(
     """The best translation of each sentence and its score.
 
     Args:
-      step: the decoder, one position further.
+      step: one position of the decoder.
       cache: its state before the first position, a tree whose nodes with a method `extended(steps)`
-        have room for `stages[0]` positions.
-      limits: the most pieces of each translation, the end symbol included, at most `stages[-1]`;
-        0 for filler rows.
-      stages: positions that there is room for, growing: a step costs by the room, and few sentences
-        come near their limit. Each stage is compiled by itself. Ints, or dims that are
-        symbols.
+        have a capacity of `stages[0]` positions.
+      limits: the largest number of pieces of each translation, including the end symbol, at most
+        `stages[-1]`; 0 for empty rows.
+      stages: increasing capacities in positions, ints or symbolic dims: the cost of a step depends
+        on the capacity, and few sentences come near their limit. Each stage is compiled separately.
       beam_size: k.
       length_penalty: alpha; 0 compares plain log-probabilities.
 
     Returns:
-      Pieces, closed by the end symbol (unless the limit cut them off) and zero-padded; scores.
+      Pieces, with the end symbol (unless truncated at the limit) and zero-padded; scores.
     """
     penalty = lambda length: ((5.0 + length) / 6.0) ** length_penalty
 
@@ -81,15 +80,15 @@ def beam_search(
         ends, last = pieces == END, (beam.now + 1 >= limits)[:, None]
 
         may_end = ends & (jnp.arange(2 * beam_size) < beam_size)[None]
-        grown = _append(_take(beam.open_pieces, parents), beam.now, pieces)
+        extended = _append(_take(beam.open_pieces, parents), beam.now, pieces)
         ended_scores = jnp.where(may_end, scores / penalty(length), NEG_INF)
         ended_scores, ended_pieces = _best(
             beam_size,
             jnp.concatenate([beam.ended_scores, ended_scores], axis=1),
-            jnp.concatenate([beam.ended_pieces, grown], axis=1),
+            jnp.concatenate([beam.ended_pieces, extended], axis=1),
         )
         open_scores, open_pieces, ancestry = _best(
-            beam_size, jnp.where(ends, NEG_INF, scores), grown, _take(ancestry, parents)
+            beam_size, jnp.where(ends, NEG_INF, scores), extended, _take(ancestry, parents)
         )
         hopeful = open_scores[:, :1] / penalty(limits.astype(jnp.float32))[:, None]
         closed = last | (ended_scores[:, -1:] > NEG_INF) | (ended_scores[:, :1] >= hopeful)
@@ -108,7 +107,7 @@ def beam_search(
     beam = _start(cache, limits, stages[0], beam_size)
     for steps in stages:
         unfinished = lambda beam, steps=steps: (beam.now < steps) & ~beam.closed.all()
-        beam = jax.lax.while_loop(unfinished, advance, _grown(beam, steps))
+        beam = jax.lax.while_loop(unfinished, advance, _extend(beam, steps))
     ended = beam.ended_scores[:, 0] > NEG_INF
     cut_off = beam.open_scores[:, 0] / penalty(limits.astype(jnp.float32))
     pieces = jnp.where(ended[:, None], beam.ended_pieces[:, 0], beam.open_pieces[:, 0])
@@ -116,7 +115,7 @@ def beam_search(
 
 
 def _start(cache: Any, limits: Array, steps: Any, beam_size: int) -> Beam:
-    """One open hypothesis, the empty one; the other slots can only be replaced."""
+    """The beam with the empty hypothesis in the first slot; the other slots are empty."""
     shape = (limits.shape[0], beam_size)
     pieces = jnp.zeros((*shape, steps), jnp.int32)
     never = jnp.full(shape, NEG_INF)
@@ -132,8 +131,8 @@ def _start(cache: Any, limits: Array, steps: Any, beam_size: int) -> Beam:
     )
 
 
-def _grown(beam: Beam, steps: Any) -> Beam:
-    """The same with room for so many positions."""
+def _extend(beam: Beam, steps: Any) -> Beam:
+    """The beam with a capacity of `steps` positions."""
     more = ((0, 0), (0, 0), (0, steps - beam.ancestry.shape[2]))
     grows = lambda node: hasattr(node, "extended")
     return dataclasses.replace(
@@ -146,7 +145,7 @@ def _grown(beam: Beam, steps: Any) -> Beam:
 
 
 def _decoder_step(step: Step, beam: Beam) -> tuple[Array, Any, Array]:
-    """Asks the decoder; every hypothesis stands in its own slot at this position."""
+    """Runs the decoder; at this position every hypothesis is in its own slot."""
     sentences, beam_size, steps = beam.ancestry.shape
     slots = jnp.arange(beam_size)
     own = jnp.broadcast_to(slots[None, :], (sentences, beam_size))
@@ -164,7 +163,7 @@ def _decoder_step(step: Step, beam: Beam) -> tuple[Array, Any, Array]:
 def _candidates(
     open_scores: Float[Array, "B k"], logits: Float[Array, "B k V"], count: int
 ) -> tuple[Float[Array, "B c"], Int[Array, "B c"], Int[Array, "B c"]]:
-    """The best continuations: scores, hypotheses that they continue, and pieces."""
+    """The best continuations: scores, parent hypotheses, and pieces."""
     logits = logits.at[..., PAD].set(-jnp.inf)
     sizes = logits.shape[-1]
     logp = jax.nn.log_softmax(logits) + open_scores[..., None]
@@ -173,21 +172,21 @@ def _candidates(
 
 
 def _top_k(x: Float[Array, "B n"], count: int) -> tuple[Float[Array, "B c"], Int[Array, "B c"]]:
-    """`jax.lax.top_k`, five times as fast on a CPU: it searches only the groups of the winners."""
+    """`jax.lax.top_k`, five times as fast on a CPU: searches only groups of largest maxima."""
     group = 64
     if x.shape[1] < 4 * count * group:
         return tuple(jax.lax.top_k(x, count))
     x = jnp.pad(x, ((0, 0), (0, -x.shape[1] % group)), constant_values=NEG_INF)
     x = x.reshape(x.shape[0], -1, group)
     _, groups = jax.lax.top_k(x.max(axis=2), count)
-    found = _take(x, jnp.sort(groups, axis=1)).reshape(x.shape[0], -1)
-    scores, at = jax.lax.top_k(found, count)
+    members = _take(x, jnp.sort(groups, axis=1)).reshape(x.shape[0], -1)
+    scores, at = jax.lax.top_k(members, count)
     groups = jnp.take_along_axis(jnp.sort(groups, axis=1), at // group, axis=1)
     return scores, groups * group + at % group
 
 
 def _best(count: int, scores: Array, *arrays: Array) -> tuple[Array, ...]:
-    """The `count` best scores, and the rows of the arrays that belong to them."""
+    """The `count` best scores, and the arrays' rows for them."""
     scores, rows = jax.lax.top_k(scores, count)
     return scores, *(_take(array, rows) for array in arrays)
 
@@ -206,5 +205,5 @@ def _freeze_finished(old: Beam, new: Beam) -> Beam:
     """`new` for open sentences, `old` for closed ones."""
     keep = lambda a, b: jnp.where(old.closed.reshape(-1, *[1] * (a.ndim - 1)), a, b)
     names = {field.name for field in dataclasses.fields(Beam)} - {"now", "cache"}
-    kept = {name: keep(getattr(old, name), getattr(new, name)) for name in sorted(names)}
-    return dataclasses.replace(new, **kept)
+    fields = {name: keep(getattr(old, name), getattr(new, name)) for name in sorted(names)}
+    return dataclasses.replace(new, **fields)

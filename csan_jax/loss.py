@@ -11,11 +11,11 @@ from jaxtyping import Array, Float, Int
 def cross_entropy(
     logits: Float[Array, "B T V"], targets: Int[Array, "B T"], smoothing: float
 ) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
-    """Each position's smoothed loss and its unsmoothed one, in nats.
+    """The smoothed and the unsmoothed loss of each position, in nats.
 
-    The target's distribution is (1 - smoothing) on the piece and `smoothing` spread evenly over
-    the vocabulary (Szegedy et al. 2016, section 7); it is never built. The gradient, which is the
-    smoothed loss's alone, is written out because its one pass over [B, T, V] is a tenth of a step.
+    The target distribution is (1 - smoothing) on the piece and `smoothing` uniform over the
+    vocabulary (Szegedy et al. 2016, section 7), without materializing it. The gradient, of the
+    smoothed loss only, is written out for a single pass over [B, T, V], a tenth of a step.
     """
     return _cross_entropy_forward(logits, targets, smoothing)[0]
 
@@ -32,8 +32,8 @@ def _cross_entropy_backward(smoothing: float, saved: tuple, cotangents: tuple):
     logits, targets, normaliser = saved
     size = logits.shape[-1]
     hit = jnp.arange(size)[None, None] == targets[..., None]
-    wanted = jnp.where(hit, 1 - smoothing + smoothing / size, smoothing / size)
-    return cotangents[0][..., None] * (jnp.exp(logits - normaliser[..., None]) - wanted), None
+    expected = jnp.where(hit, 1 - smoothing + smoothing / size, smoothing / size)
+    return cotangents[0][..., None] * (jnp.exp(logits - normaliser[..., None]) - expected), None
 
 
 cross_entropy.defvjp(_cross_entropy_forward, _cross_entropy_backward)

@@ -1,4 +1,4 @@
-"""A trained translator of anybody's sentences: the half of it that reads and writes text."""
+"""Text interface of the translator: encodes sentences, decodes translations; imports no model."""
 
 import dataclasses
 import itertools
@@ -16,19 +16,19 @@ from csan_jax.data import JOINT, SEPARATE
 
 
 class Translator(Predictor):
-    """Translates lines, many at a time."""
+    """Translates lines in batches."""
 
-    CHUNK = 512  # lines read before the first is answered
+    CHUNK = 512  # lines read before the first translation is returned
 
     options = (Option("beam_size", int, "hypotheses kept; 1 is greedy (the run's)", compiled=True),)
 
     @dataclasses.dataclass(frozen=True)
     class Settings:
-        """What it needs of a run's config.
+        """The predictor's part of a run's config.
 
         Attributes:
-          beam_size: hypotheses kept, unless another number is asked for.
-          batch_tokens: source positions decoded together.
+          beam_size: default number of hypotheses.
+          batch_tokens: source positions of a batch.
         """
 
         beam_size: int
@@ -49,8 +49,8 @@ class Translator(Predictor):
         """
         Args:
           vocabulary: the source's subwords first, the target's last.
-          programs: "source" [B, S], the end symbol last, 0 behind it, gives "pieces" [B, steps].
-          beam_size: hypotheses kept; 1 is greedy. None is as many as the run's.
+          programs: "source" [B, S], with end symbol and padded with 0, to "pieces" [B, steps].
+          beam_size: number of hypotheses; 1 is greedy, None the run's.
         """
         self._source, self._target = vocabulary[0], vocabulary[-1]
         self._settings = settings
@@ -68,7 +68,7 @@ class Translator(Predictor):
         return [Subwords.load(folder / name) for name in names]
 
     def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
-        """A translation for each line, in order; an empty line stays an empty line."""
+        """A translation of each line, in order; of an empty line an empty line."""
         lines = iter(lines)
         while chunk := list(itertools.islice(lines, self.CHUNK)):
             yield from self._predict_chunk(chunk)
@@ -81,8 +81,8 @@ class Translator(Predictor):
         for group in groups(lengths, self._settings.batch_tokens):
             members = [filled[at] for at in group.members]
             source = padded([[*encoded[i], END] for i in members], group.rows, *group.widths)
-            found = np.asarray(self._translate({"source": source})["pieces"])[: len(members)]
-            for i, text in zip(members, to_text(self._target, found), strict=True):
+            pieces = np.asarray(self._translate({"source": source})["pieces"])[: len(members)]
+            for i, text in zip(members, to_text(self._target, pieces), strict=True):
                 answers[i] = text
         return answers
 

@@ -1,4 +1,4 @@
-"""Translation as a task: model, loss, corpus, search and score joined."""
+"""The translation task: model, loss, corpus, search and score."""
 
 import dataclasses
 import itertools
@@ -25,7 +25,7 @@ from csan_jax.loss import cross_entropy
 from csan_jax.model import Transformer
 from csan_jax.predictor import Translator, to_text
 
-EVALUATION_SHAPES = 3  # each is one more search to compile
+EVALUATION_SHAPES = 3  # for each of which the search is compiled
 EXAMPLES = 5  # translations shown after an evaluation
 
 
@@ -92,7 +92,7 @@ class Translation(Task[Config]):
     def translate(
         self, params: Params, source: Int[Array, "B S"], beam_size: int
     ) -> tuple[Int[Array, "B steps"], Float[Array, "B"]]:
-        """The best translations found and their scores; rows of padding alone come out empty."""
+        """The best translations and their scores; of rows of padding only, empty ones."""
         decode = self.config.decode
         apply = lambda method, *inputs, **options: self.model.apply(
             {"params": params}, *inputs, method=method, **options
@@ -170,7 +170,7 @@ class Translation(Task[Config]):
         return self.data.sources("test")[0]
 
     def _check_vocabulary(self) -> None:
-        """Every piece must have a row in the embeddings, and every hypothesis a piece."""
+        """Checks that every piece has an embedding, and the beam at most as many hypotheses."""
         model = self.model.config
         for side, subwords, rows in (
             ("source", self.data.source_subwords, model.source_vocab_size),
@@ -179,16 +179,16 @@ class Translation(Task[Config]):
             if subwords.size > rows:
                 raise UserError(
                     f"model.{side}_vocab_size={rows}: the {side} vocabulary has {subwords.size} "
-                    "pieces; make it as many, or 0"
+                    "pieces; set it to that number, or 0"
                 )
         pieces, decode = self.data.target_subwords.size, self.config.decode
         for name in ("beam_size", "dev_beam_size"):
-            if (asked := getattr(decode, name)) > pieces:
-                raise UserError(f"decode.{name}={asked}: at most {pieces}, the target's pieces")
+            if (size := getattr(decode, name)) > pieces:
+                raise UserError(f"decode.{name}={size}: at most {pieces}, the target's pieces")
 
 
 def _sized(config: Config) -> ModelConfig:
-    """The model's fields with vocabulary sizes filled in: 0 is what the tokeniser will have."""
+    """The model's fields with the tokeniser's sizes for vocabulary sizes of 0."""
     model, (source, target) = config.model, config.data.vocab_sizes
     return dataclasses.replace(
         model,

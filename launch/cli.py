@@ -1,4 +1,4 @@
-"""What every command does alike: one line for a person's mistake, and exit status 2."""
+"""Common parts of the commands: parsing, one-line errors with exit status 2, logging."""
 
 import argparse
 import contextlib
@@ -19,16 +19,16 @@ from common_jax.errors import Interrupted, UserError, causes
 from common_jax.predictor import Option
 from launch.distributed import exit_process
 
-# of the system's errors, those that what a person typed has brought about, wherever it is noticed
+# system errors that the user's arguments cause
 _MISTAKES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOSPC)
 _TAKES_LESS = "smaller batches, train.accumulate, more devices with mesh.fsdp or a smaller model"
 _TAKES_LESS += " take less"
 COMPILED = "~/.cache/conv-attention-jax/compiled"
-COMPILED_BYTES = 2**30  # what was not used for longest goes first
+COMPILED_BYTES = 2**30  # beyond which the least recently used are removed
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that takes no abbreviations and answers a mistake in one line."""
+    """An argument parser without abbreviations, with one-line errors."""
 
     def __init__(self, **kwargs):
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
@@ -66,13 +66,13 @@ def add_options(parser: argparse.ArgumentParser, options: Sequence[Option]) -> N
 
 
 def command_line(command: str, argv: Sequence[str]) -> str:
-    """The command line, for those who want to do the same."""
+    """The command line, to reproduce a result."""
     line = shlex.join(["python", "-m", f"launch.{command}", *argv])
-    return line.encode(errors="backslashreplace").decode()  # a path may be no text
+    return line.encode(errors="backslashreplace").decode()  # a path may be no UTF-8
 
 
 def configure_logging() -> None:
-    """Keeps the libraries' chatter off standard error, where people read ours."""
+    """Configures logging to standard error, and silences that of libraries."""
     import logging
 
     import absl.logging
@@ -87,23 +87,21 @@ def configure_logging() -> None:
 
 
 def keep_compiled() -> None:
-    """Keeps compiled programs for the next time, of this and any other process, where jax has not
-    been told another place (JAX_COMPILATION_CACHE_DIR)."""
+    """Enables jax's persistent compilation cache, unless JAX_COMPILATION_CACHE_DIR sets another."""
     import jax
 
     if jax.config.jax_compilation_cache_dir is None:
-        with contextlib.suppress(RuntimeError):  # there is no home
+        with contextlib.suppress(RuntimeError):  # without a home directory
             folder = Path(COMPILED).expanduser()
             jax.config.update("jax_compilation_cache_dir", str(folder))
             jax.config.update("jax_compilation_cache_max_size", COMPILED_BYTES)
             _remove_unfinished(folder)
-    # a disk that is full or not to be written is no reason not to answer
+    # a full or read-only disk only disables the cache
     warnings.filterwarnings("ignore", "Error (read|writ)ing persistent compilation cache")
 
 
 def _remove_unfinished(compiled: Path) -> None:
-    """A kill leaves a program without the time of its use, which jax writes after it: it would
-    never write that program again, nor remove any."""
+    """Removes programs without a time of use, which a kill leaves and which break the cache."""
     with contextlib.suppress(OSError):
         for path in compiled.glob("*-cache"):
             used = path.with_name(f"{path.name.removesuffix('-cache')}-atime")
@@ -112,26 +110,26 @@ def _remove_unfinished(compiled: Path) -> None:
 
 
 def out_of_memory(error: BaseException) -> str | None:
-    """What was said of a machine's or a device's memory that does not suffice, if that is why."""
+    """The message about insufficient memory of host or device, if that caused the error."""
     jax = sys.modules.get("jax")
     for cause in causes(error):
         if isinstance(cause, MemoryError):
             return str(cause) or "Out of memory"
         if jax and isinstance(cause, jax.errors.JaxRuntimeError):
-            found = re.search("(Ran out|Out) of memory.*|RESOURCE_EXHAUSTED.*", str(cause))
-            if found:
-                return found[0].rstrip(".")
+            match = re.search("(Ran out|Out) of memory.*|RESOURCE_EXHAUSTED.*", str(cause))
+            if match:
+                return match[0].rstrip(".")
     return None
 
 
 def _silence() -> None:
-    """What is still to be said goes nowhere."""
-    with contextlib.suppress(AttributeError, OSError):  # there may be none, or no file behind it
+    """Redirects stdout to /dev/null once its reader has closed the pipe."""
+    with contextlib.suppress(AttributeError, OSError):  # stdout may be None or no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _unless_from_orbax(args: threading.ExceptHookArgs) -> None:
-    """Orbax's threads tell of a full disk with tracebacks of their own; our line says it all."""
+    """Suppresses tracebacks of Orbax's threads, whose errors are reported in one line."""
     frames = traceback.extract_tb(args.exc_traceback)
     if not any(f"{os.sep}orbax{os.sep}" in frame.filename for frame in frames):
         threading.__excepthook__(args)
@@ -154,7 +152,7 @@ def run(main: Callable[[list[str]], None]) -> NoReturn:
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         status = 130
-    except BrokenPipeError:  # the reader of our output has left, as `head` does
+    except BrokenPipeError:  # the reader has closed the pipe, as `head` does
         _silence()
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _MISTAKES:

@@ -1,9 +1,8 @@
-"""A run of several processes: how each of them starts, and how it ends.
+"""Start and exit of the processes of a distributed run.
 
-JAX joins them (`jax.distributed.initialize`) and watches over them: when one dies or cannot be
-reached, it aborts the others, in C++, with pages of its own. So each of them trains in a child of
-the process that was started, which waits, passes requests to stop on, and says in a line what
-happened.
+`jax.distributed` monitors them: when one dies or cannot be reached, it aborts the others in C++,
+with pages of output. Hence each of them trains in a child of the started process, which waits,
+forwards requests to stop, and reports in one line how the child ended.
 """
 
 import argparse
@@ -24,20 +23,20 @@ from typing import NoReturn, Self
 
 from common_jax.errors import UserError, causes
 
-HEARTBEAT_SECONDS = 20  # without a sign of life a process counts as dead
-JOIN_SECONDS = 300  # all have to have started by then
-LEAVE_SECONDS = 5.0  # that one that ends with an error waits for the others to end with it
-LOST = 75  # the exit status for the death of another: sysexits.h's "try again"
+HEARTBEAT_SECONDS = 20  # without a heartbeat after which a process counts as dead
+JOIN_SECONDS = 300  # for all processes to start
+LEAVE_SECONDS = 5.0  # for which a process that ends with an error waits for the others
+LOST = 75  # the exit status when another process died: EX_TEMPFAIL of sysexits.h
 
 _PR_SET_PDEATHSIG = 1  # Linux's prctl.h
 
 
 @dataclasses.dataclass(frozen=True)
 class DistributedArgs:
-    """How many processes the run has, and which of them this is.
+    """The processes of a run, and this one's number.
 
     Attributes:
-      scheduler: that started them, if JAX is to ask it for the rest.
+      scheduler: that started them, if JAX gets the other values from it.
       coordinator: otherwise HOST:PORT of the first process.
       count: of processes.
       number: of this one.
@@ -50,20 +49,20 @@ class DistributedArgs:
 
     @staticmethod
     def add_flags(parser: argparse.ArgumentParser) -> None:
-        """Those that say what a scheduler does not."""
+        """Flags for processes that no scheduler started."""
         group = parser.add_argument_group("several processes")
-        group.add_argument("--coordinator", metavar="HOST:PORT", help="where the first listens")
+        group.add_argument("--coordinator", metavar="HOST:PORT", help="address of the first")
         group.add_argument(
-            "--num_processes", type=int, metavar="N", help="how many there are (1: this one alone)"
+            "--num_processes", type=int, metavar="N", help="number of processes (1: a single one)"
         )
-        group.add_argument("--process_id", type=int, metavar="I", help="which is this, from 0")
+        group.add_argument("--process_id", type=int, metavar="I", help="number of this one, from 0")
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> Self:
-        """By the flags, or else by what a scheduler has put into the environment.
+        """From the flags, or else a scheduler's environment variables.
 
         Raises:
-          UserError: for flags that do not go together.
+          UserError: for inconsistent flags.
         """
         where, count, number = args.coordinator, args.num_processes, args.process_id
         if where is None and count is None and number is None:
@@ -82,10 +81,10 @@ class DistributedArgs:
         return cls("", where, count, number)
 
     def join(self) -> None:
-        """Returns, in a child, when all have started; at once if there is only this one.
+        """Returns in a child process once all have started; at once for a single process.
 
         Raises:
-          UserError: if they do not find each other.
+          UserError: if the processes cannot connect.
         """
         if self == DistributedArgs():
             return
@@ -93,15 +92,15 @@ class DistributedArgs:
         _keep_stdout()
         import jax
 
-        told = dataclasses.astuple(self)[1:] if self.coordinator else ()
+        address = dataclasses.astuple(self)[1:] if self.coordinator else ()
         try:
             jax.distributed.initialize(
-                *told,
-                cluster_detection_method="deactivate" if told else None,
+                *address,
+                cluster_detection_method="deactivate" if address else None,
                 initialization_timeout=JOIN_SECONDS,
                 heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
             )
-        except Exception as error:  # of any kind: each detection asks others in its own way
+        except Exception as error:  # the detection of each scheduler raises its own kinds
             lone = "," not in os.environ.get("TPU_WORKER_HOSTNAMES", "")
             if self.scheduler == CLOUD_TPU and lone and "should be defined" in str(error):
                 return
@@ -124,10 +123,9 @@ CLOUD_TPU = "Cloud TPU"
 
 
 def scheduler(environment: Mapping[str, str]) -> str:
-    """Which scheduler seems to have started several processes; "" if none has.
+    """The scheduler that seems to have started several processes; "" for none.
 
-    JAX's own detection takes a SLURM step of one process for a cluster too, and leaves it a single
-    GPU of its machine.
+    JAX's own detection also treats a SLURM step of one process as a cluster, with a single GPU.
     """
     more = lambda name: environment.get(name, "").isdecimal() and int(environment[name]) > 1
     if more("SLURM_NTASKS") and {"SLURM_STEP_NODELIST", "SLURM_PROCID"} <= environment.keys():
@@ -143,23 +141,23 @@ def scheduler(environment: Mapping[str, str]) -> str:
 
 
 def exit_process(status: int, error: BaseException | None = None) -> None:
-    """Ends this process if it is one of several, whether or not the others are about to end too.
+    """Exits if this is one of several processes, without waiting for the others.
 
-    Python's own end would wait for them at JAX's barrier, minutes long.
+    Python's own exit would wait for them at JAX's barrier, for minutes.
 
     Args:
-      error: of which nothing has been said yet.
+      error: to be printed.
     """
     jax = sys.modules.get("jax")
     if jax is None or not jax.distributed.is_initialized():
         return
     if any(isinstance(cause, jax.errors.JaxRuntimeError) for cause in causes(error)):
-        # The death of another looks so too. If it was that, JAX ends this process meanwhile.
+        # May be due to the death of another process, upon which JAX ends this one meanwhile.
         time.sleep(1.5 * HEARTBEAT_SECONDS)
     if error is not None:
         traceback.print_exception(error)
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or nobody reads
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed or broken pipe
             stream.flush()
     ending = threading.Thread(target=jax.distributed.shutdown, daemon=True)
     ending.start()
@@ -168,51 +166,51 @@ def exit_process(status: int, error: BaseException | None = None) -> None:
 
 
 def _go_on_in_a_child() -> None:
-    """Returns in a child of this process, which itself waits and ends as the child does."""
-    parent, asked = os.getpid(), list[int]()
+    """Returns in a child of this process; the parent waits and exits as the child does."""
+    parent, signals = os.getpid(), list[int]()
     child = os.fork()
     if not child:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal tells both; this one is passed on
-        if sys.platform.startswith("linux"):  # ends with its parent, however that ends
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal signals both; the parent forwards
+        if sys.platform.startswith("linux"):  # ends with its parent
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(LOST)
         return
 
     def pass_on(number: int, frame: object) -> None:
-        asked.append(number)
-        os.kill(child, signal.SIGTERM)  # what JAX listens to
+        signals.append(number)
+        os.kill(child, signal.SIGTERM)  # which JAX handles
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, pass_on)
     _, status = os.waitpid(child, 0)
-    _end_as(os.waitstatus_to_exitcode(status), asked)
+    _exit_like_child(os.waitstatus_to_exitcode(status), signals)
 
 
-def _end_as(status: int, asked: list[int]) -> NoReturn:
+def _exit_like_child(status: int, signals: list[int]) -> NoReturn:
     if status == -signal.SIGABRT:
         print(
-            "error: JAX has ended this process (its words above), most likely because another of "
-            "the run has died or cannot be reached; the same command, given to all of them again, "
-            "goes on from the last checkpoint",
+            "error: JAX has ended this process (its messages above), most likely because another "
+            "of the run has died or cannot be reached; the same command, given to all of them "
+            "again, resumes from the last checkpoint",
             file=sys.stderr,
         )
         status = LOST
-    elif status == -signal.SIGTERM and asked:
-        print(f"{signal.Signals(asked[0]).name}: stopped", file=sys.stderr)
-        status = 128 + asked[0]
+    elif status == -signal.SIGTERM and signals:
+        print(f"{signal.Signals(signals[0]).name}: stopped", file=sys.stderr)
+        status = 128 + signals[0]
     elif status < 0:
         reason = " (out of memory?)" if status == -signal.SIGKILL else ""
         print(f"error: ended by {signal.Signals(-status).name}{reason}", file=sys.stderr)
         status = 128 - status
-    elif status == 128 + signal.SIGTERM and asked:
-        status = 128 + asked[0]
+    elif status == 128 + signal.SIGTERM and signals:
+        status = 128 + signals[0]
     sys.stderr.flush()
     os._exit(status)
 
 
 def _keep_stdout() -> None:
-    """What C++ says there, such as Gloo, goes to standard error."""
+    """Redirects the output of C++ libraries, such as Gloo, from stdout to stderr."""
     if sys.stdout is None:
         return
     sys.stdout.flush()
@@ -221,7 +219,7 @@ def _keep_stdout() -> None:
 
 
 def _silence_secondary() -> None:
-    """The first process says what is to be said of all."""
+    """Disables warnings and messages in all processes but the first."""
     import logging
 
     logging.disable(logging.WARNING)

@@ -1,4 +1,4 @@
-"""Scores a run's best checkpoint, the mean of its newest, several runs together, or a file."""
+"""Scores a run's best checkpoint, the mean of its newest, an ensemble of runs, or a file."""
 
 import argparse
 import json
@@ -20,15 +20,15 @@ DESCRIPTION = (
     + """
 Writes eval/<split>.json and the predictions into the run's folder (with --average K
 eval/<split>-average<K>.json) and prints the metrics as JSON, for translation with sacreBLEU's
-signature. With --data it scores another file of the form of the run's own, which it names the
-split by. Several --workdir of one corpus are scored as one, an ensemble whose probabilities are
-averaged, in the first one's folder as eval/<split>-ensemble<N>. Without a run, --task squad
-scores a file {id: answer} on a file of SQuAD's form.
+signature. --data scores another file of the run's data format, by whose name the scores are stored.
+Several --workdir of one corpus are scored as an ensemble, whose probabilities are averaged, in the
+first one's folder as eval/<split>-ensemble<N>. Without a run, --task squad scores a file
+{id: answer} on a file of SQuAD's format.
 
---against RUN adds paired tests against another run that was scored on the same examples, as its
-eval/ has them: p_TEST is how often chance alone would make as large a difference; RESULT_difference
-is this run's less the other's (percent points; of the nll, nats a sentence), with the ends of its
-95 % interval; RESULT_detectable is the true difference that would be found with a power of 80 %.
+--against RUN adds paired tests against another run that was scored on the same examples: p_TEST is
+the p-value; RESULT_difference is this run's result minus the other's (percent points; for the nll,
+nats a sentence), with the bounds of its 95 % interval; RESULT_detectable is the true difference
+that is detected with a power of 80 %.
   translation  sacreBLEU's paired bootstrap of BLEU and chrF; paired t-test of the sentences' nll
   labels       equal proportions; McNemar's test (of questions where sentences are ranked)
   answers      paired permutation test of exact match and F1
@@ -49,7 +49,7 @@ def main(argv: list[str]) -> None:
         metavar="RUN",
         help="folder of the run; several for an ensemble",
     )
-    parser.add_argument("--split", help="which split to score (test, or dev where there is none)")
+    parser.add_argument("--split", help="split to score (test, or dev if there is none)")
     parser.add_argument(
         "--average", type=int, metavar="K", help="parameters: mean of K newest checkpoints"
     )
@@ -95,7 +95,7 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> None:
     from common_jax.training.workdir import Workdir
 
     if args.data is not None and args.split is not None:
-        parser.error("--data is scored in the place of --split: give one of them")
+        parser.error("--data is scored instead of --split: give one of them")
     for folder in args.workdir:
         if args.workdir.count(folder) > 1:
             parser.error(f"--workdir {folder}: given twice")
@@ -106,13 +106,15 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> None:
         raise UserError(f"--split {split}: must be {' | '.join(tasks[0].splits)}")
     name = split if args.data is None else name_of(args.data, tasks[0].splits)
     other = None if args.against is None else _scored_run(args.against, tasks[0], name)
-    mesh, average, found = make_mesh(MeshConfig()), args.average or 1, []
+    mesh, average, predictions = make_mesh(MeshConfig()), args.average or 1, []
     params = [read_parameters(*run, mesh, average) for run in zip(runs, tasks, strict=True)]
     _prepare(runs, tasks, split)
     for own, task in zip(params, tasks, strict=True):
         step = make_predict_step(task, mesh, final=True)
-        found.append(predict(own.values, task.split_batches(split), step, mesh, split))
-    scored = tasks[0].score(split, ensemble_mean(found) if len(found) > 1 else found[0])
+        predictions.append(predict(own.values, task.split_batches(split), step, mesh, split))
+    scored = tasks[0].score(
+        split, ensemble_mean(predictions) if len(predictions) > 1 else predictions[0]
+    )
     other_name = name
     name += f"-average{average}" if average > 1 else ""
     name += f"-ensemble{len(runs)}" if len(runs) > 1 else ""
@@ -130,7 +132,7 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> None:
 
 
 def _print(values: Mapping[str, Any]) -> None:
-    """As JSON, a line for each name."""
+    """Prints JSON with a line for each name."""
     lines = (f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in values.items())
     print("\n".join(["{", ",\n".join(lines), "}"]))
 
@@ -140,14 +142,14 @@ def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> 
     for task in tasks:
         task.prepare()
     first, *others = zip(runs, tasks, strict=True)
-    wanted = first[1].evaluation_set(split) if others else None
+    expected = first[1].evaluation_set(split) if others else None
     for workdir, task in others:
-        if task.evaluation_set(split) != wanted:
-            raise UserError(f"{workdir.path}: its {split} is another than that of {runs[0].path}")
+        if task.evaluation_set(split) != expected:
+            raise UserError(f"{workdir.path}: its {split} differs from that of {runs[0].path}")
 
 
 def _scored_run(folder: str, task: "Task", name: str) -> "Run":
-    """The run to compare with, which has been scored."""
+    """The run to compare with; raises UserError if it has not been scored."""
     from common_jax.compare import Run, comparison_of
     from common_jax.training.workdir import Workdir
 
@@ -161,7 +163,7 @@ def _scored_run(folder: str, task: "Task", name: str) -> "Run":
 
 
 def name_of(file: str, splits: tuple[str, ...]) -> str:
-    """What the scores of another file are called: as it is, but not as a split of the run."""
+    """The name of another file's scores: its stem, unless that is a split of the run."""
     path = Path(file)
     stem = Path(path.name.removesuffix(".gz")).stem
     return path.name if stem in splits else stem

@@ -1,4 +1,4 @@
-"""Takes a trained model away from its run: a folder that has all that is needed to use it."""
+"""Exports a trained model as a folder that can be used without its run."""
 
 import argparse
 import shlex
@@ -8,8 +8,8 @@ from typing import get_args
 from common_jax.predictor import Option
 from launch.cli import Parser, command_line, configure_logging, run
 
-OLDEST_JAX = "0.10.2"  # that is supported; its programs can be read by all newer ones
-MOST = 1000  # hypotheses, answers or checkpoints; more would fit into no memory
+OLDEST_JAX = "0.10.2"  # that is supported; newer versions can read its programs
+MOST = 1000  # hypotheses, answers or checkpoints; more would not fit into memory
 
 DESCRIPTION = (
     __doc__
@@ -19,12 +19,12 @@ new folder, in one of three formats:
 
   stablehlo    compiled programs beside the parameters: used without model code, flax or Orbax, on a
                CPU, a CUDA GPU or a TPU, for any number of texts of any length. A translator has one
-               program for each --beam_size, a reader for each --count of answers; what a run's
-               model has is listed by --workdir RUN --help.
+               program for each --beam_size, a reader for each --count of answers; --workdir RUN
+               --help lists those of a run's model.
   safetensors  parameters by their names
-  orbax        parameters in Orbax's form
+  orbax        parameters in Orbax's format
 
-The best checkpoint is taken, of a run with train.ema_decay its moving average.
+Exports the best checkpoint; for a run with train.ema_decay, its moving average.
 
 example:
   python -m launch.export --workdir runs/csan/quickstart --out exports/translator
@@ -42,16 +42,18 @@ def main(argv: list[str]) -> None:
     parser.add_argument(
         "--out", required=True, type=Path, metavar="DIR", help="folder to write, a new one"
     )
-    known = get_args(Format)
-    text = f"{' | '.join(known)} ({known[0]})"
-    parser.add_argument("--format", choices=known, default=known[0], metavar="FORMAT", help=text)
+    formats = get_args(Format)
+    text = f"{' | '.join(formats)} ({formats[0]})"
+    parser.add_argument(
+        "--format", choices=formats, default=formats[0], metavar="FORMAT", help=text
+    )
     parser.add_argument(
         "--average", type=int, default=1, metavar="K", help="mean of the K newest checkpoints"
     )
     parser.add_argument(
         "--ema",
         action=argparse.BooleanOptionalAction,
-        help="the moving average of the parameters (where the run keeps one)",
+        help="the moving average of the parameters (if the run has one)",
     )
     options = _compiled_options(argv)
     for option in options:
@@ -79,8 +81,8 @@ def main(argv: list[str]) -> None:
     from common_jax.training.workdir import Workdir
 
     command = command_line("export", argv)
-    asked = {"average": args.average, "ema": args.ema, "choices": choices, "command": command}
-    export(Workdir(args.workdir), args.out, args.format, **asked)
+    settings = {"average": args.average, "ema": args.ema, "choices": choices, "command": command}
+    export(Workdir(args.workdir), args.out, args.format, **settings)
     print(f"wrote {args.out}; see {args.out / 'README.md'}")
     if args.format == "stablehlo" and jax.__version__ != OLDEST_JAX:
         print(
@@ -91,7 +93,7 @@ def main(argv: list[str]) -> None:
 
 
 def _compiled_options(argv: list[str]) -> list[Option]:
-    """The options of the run's predictor that its programs have fixed."""
+    """The options of the run's predictor that are static arguments of its programs."""
     parser = Parser(add_help=False, prog="python -m launch.export")
     parser.add_argument("--workdir")
     args, _ = parser.parse_known_args(argv)

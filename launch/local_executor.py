@@ -1,7 +1,7 @@
-"""Where the trials of a sweep run: each is `launch.train` in a process of its own.
+"""Runs the trials of a sweep on this machine, each as a process of `launch.train`.
 
-A process for each keeps a crash, or a device out of memory, from the other trials, and what it does
-is what the same command typed by hand does.
+Separate processes protect other trials from a crash or lack of device memory, and a trial equals a
+run of the same command.
 """
 
 import contextlib
@@ -24,14 +24,14 @@ POLL_SECONDS = 1.0
 
 
 def command(trial: Trial) -> list[str]:
-    """What trains a trial, or goes on training it."""
+    """The command that trains or resumes a trial."""
     program = [sys.executable, "-m", "launch.train", "--config", trial.file, *trial.overrides]
-    # alone, though a scheduler may have started the sweep as one of several processes
+    # a single process, even if a scheduler started the sweep as one of several
     return [*program, "--workdir", str(trial.workdir.path), "--num_processes", "1"]
 
 
 class Process:
-    """A trial under way."""
+    """The process of a trial."""
 
     def __init__(self, trial: Trial, environment: Mapping[str, str] | None = None):
         """Starts it.
@@ -46,7 +46,7 @@ class Process:
         with writing(trial.folder):
             trial.folder.mkdir(parents=True, exist_ok=True)
             trial.record.unlink(missing_ok=True)
-            self._said_before = trial.log.stat().st_size if trial.log.exists() else 0
+            self._log_start = trial.log.stat().st_size if trial.log.exists() else 0
             with trial.log.open("ab") as log:
                 self._process = subprocess.Popen(
                     command(trial),
@@ -54,23 +54,23 @@ class Process:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     env={**os.environ, **(environment or {})},
-                    start_new_session=True,  # Ctrl-C reaches this process, which tells the trials
+                    start_new_session=True,  # Ctrl-C reaches only this process, which forwards it
                 )
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended, after so many seconds at most."""
+        """Waits up to `seconds`; returns whether it has ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         return self._process.poll() is not None
 
     def stop(self) -> None:
-        """Lets it save where it stands, and waits for its end."""
+        """Requests it to save and stop, and waits for its end."""
         self._process.terminate()
         self._process.wait()
 
     @property
-    def fault(self) -> str:
-        """Why it ended before its time, in a line; "" if it did not."""
+    def failure(self) -> str:
+        """The error of a failed process, in one line; "" for success."""
         status = self._process.returncode
         if status == 0:
             return ""
@@ -78,9 +78,9 @@ class Process:
             name = signal.Signals(-status).name
             return f"ended by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
         with self._trial.log.open("rb") as log:
-            log.seek(self._said_before)
-            said = log.read().decode(errors="replace").splitlines()
-        lines = [line.strip() for line in said if line.strip()]
+            log.seek(self._log_start)
+            output = log.read().decode(errors="replace").splitlines()
+        lines = [line.strip() for line in output if line.strip()]
         mistakes = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
         return [f"exit status {status}", *lines[-1:], *mistakes[-1:]][-1]
 
@@ -88,12 +88,11 @@ class Process:
 def run_trial(
     trial: Trial, environment: Mapping[str, str] | None = None
 ) -> Iterator[Process | None]:
-    """Trains a trial to its end, and records if it fails.
+    """Trains a trial, and records its failure.
 
-    While another process trains it, one that outlived its sweep or another sweep's, it is waited
-    for.
+    Waits while another process trains it, of another sweep or one that has ended.
 
-    Yields: about every second, the process under way, or None while there is none of ours.
+    Yields: about every second, the process, or None while waiting for another one.
     """
     while True:
         if holder := trial.workdir.trained_by:
@@ -106,18 +105,18 @@ def run_trial(
         process = Process(trial, environment)
         while not process.wait(POLL_SECONDS):
             yield process
-        if not process.fault:
+        if not process.failure:
             return
         if not trial.workdir.trained_by:  # else another process was faster
-            record(trial, "failed", process.fault)
+            record(trial, "failed", process.failure)
             return
 
 
 def run_here(trials: Sequence[Trial], jobs: int) -> Generator[Trial]:
-    """Runs trials on this machine, `jobs` at a time; gives each as it ends. Left early, it stops
-    those under way, which save where they stand.
+    """Runs trials on this machine, `jobs` at a time, and yields each as it ends. When closed early,
+    it stops the running ones, which save their state.
 
-    Where there are GPUs, they are dealt out to the jobs.
+    GPUs are divided among the jobs.
 
     Raises:
       UserError: for more jobs than GPUs.
@@ -151,7 +150,7 @@ def run_here(trials: Sequence[Trial], jobs: int) -> Generator[Trial]:
 
 
 def _gpu_shares(jobs: int) -> list[dict[str, str]]:
-    """The environment of each job: its share of the GPUs, where there are some and several jobs."""
+    """The environment of each job, with its share of the GPUs if there are several jobs."""
     gpus = _gpus() if jobs > 1 else []
     if gpus and jobs > len(gpus):
         raise UserError(f"--jobs {jobs}: this machine has {len(gpus)} GPUs, one a job at least")

@@ -1,4 +1,4 @@
-"""Answers standard input with a trained model, line for line, on standard output."""
+"""Applies a trained model to the lines of standard input and prints its predictions."""
 
 import io
 import json
@@ -14,13 +14,13 @@ from launch.cli import Parser, add_options, configure_logging, keep_compiled, ru
 DESCRIPTION = (
     __doc__
     + """
-A translator takes text, and an empty line stays an empty line. A reader takes questions as JSON,
-{"context": ..., "question": ...}, and answers with JSON; or one question about a file, in whose
-characters (decoded as UTF-8, line ends as they are) it says where the answer starts and ends. A
-judge takes texts, or pairs parted by a tab, and answers with JSON: the label, each label's
-probability, and with --explain which words attended to which. A model is a run, or an export
-(launch.export), which is checked for damage and of which nothing is executed but its programs.
-Each model has options of its own: --workdir RUN --help lists them.
+A translator reads text; the translation of an empty line is an empty line. A question answerer
+reads JSON, {"context": ..., "question": ...}, and prints JSON; or answers one question about a
+file, with the answer's start and end in characters of the file (decoded as UTF-8, line ends
+included). A sentence classifier reads texts, or pairs separated by a tab, and prints JSON: the
+label, each label's probability, and with --explain the attention between words. A model is a run,
+or an export (launch.export), which is checked for damage and from which only its programs are
+executed. Each model has options of its own: --workdir RUN --help lists them.
 
 example:
   echo "A man rides a horse." | python -m launch.predict --workdir runs/csan/multi30k
@@ -76,7 +76,7 @@ def _model(argv: list[str]) -> tuple[Any, Sequence[Option]]:
     parser.add_argument("--model")
     args, _ = parser.parse_known_args(argv)
     if (args.workdir is None) == (args.model is None):
-        return None, ()  # the command's own parser names the mistake
+        return None, ()  # the command's parser reports the error
     from common_jax.deploy import predictor_class
     from common_jax.export.format import Export
 
@@ -86,7 +86,7 @@ def _model(argv: list[str]) -> tuple[Any, Sequence[Option]]:
 
 
 def _read(path: str) -> str:
-    """The text of a file, every character of it."""
+    """The text of a file, with line ends unchanged."""
     try:
         return Path(path).read_bytes().decode()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The trials of a sweep on a Ray cluster, by Ray Tune.
+"""Runs the trials of a sweep on a Ray cluster, with Ray Tune.
 
 Each machine must have this project's packages, and see the folders of the config, the data, the
 sweep and the prepared corpora under the same paths (docs/cluster.md).
@@ -19,7 +19,7 @@ from common_jax.training.log import read_metrics
 from common_jax.training.preemption import PreemptionHandler
 from launch.local_executor import run_trial
 
-# To be set before Ray is imported: it would run `uv run` again on every worker, and catch Ctrl-C.
+# Set before Ray is imported, which would otherwise run `uv run` on workers and handle Ctrl-C.
 _SETTINGS = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
@@ -36,20 +36,20 @@ def run_on_ray(
     gpus: int | None = None,
     asha: int | None = None,
 ) -> None:
-    """Runs trials on the cluster that RAY_ADDRESS names, or that this machine belongs to, or on one
-    that is started here and ends with this process.
+    """Runs trials on the cluster of RAY_ADDRESS or of this machine, or on a local one that ends
+    with this process.
 
     Args:
-      folder: of the sweep, where Tune keeps its own account.
+      folder: of the sweep; Tune writes to it.
       done: called with each trial as it ends.
-      jobs: trials at a time at most; None is as many as the cluster has room for.
-      cpus, gpus: what one trial is given; None is one GPU where the cluster has any.
-      asha: early stopping (Li et al. 2020) by `train.best_metric` on dev: of the trials that reach
-        this step, and again four times as many, the best quarter goes on.
+      jobs: largest number of concurrent trials; None is limited by the cluster's resources.
+      cpus, gpus: of one trial; None is one GPU if the cluster has any.
+      asha: early stopping (Li et al. 2020) by `train.best_metric` on dev: the best quarter of the
+        trials that reach this step continues, and again at four times the step, and so on.
 
     Raises:
-      UserError: if Ray is not installed or cannot be reached, or no machine has as many resources.
-      Interrupted: after a request to stop; what was trained since the last checkpoints is lost.
+      UserError: if Ray is not installed or cannot be reached, or no machine has the resources.
+      Interrupted: upon a request to stop; training since the last checkpoints is lost.
     """
     os.environ.update({name: os.environ.get(name, value) for name, value in _SETTINGS.items()})
     try:
@@ -69,15 +69,15 @@ def run_on_ray(
             done(ours[trial.config["number"]])
 
         def on_step_end(self, iteration: int, trials: Any, **_: Any) -> None:
-            if requests.received is not None:  # Ray lets nothing else interrupt it
+            if requests.received is not None:  # Ray can be interrupted only here
                 raise Interrupted(requests.received)
 
     ours, requests = list(trials), PreemptionHandler()
     try:
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     except ConnectionError as error:
-        said = str(error).strip().splitlines()[0]
-        raise UserError(f"--executor ray: no cluster can be reached: {said}") from error
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"--executor ray: no cluster can be reached: {reason}") from error
     try:
         if gpus is None:
             gpus = int(ray.cluster_resources().get("GPU", 0) > 0)
@@ -98,14 +98,14 @@ def run_on_ray(
                 name="tune", storage_path=str(folder.absolute()), callbacks=[Watch()], verbose=0
             ),
         )
-        with requests:  # after Ray, which sets handlers of its own
+        with requests:  # after Ray, which sets its own handlers
             _record_ends(tuner.fit(), ours)
     finally:
         ray.shutdown()
 
 
 def _record_ends(results: Any, trials: Sequence[Trial]) -> None:
-    """Keeps why trials have not finished, where they have not said so themselves."""
+    """Records why trials have not finished, unless they did it themselves."""
     for result in (results[number] for number in range(len(results))):
         trial = trials[(result.config or {})["number"]]
         state = find(trial).state
@@ -125,25 +125,25 @@ def _scheduler(trials: Sequence[Trial], asha: int | None) -> Any:
 
 
 def _require_room(nodes: Sequence[Mapping[str, Any]], resources: Mapping[str, float]) -> None:
-    """Ray itself would wait for a machine that large to join."""
+    """Raises UserError if no machine has the resources, for which Ray would wait."""
     has = [node["Resources"] for node in nodes if node["Alive"]]
     names = {"cpu": "CPU", "gpu": "GPU"}
     if not any(all(n.get(names[k], 0) >= v for k, v in resources.items()) for n in has):
-        wanted = ", ".join(f"{value:g} {names[name]}" for name, value in resources.items())
-        raise UserError(f"no machine of the Ray cluster has {wanted} for a trial")
+        requested = ", ".join(f"{value:g} {names[name]}" for name, value in resources.items())
+        raise UserError(f"no machine of the Ray cluster has {requested} for a trial")
 
 
 def _train(config: Mapping[str, int], trials: Sequence[Trial], home: str) -> None:
-    """In a worker of the cluster: one trial, whose validations Tune is told of."""
+    """Trains one trial in a worker of the cluster and reports its validations to Tune."""
     from ray import tune
 
     os.chdir(home)
-    trial, told = trials[config["number"]], 0
+    trial, reported = trials[config["number"]], 0
     for _ in itertools.chain(run_trial(trial), [None]):
         lines = [x for x in read_metrics(trial.workdir.metrics) if x.get("split") == "dev"]
-        for line in lines[told:]:
+        for line in lines[reported:]:
             good = comparable_score(line, trial.config.train.best_metric)
             tune.report({"step": line["step"], "goodness": good})
-        told = len(lines)
+        reported = len(lines)
     if find(trial).state != "finished":
         raise RuntimeError(f"{trial.name}: see {trial.log}")

@@ -1,4 +1,4 @@
-"""Lays runs beside each other on one page: curves, scores with intervals, differences, speed."""
+"""Compares runs on one page: curves, scores with intervals, differences, speed."""
 
 import os
 from pathlib import Path
@@ -9,11 +9,10 @@ from launch.cli import Parser, configure_logging, run
 DESCRIPTION = (
     __doc__
     + """
-The page needs no other file and no network (of Markdown the charts are files in a folder
-beside it). Runs of one family are compared with the first of them by the paired tests of
-launch.evaluate --against, translations by n-grams too, answers by type of question and length of
-answer, labels by confusion and length of text. What the paper reports stands beside,
-where the config names it (paper.results).
+The page is self-contained (with Markdown, charts are files in a folder beside it). Runs of one
+family are compared with the first of them by the paired tests of launch.evaluate --against,
+translations also by n-grams, answers by type of question and length of answer, labels by confusion
+and length of text. The paper's results are included if the config has them (paper.results).
 
 example:
   python -m launch.report runs/csan/quickstart runs/csan/narrow --out report.html
@@ -31,7 +30,7 @@ def main(argv: list[str]) -> None:
         "--format", choices=("html", "md"), help="html | md (as FILE ends, else html)"
     )
     parser.add_argument(
-        "--split", metavar="NAME", help="what is looked at closely (the last that is scored)"
+        "--split", metavar="NAME", help="split of the comparisons (the last that is scored)"
     )
     args = parser.parse_args(argv)
     if os.path.isdir(args.out):

@@ -1,4 +1,4 @@
-"""Trains a config with every combination of some of its fields, and with several seeds."""
+"""Trains a config with all combinations of values of some fields, and with several seeds."""
 
 import argparse
 import contextlib
@@ -18,13 +18,13 @@ from launch.timing import positive
 DESCRIPTION = (
     __doc__
     + """
-Each trial is an ordinary run in DIR/trials, with what it said beside it. The same command again
-goes on where the sweep stopped: finished trials are left alone, begun ones resume, failed ones are
-tried again; with more values or seeds, only the new ones are trained. A trial that fails is
-recorded with its error while the rest go on (the exit status is 1 then).
+Each trial is an ordinary run in DIR/trials, with its output in a log file. The same command again
+resumes the sweep: finished trials are skipped, begun ones resumed, failed ones repeated; with more
+values or seeds, only the new ones are trained. A trial that fails is recorded with its error, and
+the others continue (with exit status 1 at the end).
 
-DIR/results.csv has a row for each trial, and DIR/figure.png and .svg show the metric against each
-field, mean and interval over seeds.
+DIR/results.csv has a row for each trial, and DIR/figure.png and .svg show the metric by each field,
+mean and interval over seeds.
 
 example:
   python -m launch.sweep --config configs/csan/quickstart.py --grid model.token_window=3,11 \\
@@ -56,20 +56,20 @@ def main(argv: list[str]) -> None:
     if args.asha and args.asha > most:
         parser.error(f"--asha {args.asha}: no trial has more than {most} steps")
     if args.dry_run:
-        print("\n".join(f"{trial.name}: {_said(find(trial))}" for trial in trials))
+        print("\n".join(f"{trial.name}: {_summary(find(trial))}" for trial in trials))
         return
     configure_logging()
     results = args.out / "results.csv"
     try:
         _train(trials, results, args)
     except Interrupted as request:
-        raise Interrupted(request.signal, "the same command goes on from there") from request
-    found = [find(trial) for trial in trials]
-    write_results(results, trials, found)
+        raise Interrupted(request.signal, "the same command resumes from there") from request
+    statuses = [find(trial) for trial in trials]
+    write_results(results, trials, statuses)
     print(f"wrote {results}")
-    _draw(trials, found, args.metric or f"dev.{trials[0].config.train.best_metric}", args.out)
-    if missing := sum(was.state not in ("finished", "stopped") for was in found):
-        print(f"{missing} of {len(trials)} trials have not finished; the same command goes on")
+    _draw(trials, statuses, args.metric or f"dev.{trials[0].config.train.best_metric}", args.out)
+    if missing := sum(status.state not in ("finished", "stopped") for status in statuses):
+        print(f"{missing} of {len(trials)} trials have not finished; the same command resumes")
         sys.exit(1)
 
 
@@ -82,14 +82,14 @@ def _parser() -> Parser:
         action="append",
         default=[],
         metavar="KEY=V,V,...",
-        help='a field and its values, every one with all others; ["V", "V"] for such with commas',
+        help='a field and its values, combined with all others; ["V", "V"] for values with commas',
     )
     parser.add_argument(
         "--zip",
         action="append",
         default=[],
         metavar="KEY=V,V,...",
-        help="fields that move together, the first values of all, then the second",
+        help="fields that vary jointly: the first values of all, then the second",
     )
     add_systems(parser, "sweep over them; results.csv has them in the column `system`")
     parser.add_argument("--seeds", type=positive, default=1, metavar="N", help="seeds of each (1)")
@@ -100,7 +100,7 @@ def _parser() -> Parser:
         "--jobs",
         type=positive,
         metavar="N",
-        help="trials side by side (1; on Ray as many as there is room for)",
+        help="concurrent trials (1; on Ray limited by its resources)",
     )
     parser.add_argument(
         "--executor",
@@ -109,10 +109,10 @@ def _parser() -> Parser:
         help="this machine, or a Ray cluster (local)",
     )
     parser.add_argument(
-        "--cpus", type=positive, default=1, metavar="N", help="CPUs that Ray gives a trial (1)"
+        "--cpus", type=positive, default=1, metavar="N", help="CPUs of a trial on Ray (1)"
     )
     parser.add_argument(
-        "--gpus", type=int, metavar="N", help="GPUs that Ray gives a trial (1 where there are any)"
+        "--gpus", type=int, metavar="N", help="GPUs of a trial on Ray (1 if there are any)"
     )
     parser.add_argument(
         "--asha",
@@ -124,33 +124,33 @@ def _parser() -> Parser:
     parser.add_argument(
         "--metric",
         metavar="SPLIT.NAME",
-        help="what the figure shows, a column of results.csv (dev's train.best_metric)",
+        help="metric of the figure, a column of results.csv (dev's train.best_metric)",
     )
     parser.add_argument("--dry_run", action="store_true", help="list the trials and exit")
     return parser
 
 
 def _train(trials: Sequence[Trial], results: Path, args: argparse.Namespace) -> None:
-    """Trains what is left to train, and keeps `results` up to date."""
+    """Trains the remaining trials, and updates `results`."""
     from common_jax.training.preemption import PreemptionHandler
     from launch.local_executor import run_here
 
     over = ("finished", "stopped") if args.asha else ("finished",)
-    left = [trial for trial in trials if find(trial).state not in over]
-    _say(f"{len(trials)} trials, {len(trials) - len(left)} of them finished")
+    remaining = [trial for trial in trials if find(trial).state not in over]
+    _say(f"{len(trials)} trials, {len(trials) - len(remaining)} of them finished")
     numbers = itertools.count(1)
 
     def done(trial: Trial) -> None:
-        _say(f"[{next(numbers)}/{len(left)}] {trial.name}: {_said(find(trial))}")
+        _say(f"[{next(numbers)}/{len(remaining)}] {trial.name}: {_summary(find(trial))}")
         write_results(results, trials, [find(each) for each in trials])
 
-    if args.executor == "ray" and left:
+    if args.executor == "ray" and remaining:
         from launch.ray_executor import run_on_ray
 
-        given = {name: getattr(args, name) for name in ("jobs", "cpus", "gpus", "asha")}
-        run_on_ray(left, args.out, done, **given)
+        limits = {name: getattr(args, name) for name in ("jobs", "cpus", "gpus", "asha")}
+        run_on_ray(remaining, args.out, done, **limits)
     else:
-        running = contextlib.closing(run_here(left, args.jobs or 1))
+        running = contextlib.closing(run_here(remaining, args.jobs or 1))
         with PreemptionHandler() as requests, requests.interruptible(), running as ended:
             for trial in ended:
                 done(trial)
@@ -166,32 +166,32 @@ def _require_metric(metric: str | None, trial: Trial) -> None:
         raise UserError(f"--metric {metric}: dev has {' | '.join(task.metric_names)}")
 
 
-def _draw(trials: Sequence[Trial], found: Sequence[TrialStatus], metric: str, out: Path) -> None:
+def _draw(trials: Sequence[Trial], statuses: Sequence[TrialStatus], metric: str, out: Path) -> None:
     from common_jax.compare import comparison_of
     from common_jax.report import charts
     from common_jax.sweep.figure import caption, sweep_charts
 
-    shown = sweep_charts(trials, found, metric)
+    panels = sweep_charts(trials, statuses, metric)
     if [*trials[0].values] == [SEED]:
         _say("no figure: nothing but the seed varies")
         return
-    if not shown:
-        known = dict.fromkeys(name for was in found for name in was.metrics)
-        _say(f"no figure: no trial has finished with {metric}; there are {', '.join(known)}")
+    if not panels:
+        names = dict.fromkeys(name for status in statuses for name in status.metrics)
+        _say(f"no figure: no trial has finished with {metric}; there are {', '.join(names)}")
         return
-    said = caption(shown, comparison_of(task_class(trials[0].config.task)).findings)
+    text = caption(panels, comparison_of(task_class(trials[0].config.task)).findings)
     with writing(out):
-        charts.save(shown, out / "figure", said)
+        charts.save(panels, out / "figure", text)
     print(f"wrote {out / 'figure.png'} and .svg")
 
 
-def _said(found: TrialStatus) -> str:
-    if found.state == "failed":
-        return f"failed at step {found.step}: {found.error}"
-    if found.state != "finished":
-        return f"{found.state}, step {found.step}" if found.step else found.state
-    metrics = "  ".join(f"{name} {value:.2f}" for name, value in found.metrics.items())
-    return f"finished in {found.seconds:.0f} s  {metrics}"
+def _summary(status: TrialStatus) -> str:
+    if status.state == "failed":
+        return f"failed at step {status.step}: {status.error}"
+    if status.state != "finished":
+        return f"{status.state}, step {status.step}" if status.step else status.state
+    metrics = "  ".join(f"{name} {value:.2f}" for name, value in status.metrics.items())
+    return f"finished in {status.seconds:.0f} s  {metrics}"
 
 
 def _say(text: str) -> None:

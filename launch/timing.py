@@ -1,4 +1,4 @@
-"""Times of calls and of steps on this machine, and tables of them."""
+"""Timing of calls on this machine, and tables of the results."""
 
 import argparse
 import math
@@ -13,14 +13,14 @@ from typing import Any
 import jax
 
 ROUNDS = (3, 60)  # at least, at most
-SECONDS_A_LENGTH = 8.0  # rounds go on until then
+SECONDS_A_LENGTH = 8.0  # after which rounds end
 SHORTEST_SAMPLE = 0.01  # seconds; shorter calls are repeated to fill it
 
 Row = dict[str, Any]
 
 
 def machine(busy: float) -> Row:
-    """Where the numbers come from; `busy` is the load that others put on it."""
+    """Describes the machine; `busy` is the load of other processes."""
     return {
         "device": jax.devices()[0].device_kind,
         "devices": jax.device_count(),
@@ -31,11 +31,11 @@ def machine(busy: float) -> Row:
 
 
 def medians(calls: Mapping[str, Callable[[], Any]], rounds: int | None) -> dict[str, float]:
-    """Seconds of each call, the calls taking turns.
+    """The median seconds of each call, in interleaved rounds.
 
     Args:
-      calls: by name; what they return is waited for.
-      rounds: how many; as many as fit in `SECONDS_A_LENGTH` if None.
+      calls: by name; their results are waited for.
+      rounds: their number; None is as many as fit in `SECONDS_A_LENGTH`.
     """
     repeats = {name: _repeats(call) for name, call in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
@@ -46,7 +46,7 @@ def medians(calls: Mapping[str, Callable[[], Any]], rounds: int | None) -> dict[
             break
         random.Random(done).shuffle(order)
         for name in order:
-            _seconds(calls[name])  # pays for what the call before has left in caches and heap
+            _seconds(calls[name])  # a warm-up after the other calls' use of caches and heap
             samples[name].append(_seconds(calls[name], repeats[name]))
     return {name: statistics.median(seconds) for name, seconds in samples.items()}
 
@@ -65,8 +65,7 @@ def _seconds(call: Callable[[], Any], repeats: int = 1) -> float:
 
 
 def table(rows: list[Row]) -> str:
-    """Rows under their names, aligned; a blank line where the first column changes, if it names
-    groups of rows."""
+    """An aligned table, with blank lines between groups of rows of the first column."""
     cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines, grouped = [], len({row[0] for row in cells}) < len(cells)
@@ -87,5 +86,5 @@ def _cell(value: Any) -> str:
 
 def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a whole number above 0 is wanted, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a whole number above 0, not {text!r}")
     return int(text)

@@ -1,4 +1,4 @@
-"""Trains a model from a config, scores it, and says what to do next."""
+"""Trains a model from a config and scores it."""
 
 import os
 
@@ -10,10 +10,10 @@ DESCRIPTION = (
     __doc__
     + """
 Validates every train.evaluate_every steps, keeps the latest and the best checkpoint, and at the
-end scores the best on dev and test. The same command run again takes an interrupted run up where
-it stood. Every field of the config can be set: --config.model.head_window=1
+end scores the best on dev and test. The same command resumes an interrupted run. Every field of the
+config can be set: --config.model.head_window=1
 
-Several machines give it all at once: under SLURM, Open MPI, Kubernetes or Cloud TPU, or with
+A distributed run starts it on all machines: under SLURM, Open MPI, Kubernetes or Cloud TPU, or with
 --coordinator, --num_processes and --process_id (docs/cluster.md).
 
 example:
@@ -38,7 +38,7 @@ def main(argv: list[str]) -> None:
         "--workers",
         type=int,
         metavar="N",
-        help="threads that prepare the corpus (as many as there are cores)",
+        help="threads that prepare the corpus (the number of cores)",
     )
     parser.add_argument("--prepare", action="store_true", help="prepare the corpus and exit")
     DistributedArgs.add_flags(parser)
@@ -74,12 +74,12 @@ def main(argv: list[str]) -> None:
     if not is_first():
         return
     if not outcome.scored:
-        print(f"{workdir.path} is finished; train.steps larger than {config.train.steps} go on")
+        print(f"{workdir.path} is finished; train.steps above {config.train.steps} continue it")
     for split, metrics in outcome.result["metrics"].items():
         print(f"{split}: " + "  ".join(f"{name} {value:.2f}" for name, value in metrics.items()))
     if outcome.scored:
         print("\n".join(["", *outcome.scored[task.splits[-1]].examples, ""]))
-        python = "uv run python" if "UV" in os.environ else "python"  # uv sets it in what it runs
+        python = "uv run python" if "UV" in os.environ else "python"  # uv sets UV in its processes
         commands = task.next_commands(str(workdir.path))
         print(
             "\n".join(["next:", *(f"  {c.replace('python -m', f'{python} -m')}" for c in commands)])

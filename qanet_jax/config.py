@@ -1,4 +1,4 @@
-"""QANet's config: numbers of the paper as defaults (section 4.1.1, "Training details")."""
+"""QANet's config: the paper's numbers as defaults (section 4.1.1, "Training details")."""
 
 import dataclasses
 from typing import Literal
@@ -15,24 +15,24 @@ class DataConfig(SplitsConfig):
 
     Attributes:
       format: of the files or of the dataset: "squad"; "triviaqa", the Wikipedia domain of the
-        official release or of TFDS's trivia_qa/rc, whose spans are supplied at a distance;
+        official release or of TFDS's trivia_qa/rc, with distantly supervised spans;
         "triviaqa_lines", JSON lines of id, question, aliases and context.
       train, dev, test: files of `dir`, plain or .gz; for "tfds" splits of the dataset, "train" or
-        "train[:1000]". An empty test is none. Where a SQuAD file has variants of questions
-        (adversarial SQuAD's ids, `ID-VARIANT`), they are scored as such. TriviaQA's dev is scored
-        a second time, as "dev_oracle", on windows that are known to hold an answer.
-      vectors: a file of word vectors in GloVe's form (.txt, .gz, .zip), which stay fixed; those of
-        the splits' words are kept, and `launch.predict --vectors` looks others up. Empty trains
-        words.rows vectors from scratch.
-      word_length: characters of a word that are read, where the model does not say.
-      context_length, question_length: longest training example in words; longer are dropped,
-        counted and named. Evaluation drops nothing.
-      answer_length: longest answer in words, in training (longer are dropped) and in decoding.
-      window, stride: words of a longer context that are read at once in evaluation, and from one
-        such window's start to the next one's.
+        "train[:1000]". An empty test is none. Variants of questions (adversarial SQuAD's ids,
+        `ID-VARIANT`) are scored as such. TriviaQA's dev is scored a second time, as "dev_oracle",
+        on windows with an answer.
+      vectors: a file of word vectors in GloVe's format (.txt, .gz, .zip), which are not trained.
+        Vectors of the splits' words are stored; `launch.predict --vectors` reads others. Empty
+        trains words.rows vectors from scratch.
+      word_length: characters of a word, unless the model defines it.
+      context_length, question_length: longest training example in words; longer ones are dropped,
+        counted and reported. Evaluation drops nothing.
+      answer_length: longest answer in words, in training (longer ones are dropped) and decoding.
+      window, stride: length in words of the windows into which evaluation splits a longer context,
+        and the distance of their starts.
       batch_size: questions of a training step.
-      eval_batch_tokens: context words that are read together in evaluation.
-      max_shapes: distinct batch shapes at most, hence compilations.
+      eval_batch_tokens: context words of a batch in evaluation.
+      max_shapes: largest number of distinct batch shapes, hence of compilations.
     """
 
     format: Literal["squad", "triviaqa", "triviaqa_lines"] = "squad"
@@ -60,11 +60,11 @@ class DataConfig(SplitsConfig):
             require(getattr(self, name) >= 1, f"data.{name}={getattr(self, name)}: at least 1")
         require(
             self.source != "generated" or self.format == "squad",
-            f"data.format={self.format}: generated questions are of the form squad",
+            f"data.format={self.format}: generated questions have the format squad",
         )
         require(
             self.source != "tfds" or self.format != "triviaqa_lines",
-            f"data.format={self.format}: a dataset is of the form squad or triviaqa",
+            f"data.format={self.format}: a dataset has the format squad or triviaqa",
         )
         for name in ("train", "dev"):
             what = "the file" if self.source == "files" else "the dataset's split"
@@ -108,11 +108,11 @@ class Config:
     def __post_init__(self):
         require(
             bool(self.data.vectors) != bool(self.words.rows),
-            "data.vectors names fixed word vectors, or words.rows says how many are trained: "
+            "data.vectors is a file of fixed word vectors, words.rows the number of trained ones: "
             "set one of them",
         )
 
     @property
     def word_length(self) -> int:
-        """Characters of a word that the model reads."""
+        """Characters of a word in the model's input."""
         return self.model.word_length or self.data.word_length

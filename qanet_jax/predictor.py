@@ -1,4 +1,4 @@
-"""A trained reader of anybody's text: the half of it that reads and writes text."""
+"""Text interface of the question answerer: encodes text, decodes answers; imports no model."""
 
 import dataclasses
 import json
@@ -25,10 +25,10 @@ class PredictedSpan:
     """An answer.
 
     Attributes:
-      text: as it stands in the context.
-      start, end: its characters there, context[start:end].
-      probability: p1 p2 of its first and its last word over all of the context, where a word in
-        several windows has the largest of its logits.
+      text: context[start:end].
+      start, end: offsets in the context.
+      probability: p1 p2 of its first and last word over the complete context, with the largest
+        logits of words in several windows.
     """
 
     text: str
@@ -38,7 +38,7 @@ class PredictedSpan:
 
 
 class QuestionAnswerer(Predictor):
-    """Answers questions about contexts of any length; long ones are read in overlapping windows."""
+    """Answers questions about contexts of any length, split into overlapping windows."""
 
     fields = TEXTS
     options = (
@@ -48,16 +48,16 @@ class QuestionAnswerer(Predictor):
 
     @dataclasses.dataclass(frozen=True)
     class Settings:
-        """What it needs of a run's config, whose names these are.
+        """The predictor's part of a run's config, with its names.
 
         Attributes:
-          word_dim: numbers of a word's vector.
-          word_length: characters of a word that are read.
-          window, stride: words of a longer context that are read at once, and from the start of
-            one such window to that of the next.
-          eval_batch_tokens: context words that are read together.
-          on_bad_example: what becomes of a bad row of `vectors`.
-          inputs: what the model reads beside words (`common_jax.inputs.inputs_to_text`).
+          word_dim: dimensions of a word's vector.
+          word_length: characters of a word.
+          window, stride: length in words of the windows of a longer context, and the distance of
+            their starts.
+          eval_batch_tokens: context words of a batch.
+          on_bad_example: policy for invalid rows of `vectors`.
+          inputs: of the model, beside words (`common_jax.inputs.inputs_to_text`).
         """
 
         word_dim: int
@@ -84,14 +84,15 @@ class QuestionAnswerer(Predictor):
     ):
         """
         Args:
-          programs: `qanet_jax.data.text.text_arrays` of both texts give `SpanExtraction.decode`'s.
-          count: how many answers to give to a question, best first.
-          vectors: the file of the run's data.vectors, for words that its corpus lacks; without it
-            they are read by their characters alone.
+          programs: from `qanet_jax.data.text.text_arrays` of both texts to the arrays of
+            `SpanExtraction.decode`.
+          count: number of answers to a question, best first.
+          vectors: the file of the run's data.vectors, for words that its corpus lacks, which
+            otherwise are represented only by their characters.
 
         Raises:
-          UserError: for `vectors` where the run trained its own, where `programs` find fewer than
-            `count`, or for inputs whose class is not installed.
+          UserError: for `vectors` with trained word vectors, if `programs` return fewer than
+            `count` answers, or for inputs whose class is not installed.
         """
         require(count >= 1, f"count={count}: at least 1")
         self._known = self._vocabulary = vocabulary
@@ -99,8 +100,8 @@ class QuestionAnswerer(Predictor):
         self._inputs = columns_of(inputs_from_text(settings.inputs, "settings.inputs"), TEXTS)
         self._looked_up: set[str] = set()
         if vectors and self._vocabulary.table is None:
-            raise UserError(f"vectors={vectors}: this run trained its own, and can take no others")
-        enough = (found for found in programs.choices("count") if found >= count)
+            raise UserError(f"vectors={vectors}: this run trained its own, and supports no others")
+        enough = (available for available in programs.choices("count") if available >= count)
         self._decode = programs(count=next(enough, count))
 
     @classmethod
@@ -109,8 +110,8 @@ class QuestionAnswerer(Predictor):
 
     def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
         """Answers {"context": ..., "question": ...}, a JSON object a line, with one a line:
-        answer, start, end, probability, and `next`, a list of the next best alike. An "id" comes
-        back with its answer. With `vectors` all lines are read before the first is answered."""
+        answer, start, end, probability, and `next`, a list of the next best answers. An "id" is
+        returned with the answer. With `vectors`, reads all lines before the first answer."""
         numbered = enumerate(lines, start=1)
         requests: Iterable[_Request] = (_Request.of(line, source, n) for n, line in numbered)
         if self._vectors:
@@ -126,7 +127,7 @@ class QuestionAnswerer(Predictor):
         """The best answers to a question, best first.
 
         Args:
-          place: where the two come from, for an error.
+          place: their location, for error messages.
 
         Raises:
           UserError: if either has no word.
@@ -139,12 +140,12 @@ class QuestionAnswerer(Predictor):
         cuts = windows(len(c.words), self._settings.window, self._settings.stride)
         pointers = np.full((2, len(c.words)), -np.inf)  # each word's largest logits
         spans: dict[tuple[int, int], float] = {}
-        for (offset, stop), found in zip(cuts, self._decoded(c, q, cuts), strict=True):
+        for (offset, stop), outputs in zip(cuts, self._decoded(c, q, cuts), strict=True):
             here = pointers[:, offset:stop]
-            logits = np.stack([found["start"], found["end"]])
+            logits = np.stack([outputs["start"], outputs["end"]])
             np.maximum(here, logits[:, : stop - offset], out=here)
             for first, last, score in zip(
-                *(found[name] for name in ("first", "last", "score")), strict=True
+                *(outputs[name] for name in ("first", "last", "score")), strict=True
             ):
                 if offset + last < stop:
                     span = offset + int(first), offset + int(last)
@@ -158,7 +159,7 @@ class QuestionAnswerer(Predictor):
         return answers
 
     def _look_up(self, words: Iterable[str]) -> None:
-        """Reads the vectors of words that the run lacks, all in one pass through their file."""
+        """Reads the vectors of words that the run lacks, in one pass over the file."""
         if not self._vectors:
             return
         new = set(words) - self._looked_up
@@ -171,7 +172,7 @@ class QuestionAnswerer(Predictor):
     def _decoded(
         self, context: TokenizedText, question: TokenizedText, cuts: Sequence[tuple[int, int]]
     ) -> Iterator[dict[str, np.ndarray]]:
-        """What `SpanExtraction.decode` finds in each window, a few of them read at once."""
+        """The outputs of `SpanExtraction.decode` for each window, computed in batches."""
         settings = self._settings
         width = min(padded_width(max(stop - start for start, stop in cuts)), settings.window)
         rows = batch_rows(len(cuts), width, settings.eval_batch_tokens)
@@ -184,10 +185,10 @@ class QuestionAnswerer(Predictor):
             pairs = [{"context": part.words, "question": question.words} for part in parts]
             arrays = [encode(self._inputs, texts, {}) for texts in pairs]
             for column in self._inputs:
-                own = [found[column.name] for found in arrays]
+                own = [each[column.name] for each in arrays]
                 batch[column.name] = column.padded(own, rows, widths[column.text])
-            found = {name: np.asarray(a) for name, a in self._decode(batch).items()}
-            yield from ({name: a[row] for name, a in found.items()} for row in range(len(parts)))
+            outputs = {name: np.asarray(a) for name, a in self._decode(batch).items()}
+            yield from ({name: a[row] for name, a in outputs.items()} for row in range(len(parts)))
 
     def _encoded(
         self, name: str, texts: Sequence[TokenizedText], rows: int, width: int
@@ -203,11 +204,11 @@ class QuestionAnswerer(Predictor):
 
 @dataclasses.dataclass(frozen=True)
 class _Request:
-    """A line that asks a question.
+    """An input line.
 
     Attributes:
-      place: of the line.
-      id: {"id": ...} as it was given, or nothing.
+      place: its location.
+      id: {"id": ...} unchanged, or empty.
     """
 
     context: str
@@ -219,16 +220,16 @@ class _Request:
     def of(cls, line: str, source: str, number: int) -> "_Request":
         request = parse_json(line, source, number)
         context, question = (request.get(name, str) for name in QuestionAnswerer.fields)
-        given = {"id": request.value["id"]} if "id" in request.value else {}
-        if given:
-            request.get("id", int if type(given["id"]) is int else str)  # whether it can be written
-        return cls(context, question, request.place, given)
+        id_field = {"id": request.value["id"]} if "id" in request.value else {}
+        if id_field:
+            request.get("id", int if type(id_field["id"]) is int else str)  # checks the type
+        return cls(context, question, request.place, id_field)
 
 
-def _as_json(found: PredictedSpan) -> dict[str, Any]:
+def _as_json(span: PredictedSpan) -> dict[str, Any]:
     return {
-        "answer": found.text,
-        "start": found.start,
-        "end": found.end,
-        "probability": round(found.probability, 6),
+        "answer": span.text,
+        "start": span.start,
+        "end": span.end,
+        "probability": round(span.probability, 6),
     }

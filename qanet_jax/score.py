@@ -1,4 +1,4 @@
-"""Scores of answers by the official rules, whoever gave them."""
+"""Official SQuAD and TriviaQA scores of predictions and of prediction files."""
 
 import collections
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ from qanet_jax import triviaqa_metrics
 
 
 def score_squad(answers: Mapping[str, str], golds: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    """Exact match and F1 in percent over all questions, and where questions have variants (ids
-    "original-variant") those under attack: see `spans.score_adversarial`.
+    """Exact match and F1 in percent over all questions; with variants (ids "original-variant")
+    those under attack, see `spans.score_adversarial`.
 
     Args:
-      answers, golds: by the questions' ids.
+      answers, golds: by question id.
     """
     originals = ((key, spans.original(key)) for key in golds)
     attacked = any(key != original and original in golds for key, original in originals)
@@ -28,22 +28,22 @@ def score_squad(answers: Mapping[str, str], golds: Mapping[str, Sequence[str]]) 
 def example_results(
     each: Mapping[str, tuple[bool, float]], lengths: Mapping[str, int], attacked: bool
 ) -> dict[str, Float[np.ndarray, "n"]]:
-    """`length`, `exact_match` and `f1` (0 to 1) of each question that the metrics are means of.
+    """`length`, `exact_match` and `f1` (0 to 1) of each question, whose means are the metrics.
 
     Args:
-      each: exact match and F1 by the questions' ids.
-      lengths: by these ids.
-      attacked: whether questions have variants; then the original questions are what is counted.
+      each: exact match and F1 by question id.
+      lengths: by question id.
+      attacked: whether questions have variants; then results are by original question.
     """
     scored = spans.under_attack(each) if attacked else each
     by_original = {spans.original(key): length for key, length in lengths.items()}
-    found = [(*pair, (by_original if attacked else lengths)[key]) for key, pair in scored.items()]
-    columns = np.array(found, float).T
+    rows = [(*pair, (by_original if attacked else lengths)[key]) for key, pair in scored.items()]
+    columns = np.array(rows, float).T
     return dict(zip(("exact_match", "f1", "length"), columns, strict=True))
 
 
 def by_question(answers: Mapping[str, tuple[str, float]]) -> dict[str, str]:
-    """One answer to each question of TriviaQA, its documents having voted on it.
+    """One answer to each question of TriviaQA, by vote of its documents.
 
     Args:
       answers: text and confidence for each "question--document".
@@ -51,17 +51,17 @@ def by_question(answers: Mapping[str, tuple[str, float]]) -> dict[str, str]:
     votes = collections.defaultdict(list)
     for name, vote in answers.items():
         votes[name.partition("--")[0]].append(vote)
-    return {name: triviaqa_metrics.aggregate(given) for name, given in votes.items()}
+    return {name: triviaqa_metrics.aggregate(candidates) for name, candidates in votes.items()}
 
 
 def score_files(predictions: str | Path, data: str | Path) -> dict[str, float]:
-    """The scores of a file of predictions, {id: text}, on a file of SQuAD's form; and how many
-    `questions` that has, and how many of them are `unanswered`.
+    """The scores of a file of predictions, {id: text}, on a file of SQuAD's format; and the numbers
+    of `questions` and of `unanswered` ones.
 
-    Of the answers only the texts are read, as by the official scorer.
+    Only the texts of answers are used, as in the official scorer.
 
     Raises:
-      UserError: if one cannot be read or is not of its form, or no question is answered.
+      UserError: if a file cannot be read or is malformed, or no question is answered.
     """
     answers, golds = _read_predictions(predictions), _read_golds(data)
     unanswered = sum(key not in answers for key in golds)

@@ -1,4 +1,4 @@
-"""Span extraction as a task: model, loss, corpus, decoding and score joined."""
+"""The task of span extraction: model, loss, corpus, decoding and score."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,11 +26,11 @@ from qanet_jax.layers import Words
 from qanet_jax.predictor import QuestionAnswerer
 from qanet_jax.score import by_question, example_results, score_squad
 
-EXAMPLES = 5  # answered questions shown after an evaluation
+EXAMPLES = 5  # answers shown after an evaluation
 
 
 class SpanExtraction(WordLevelTask[Config]):
-    """Trains a reader, the config's `model`, to find answers in passages."""
+    """Trains the config's `model` to extract answers from passages."""
 
     config_class = Config
     data: ReadingData
@@ -55,11 +55,11 @@ class SpanExtraction(WordLevelTask[Config]):
     def logits(
         self, params: Params, batch: Batch, key: Array | None = None
     ) -> tuple[Float[Array, "B N"], Float[Array, "B N"]]:
-        """Of the answers' first and last words; with dropout if there is a key."""
+        """Logits of the answers' first and last words; with dropout if there is a key."""
         return self._outputs(params, batch, key)[:2]
 
     def _outputs(self, params: Params, batch: Batch, key: Array | None) -> tuple[Any, ...]:
-        """What the model returns (`ReaderModel.module`)."""
+        """The outputs of the model (`ReaderModel.module`)."""
         texts, examples = self._read(batch)
         rngs = None if key is None else {DROPOUT: key}
         return self.model.apply(
@@ -76,56 +76,56 @@ class SpanExtraction(WordLevelTask[Config]):
         return texts, of("")
 
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
-        """-log p1[start] - log p2[end] (section 2.2, layer 5), summed, and what the model adds."""
+        """-log p1[start] - log p2[end] (section 2.2, layer 5), summed, plus the model's losses."""
         *logits, more = (*self._outputs(params, batch, key), {})[:3]
         with part("pointers"):
             real = batch["index"] >= 0
             pointers = zip(logits, (batch["start"], batch["end"]), strict=True)
-            found = sum(-_log_probability(*pointer) for pointer in pointers)
-            nll = jnp.sum(found, where=real)
+            losses = sum(-_log_probability(*pointer) for pointer in pointers)
+            nll = jnp.sum(losses, where=real)
         further = {name: jnp.sum(each, where=real) for name, each in more.items()}
         loss = sum(further.values(), start=nll)
         return {**further, "loss": loss, "nll": nll, "weight": real.sum().astype(jnp.float32)}
 
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
-        found = self.decode(params, batch, 1)
-        pointers = (found.pop(name) for name in ("start", "end"))
+        outputs = self.decode(params, batch, 1)
+        pointers = (outputs.pop(name) for name in ("start", "end"))
         normaliser = sum(jax.nn.logsumexp(logits, axis=1) for logits in pointers)
-        return {**found, "normaliser": normaliser}
+        return {**outputs, "normaliser": normaliser}
 
     def decode(self, params: Params, batch: Batch, count: int) -> dict[str, Array]:
         """The best `count` spans of each row, [B, k]: their `first` and `last` words and `score`s
-        (unnormalised, so that windows of one passage can be compared); and the logits, [B, N], of
-        each word as the `start` and as the `end`."""
+        (unnormalised, for comparison of windows of one passage); and the logits, [B, N], of each
+        word as `start` and as `end`."""
         start, end = self.logits(params, batch)
         first, last, score = best_spans(start, end, self.config.data.answer_length, count)
         return {"first": first, "last": last, "score": score, "start": start, "end": end}
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
         squad, trivia = self.data.texts(split), self.data.golds(split)
-        found = self._answers(split, squad, predictions)
+        predicted = self._answers(split, squad, predictions)
         if trivia is None:
-            answers = {name: text for name, (text, _) in found.items()}
+            answers = {name: text for name, (text, _) in predicted.items()}
             golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
             metrics, texts = score_squad(answers, golds), {q.id: q.text for q in squad.questions}
             each = spans.scores(answers, golds)
             words = {q.id: len(squad.contexts[q.context].split()) for q in squad.questions}
         else:
-            answers = by_question(found)
+            answers = by_question(predicted)
             golds = {q["QuestionId"]: triviaqa_metrics.golds(q["Answer"]) for q in trivia}
             texts = {q.id.partition("--")[0]: q.text for q in squad.questions}
             metrics = triviaqa_metrics.score(answers, trivia)
             each = spans.scores(answers, golds, triviaqa_metrics.normalize_answer)
             words = {key: len(texts.get(key, "").split()) for key in golds}
-        shown = squad.questions[:: max(1, len(squad.questions) // EXAMPLES)][:EXAMPLES]
-        right = [" | ".join(dict.fromkeys(a.text for a in q.answers)) for q in shown]
+        sample = squad.questions[:: max(1, len(squad.questions) // EXAMPLES)][:EXAMPLES]
+        right = [" | ".join(dict.fromkeys(a.text for a in q.answers)) for q in sample]
         return Scores(
             metrics=metrics,
             notes={"questions": len(golds), **_by_kind(each, texts, golds, metrics)},
             files={".predictions.json": json.dumps(answers, ensure_ascii=False) + "\n"},
             examples=[
-                f"{q.text}\n  -> {found[q.id][0]}\n   = {text}"
-                for q, text in zip(shown, right, strict=True)
+                f"{q.text}\n  -> {predicted[q.id][0]}\n   = {text}"
+                for q, text in zip(sample, right, strict=True)
             ],
             results=example_results(each, words, attacked="f1_worst" in metrics),
         )
@@ -133,12 +133,10 @@ class SpanExtraction(WordLevelTask[Config]):
     def _answers(
         self, split: str, squad: Squad, predictions: Mapping[str, np.ndarray]
     ) -> dict[str, tuple[str, float]]:
-        """Each question's answer, the best span of the window where it scores highest, and how
-        sure it is: the exponential of its score over the sum of those of all pairs of a start and
-        an end in all windows. With one window that is p1 p2. Where windows overlap, what they share
-        is in the sum as often: an answer that two are certain of gets a half (
-        `qanet_jax.predictor`,
-        which has the logits, counts each word once)."""
+        """Each question's answer, the span with the best score of all windows, and its confidence:
+        the exponential of its score over the sum of those of all pairs of a start and an end in all
+        windows. With one window that is p1 p2. Pairs in overlaps of windows are repeated in the sum
+        (`qanet_jax.predictor`, which has the logits, counts each word once)."""
         corpus = self.data.split(split)
         scores, numbers = predictions["score"][:, 0].astype(np.float64), corpus.numbers
         totals = np.full(len(squad.questions), -np.inf)
@@ -208,11 +206,11 @@ def _by_kind(
     golds: Mapping[str, Sequence[str]],
     metrics: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Scores by type of question and length of answer, and their intervals; nothing under
-    adversaries, whose variants of a question are not questions of their own."""
+    """Scores by type of question and length of answer, and their intervals; empty with adversarial
+    variants, which are not independent questions."""
     if "f1_worst" in metrics:
         return {}
-    # a question of TriviaQA may have lost all its documents, and its text with them
+    # a question of TriviaQA without documents has no text
     types = {key: spans.question_type(texts.get(key, "")) for key in golds}
     lengths = {key: spans.answer_length(answers) for key, answers in golds.items()}
     return {

@@ -1,7 +1,7 @@
-"""Exact match and F1 of TriviaQA (Joshi et al. 2017), where answers have many names.
+"""Exact match and F1 of TriviaQA (Joshi et al. 2017), where answers have aliases.
 
-A question has several documents, each of which gives an answer; in the Wikipedia domain the
-question is scored once, with one answer for all of them.
+A question has several documents with an answer each; in the Wikipedia domain a question is scored
+once, with one answer for all documents.
 """
 
 import collections
@@ -15,15 +15,13 @@ _SPACES = str.maketrans({character: " " for character in string.punctuation + "â
 
 
 def normalize_answer(text: str) -> str:
-    """Lower case, punctuation and quotation marks as spaces, no articles, single spaces between.
-
-    SQuAD's closes up where punctuation stood; here "mid-air" is two words.
-    """
+    """Lower-cases, replaces punctuation and quotation marks by spaces, removes articles, and joins
+    words by single spaces. Unlike with SQuAD's normalisation, "mid-air" is two words."""
     return spans.remove_articles(text.lower().translate(_SPACES))
 
 
 def golds(answer: Mapping[str, Any]) -> list[str]:
-    """The gold answers in a question's `Answer`: all names known, and what annotators wrote."""
+    """The gold answers in a question's `Answer`: all aliases, and answers of annotators."""
     human = map(normalize_answer, answer.get("HumanAnswers", ()))
     return [*answer["NormalizedAliases"], *human]
 
@@ -39,11 +37,11 @@ def f1(prediction: str, golds: Sequence[str]) -> float:
 
 
 def aggregate(answers: Sequence[tuple[str, float]]) -> str:
-    """One answer out of those of a question's documents.
+    """Selects one of the answers of a question's documents.
 
-    The confidences (not negative, such as probabilities) of answers that normalise alike add up;
-    the largest sum wins, in the spelling of its most confident answer, and the first of equals.
-    Without an answer it is "".
+    The confidences (not negative, such as probabilities) of answers with the same normalisation are
+    summed; the answer with the largest sum is chosen, in the spelling with the highest confidence,
+    and the first of equals. Without an answer it is "".
 
     Args:
       answers: (text, confidence) pairs.
@@ -52,14 +50,14 @@ def aggregate(answers: Sequence[tuple[str, float]]) -> str:
     for text, confidence in answers:
         sums[normalize_answer(text)] += confidence
     best = max(sums, key=sums.__getitem__, default="")
-    alike = [pair for pair in answers if normalize_answer(pair[0]) == best]
-    return max(alike, key=lambda pair: pair[1], default=("", 0.0))[0]
+    candidates = [pair for pair in answers if normalize_answer(pair[0]) == best]
+    return max(candidates, key=lambda pair: pair[1], default=("", 0.0))[0]
 
 
 def score(
     predictions: Mapping[str, str], questions: Sequence[Mapping[str, Any]]
 ) -> dict[str, float]:
-    """Scores in percent over all questions, and over those whose evidence people have verified.
+    """Scores in percent over all questions, and over those with verified evidence.
 
     A question without a prediction counts as 0.
 

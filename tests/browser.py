@@ -1,4 +1,4 @@
-"""A headless Chromium that looks at a page."""
+"""Renders a page in a headless Chromium."""
 
 import html
 import json
@@ -41,14 +41,14 @@ page.srcdoc = %s;
 
 
 def look(text, folder, width):
-    """What Chromium makes of a page that is so many pixels wide: its text, by how much it is too
-    wide, its figures, and what the console said."""
+    """A page as rendered by Chromium at a width in pixels: its text, overflow, figures, and the
+    console's messages."""
     quoted = json.dumps(text).replace("</", "<\\/")
     (folder / "look.html").write_text(_LOOK % (width, quoted), encoding="utf-8")
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
     command += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder / 'profile'}"]
     command += ["--window-size=1400,9000", "--dump-dom", (folder / "look.html").as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    (found,) = re.findall('<pre id="seen">(.*?)</pre>', done.stdout, re.DOTALL)
-    seen = json.loads(html.unescape(found))
-    return {**seen, "console": re.findall(r".*CONSOLE.*", done.stderr)}
+    (match,) = re.findall('<pre id="seen">(.*?)</pre>', done.stdout, re.DOTALL)
+    result = json.loads(html.unescape(match))
+    return {**result, "console": re.findall(r".*CONSOLE.*", done.stderr)}

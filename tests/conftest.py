@@ -9,29 +9,29 @@ import sys
 import tempfile
 
 DEVICES = "--xla_force_host_platform_device_count=8"
-# The models of tests are so small that compiling them well takes longer than running them badly:
-# these two and JAX_DISABLE_MOST_OPTIMIZATIONS take three quarters of a step's compilation away.
+# The models of tests are small: optimizing them takes longer than running them without. These two
+# and JAX_DISABLE_MOST_OPTIMIZATIONS save three quarters of a step's compilation.
 QUICK = ["--xla_cpu_use_fusion_emitters=false", "--xla_cpu_parallel_codegen_split_count=1"]
 
 
-def known(flags):
-    """Those that the installed jaxlib knows: any other would end this process.
+def supported_flags(flags):
+    """The flags that the installed jaxlib supports; any other would abort this process.
 
-    It names the ones it does not know, in a process that ends of them. That it was asked at all
-    shows in a flag that none knows: where that is not named, nothing is known of the others.
+    A child process, which aborts, prints the unsupported ones. If it does not print a flag that no
+    version has, none is returned.
     """
-    nobodys = "--xla_known_to_no_version=1"
-    asked = subprocess.run(
+    unknown_flag = "--xla_known_to_no_version=1"
+    process = subprocess.run(
         [sys.executable, "-c", "from jaxlib import xla_client; xla_client.CompileOptions()"],
-        env={**os.environ, "XLA_FLAGS": " ".join([nobodys, *flags])},
+        env={**os.environ, "XLA_FLAGS": " ".join([unknown_flag, *flags])},
         capture_output=True,
         text=True,
     )
-    return [flag for flag in flags if nobodys in asked.stderr and flag not in asked.stderr]
+    return [flag for flag in flags if unknown_flag in process.stderr and flag not in process.stderr]
 
 
 if DEVICES not in os.environ.get("XLA_FLAGS", ""):  # pytest's other processes have its flags
-    flags = [os.environ.get("XLA_FLAGS", ""), DEVICES, *known(QUICK)]
+    flags = [os.environ.get("XLA_FLAGS", ""), DEVICES, *supported_flags(QUICK)]
     os.environ["XLA_FLAGS"] = " ".join(flags).strip()
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
@@ -43,17 +43,18 @@ import pytest  # noqa: E402
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# Programs are traced anew by many tests: places in the source, which no test reads, and frequent
-# searches for cycles cost a seventh of that.
+# Many tests trace programs: source locations, which no test reads, and frequent garbage collection
+# cost a seventh of that.
 jax.config.update("jax_traceback_in_locations_limit", 0)
 gc.set_threshold(50_000, 50, 50)
 
-# What was compiled is kept for the other tests, which compile much of it again (a run and its
-# resumption, a run and its evaluation), and for none after them: nothing is left in a home.
+# A temporary compilation cache for all tests, which compile many programs repeatedly (a run and its
+# resumption, a run and its evaluation).
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-    kept = tempfile.TemporaryDirectory()
-    atexit.register(kept.cleanup)
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = kept.name  # for pytest's other processes too
+    compilation_cache = tempfile.TemporaryDirectory()
+    atexit.register(compilation_cache.cleanup)
+    # for pytest's other processes too
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = compilation_cache.name
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 

@@ -23,5 +23,5 @@ def assert_slopes(total, inputs, gradients, step=1e-5):
         )
         above, below = map(total, moved)
         slope = (above - below) / (2 * step)
-        found = (gradient * direction).sum()
-        np.testing.assert_allclose(found, slope, rtol=1e-4, atol=1e-4, err_msg=name)
+        analytic = (gradient * direction).sum()
+        np.testing.assert_allclose(analytic, slope, rtol=1e-4, atol=1e-4, err_msg=name)

@@ -19,8 +19,8 @@ def convolution(x, p):
 def separable_convolution(x, p):
     """A filter for each channel, then a product of channels: [T, D] -> [T, F]."""
     width, dim = p["depthwise_kernel"].shape
-    seen = windows(x, width).reshape(len(x), width, dim)
-    return affine((seen * p["depthwise_kernel"]).sum(axis=1), p["pointwise"])
+    windowed = windows(x, width).reshape(len(x), width, dim)
+    return affine((windowed * p["depthwise_kernel"]).sum(axis=1), p["pointwise"])
 
 
 def affine(x, p):

@@ -59,8 +59,10 @@ def with_old_names(family, tree):
 
 
 def _renamed(family, params):
-    named = named_parameters(params)
-    return nested_parameters({_old(family, name, named): leaf for name, leaf in named.items()})
+    parameters = named_parameters(params)
+    return nested_parameters(
+        {_old(family, name, parameters): leaf for name, leaf in parameters.items()}
+    )
 
 
 def _old(family, name, names):

@@ -1,4 +1,4 @@
-"""Every config of every family: it parses, and says what it is and how it is run."""
+"""Every config of every family: it parses, and its docstring has the command."""
 
 import importlib
 from pathlib import Path

@@ -66,8 +66,8 @@ def imported(tree: ast.AST, package: str, inside_functions: bool = True) -> Iter
 def layer_of(name: str) -> int:
     """The layer of a module of common_jax by its full name; -1 for the package itself."""
     parts = name.split(".")
-    found = [at for at, units in enumerate(LAYERS) if len(parts) > 1 and parts[1] in units]
-    return found[0] if found else -1
+    units_of_file = [at for at, units in enumerate(LAYERS) if len(parts) > 1 and parts[1] in units]
+    return units_of_file[0] if units_of_file else -1
 
 
 def forbidden(source: str, package: str, module: str = "") -> list[str]:
@@ -112,12 +112,12 @@ def circles(sources: Mapping[str, tuple[str, str]]) -> list[list[str]]:
 
 
 def _reach(start: str, uses: Mapping[str, set[str]]) -> set[str]:
-    found, todo = set[str](), [start]
+    reachable, todo = set[str](), [start]
     while todo:
-        new = uses[todo.pop()] - found
-        found |= new
+        new = uses[todo.pop()] - reachable
+        reachable |= new
         todo += new
-    return found
+    return reachable
 
 
 def loaded_with(module: str, sources: Mapping[str, tuple[str, str]]) -> set[str]:
@@ -178,7 +178,7 @@ def test_there_are_no_circles():
     assert circles(_sources()) == []
 
 
-def test_a_planted_circle_is_found():
+def test_a_planted_cycle_is_detected():
     sources = _sources()
     package, text = sources["common_jax.masks"]
     sources["common_jax.masks"] = package, text + "\ndef f():\n    from csan_jax import model\n"
@@ -218,7 +218,7 @@ def test_the_lowest_modules_import_no_jax():
 
 
 @pytest.mark.parametrize(
-    ("source", "package", "found"),
+    ("source", "package", "expected"),
     [
         ("import csan_jax.model", "common_jax", ["csan_jax.model"]),
         ("def f():\n  from launch import cli", "csan_jax", ["launch.cli"]),
@@ -235,8 +235,8 @@ def test_the_lowest_modules_import_no_jax():
         ("from common_jax import masks\nimport csan_jax", "configs.csan", []),
     ],
 )
-def test_the_walk_sees_what_it_should(source, package, found):
-    assert forbidden(source, package) == found
+def test_the_walk_sees_what_it_should(source, package, expected):
+    assert forbidden(source, package) == expected
 
 
 def test_the_walk_sees_heavy_modules():

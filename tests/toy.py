@@ -49,8 +49,8 @@ class Adder(Predictor):
     def predict(self, lines, source="lines"):
         for line in lines:
             numbers = np.array([[self._vocabulary.index(c) for c in line]], np.int32)
-            found = np.asarray(self._add({"numbers": numbers})["sum"])
-            yield f"{self._times * found[0]:.{self._settings.digits}f}"
+            sums = np.asarray(self._add({"numbers": numbers})["sum"])
+            yield f"{self._times * sums[0]:.{self._settings.digits}f}"
 
 
 class Toy(Task[ToyConfig]):

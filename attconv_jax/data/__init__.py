@@ -1,4 +1,4 @@
-"""Labelled texts: sources, preparation, batches; here what these share of a prepared folder."""
+"""Labelled texts: sources, preparation, batches; here constants of the prepared folder."""
 
-LABELS = ("no", "yes")  # of a sentence that is ranked: whether it holds the answer
-VECTORS = "vectors.npz"  # `numbers` of words [n] and the `vectors` [n, D] that they begin with
+LABELS = ("no", "yes")  # of a ranked sentence: whether it contains the answer
+VECTORS = "vectors.npz"  # the ids (`numbers`) of words [n] and their initial `vectors` [n, D]

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from attconv_jax.config import DataConfig, WordsConfig
     from attconv_jax.data.prepare import Builder
 
-YES = LABELS.index("yes")  # the label's number of a sentence that answers
+YES = LABELS.index("yes")  # the label of an answering sentence
 _log = logging.getLogger(__name__)
 
 
 class LabelledBatches(Batches):
-    """Batches of texts: beside "index" [B] there are "first" and, of pairs, "second", int32
-    [B, width], the words' numbers, the arrays of a model's inputs, and "label" int32 [B]."""
+    """Batches of texts: beside "index" [B], "first" and for pairs "second", int32 [B, width], the
+    word ids, the arrays of a model's inputs, and "label" int32 [B]."""
 
     def __init__(
         self,
@@ -43,8 +43,8 @@ class LabelledBatches(Batches):
         """
         Args:
           columns: of the texts' words.
-          numbers: of words to a run, by their numbers in the corpus; None if they are the same.
-          inputs: what the model reads beside words.
+          numbers: maps word ids of the corpus to those of the run; None if they are the same.
+          inputs: of the model, beside words.
         """
         super().__init__(corpus, columns, plan)
         self._numbers, self._inputs = numbers, columns_of(inputs, columns)
@@ -61,14 +61,14 @@ class LabelledBatches(Batches):
 
 
 class RankedBatches(Batches):
-    """Batches of questions to train on: beside "index" [B] there are "first" int32 [B, width], the
-    question, and "second" and "other", a sentence of its passage that answers it and one that does
-    not, both drawn anew in each epoch. Passages without both kinds are left out. What a model's
-    inputs give of the sentence that does not answer, or of the example with it, begins with
-    "other_" instead of "second_", or before its name.
+    """Batches of questions for training: beside "index" [B], "first" int32 [B, width], the
+    question, "second", a sentence of its passage that answers it, and "other", one that does not,
+    both sampled in each epoch. Questions without both kinds are skipped. The arrays of a model's
+    inputs for the sentence that does not answer, or for the example with it, have the prefix
+    "other_" instead of "second_" or of none.
 
     Attributes:
-      left_out: questions about these.
+      left_out: the number of skipped questions.
     """
 
     def __init__(
@@ -80,33 +80,33 @@ class RankedBatches(Batches):
     ):
         """
         Args:
-          plan: of questions whose own and whose longest sentence's lengths are given.
-          inputs: what the model reads beside words.
+          plan: makes a plan from the lengths of each question and its longest sentence.
+          inputs: of the model, beside words.
 
         Raises:
-          UserError: if no passage has both kinds.
+          UserError: if no question has both kinds.
         """
         questions, labels = corpus.column("question"), corpus.column("label")
-        order = np.lexsort((labels != YES, questions))  # right ones first
+        order = np.lexsort((labels != YES, questions))  # answering sentences first
         _, starts, counts = np.unique(questions[order], return_index=True, return_counts=True)
         right = np.add.reduceat((labels[order] == YES).astype(int), starts)
-        kept = (right > 0) & (right < counts)
-        if not kept.any():
+        usable = (right > 0) & (right < counts)
+        if not usable.any():
             raise UserError(
                 "data.train: no passage has both a sentence that answers and one that does not"
             )
-        self.left_out = int((~kept).sum())
-        self._rows, self._starts = order, starts[kept]
-        self._right, self._counts = right[kept], counts[kept]
+        self.left_out = int((~usable).sum())
+        self._rows, self._starts = order, starts[usable]
+        self._right, self._counts = right[usable], counts[usable]
         lengths = corpus.lengths(*TEXTS)[order]
         longest = np.maximum.reduceat(lengths[:, 1], starts)
-        lengths = np.stack([lengths[starts, 0], longest], axis=1)[kept]
+        lengths = np.stack([lengths[starts, 0], longest], axis=1)[usable]
         super().__init__(corpus, TEXTS, plan(lengths))
         self._seed, self._inputs = seed, columns_of(inputs, TEXTS)
 
     def epoch(self, epoch: int) -> Epoch:
-        """The batches of one epoch, each read when it is indexed."""
-        random = epoch_random(~self._seed, epoch)  # another stream than the plan's
+        """The batches of one epoch, each read upon access."""
+        random = epoch_random(~self._seed, epoch)  # independent of the plan's
         right, other = random.random((2, len(self._starts)))
         right = self._starts + (right * self._right).astype(int)
         wrong = self._counts - self._right
@@ -131,20 +131,20 @@ class RankedBatches(Batches):
         return Epoch(read, self.plan.epoch(epoch))
 
     def examples(self, position: Position) -> Int[np.ndarray, "n"]:
-        """The numbers in the corpus of the batch's questions: of a sentence that answers each."""
+        """The corpus index of an answering sentence for each question of the batch."""
         return self._rows[self._starts[super().examples(position)]]
 
 
 def other_name(column: Column) -> str:
-    """What `RankedBatches` call the array of the sentence that does not answer."""
+    """The name in `RankedBatches` of the array for the sentence that does not answer."""
     return f"other_{column.name.removeprefix('second_')}"
 
 
 class LabelledData(WordLevelData):
     """One run's texts (see `WordLevelData`).
 
-    Other texts than a run's own, to be evaluated, have other words with vectors: these are read by
-    the numbers that they have in the run's vocabulary, and unknown where they have none.
+    Words of other texts than the run's own, for evaluation, have their ids in the run's vocabulary,
+    or are unknown.
     """
 
     unit = "examples"
@@ -152,7 +152,7 @@ class LabelledData(WordLevelData):
     def __init__(self, config: "DataConfig", words: "WordsConfig", inputs: Sequence[Input] = ()):
         """
         Args:
-          inputs: what the model reads beside words.
+          inputs: of the model, beside words.
         """
         super().__init__()
         self.config, self._words, self._inputs = config, words, inputs
@@ -160,24 +160,24 @@ class LabelledData(WordLevelData):
         self._numbers: np.ndarray | None = None  # see `LabelledBatches`
 
     def builder(self) -> "Builder":
-        """Finds the sources."""
+        """Opens the sources."""
         from attconv_jax.data.prepare import Builder
 
         return Builder(self.config, self._words, self._inputs)
 
-    def reconcile_vocabulary(self, known: Vocabulary, found: Vocabulary) -> Vocabulary:
-        """The run's own."""
-        if not known.compatible_with(found):
-            self._numbers = known.ids_from(found)
-        return known
+    def reconcile_vocabulary(self, own: Vocabulary, prepared: Vocabulary) -> Vocabulary:
+        """The run's own vocabulary."""
+        if not own.compatible_with(prepared):
+            self._numbers = own.ids_from(prepared)
+        return own
 
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
-        """For each split how many examples there are, and what was left out."""
+        """For each split the number of examples, and the skipped ones."""
         corpora = {split: self.corpus(split) for split in SPLITS}
         return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
 
     def vectors(self) -> tuple[Int[np.ndarray, "n"], Float[np.ndarray, "n D"]] | None:
-        """Words' numbers and the vectors that they begin with; None where no file has any."""
+        """Word ids and their initial vectors; None without a file of vectors."""
         file = self.path / VECTORS
         if not file.exists():
             return None
@@ -188,12 +188,11 @@ class LabelledData(WordLevelData):
         """The training split, its order a function of `seed` and the epoch.
 
         Raises:
-          UserError: if there is nothing to learn ranking from, or for other words than the run was
-            trained on.
+          UserError: if no question can be ranked, or for other words than the run was trained on.
         """
         if self._numbers is not None:
             raise UserError(
-                "data: other words than the run was trained on; give it the same data.train, "
+                "data: other words than the run was trained on; use the same data.train, "
                 "data.vectors and words.rows"
             )
         corpus = self.corpus("train")
@@ -201,13 +200,13 @@ class LabelledData(WordLevelData):
             plan_of = lambda lengths: self.train_plan(lengths, seed)
             batches = RankedBatches(corpus, plan_of, seed, self._inputs)
             if batches.left_out:
-                _log.info("%d questions are about passages that teach nothing", batches.left_out)
+                _log.info("skipping %d questions without both kinds of sentences", batches.left_out)
             return batches
         plan = self.train_plan(corpus.lengths(*self._columns), seed)
         return LabelledBatches(corpus, self._columns, plan, inputs=self._inputs)
 
     def split_batches(self, split: str) -> Batches:
-        """Every example of an evaluated split once, by length."""
+        """All examples of an evaluated split once, by length."""
         lengths = {str(name): self.corpus(name).lengths(*self._columns) for name in SPLITS[1:]}
         plan = self.split_plan(split, lengths)
         corpus = self.corpus(split)
@@ -218,6 +217,6 @@ class LabelledData(WordLevelData):
         return Corpus.open(self.path / split)
 
     def texts(self, split: str) -> list[list[str]]:
-        """The texts of an evaluated split, as they were read."""
+        """The raw texts of an evaluated split."""
         with (self.path / split / "texts.jsonl").open(encoding="utf-8", newline="\n") as file:
             return [json.loads(line) for line in file]

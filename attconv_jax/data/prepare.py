@@ -1,12 +1,12 @@
 """Builds the prepared folder of labelled texts, in two streaming passes.
 
 The first reads and encodes each example and writes a draft, in which words are numbered as they
-first occur. That decides what is held out, the balance and the vocabulary; the second pass writes
-the splits. Memory grows with the distinct words and groups and by a few bytes an example, not with
-the text; the disk holds the drafts until the end.
+first occur. It determines the held-out examples, the balance and the vocabulary; the second pass
+writes the splits. Memory is that of the distinct words and groups and a few bytes an example; the
+drafts are on disk until the end.
 
-The folder has the vocabulary, the vectors that a file has for its words (`VECTORS`), and for each
-split a corpus with the columns of `columns`; an evaluated split also has its texts as read.
+The folder has the vocabulary, the initial vectors of its words (`VECTORS`), and for each split a
+corpus with the columns of `columns`; an evaluated split also has its raw texts.
 """
 
 import itertools
@@ -39,15 +39,14 @@ from common_jax.text.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from attconv_jax.config import DataConfig, WordsConfig
 
-_FORMAT = 1  # of the folder; another one prepares everything anew
+_FORMAT = 1  # of the folder; to be incremented to invalidate prepared folders
 _CHUNK = 4096  # rows read at once
-_WORDS, _LENGTHS = "_words", "_lengths"  # of a draft: those of all texts, and how many of each text
+_WORDS, _LENGTHS = "_words", "_lengths"  # of a draft: words of all texts, and lengths of each
 
 
 def columns(format: str, inputs: Sequence[Input] = ()) -> tuple[str, ...]:
-    """Of a corpus: the words of each text and the label's number; of what is ranked also the number
-    of the question, and the `overlap`: how many distinct words question and sentence have in
-    common, and how many the question has, and the sentence; then those of a model's inputs."""
+    """The columns of a corpus: the words of each text and the label; for rankings also the number
+    of the question and the `overlap` of question and sentence; then those of a model's inputs."""
     texts = TEXTS[: 1 if format == "texts" else 2]
     own = (*texts, "label", *(("question", "overlap") if format == "ranking" else ()))
     further = [column.name for column in columns_of(inputs, texts)]
@@ -56,13 +55,13 @@ def columns(format: str, inputs: Sequence[Input] = ()) -> tuple[str, ...]:
 
 
 class _Part(NamedTuple):
-    """Rows of a draft, in their order, that become a split."""
+    """The rows of a draft for a split, in order."""
 
     folder: Path
     rows: Int[np.ndarray, "n"]
 
     def chunks(self, *names: str) -> Iterator[dict[str, list[np.ndarray]]]:
-        """Some thousands of rows at a time, the named columns of each."""
+        """The named columns, in chunks of rows."""
         corpus = Corpus.open(self.folder)
         for start in range(0, len(self.rows), _CHUNK):
             yield {name: corpus.rows(self.rows[start : start + _CHUNK], name) for name in names}
@@ -72,13 +71,13 @@ class Builder:
     """Builds the folder."""
 
     def __init__(self, config: "DataConfig", words: "WordsConfig", inputs: Sequence[Input] = ()):
-        """Finds the files.
+        """Opens the files.
 
         Args:
-          inputs: what the model reads beside words.
+          inputs: of the model, beside words.
 
         Raises:
-          UserError: if one is missing.
+          UserError: if a file is missing.
         """
         self._config, self._words, self._inputs = config, words, inputs
         self._texts = TEXTS[: config.texts]
@@ -93,7 +92,7 @@ class Builder:
         self._numbers: dict[str, int] = {}  # of words in drafts
 
     def fingerprint(self) -> dict[str, Any]:
-        """All that decides the folder's content; reads every file once."""
+        """Identifies the folder's content; reads every file once."""
         config, held_out = self._config, self._held_out.splits
         return {
             "labelled texts": _FORMAT,
@@ -135,7 +134,7 @@ class Builder:
             self._write(folder / name, part, ids, dropped.get(name, {}))
 
     def _draft(self, folder: Path, source: Source) -> Counts:
-        """Writes the draft of a source's usable examples, and returns what it leaves out."""
+        """Writes the draft of a source's valid examples, and returns counts of the others."""
         train, bad_examples = folder.name == "train", BadExamples(self._config.on_bad_example)
         names = columns(self._config.format, self._inputs)[len(self._texts) :]
         number, questions = self._numbers.setdefault, dict[str, int]()
@@ -166,7 +165,7 @@ class Builder:
     def _read(
         self, source: Source, bad_examples: BadExamples, *, sampled: bool
     ) -> Iterator[Example]:
-        """What a source gives; of train no more than `data.examples` and what is held out."""
+        """The examples of a source; of train a sample of `data.examples` and the held-out ones."""
         config = self._config
         examples = source.read(bad_examples)
         if not sampled or not config.examples or config.source == "generated":
@@ -179,9 +178,9 @@ class Builder:
     def _words_of(
         self, example: Example, bad_examples: BadExamples
     ) -> list[tuple[str, ...]] | None:
-        """The words of each text, if the label is a known one and the texts have a fit length."""
+        """The words of each text; None if the label or a length is invalid."""
         config = self._config
-        if example.label in config.left_out:
+        if example.label in config.ignored_names:
             bad_examples.skip(f"labelled {example.label!r}", example.place)
         elif example.label not in config.names:
             reason = f"none of data.labels={config.labels}"
@@ -196,7 +195,7 @@ class Builder:
         return None
 
     def _encode(self, example: Example, words: list[tuple[str, ...]]) -> dict[str, Any]:
-        """The label's column, and those of the model's inputs."""
+        """The columns of the label and of the model's inputs."""
         texts = dict(zip(TEXTS, words, strict=False))
         notes = dict(zip(texts, example.annotations, strict=False))
         with error_context(example.place):
@@ -205,8 +204,8 @@ class Builder:
         return {**row, "label": [self._config.names.index(example.label)]}
 
     def _vocabulary(self, parts: dict[str, _Part], folder: Path) -> Vocabulary:
-        """The most frequent words of train, and where a file has vectors for them those of the
-        other splits; what the file has is written beside."""
+        """The most frequent words of train, and words of other splits with vectors; writes the
+        vectors."""
         config, words = self._config, self._words
         if not config.vectors:
             return Vocabulary.make(self._count(parts["train"]), words.rows, 0, words.unknown_rows)
@@ -214,8 +213,10 @@ class Builder:
         everywhere = sum(counts.values(), Counter[str]())
         bad_examples = BadExamples(config.on_bad_example)
         vectors = read_word_vectors(config.vectors, everywhere, words.dim, bad_examples, folder)
-        found = Counter({word: everywhere[word] for word in vectors.rows})
-        vocabulary = Vocabulary.make(counts["train"] | found, words.rows, 0, words.unknown_rows)
+        with_vectors = Counter({word: everywhere[word] for word in vectors.rows})
+        vocabulary = Vocabulary.make(
+            counts["train"] | with_vectors, words.rows, 0, words.unknown_rows
+        )
         rows = {word: row for word, row in vectors.rows.items() if word in vocabulary}
         numbers = np.array(vocabulary.word_ids(rows), np.int32)
         if rows:
@@ -223,7 +224,7 @@ class Builder:
         return vocabulary
 
     def _count(self, part: _Part) -> Counter[str]:
-        """How often each word occurs, in the order of first occurrence."""
+        """The count of each word, in the order of first occurrence."""
         counts, words = Counter[int](), [*self._numbers]
         for chunk in part.chunks(_WORDS):
             counts.update(np.concatenate(chunk[_WORDS]).tolist())
@@ -232,7 +233,7 @@ class Builder:
     def _write(
         self, folder: Path, part: _Part, ids: Int[np.ndarray, "words"], dropped: Counts
     ) -> None:
-        """Writes a split, given the final ids of the drafts' words."""
+        """Writes a split, with the final ids of the draft's words."""
         names, questions = columns(self._config.format, self._inputs), dict[int, int]()
         with Writer(folder, names) as corpus:
             for chunk in part.chunks(_WORDS, _LENGTHS, *names[len(self._texts) :]):
@@ -254,13 +255,13 @@ class Builder:
 
 
 def overlap(question: Iterable[str], sentence: Iterable[str]) -> tuple[int, int, int]:
-    """How many distinct words are in both, in the question, and in the sentence."""
+    """The numbers of distinct words in both, in the question, and in the sentence."""
     first, second = set(question), set(sentence)
     return len(first & second), len(first), len(second)
 
 
 def balance(labels: Int[np.ndarray, "n"], seed: int) -> Int[np.ndarray, "m"]:
-    """The numbers of as many examples of each label, at random, as there are of the rarest."""
+    """Indices of equally many random examples of each label, as many as of the rarest."""
     distinct, first = np.unique(labels, return_index=True)
     members = [np.flatnonzero(labels == label) for label in distinct[np.argsort(first)]]
     least, rng = min(map(len, members)), random.Random(seed)

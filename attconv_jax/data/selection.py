@@ -1,9 +1,8 @@
-"""SQuAD-AnSS (section 4.2): which sentence of a passage holds the answer to a question.
+"""SQuAD-AnSS (section 4.2): selection of the sentence of a passage that answers a question.
 
-Sentences are Punkt's (Kiss & Strunk 2006), trained on the passages themselves, so that nothing is
-downloaded. The one in which an answer starts is right; where several people answered, each of
-theirs is. The paper counts 105,980 pairs in SQuAD's dev, which is ten sentences a passage and twice
-what there are; its 448,307 of train are the five that there are.
+Sentences are Punkt's (Kiss & Strunk 2006), trained on the passages, without a download. A sentence
+is right if an annotator's answer starts in it. The paper has 105,980 pairs in SQuAD's dev, ten
+sentences a passage, twice as many as exist; its 448,307 of train are the five a passage that exist.
 """
 
 import bisect
@@ -13,14 +12,14 @@ from typing import NamedTuple
 from common_jax.data.corpus import recorded_identity
 from common_jax.text.squad import Answer, Question, Squad
 
-# Of the candidates that this module finds (`attconv_jax.data.sources`).
+# Of this module's candidates, for fingerprints (`attconv_jax.data.sources`).
 IDENTITY = recorded_identity(
     2207, "331988c95e85c310ecea15db26339067ee010b43499cca76bec0f807b2839e49"
 )
 
 
 class Candidate(NamedTuple):
-    """A sentence for a question.
+    """A question and a sentence of its passage.
 
     Attributes:
       right: whether an answer starts in it.
@@ -32,7 +31,7 @@ class Candidate(NamedTuple):
 
 
 def candidates(squad: Squad) -> Iterator[Candidate]:
-    """Every sentence of each question's passage, in order, question by question."""
+    """All sentences of each question's passage, in order, question by question."""
     cuts = split_by_punkt(squad.contexts)
     for question in squad.questions:
         context, spans = squad.contexts[question.context], cuts[question.context]
@@ -43,7 +42,7 @@ def candidates(squad: Squad) -> Iterator[Candidate]:
 
 
 def split_by_punkt(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
-    """The sentences of each text as (start, end) offsets, as Punkt learns them from all of them.
+    """The sentences of each text as (start, end) offsets, by Punkt trained on all texts.
 
     Each character that is no white space is in exactly one sentence.
     """
@@ -57,5 +56,5 @@ def split_by_punkt(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
 
 
 def _first(answer: Answer) -> int:
-    """Where an answer's first character is that is no white space."""
+    """The offset of an answer's first character that is no white space."""
     return answer.start + len(answer.text) - len(answer.text.lstrip())

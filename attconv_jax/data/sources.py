@@ -1,9 +1,9 @@
 """Sources of labelled texts: files, TensorFlow Datasets, or the generator.
 
 Pairs are SNLI's JSON lines, or tables of label, premise and hypothesis; reviews are Yelp's JSON
-lines, or tables of stars and text; sentences to be ranked come of files of SQuAD's form
-(`attconv_jax.data.selection`). The columns of a table are separated by tabs, or by commas where its
-name ends in .csv; there a backslash and an n are a line break, as in yelp_review_full.
+lines, or tables of stars and text; ranked sentences are from files of SQuAD's format
+(`attconv_jax.data.selection`). The columns of a table are separated by tabs, or by commas in .csv
+files, where a backslash and an n are a line break, as in yelp_review_full.
 """
 
 import csv
@@ -28,10 +28,10 @@ from common_jax.text.squad import read_squad
 if TYPE_CHECKING:
     from attconv_jax.config import DataConfig
 
-UNLABELLED = "-"  # SNLI's, where people did not agree; -1 in TensorFlow Datasets
+UNLABELLED = "-"  # of SNLI, if annotators disagreed; -1 in TensorFlow Datasets
 
-# The fields of JSON lines and of datasets' rows: the label's, those of the texts, and of what is
-# ranked its article and its question's id.
+# The fields of JSON lines and of datasets' rows: label, texts, and for rankings the article and the
+# question's id.
 _JSON_FIELDS = {"pairs": ("gold_label", "sentence1", "sentence2"), "texts": ("stars", "text")}
 _DATASET_FIELDS = {
     "pairs": ("label", "premise", "hypothesis"),
@@ -49,10 +49,10 @@ class Example:
 
     Attributes:
       texts: a text, or a pair of them.
-      group: what must not be in two splits: a premise, an article, the text itself.
-      place: where it stands, for a message.
-      question: the id of the question that a sentence is ranked for; "" where there is none.
-      annotations: of each text, where the source has some and they are read.
+      group: a premise, an article or the text, which must not occur in two splits.
+      place: its location, for messages.
+      question: the id of the question that a sentence is ranked for; "" if there is none.
+      annotations: of each text, if the source has them and they are read.
     """
 
     texts: tuple[str, ...]
@@ -72,8 +72,8 @@ class File:
 
     Attributes:
       format: "pairs" or "texts".
-      annotated: whether the annotations of JSON lines are read: of the text "sentence1" all further
-        fields "sentence1_NAME", by NAME, as SNLI has "sentence1_binary_parse".
+      annotated: whether to read the annotations of JSON lines: for the text "sentence1", the fields
+        "sentence1_NAME", by NAME, such as SNLI's "sentence1_binary_parse".
     """
 
     path: Path
@@ -127,31 +127,31 @@ class File:
                 yield number, [column.replace("\\n", "\n") for column in next(reader)]
             except StopIteration:
                 return
-            except csv.Error as error:  # it goes on with the next line
+            except csv.Error as error:  # the reader continues with the next line
                 bad_examples.reject(f"not CSV ({error})", f"{self.path}:{number}")
 
 
 def _fields(node: Node, label: str, *texts: str) -> list[str]:
-    """The fields of a JSON object; the label may be a number, as stars are: 4 or 4.0."""
+    """The fields of a JSON object; the label may be a number, such as stars: 4 or 4.0."""
     value = node.value.get(label) if isinstance(node.value, dict) else None
     number = str(value).removesuffix(".0") if type(value) in (int, float) else ""
     return [number or node.get(label, str), *(node.get(text, str) for text in texts)]
 
 
 def _annotations(fields: Mapping[str, Any], text: str) -> Annotations:
-    """Those of a text, by the rest of their fields' names."""
+    """The annotations of a text, by their names without its prefix."""
     start = f"{text}_"
-    named = (
+    annotations = (
         (name.removeprefix(start), value)
         for name, value in fields.items()
         if name.startswith(start)
     )
-    return {name: value for name, value in named if isinstance(value, str)}
+    return {name: value for name, value in annotations if isinstance(value, str)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """The sentences of a file of SQuAD's form, to be ranked for its questions."""
+    """The sentences of a file of SQuAD's format, to be ranked for its questions."""
 
     path: Path
 
@@ -213,14 +213,14 @@ _GENERATOR = Generator(
 
 
 def source_of(config: "DataConfig", split: Split, annotated: bool = False) -> Source:
-    """The examples of a split that has its own source.
+    """The source of a split that is not held out.
 
     Args:
-      annotated: whether texts' annotations are read, where a source has some.
+      annotated: whether to read annotations of texts.
 
     Raises:
-      UserError: a folder, file, dataset or split of one that is not there, or a dataset without
-        the features that `data.format` needs.
+      UserError: if a folder, file, dataset or split does not exist, or the dataset lacks features
+        that `data.format` needs.
     """
 
     def file(path: Path) -> Source:

@@ -1,15 +1,15 @@
-"""SQuAD-AnSS (section 4.2) as a dataset of TensorFlow Datasets, from any files of SQuAD's form.
+"""SQuAD-AnSS (section 4.2) as a dataset of TensorFlow Datasets, from files of SQuAD's format.
 
   python -c "from attconv_jax.data.squad_anss import build; \\
     build('train-v1.1.json', 'dev-v1.1.json', 'data/tfds')"
 
-makes it, without a network or TensorFlow, and a run reads it with
+builds it, without a network or TensorFlow, and a run reads it with
 
   --config configs/attconv/squad_anss.py \\
   --config.data.source=tfds --config.data.tfds=squad_anss --config.data.dir=data/tfds \\
   --config.data.train=train --config.data.dev=dev --config.data.test=test
 
-The same sentences come of the files themselves (data.source=files), prepared for that run alone.
+The files themselves (data.source=files) give the same sentences.
 """
 
 import logging
@@ -42,21 +42,21 @@ def build(
 ) -> Path:
     """Writes the dataset `NAME` with the splits train, dev and test, in array_record files.
 
-    An example is a sentence of a passage for a question, in their order: the question's `id`, the
+    An example is a question with a sentence of its passage, in order: the question's `id`, the
     title of the `article`, `question`, `sentence` and the `label`, whether an answer starts in it.
 
     Args:
-      train: a file of SQuAD's form, plain or .gz; dev is whole articles of it.
+      train: a file of SQuAD's format, plain or .gz, of which complete articles become dev.
       test: another.
       folder: TensorFlow Datasets' `data_dir`.
-      holdout_size: pairs of dev, at least.
-      seed: of the articles that are held out.
+      holdout_size: smallest number of pairs of dev.
+      seed: of the choice of held-out articles.
 
-    Returns: where the files are.
+    Returns: the folder of the files.
 
     Raises:
-      UserError: a missing or broken file, a bad example (`on_bad_example`), too little to hold out,
-        or a folder that cannot be written or has the dataset already.
+      UserError: for a missing or broken file, a bad example (`on_bad_example`), too few examples,
+        or a folder that cannot be written or already has the dataset.
     """
     splits: dict[str, list[Example]] = {}
     files = {"train": train, "test": test}
@@ -66,7 +66,7 @@ def build(
         splits[split] = list(source.read(bad_examples))
         require_some(len(splits[split]), "pairs", split, source.place, bad_examples.counts)
         if dropped := summary(bad_examples.counts):
-            _log.warning("%s: kept %d pairs, left out %s", split, len(splits[split]), dropped)
+            _log.warning("%s: %d pairs, skipped %s", split, len(splits[split]), dropped)
     held_out = ShuffledGroups(["dev"], holdout_size, seed, "pairs")
     for example in splits["train"]:
         held_out.add(example.group)
@@ -74,7 +74,7 @@ def build(
     splits |= {split: [splits["train"][row] for row in each] for split, each in rows.items()}
     builder = _builder(splits, Path(folder).expanduser())
     if builder.is_prepared():
-        raise UserError(f"{builder.data_path}: is there already; delete it, or name another folder")
+        raise UserError(f"{builder.data_path}: already exists; delete it, or name another folder")
     try:
         write(builder)
     except OSError as error:
@@ -85,7 +85,7 @@ def build(
 def _builder(splits: Mapping[str, Sequence[Example]], folder: Path) -> Any:
     import tensorflow_datasets as tfds  # takes seconds
 
-    # Not registered: it is read by its files alone, wherever they came from.
+    # Not registered: the dataset is read from its files.
     class SquadAnss(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type: ignore[call-arg]
         """Sentences of SQuAD's passages by whether they answer a question."""
 

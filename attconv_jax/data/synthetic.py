@@ -1,17 +1,16 @@
-"""A made corpus of textual entailment: pairs about counts of coloured things in places.
+"""A generated corpus of textual entailment: pairs about counts of coloured things in places.
 
-It stands in for SNLI wherever a run should be quick and its score believable. A statement is a
-condition on how many things of a kind there are in a place, by colour; every thing has one colour.
-A premise entails a hypothesis if this holds in all worlds where the premise does, contradicts it if
-in none, and is neutral otherwise: labels come of trying all small worlds, not of rules about words.
-The hypothesis is drawn first and knows nothing of its label, so that reading it alone is no better
-than guessing. A thing in a place of dev or test is never spoken of in train. A premise and three
-hypotheses:
+For quick runs with meaningful scores. A statement is a condition on the number of things of a kind
+in a place, by colour; every thing has one colour. A premise entails a hypothesis that is true in
+all worlds where the premise is true, contradicts one that is true in none of them, and is neutral
+otherwise: labels are computed by enumerating small worlds. The hypothesis is sampled independently
+of the label, so that it does not predict the label. Pairs of thing and place of dev and test do not
+occur in train. A premise and three hypotheses:
 
   Not all seven mirrors in the shed are grey, but at least one is.
     entails: There are fewer than seven grey mirrors in the shed.
     contradicts: Every mirror in the shed is grey.
-    says nothing of: In the shed there are exactly three grey mirrors.
+    is neutral to: In the shed there are exactly three grey mirrors.
 """
 
 import functools
@@ -28,10 +27,10 @@ from common_jax.data.sources import bucket_split
 Label = Literal["entailment", "neutral", "contradiction"]
 LABELS: tuple[Label, ...] = get_args(Label)
 
-UNSAID = 0.5  # of neutral pairs: the premise speaks of another thing or place
-NEAR = 0.8  # of these premises: at least so many are about the same thing, or the same place
+UNSAID = 0.5  # share of neutral pairs whose premise is about another thing or place
+NEAR = 0.8  # smallest share of these premises about the same thing, or the same place
 
-# None is a sort of another: else what is said of chairs would say something of seats.
+# None is a hyponym of another, as chairs are of seats.
 THINGS = (
     *("basket", "bell", "bench", "blanket", "book", "bottle", "bowl", "box", "brush", "bucket"),
     *("candle", "chair", "clock", "coat", "cup", "drum", "hammer", "hat", "jar", "kettle"),
@@ -47,8 +46,8 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven")
 _PLURALS = {"bench": "benches", "box": "boxes", "brush": "brushes", "scarf": "scarves"}
 
 MOST = len(NUMBERS) - 1
-# How many there are of the premise's colour, of another and of all others, in each world; beyond
-# one more than `MOST`, no statement tells counts apart.
+# The numbers of things of the premise's colour, of another and of all others, in each world; no
+# statement distinguishes counts above `MOST` + 1.
 _WORLDS = np.indices((MOST + 2,) * 3)
 
 
@@ -56,9 +55,9 @@ class Form(NamedTuple):
     """A kind of statement.
 
     Attributes:
-      holds: whether it does, where `o` things are of the colour and `r`, the rest, are not.
-      numbers: those that `n` may be; just 0 for a form that has none.
-      texts: its wordings, with braces for `n` (a number's word), `colour`, `thing`, its plural
+      holds: whether it is true if `o` things are of the colour and `r`, the rest, are not.
+      numbers: possible values of `n`; just 0 for a form without a number.
+      texts: its wordings, with fields for `n` (a number word), `colour`, `thing`, its plural
         `things`, and `place`.
     """
 
@@ -80,8 +79,8 @@ def _counted(*hows: str) -> tuple[str, ...]:
     return tuple(shape.format(how) for how in hows for shape in shapes)
 
 
-# Each says that there are things of the kind, but for "at most", so that no label hangs on whether
-# "all" wants any. "Some" and "not all" are not said alone: do they mean two, or not none?
+# Each implies that there are things of the kind, except for "at most", so that no label depends on
+# whether "all" implies existence. "Some" and "not all" do not occur alone, as they are ambiguous.
 PREMISES = (
     Form(lambda o, r, n: o == n, _SOME, _counted("exactly {n} {colour} {things}")),
     Form(
@@ -121,7 +120,7 @@ PREMISES = (
         ),
     ),
 )
-# The numbers are those for which some premise gives each label.
+# The numbers are those for which each label has a premise.
 HYPOTHESES = (
     Form(lambda o, r, n: o == n, _SOME, _counted("exactly {n} {colour} {things}")),
     Form(lambda o, r, n: o > n, _SOME[:-1], _counted("more than {n} {colour} {things}")),
@@ -178,7 +177,7 @@ class Fact(NamedTuple):
     place: str
 
     def sentence(self, rng: random.Random) -> str:
-        """One of its wordings."""
+        """A random wording."""
         text = rng.choice(self.form.texts).format(
             n=NUMBERS[self.number],
             colour=self.colour,
@@ -190,20 +189,19 @@ class Fact(NamedTuple):
 
 
 def split_of(thing: str, place: str) -> Split:
-    """The split that speaks of a thing in a place. Of each thing, two places are in dev and two in
-    test."""
+    """The split with statements about a thing in a place. Each thing has two places in dev and two
+    in test."""
     return bucket_split(THINGS.index(thing) + PLACES.index(place))
 
 
 def generate(count: int, seed: int, split: Split) -> Iterator[tuple[str, str, Label]]:
     """Streams `count` distinct triples of a premise, a hypothesis and its label.
 
-    Labels take turns. The same arguments give the same corpus, anywhere; a larger `count` only
-    adds to its end.
+    Labels alternate. Deterministic on all platforms; a smaller `count` gives a prefix.
 
     Args:
       count: number of pairs, at least 0.
-      seed: which pairs; the things and places of a split are the same for every seed.
+      seed: of the choice of pairs; the things and places of a split are the same for every seed.
       split: "train", "dev" or "test".
 
     Raises:
@@ -215,11 +213,11 @@ def generate(count: int, seed: int, split: Split) -> Iterator[tuple[str, str, La
 
 
 def _examples(rng: random.Random, split: Split) -> Iterator[tuple[str, str, Label]]:
-    said: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for label in itertools.cycle(LABELS):
-        while (pair := _pair(rng, split, label)) in said:
+        while (pair := _pair(rng, split, label)) in pairs:
             pass
-        said.add(pair)
+        pairs.add(pair)
         yield (*pair, label)
 
 
@@ -229,7 +227,7 @@ def _pair(rng: random.Random, split: Split, label: Label) -> tuple[str, str]:
     form = rng.choice(HYPOTHESES)
     hypothesis = Fact(form, rng.choice(form.numbers), rng.choice(COLOURS), *about)
     if label == "neutral" and rng.random() < UNSAID:
-        premise = _fact(rng, hypothesis, rng.choice(LABELS))  # to the point, but for what it is of
+        premise = _fact(rng, hypothesis, rng.choice(LABELS))  # related, until moved elsewhere
         thing, place = rng.choice(_near(about) if rng.random() < NEAR else _others(about))
         premise = premise._replace(thing=thing, place=place)
     else:
@@ -239,13 +237,13 @@ def _pair(rng: random.Random, split: Split, label: Label) -> tuple[str, str]:
 
 @functools.cache
 def _abouts(split: Split) -> tuple[tuple[str, str], ...]:
-    """What a split speaks of: a thing and a place each."""
+    """The pairs of a thing and a place of a split."""
     return tuple((t, p) for t in THINGS for p in PLACES if split_of(t, p) == split)
 
 
 @functools.cache
 def _others(about: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    """All else of its split."""
+    """All other pairs of its split."""
     return tuple(other for other in _abouts(split_of(*about)) if other != about)
 
 
@@ -268,19 +266,19 @@ def _fact(rng: random.Random, hypothesis: Fact, label: Label) -> Fact:
 
 @functools.cache
 def _ways(form: Form, number: int, label: Label) -> list[list[list[tuple[Form, int, bool]]]]:
-    """What to say for a label: a premise's form, its number, and whether the colour is the same;
-    by form and then by colour, so that a form of many numbers is not preferred."""
+    """The premises for a label: form, number, and whether the colour is the same; grouped by form
+    and then by colour, so that a form with many numbers is not preferred."""
 
-    def found(premise: Form, same: bool) -> list[tuple[Form, int, bool]]:
+    def candidates(premise: Form, same: bool) -> list[tuple[Form, int, bool]]:
         relation = functools.partial(_relation, hypothesis=form, m=number, same=same)
         return [(premise, n, same) for n in premise.numbers if relation(premise, n) == label]
 
-    by_form = [[found(premise, True), found(premise, False)] for premise in PREMISES]
+    by_form = [[candidates(premise, True), candidates(premise, False)] for premise in PREMISES]
     return [full for by_colour in by_form if (full := list(filter(None, by_colour)))]
 
 
 def _relation(premise: Form, n: int, hypothesis: Form, m: int, same: bool) -> Label:
-    """What the one says of the other, about the same thing and place; `same` is of the colour."""
+    """The label of two statements about the same thing and place; `same` is of the colour."""
     first, second, rest = _WORLDS
     possible = premise.holds(first, second + rest, n)
     own, others = (first, second + rest) if same else (second, first + rest)

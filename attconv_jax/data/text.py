@@ -1,4 +1,4 @@
-"""Texts as the words that the model knows them by."""
+"""Tokenization of texts."""
 
 import functools
 
@@ -7,7 +7,7 @@ from common_jax.text.word_tokenizer import split_words
 TEXTS = ("first", "second")
 
 
-@functools.lru_cache(maxsize=4096)  # a premise or a question comes several times in a row
+@functools.lru_cache(maxsize=4096)  # premises and questions repeat in consecutive examples
 def tokenize(text: str) -> tuple[str, ...]:
     """The words of a text in lower case."""
     return tuple(text[start:end].lower() for start, end in split_words(text))

@@ -1,18 +1,18 @@
-"""AttentiveConvNet (Yin & Schütze 2017): from one text or two to the scores of labels.
+"""AttentiveConvNet (Yin & Schütze 2017): from one or two texts to the logits of labels.
 
 The seven layers of section 4's common setup: embedding, attentive convolution, max-pooling,
 composition ([r_x, r_y, r_x * r_y] for two texts, r_x for one), two hidden layers, and a logistic
 regression over the outputs of the last three.
 
-Where the paper is silent, this is what the model does. The gates of Eq. 9 need a convolution as
-wide as its input, so that the hidden size is that of attentive convolution and head alone. Source
-and focus share f_mgran's parameters where they are of one kind (`layers.AttentiveConvolution`).
-"Advanced & intra", which is defined nowhere, adds one more term to Eq. 6: W3 times the context that
-the text is for itself. The hidden layers are leaky ReLUs of slope 0.02, as in the authors' code.
-Words that a file of vectors lacks are drawn as widely spread as those that it has, since attention
-would not see shorter ones; without a file, with the authors' variance of 0.01. The three defects of
-their code that change results (no mask in the softmax, statistics of a test batch, the choice of a
-model on the test set) are not here, but for the first where `author_compat` asks for it.
+Unspecified in the paper: the gates of Eq. 9 need a convolution as wide as its input, so that the
+hidden size is that of attentive convolution and head only. Source and focus share f_mgran's
+parameters if they are of one kind (`AttentiveConvolutionLayer`). "Advanced & intra" adds one more
+term to Eq. 6: W3 times the context from the text itself. The hidden layers are leaky ReLUs of slope
+0.02, as in the authors' code. Words without a vector in the file are initialized with the standard
+deviation of those with one, since attention would ignore shorter vectors; without a file, with the
+authors' variance of 0.01. Of the three defects of their code that change results (no mask in the
+softmax, statistics of a test batch, model selection on the test set) only the first is reproduced,
+with `unmasked_softmax`.
 """
 
 import dataclasses
@@ -37,24 +37,24 @@ class AttentiveConvolution(PairModel):
 
     Attributes:
       dim: the hidden size, of attentive convolutions and of the head.
-      layers: attentive convolutions, one upon the other.
+      layers: number of stacked attentive convolutions.
       filter_width: of attentive convolution (Eq. 5), in words.
-      attention: "inter" lets each text look at the other, "intra" at itself, "both" does both
-        (the paper's "advanced & intra").
-      symmetric: both texts look at the other; if not, only the first does.
-      source, focus, beneficiary: what attention takes the states for (section 3.2): "states" as
-        they are (all three of them, for the light model), "unigram" or "phrase" after a gated
-        convolution of one or of `phrase_width` words, "multigranular" after both. Table 4's "w/o
-        tri-hidden" has "unigram" as source and focus, and "w/o uni-hidden" has "phrase".
+      attention: "inter" attends to the other text, "intra" to the text itself, "both" to both (the
+        paper's "advanced & intra").
+      symmetric: both texts attend to the other; if not, only the first does.
+      source, focus, beneficiary: feature maps of attention (section 3.2): "states" unchanged (all
+        three of them, for the light model), "unigram" or "phrase" after a gated convolution of one
+        or of `phrase_width` words, "multigranular" after both. Table 4's "w/o tri-hidden" has
+        "unigram" as source and focus, and "w/o uni-hidden" has "phrase".
       phrase_width: words of a phrase.
       gate: the convolutions of these maps are gated (Eq. 9; Table 4's "w/o gate").
       energy: "dot" (Eq. 1), "bilinear" (Eq. 2) or "additive" (Eq. 3).
-      tanh_gain: of the tanh of Eq. 6 at 0, the paper's being 1. Of many words the largest is in the
-        flat part of that, where it tells little and learns little.
+      tanh_gain: of the tanh of Eq. 6 at 0; 1 in the paper, with which the maximum over many words
+        is saturated.
       unmasked_softmax: the softmax has no mask, as in the authors' code: padding, up to
-        `author_length` words, has energies of 0 and takes its share.
+        `author_length` words, has energies of 0 and a share of the weights.
       author_length: words to which the authors pad a text (SNLI 70, Yelp 180).
-      dropout: rate on what each layer reads: words, pooled texts and hidden layers.
+      dropout: rate on the inputs of each layer: words, pooled texts and hidden layers.
     """
 
     dim: int = 300
@@ -82,20 +82,20 @@ class AttentiveConvolution(PairModel):
         require(
             self.energy != "dot" or self._wide(self.source) == self._wide(self.focus),
             f"model.energy=dot: model.source={self.source} and model.focus={self.focus} must be "
-            "equally wide; take bilinear or additive",
+            "equally wide; use bilinear or additive",
         )
         require(self.tanh_gain > 0, f"model.tanh_gain={self.tanh_gain}: above 0")
         require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
 
     @property
     def contexts(self) -> tuple[str, ...]:
-        """The kinds of attention there are."""
+        """The kinds of attention."""
         return ("inter", "intra") if self.attention == "both" else (self.attention,)
 
     def require_texts(self, texts: int) -> None:
         require(
             texts == 2 or self.attention == "intra",
-            f"model.attention={self.attention}: a single text can only look at itself: intra",
+            f"model.attention={self.attention}: a single text can only attend to itself: intra",
         )
 
     def module(self, labels: int, dtype: Any) -> "AttentiveConvNet":
@@ -106,8 +106,8 @@ class AttentiveConvolution(PairModel):
         return features == "multigranular"
 
 
-class Maps(NamedTuple):
-    """What a text is for attention."""
+class AttentionInputs(NamedTuple):
+    """The feature maps of a text for attention."""
 
     source: Float[Array, "B T F"]
     focus: Float[Array, "B T G"]
@@ -119,8 +119,8 @@ class AttentiveConvolutionLayer(nn.Module):
 
     h_i = tanh(W1 [f_{i-1}, f_i, f_{i+1}] + W2 c_i + b): f is the beneficiary's map, and c_i the sum
     of the focus's map weighted by the softmax of the energies between the source's word i and each
-    word of the focus. With attention "both" there is one more term, W3 c'_i, whose context is the
-    text itself. Two texts have the same parameters (section 4.1, "Siamese").
+    word of the focus. Attention "both" adds a term W3 c'_i, whose context is the text itself. Two
+    texts share the parameters (section 4.1, "Siamese").
     """
 
     config: AttentiveConvolution
@@ -130,7 +130,7 @@ class AttentiveConvolutionLayer(nn.Module):
         config = self.config
         made = lambda kind: FeatureMap(kind, config.phrase_width, config.gate, self.dtype)
         self.source = made(config.source)
-        # one f_mgran for both, as the paper writes it, where both are of one kind
+        # one f_mgran for both if they are of one kind, as in the paper's equations
         self.focus = self.source if config.focus == config.source else made(config.focus)
         self.beneficiary = made(config.beneficiary)
         self.convolution = Convolution(config.dim, config.filter_width, self.dtype)
@@ -141,7 +141,7 @@ class AttentiveConvolutionLayer(nn.Module):
     def __call__(
         self, states: Sequence[Float[Array, "B _ D"]], valid: Sequence[Bool[Array, "B _"]]
     ) -> tuple[list[Float[Array, "B _ H"]], list[AttentionMap]]:
-        """The states of the layer above for each text, zeros at its padding; and the weights."""
+        """The states of the layer above for each text, with zeros at padding; and the weights."""
         maps = [self._maps(*text) for text in zip(states, valid, strict=True)]
         above, attended = [], []
         for text, (source, _, beneficiary) in enumerate(maps):
@@ -149,19 +149,21 @@ class AttentiveConvolutionLayer(nn.Module):
             for kind, context in self._contexts(text, len(maps)):
                 focus = maps[context].focus
                 weights = self._weights(source, focus, valid[text], valid[context])
-                seen = jnp.einsum("bts,bsf->btf", weights.astype(self.dtype), focus)
-                total = total + self.context[kind](seen)
+                contexts = jnp.einsum("bts,bsf->btf", weights.astype(self.dtype), focus)
+                total = total + self.context[kind](contexts)
                 attended.append(AttentionMap(text, context, weights))
             above.append(
                 jnp.where(valid[text][..., None], jnp.tanh(self.config.tanh_gain * total), 0)
             )
         return above, attended
 
-    def _maps(self, states: Array, valid: Array) -> Maps:
-        return Maps(*(f(states, valid) for f in (self.source, self.focus, self.beneficiary)))
+    def _maps(self, states: Array, valid: Array) -> AttentionInputs:
+        return AttentionInputs(
+            *(f(states, valid) for f in (self.source, self.focus, self.beneficiary))
+        )
 
     def _contexts(self, text: int, texts: int) -> Iterator[tuple[str, int]]:
-        """The kinds of attention of a text, and the text that each looks at."""
+        """The kinds of attention of a text, and the text that each attends to."""
         for kind in self.config.contexts:
             if kind == "intra":
                 yield kind, text
@@ -181,7 +183,7 @@ class AttentiveConvolutionLayer(nn.Module):
         energies = self.energy(source, focus)
         if not self.config.unmasked_softmax:
             return masked_softmax(energies, allowed)
-        # the padding, of energies 0, as one more word that is as likely as all of it
+        # the padding, of energies 0, as one more word with its total weight
         pads = jnp.maximum(self.config.author_length - focus_valid.sum(axis=1), 0)
         share = jnp.broadcast_to(
             jnp.log(pads.astype(jnp.float32))[:, None, None], (*energies.shape[:2], 1)
@@ -196,8 +198,8 @@ class AttentiveConvNet(PairModule):
 
     Attributes:
       config: sizes and choices.
-      labels: how many labels there are.
-      dtype: of activations and products; parameters, softmaxes and scores are float32.
+      labels: number of labels.
+      dtype: of activations and matrix products; parameters, softmaxes and logits are float32.
     """
 
     config: AttentiveConvolution
@@ -212,19 +214,19 @@ class AttentiveConvNet(PairModule):
 
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
         """Logits."""
-        return self._judge(texts, train)[0]
+        return self._forward(texts, train)[0]
 
     def explain(self, texts: Sequence[Text]) -> Explained:
-        """Logits, and who attended to whom in each layer, lowest first."""
-        return self._judge(texts, train=False)
+        """Logits, and the attention maps of each layer, lowest first."""
+        return self._forward(texts, train=False)
 
-    def _judge(self, texts: Sequence[Text], train: bool) -> Explained:
+    def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
         states, valid = [text.words for text in texts], [text.valid for text in texts]
-        seen = []
+        maps = []
         with part("attention"):
             for layer in self.layers:
                 states = [self.dropout(x, train=train) for x in states]
                 states, attended = layer(states, valid)
-                seen.append(attended)
-        # dropout comes behind the pooling: before it, the largest would be of few words, scaled
-        return self.head(list(map(max_pooled, states, valid)), train=train), seen
+                maps.append(attended)
+        # dropout after pooling: before it, the maximum would be of few words, scaled up
+        return self.head(list(map(max_pooled, states, valid)), train=train), maps

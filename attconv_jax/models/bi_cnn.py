@@ -1,7 +1,7 @@
-"""Bi-CNN, the paper's own baseline (Yin & Schütze 2017, Tables 3 and 5): no attention.
+"""Bi-CNN, the paper's baseline without attention (Yin & Schütze 2017, Tables 3 and 5).
 
-Each text goes through the same convolutions, h_i = tanh(W1 [x_{i-1}, x_i, x_{i+1}] + b), and
-max-pooling; the head is that of attentive convolution.
+Convolutions h_i = tanh(W1 [x_{i-1}, x_i, x_{i+1}] + b) with shared parameters and max-pooling of
+each text; the head is that of attentive convolution.
 """
 
 import dataclasses
@@ -25,10 +25,10 @@ class BiCNN(PairModel):
 
     Attributes:
       dim: the hidden size, of convolutions and of the head.
-      layers: convolutions, one upon the other.
+      layers: number of stacked convolutions.
       filter_width: of a convolution, in words.
-      tanh_gain: of the tanh at 0, the paper's being 1.
-      dropout: rate on what each layer reads: words, pooled texts and hidden layers.
+      tanh_gain: of the tanh at 0; 1 in the paper.
+      dropout: rate on the inputs of each layer: words, pooled texts and hidden layers.
     """
 
     dim: int = 300
@@ -81,7 +81,7 @@ class BiCNNModule(PairModule):
         self.head = Head(config.dim, self.labels, self.dropout, self.dtype)
 
     def explain(self, texts: Sequence[Text]) -> Explained:
-        """Logits, and for each layer that there is no attention."""
+        """Logits, and empty attention maps for each layer."""
         return self(texts, train=False), [[] for _ in self.layers]
 
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:

@@ -1,4 +1,4 @@
-"""How the runs of one task are compared: paired tests, and what a report shows beyond metrics."""
+"""Comparison of runs of one task: paired tests, and further sections of a report."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -19,19 +19,19 @@ RATES = ("right", "exact_match", "f1")  # results of 0 to 1, compared in percent
 
 
 class IncomparableError(UserError):
-    """Two scores that no paired test fits, such as those of different examples."""
+    """Two scores that cannot be tested as pairs, such as those of different examples."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Paired:
-    """What the paired tests of two scores found.
+    """Results of the paired tests of two scores.
 
     Attributes:
       numbers: for each result of the examples (a column of eval/<split>.examples.tsv)
-        `RESULT_difference`, the mean of the run's less the other's, in percent points or, of the
+        `RESULT_difference`, the mean of the run's minus the other's, in percent points or, for the
         nll, nats an example; `RESULT_difference_low` and `_high`, its 95 % interval;
         `RESULT_detectable` (`common_jax.metrics.paired.Difference`); and `p_TEST` of each test.
-      notes: what could not be tested, and why; one line each.
+      notes: tests that were not possible, with the reason, one line each.
     """
 
     numbers: Mapping[str, float]
@@ -39,12 +39,12 @@ class Paired:
 
 
 class Comparison:
-    """How the runs of one task are compared; `Task.comparison` names a subclass.
+    """Compares the runs of one task; `Task.comparison` names a subclass.
 
     Attributes:
-      tests: the tests of `paired`, a sentence for the caption of a table.
-      findings: the paper's finding on a config field, a sentence by the field's key, for the
-        caption of a sweep's figure.
+      tests: describes the tests of `paired`, a sentence for the caption of a table.
+      findings: the paper's findings, a sentence by the key of a config field, for the caption of a
+        sweep's figure.
     """
 
     tests: ClassVar[str] = "p of the paired t-test over the examples."
@@ -52,14 +52,14 @@ class Comparison:
 
     @classmethod
     def intervals(cls, run: Run, split: str) -> Mapping[str, Sequence[float]]:
-        """The bounds of the 95 % interval over the examples for each of a run's metrics on a split,
-        where they are known: by default what `Task.score` has put into its notes as "intervals"."""
+        """The known 95 % intervals over the examples of a run's metrics on a split; by default the
+        note "intervals" of `Task.score`."""
         scored = run.workdir.scored(split)
         return scored.get("intervals", dict[str, tuple[float, float]], {}) if scored else {}
 
     @classmethod
     def compare(cls, runs: Sequence[Run], split: str) -> Sequence[Section]:
-        """Sections of a report beyond the metrics, from what `Task.score` has written.
+        """Sections of a report beyond the metrics, from the files of `Task.score`.
 
         Args:
           runs: of this task, all scored on the split; the first is the baseline of the others.
@@ -68,38 +68,34 @@ class Comparison:
 
     @classmethod
     def examples(cls, run: Run, split: str) -> Mapping[str, Any]:
-        """What tells the examples of a score from those of another, by what it is. Two scores are
-        of the same examples if all that is known of both is equal."""
+        """Properties that identify the examples of a score. Two scores are of the same examples if
+        the properties known of both are equal."""
         results = run.workdir.example_results(split)
         return {} if results is None else {LENGTH: results[LENGTH].tolist()}
 
     @classmethod
     def require(cls, run: Run, split: str) -> None:
-        """Checks that a run has a score of a split that others can be compared with.
-
-        Raises:
-          UserError: for one that is missing or damaged.
-        """
+        """Raises UserError if a run's score of a split is missing or damaged."""
         run.workdir.read_scored(split)
         cls.examples(run, split)
 
     @classmethod
     def tested(cls, result: str, differences: Float[np.ndarray, "n"]) -> dict[str, float]:
-        """The numbers of one result of the examples, by the paired t-test.
+        """The paired t-test of one result, as `Paired.numbers`.
 
         Args:
           result: its column.
-          differences: the run's less the other's, of each example.
+          differences: of each example, the run's minus the other's.
         """
         if len(differences) < 2:
             return {f"{result}_difference": float(differences.mean())}
-        found = paired_t(differences)
+        difference = paired_t(differences)
         return {
-            f"{result}_difference": found.mean,
-            f"{result}_difference_low": found.low,
-            f"{result}_difference_high": found.high,
-            f"{result}_detectable": found.detectable,
-            f"p_{result}": found.p,
+            f"{result}_difference": difference.mean,
+            f"{result}_difference_low": difference.low,
+            f"{result}_difference_high": difference.high,
+            f"{result}_detectable": difference.detectable,
+            f"p_{result}": difference.p,
         }
 
     @classmethod
@@ -107,18 +103,18 @@ class Comparison:
         """The paired tests of two runs that were scored on the same examples.
 
         Args:
-          other: what the run is compared with.
-          name: of the run's score, where it is not the split's, as of an ensemble.
+          other: the baseline.
+          name: of the run's score, if it is not the split's, such as an ensemble's.
 
         Raises:
           IncomparableError: for scores of different examples.
-          UserError: for a file of a score that is damaged.
+          UserError: if a file of a score is damaged.
         """
         name = name or split
-        ours, theirs = cls.examples(run, name), cls.examples(other, split)
-        if any(ours[key] != theirs[key] for key in ours.keys() & theirs.keys()):
+        own, others = cls.examples(run, name), cls.examples(other, split)
+        if any(own[key] != others[key] for key in own.keys() & others.keys()):
             raise IncomparableError(
-                f"{other.workdir.path}: its {split} is another than that of {run.workdir.path}"
+                f"{other.workdir.path}: its {split} differs from that of {run.workdir.path}"
             )
         each = {(r, s): r.workdir.example_results(s) for r, s in ((run, name), (other, split))}
         notes = [
@@ -137,28 +133,28 @@ class Comparison:
 
     @classmethod
     def scores(cls, run: Run, split: str) -> Mapping[str, Cell]:
-        """What the table of differences has of a run alone, by column."""
+        """Further cells of a run in the table of differences, by column."""
         return {}
 
     @classmethod
     def differences(cls, runs: Sequence[Run], split: str) -> Section:
-        """A table of what `paired` finds of each run beside the first."""
+        """A table of `paired` comparisons of each run with the first."""
         rows, notes = [], []
         for run in runs:
             row: dict[str, Cell] = {"run": run.label, **cls.scores(run, split)}
             if run is not runs[0]:
                 try:
-                    found = cls.paired(run, runs[0], split)
+                    paired = cls.paired(run, runs[0], split)
                 except IncomparableError as error:
-                    found = Paired({}, [str(error)])
-                row |= _cells(found.numbers)
-                notes += [note for note in found.notes if note not in notes]
+                    paired = Paired({}, [str(error)])
+                row |= _cells(paired.numbers)
+                notes += [note for note in paired.notes if note not in notes]
             rows.append(row)
         head = list(dict.fromkeys(column for row in rows for column in row))
         note = (
             f"Against {runs[0].label}; gaps with their 95 % intervals. {cls.tests} They "
             "measure the noise of the examples, not that between seeds. Detectable is the true gap "
-            "that would be found with a power of 80 %."
+            "that is detected with a power of 80 %."
         )
         table = Table(head, [[row.get(column) for column in head] for row in rows], note)
         return Section(f"differences on {split}", [table, *notes])

@@ -1,4 +1,4 @@
-"""The report of some runs: what is known of them for all tasks, and what their tasks compare."""
+"""The report of some runs: sections common to all tasks, and the comparisons of their tasks."""
 
 import dataclasses
 import functools
@@ -17,12 +17,11 @@ from common_jax.training.workdir import devices
 
 
 def report(runs: Sequence[Run], split: str | None = None) -> Report:
-    """All that is known of the runs: how they were trained, their scores with intervals and beside
-    the paper's, their learning curves, and what their tasks say of them. The first run of each
-    family is what the others are compared with.
+    """Training, scores with intervals and the paper's results, learning curves, and the comparisons
+    of the task. The first run of each family is the baseline.
 
     Args:
-      split: what is looked at closely; None is the last that each family scores.
+      split: for the comparisons; None is the last that each family scores.
 
     Raises:
       UserError: for a split that no run has.
@@ -31,20 +30,20 @@ def report(runs: Sequence[Run], split: str | None = None) -> Report:
     for run in runs:
         families.setdefault(type(run.task), []).append(run)
     if split is not None and not any(split in run.task.splits for run in runs):
-        known = dict.fromkeys(name for run in runs for name in run.task.splits)
-        raise UserError(f"--split {split}: must be {' | '.join(known)}")
+        splits = dict.fromkeys(name for run in runs for name in run.task.splits)
+        raise UserError(f"--split {split}: must be {' | '.join(splits)}")
     sections = [Section("Runs", [_trained(runs)])]
-    for family, theirs in families.items():
+    for family, members in families.items():
         name = _title(family)
-        sections.append(Section(f"{name}: settings", _settings(theirs)))
-        shown = split or theirs[0].task.splits[-1]
-        scored = [run for run in theirs if run.workdir.scored(shown) is not None]
-        missing = ", ".join(run.label for run in theirs if run not in scored)
-        said = [f"Not scored on {shown}, hence not compared: {missing}."] if missing else []
-        sections.append(Section(f"{name}: scores", [*_scores(theirs), *said]))
-        sections.append(Section(f"{name}: learning", _curves(theirs)))
+        sections.append(Section(f"{name}: settings", _settings(members)))
+        chosen = split or members[0].task.splits[-1]
+        scored = [run for run in members if run.workdir.scored(chosen) is not None]
+        missing = ", ".join(run.label for run in members if run not in scored)
+        notes = [f"Not scored on {chosen}, hence not compared: {missing}."] if missing else []
+        sections.append(Section(f"{name}: scores", [*_scores(members), *notes]))
+        sections.append(Section(f"{name}: learning", _curves(members)))
         if scored:
-            compared = comparison_of(family).compare(scored, shown)
+            compared = comparison_of(family).compare(scored, chosen)
             sections += [dataclasses.replace(s, title=f"{name}: {s.title}") for s in compared]
     return Report(", ".join(map(_title, families)), [s for s in sections if s.parts])
 
@@ -81,8 +80,8 @@ def _trained(runs: Iterable[Run]) -> Table:
     return Table(
         head,
         rows,
-        "Rates are medians over the log; minutes have compilation, validation and scoring in them, "
-        "shares of the time all that follows the first line of the log.",
+        "Rates are medians over the log; minutes include compilation, validation and scoring; "
+        "shares are of the time from the first line of the log.",
     )
 
 
@@ -92,7 +91,7 @@ def _median(lines: Iterable[Mapping[str, Any]], name: str) -> float | None:
 
 
 def _share(lines: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    """Of the time from the first log line on, in percent, what was spent on something."""
+    """The share of an activity in the time from the first log line on, in percent."""
     logged = [line for line in lines if name in line]
     if len(logged) < 2:
         return None
@@ -101,14 +100,14 @@ def _share(lines: Sequence[Mapping[str, Any]], name: str) -> float | None:
 
 
 def _settings(runs: Sequence[Run]) -> list[Part]:
-    """The fields in which runs of one family differ, and what was typed for each run."""
+    """The fields in which runs of one family differ, and the command of each run."""
     fields = list(dict.fromkeys(name for run in runs for name in run.fields))
-    said = lambda run, name: str(run.fields.get(name, "-"))
-    differing = [name for name in fields if len({said(run, name) for run in runs}) > 1]
+    text = lambda run, name: str(run.fields.get(name, "-"))
+    differing = [name for name in fields if len({text(run, name) for run in runs}) > 1]
     parts: list[Part] = []
     if differing:
-        table = [["run", *differing], *([r.label, *(said(r, n) for n in differing)] for r in runs)]
-        if len(differing) > len(runs):  # rather long than wide
+        table = [["run", *differing], *([r.label, *(text(r, n) for n in differing)] for r in runs)]
+        if len(differing) > len(runs):  # prefer a long table to a wide one
             table = [list(column) for column in zip(*table, strict=True)]
             table[0][0] = "field"
         parts.append(Table(table[0], table[1:]))
@@ -117,7 +116,7 @@ def _settings(runs: Sequence[Run]) -> list[Part]:
 
 
 def _scores(runs: Sequence[Run]) -> list[Table]:
-    """A table for each split: the runs, their settings' means over seeds, the paper."""
+    """A table for each split: the runs, their settings' means over seeds, the paper's results."""
     splits = dict.fromkeys(split for run in runs for split in run.task.splits)
     return [table for split in splits if (table := _scores_of(runs, split)) is not None]
 
@@ -129,14 +128,14 @@ def _scores_of(runs: Sequence[Run], split: str) -> Table | None:
         return None
     rows: list[list[Cell]] = []
     for run, values in scored.items():
-        known = comparison_of(type(run.task)).intervals(run, split) if values else {}
-        rows.append([run.label, *(_scored((values or {}).get(n), known.get(n)) for n in names)])
+        intervals = comparison_of(type(run.task)).intervals(run, split) if values else {}
+        rows.append([run.label, *(_scored((values or {}).get(n), intervals.get(n)) for n in names)])
     rows += _means(scored, names)
     paper: dict[str, dict[str, float]] = {}
-    for known in (run.task.config.paper for run in runs):
-        source = f" ({known.source})" if known.source else ""
-        for system, theirs, metric, value in known.parsed:
-            if theirs == split:
+    for reported in (run.task.config.paper for run in runs):
+        source = f" ({reported.source})" if reported.source else ""
+        for system, of_split, metric, value in reported.parsed:
+            if of_split == split:
                 paper.setdefault(f"the paper{source}: {system}", {})[metric] = value
     names += dict.fromkeys(n for values in paper.values() for n in values if n not in names)
     rows = [[*row, *[None] * (1 + len(names) - len(row))] for row in rows]
@@ -157,7 +156,7 @@ def _scored(value: float | None, interval: Sequence[float] | None) -> Cell:
 def _means(
     scored: Mapping[Run, Mapping[str, float] | None], names: Sequence[str]
 ) -> list[list[Cell]]:
-    """A row for each setting that has several seeds."""
+    """A row for each setting with several seeds."""
     groups: dict[str, list[Run]] = {}
     for run, values in scored.items():
         if values:
@@ -167,9 +166,9 @@ def _means(
     rows: list[list[Cell]] = [[_mean_label(group)] for group in several]
     for name in names:
         seeds = [[(scored[run] or {}).get(name) for run in group] for group in several]
-        known = [[value for value in values if value is not None] for values in seeds]
-        halves = iter(interval_of_means([values for values in known if values]))
-        for row, numbers in zip(rows, known, strict=True):
+        values_by_seed = [[value for value in values if value is not None] for values in seeds]
+        halves = iter(interval_of_means([values for values in values_by_seed if values]))
+        for row, numbers in zip(rows, values_by_seed, strict=True):
             half = next(halves) if numbers else None
             row.append(None if half is None else f"{statistics.fmean(numbers):.2f} ± {half:.2f}")
     return rows
@@ -181,7 +180,7 @@ def _mean_label(group: Sequence[Run]) -> str:
 
 
 def _curves(runs: Sequence[Run]) -> list[Chart]:
-    """Loss on train; the metric that chooses the checkpoint against steps and against minutes."""
+    """Training loss; the metric that selects the checkpoint by steps and by minutes."""
     metric = runs[0].task.config.train.best_metric
     of_dev = lambda line: line.get("split") == "dev"
     minutes = lambda line: line["wall_seconds"] / 60
@@ -199,8 +198,8 @@ def _curve(
     at = at or (lambda line: line["step"])
     series = []
     for run in runs:
-        wanted = {name, "wall_seconds"}
-        lines = [line for line in run.lines if chosen(line) and wanted <= line.keys()]
+        required = {name, "wall_seconds"}
+        lines = [line for line in run.lines if chosen(line) and required <= line.keys()]
         if lines:
             where = [at(line) for line in lines]
             series.append(Series(run.label, where, [line[name] for line in lines]))

@@ -1,4 +1,4 @@
-"""Runs with what they have left behind, as comparisons and reports read them."""
+"""Runs and their files, for comparisons and reports."""
 
 import dataclasses
 import functools
@@ -24,7 +24,7 @@ class Run:
     """A run in a report.
 
     Attributes:
-      label: what it is called there.
+      label: its name there.
       workdir: its folder.
     """
 
@@ -33,7 +33,7 @@ class Run:
 
     @functools.cached_property
     def task(self) -> Task:
-        """By its config alone."""
+        """From its config."""
         return self.workdir.make_task()
 
     @functools.cached_property
@@ -43,36 +43,36 @@ class Run:
 
     @functools.cached_property
     def result(self) -> Mapping[str, Any]:
-        """result.json; empty while the run is not over."""
+        """result.json; empty until the run is finished."""
         return self.workdir.read_result() or {}
 
     @functools.cached_property
     def fields(self) -> dict[str, Any]:
-        """Of the config, what its results may depend on."""
+        """The config fields that its results can depend on."""
         fields = flat(to_mapping(self.task.config))
         return {k: v for k, v in fields.items() if not k.startswith(_NO_MATTER)}
 
     @property
     def system(self) -> str:
-        """The name by which reports group runs; "" where the config has none."""
+        """The name by which reports group runs; "" if the config has none."""
         return self.task.config.paper.system
 
     @property
     def setting(self) -> str:
-        """Equal for runs that differ in their seed alone."""
+        """Equal for runs that differ only in their seed."""
         return json.dumps({k: v for k, v in self.fields.items() if k != SEED}, sort_keys=True)
 
     def file(self, split: str, ending: str) -> list[str]:
         """The lines of eval/<split><ending>.
 
         Raises:
-          UserError: if it is not there or cannot be read.
+          UserError: if it does not exist or cannot be read.
         """
         return list(read_lines(self.workdir.path / "eval" / f"{split}{ending}"))
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """The runs of some folders, labelled by as much of their paths as tells them apart.
+    """The runs of some folders, labelled by the shortest ends of their paths that differ.
 
     Raises:
       UserError: for a folder that is not a run's, or is given twice.
@@ -89,32 +89,32 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
     runs = [Run(*pair) for pair in zip(_shortened(labels), map(Workdir, folders), strict=True)]
     for run in runs:
         if run.workdir.export is not None:
-            raise UserError(f"{run.workdir.path}: an export; a report is of runs")
-        _ = run.task  # whatever is wrong with it is said now
+            raise UserError(f"{run.workdir.path}: an export; a report needs runs")
+        _ = run.task  # reports errors in its config early
     return runs
 
 
 def read_notes(runs: Iterable[Run], split: str, name: str, kind: Any) -> dict[str, Any]:
-    """What `Task.score` has put into its notes as `name`, by the labels of the runs that have some.
+    """The note `name` of `Task.score`, by the labels of the runs that have it.
 
     Args:
-      kind: a list or an object, as `Node.get` has it.
+      kind: a list or an object, as for `Node.get`.
 
     Raises:
       UserError: for notes of another kind.
     """
-    found = {run.label: run.workdir.read_scored(split).get(name, kind, kind()) for run in runs}
-    return {label: value for label, value in found.items() if value}
+    notes = {run.label: run.workdir.read_scored(split).get(name, kind, kind()) for run in runs}
+    return {label: value for label, value in notes.items() if value}
 
 
 def _shortened(labels: Sequence[str]) -> list[str]:
-    """Labels of a sweep's trials, "model.a=1,model.b=2,train.seed=0", without what all have."""
+    """Labels of a sweep's trials, "model.a=1,model.b=2,train.seed=0", without common parts."""
     parts = [label.split(",") for label in labels]
     trials = [each for each in parts if all("=" in part for part in each)]
     common = set.intersection(*map(set, trials)) if len(trials) > 1 else set()
-    kept = [
+    shortened = [
         ", ".join(part.rpartition("=")[0].rpartition(".")[2] + "=" + part.rpartition("=")[2]
                   for part in each if part not in common) if each in trials else label
         for each, label in zip(parts, labels, strict=True)
     ]  # fmt: skip
-    return kept if len({*kept}) == len(kept) and all(kept) else list(labels)
+    return shortened if len({*shortened}) == len(shortened) and all(shortened) else list(labels)

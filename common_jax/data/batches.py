@@ -1,4 +1,4 @@
-"""Batches of fixed shapes from a prepared corpus and a plan, and the endless stream of them."""
+"""Batches of fixed shapes from a prepared corpus and a plan, and an infinite stream of them."""
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
@@ -13,34 +13,33 @@ from common_jax.data.plan import Plan, PlannedBatch
 
 Batch = dict[str, Shaped[Any, "..."]]  # arrays of NumPy, or on devices of JAX
 Position = tuple[int, int]
-Rows = Callable[[int], Int[np.ndarray, "n"]]  # of a batch of so many rows, those wanted; ascending
+Rows = Callable[[int], Int[np.ndarray, "n"]]  # selects rows of a batch by its size; ascending
 
 
 class Batches:
-    """The batches of a corpus, at random access.
+    """The batches of a corpus, with random access.
 
     A batch has "index", int32 [B], each row's example in the corpus (-1: no example, the row is
     zeros), and for each column an int32 [B, width] array padded with zeros. B and the widths are
     those of the batch's shape, whether or not it is full.
 
-    Of a `PackedPlan` a row holds several examples end to end, "index" has the first of them, and
-    for each column there is an int32 [B, width] array "COLUMN_segments": 1 where the row's first
-    example has its tokens, 2 for the second and so on, the same number in all columns, 0 where
-    there is padding.
+    With a `PackedPlan` a row holds several examples end to end, "index" has the first of them, and
+    for each column there is an int32 [B, width] array "COLUMN_segments": 1 for tokens of the row's
+    first example, 2 for the second and so on, the same in all columns, and 0 for padding.
     """
 
     def __init__(self, corpus: Corpus, columns: Sequence[str], plan: Plan):
         """Batches of the given columns; the plan's shapes have their widths in the same order."""
         self.corpus, self.columns, self.plan = corpus, tuple(columns), plan
-        self._taken: Rows = np.arange
+        self._selected: Rows = np.arange
 
     def __len__(self) -> int:
-        """How many batches an epoch has."""
+        """The number of batches in an epoch."""
         return self.plan.batches
 
     @property
     def shapes(self) -> list[dict[str, tuple[int, ...]]]:
-        """The shape of every array in every shape of batch: what will be compiled."""
+        """The shapes of all arrays for every shape of batch, for compilation."""
         packed = isinstance(self.plan, PackedPlan)
         names = [(c, f"{c}_segments") if packed else (c,) for c in self.columns]
         return [
@@ -50,21 +49,21 @@ class Batches:
         ]
 
     def select_rows(self, rows: Rows) -> "Batches":
-        """The same batches, of which only some rows are read.
+        """The same batches, of which only the selected rows are read.
 
         Args:
-          rows: which; those beyond the last are empty ones.
+          rows: selects them; rows beyond the last are empty.
         """
-        taken = copy.copy(self)
-        taken._taken = rows
-        return taken
+        view = copy.copy(self)
+        view._selected = rows
+        return view
 
     def epoch(self, epoch: int) -> "Epoch":
-        """The batches of one epoch, each read when it is indexed."""
+        """The batches of one epoch, each read upon access."""
         return Epoch(self.read, self.plan.epoch(epoch))
 
     def examples(self, position: Position) -> Int[np.ndarray, "n"]:
-        """The numbers in the corpus of the examples in the batch at (epoch, batch), row by row."""
+        """The corpus indices of the examples in the batch at (epoch, batch), row by row."""
         more, batch = divmod(position[1], len(self))
         return self.plan.epoch(position[0] + more)[batch].examples
 
@@ -72,7 +71,7 @@ class Batches:
         """The arrays of one planned batch.
 
         Raises:
-          ValueError: if an example is longer than its row: nothing is ever truncated.
+          ValueError: if an example is longer than its row; nothing is truncated.
         """
         examples, places, index = planned.examples, planned.places, self.index(planned)
         widths = self.plan.shapes[planned.shape].tolist()
@@ -82,7 +81,7 @@ class Batches:
             return batch | {
                 c: gather(index, c, width) for c, width in zip(self.columns, widths, strict=True)
             }
-        rows = self._taken(int(self.plan.rows[planned.shape]))
+        rows = self._selected(int(self.plan.rows[planned.shape]))
         here = np.isin(places, rows)
         examples, places = examples[here], np.searchsorted(rows, places[here])
         lengths = self.plan.lengths(examples).T
@@ -92,17 +91,17 @@ class Batches:
         return batch
 
     def index(self, planned: PlannedBatch) -> Int[np.ndarray, "B"]:
-        """Each row's example, the first if there are several; -1 where there is none."""
+        """Each row's first example; -1 for an empty row."""
         index = np.full(self.plan.rows[planned.shape], -1, np.int32)
         index[planned.places[::-1]] = planned.examples[::-1]
-        rows = self._taken(len(index))
+        rows = self._selected(len(index))
         return np.where(rows < len(index), index[np.minimum(rows, len(index) - 1)], -1)
 
 
 def _packed(
     column: str, tokens: np.ndarray, lengths: np.ndarray, places: np.ndarray, rows: int
 ) -> Batch:
-    """Examples that are a row each, `tokens` [n, width], end to end in the rows `places`."""
+    """Concatenates the examples `tokens` [n, width] in the rows `places`."""
     columns = np.arange(tokens.shape[1])
     filled = columns < np.bincount(places, lengths, rows)[:, None]
     packed, segments = np.zeros((2, *filled.shape), np.int32)
@@ -113,7 +112,7 @@ def _packed(
 
 
 class Epoch(Sequence[Batch]):
-    """The batches of one epoch, each read when it is indexed."""
+    """The batches of one epoch, each read upon access."""
 
     def __init__(self, read: Callable[[PlannedBatch], Batch], planned: Sequence[PlannedBatch]):
         self._read, self._planned = read, planned
@@ -128,18 +127,18 @@ class Epoch(Sequence[Batch]):
 def stream(
     batches: Batches, position: Position = (0, 0), ahead: int = 4
 ) -> Iterator[tuple[Position, Batch]]:
-    """Batches without end from a position on, read ahead in one thread.
+    """An infinite stream of batches from a position on, prefetched in one thread.
 
     Args:
-      batches: what to read; its epochs follow each other.
-      position: (epoch, batch) of the first batch to give.
-      ahead: how many batches are ready at most.
+      batches: whose epochs follow each other.
+      position: (epoch, batch) of the first batch.
+      ahead: number of batches to prefetch.
 
     Yields:
-      ((epoch, batch) of the next batch, this batch): what a checkpoint keeps to go on from here.
+      ((epoch, batch) of the next batch, which checkpoints store to resume, this batch).
 
     Raises:
-      ValueError: if there are no batches, or the position is not one of theirs.
+      ValueError: if there are no batches, or the position is out of range.
     """
     if not len(batches) or min(position) < 0 or position[1] > len(batches):
         raise ValueError(f"position {position} of {len(batches)} batches an epoch")
@@ -147,7 +146,7 @@ def stream(
 
 
 def _read_ahead(source: "_Stream", ahead: int) -> Iterator[tuple[Position, Batch]]:
-    import grain  # half a second, where batches are read only
+    import grain  # takes half a second
 
     options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=ahead)
     iterator = iter(grain.MapDataset.source(source).to_iter_dataset(options))
@@ -158,7 +157,7 @@ def _read_ahead(source: "_Stream", ahead: int) -> Iterator[tuple[Position, Batch
 
 
 class _Stream:
-    """All epochs end to end from a first batch on, as grain wants a source: by number."""
+    """All epochs end to end from a first batch on, as a source for grain."""
 
     def __init__(self, batches: Batches, first: int):
         self._batches, self._first = batches, first

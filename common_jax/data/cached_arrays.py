@@ -1,4 +1,4 @@
-"""Arrays that take a second to find and are kept beside the corpus they are a function of."""
+"""A cache beside the prepared corpus for arrays that are a function of it."""
 
 import contextlib
 import os
@@ -8,28 +8,27 @@ from typing import Any
 
 import numpy as np
 
-# Another number when `choose_shapes` or `pack` would find something else: what older code kept is
-# not read then.
+# To be incremented when `choose_shapes` or `pack` changes its result, to invalidate older caches.
 _FORMAT = 1
 
 
 def cached_arrays(
     folder: Path, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
-    """The arrays that `compute` gives, read from `folder` if they were kept there.
+    """The arrays of `compute`, cached in `folder`.
 
-    A file that cannot be read is computed anew, and one that cannot be written is done without.
+    A file that cannot be read is computed again; failure to write it is ignored.
 
     Args:
-      folder: made if it is not there; its content must be a function of what `compute` reads.
-      name: what is computed, with all its parameters.
-      compute: gives arrays by their names.
+      folder: created if necessary; it must belong to the data that `compute` reads.
+      name: of the computation, with all its parameters.
+      compute: returns arrays by name.
     """
     path = folder / f"{name}-{_FORMAT}.npz"
     try:
         with np.load(path) as file:
             return dict(file)
-    except Exception:  # of many kinds, for a damaged archive
+    except Exception:  # a damaged archive raises many kinds
         arrays = dict(compute())
     with contextlib.suppress(OSError):
         _write(path, arrays)
@@ -37,7 +36,7 @@ def cached_arrays(
 
 
 def _write(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Writes the file so that it is whole if it is there."""
+    """Writes the file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(f".{os.getpid()}.tmp")
     try:

@@ -1,7 +1,7 @@
-"""Hold-out: groups of the training examples become dev and test, chosen in one streaming pass.
+"""Holds out groups of training examples for dev and test, chosen in one streaming pass.
 
 All examples of a group (a sentence's translations, a premise's hypotheses, an article) are in one
-split. Examples are added one by one, of which a few bytes are kept; then each is assigned a split.
+split. Examples are added one by one, storing a few bytes of each; then each is assigned a split.
 """
 
 import abc
@@ -17,35 +17,34 @@ from common_jax.errors import UserError
 
 
 class HoldOut(abc.ABC):
-    """A rule that chooses the held-out groups."""
+    """A rule that selects the held-out groups."""
 
     def __init__(self, splits: Sequence[str], size: int, seed: int, unit: str):
         """
         Args:
-          splits: those to be held out; may be empty.
+          splits: to be held out; may be empty.
           size: of each of them, `data.holdout_size`.
-          unit: what messages call what is counted.
+          unit: the name of the counted items for messages.
         """
         self.splits, self._size, self._seed, self._unit = splits, size, seed, unit
 
     @abc.abstractmethod
     def add(self, group: str) -> None:
-        """Adds the next example, which is of this group."""
+        """Adds the next example, by its group."""
 
     @abc.abstractmethod
     def assign(self, source: str) -> Int[np.ndarray, "n"]:
         """The split of each added example: 0 is train, n is `splits[n - 1]`.
 
         Args:
-          source: what messages call the source of the examples.
+          source: of the examples, for error messages.
 
         Raises:
-          UserError: if nothing would be left to train on.
+          UserError: if no training examples would remain.
         """
 
     def rows(self, source: str) -> dict[str, Int[np.ndarray, "_"]]:
-        """The numbers of the added examples in train and in each held-out split, ascending; as
-        `assign`."""
+        """The indices of the examples in train and in each held-out split, as `assign`."""
         assigned = self.assign(source)
         return {s: np.flatnonzero(assigned == n) for n, s in enumerate(("train", *self.splits))}
 
@@ -69,7 +68,7 @@ class SmallestHashes(HoldOut):
             raise UserError(
                 f"data.holdout_size={self._size}: {source}: train has {len(distinct)} distinct "
                 f"{self._unit}, too few to hold out {self._size * count}; "
-                f"at most {max(0, len(distinct) - 1) // count} would do"
+                f"at most {max(0, len(distinct) - 1) // count} are possible"
             )
         bounds = distinct[[n * self._size for n in range(1, count + 1)]]
         above = np.searchsorted(bounds, hashes, side="right").astype(np.int8)
@@ -77,12 +76,12 @@ class SmallestHashes(HoldOut):
 
 
 class ShuffledGroups(HoldOut):
-    """The groups in a random order, as many for each split as give it `size` examples."""
+    """Groups in a random order, until each split has `size` examples."""
 
     def __init__(self, splits: Sequence[str], size: int, seed: int, unit: str):
         super().__init__(splits, size, seed, unit)
         self._numbers: dict[str, int] = {}  # of groups, as they first occur
-        self._groups = array.array("i")  # the number of each example's
+        self._groups = array.array("i")  # the group's number of each example
 
     def add(self, group: str) -> None:
         self._groups.append(self._numbers.setdefault(group, len(self._numbers)))
@@ -93,11 +92,11 @@ class ShuffledGroups(HoldOut):
         names = sorted(self._numbers)
         random.Random(self._seed).shuffle(names)
         for split in range(1, len(self.splits) + 1):
-            taken = 0
-            while names and taken < self._size:
+            size = 0
+            while names and size < self._size:
                 group = self._numbers[names.pop()]
                 split_of[group] = split
-                taken += int(sizes[group])
+                size += int(sizes[group])
         if not names:
             raise UserError(
                 f"data.holdout_size={self._size}: too many for {len(groups)} {self._unit} to train "

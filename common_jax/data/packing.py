@@ -1,9 +1,9 @@
-"""Sequence packing: several examples side by side in one row of a fixed width.
+"""Sequence packing: several examples in one row of a fixed width.
 
-Which lengths share a row is found once, from the histogram of lengths, as templates of rows
+Templates of rows, which combine lengths, are computed once from the histogram of lengths
 ("histogram packing" of Krell et al. 2021, "Efficient Sequence Packing without
-Cross-contamination", section 3.1, for several columns at once). An epoch then only draws which
-example of each length takes which place.
+Cross-contamination", section 3.1, for several columns at once). Each epoch then assigns examples
+of the right lengths at random.
 """
 
 from collections.abc import Sequence
@@ -14,21 +14,19 @@ from jaxtyping import Int
 
 from common_jax.data.plan import Plan, PlannedBatch, PlannedEpoch, epoch_random
 
-# Mean lengths that may be left of a row when the best two examples for the rest are looked for.
-_CLOSE = 4
-# How sharply tokens of a column that fills up less count for less.
-_STEEP = 8
+_CLOSE = 4  # the rest of a row, in mean lengths, from which the best two examples are searched
+_STEEP = 8  # exponent of a column's weight, in the column's share of remaining tokens
 
 
 class Packing(NamedTuple):
-    """Templates of rows that together hold every example.
+    """Templates of rows for all examples.
 
     Attributes:
       widths: [c] of a row's columns, in positions.
       kinds: [k, c] the distinct lengths of the examples.
       members: [m] the templates end to end: the kind of each example of the row.
-      sizes: [t] how many members each template has.
-      repeats: [t] how many rows are made from each template.
+      sizes: [t] the number of members of each template.
+      repeats: [t] the number of rows made from each template.
     """
 
     widths: Int[np.ndarray, "c"]
@@ -39,17 +37,16 @@ class Packing(NamedTuple):
 
 
 def pack(lengths: Int[np.ndarray, "n c"], widths: Sequence[int]) -> Packing:
-    """Packs examples of c columns into rows of the given widths, with few positions to spare.
+    """Packs examples of c columns into rows of the given widths, with little padding.
 
-    Greedy, a template at a time: the largest example left; others drawn at random, as common as
-    their lengths are among those left, so that what is left stays a fair sample; and towards the
-    end of the row, the largest that another one goes with best. The template is repeated as often
-    as its examples last. Tokens of the column with most of them left count most, for that column
-    decides how many rows there must be. Deterministic. Time and memory grow with the product of
-    the columns' longest lengths: made for one or two columns.
+    Greedy, one template at a time: the largest remaining example; then random ones, in proportion
+    to the remaining lengths, so that the rest stays a fair sample; and at the end of the row the
+    pairs that fill it best. The template is repeated as often as its examples last. Columns with
+    more remaining tokens weigh more, as they determine the number of rows. Deterministic. Time and
+    memory grow with the product of the columns' longest lengths: suitable for one or two columns.
 
     Raises:
-      ValueError: no examples, or one that is wider than a row.
+      ValueError: for no examples, or one wider than a row.
     """
     lengths = np.asarray(lengths)
     if 0 in lengths.shape or len(widths) != lengths.shape[1]:
@@ -62,7 +59,7 @@ def pack(lengths: Int[np.ndarray, "n c"], widths: Sequence[int]) -> Packing:
     kinds = np.stack(np.unravel_index(cells, grid), axis=1)
     templates = _Templates(kinds, count[cells], np.array(widths))
     members, repeats = [], []
-    while templates.left.any():
+    while templates.counts.any():
         row, times = templates.take()
         members.append(row)
         repeats.append(times)
@@ -76,57 +73,57 @@ def pack(lengths: Int[np.ndarray, "n c"], widths: Sequence[int]) -> Packing:
 
 
 def _cells(lengths: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """The lengths of c columns as one number each."""
+    """The lengths of c columns as one index each."""
     return np.ravel_multi_index(tuple(lengths.T), tuple(grid))
 
 
 class _Templates:
-    """Takes one template after another from the examples that are left."""
+    """Builds one template after another from the remaining examples."""
 
-    def __init__(self, kinds: np.ndarray, left: np.ndarray, widths: np.ndarray):
-        self.left, self._widths = left, widths
-        self._kinds = np.maximum(kinds, 1)  # so that no row holds examples without end
+    def __init__(self, kinds: np.ndarray, counts: np.ndarray, widths: np.ndarray):
+        self.counts, self._widths = counts, widths
+        self._kinds = np.maximum(kinds, 1)  # else a row could hold infinitely many empty examples
         self._grid = self._kinds.max(0) + 1
-        self._mean = left @ self._kinds / left.sum()
+        self._mean = counts @ self._kinds / counts.sum()
         self._random = np.random.Generator(np.random.PCG64(0))
 
     def take(self) -> tuple[Int[np.ndarray, "size"], int]:
-        """The kinds in one row, and how many such rows were taken from `left`."""
-        here = self.left.nonzero()[0]
-        row = _Row(self._kinds[here], self.left[here], self._widths)
-        volume, drawn = self._volume(row), self._draw(row.left)
+        """The kinds in one row, and the number of such rows; reduces `counts` by them."""
+        here = self.counts.nonzero()[0]
+        row = _Row(self._kinds[here], self.counts[here], self._widths)
+        volume, sampled = self._volume(row), self._draw(row.counts)
         row.add(int(volume.argmax()))
-        for kind in drawn:
+        for kind in sampled:
             if (row.room <= _CLOSE * self._mean).all():
                 break
-            if row.left[kind] and (row.kinds[kind] <= row.room).all():
+            if row.counts[kind] and (row.kinds[kind] <= row.room).all():
                 row.add(kind)
         best = self._best(row.kinds, volume)
         while len(fits := row.fits()):
             rest = np.minimum(row.room - row.kinds[fits], self._grid - 1)
-            together = volume[fits] + best[tuple(rest.T)]
-            fits = fits[together == together.max()]
-            row.add(int(fits[volume[fits].argmax()]))  # the smaller ones fit elsewhere too
+            volumes = volume[fits] + best[tuple(rest.T)]
+            fits = fits[volumes == volumes.max()]
+            row.add(int(fits[volume[fits].argmax()]))  # smaller ones fit into other rows too
         kinds, used = np.unique(here[row.members], return_counts=True)
-        times = int((self.left[kinds] // used).min())
-        self.left[kinds] -= times * used
+        times = int((self.counts[kinds] // used).min())
+        self.counts[kinds] -= times * used
         return here[row.members], times
 
     def _volume(self, row: "_Row") -> Int[np.ndarray, "k"]:
-        """The weighted tokens of each kind; whole numbers, so that they are the same anywhere."""
-        tokens = (row.left @ row.kinds / self._widths).tolist()
+        """The weighted tokens of each kind; integers, which are the same on every platform."""
+        tokens = (row.counts @ row.kinds / self._widths).tolist()
         weights = [round(64 * (n / max(tokens)) ** _STEEP) for n in tokens]
         return row.kinds @ np.array(weights)
 
-    def _draw(self, left: np.ndarray) -> list[int]:
-        """More kinds than a row holds of average ones, each as likely as there are many left."""
-        ends = np.cumsum(left)
+    def _draw(self, counts: np.ndarray) -> list[int]:
+        """Random kinds, in proportion to their counts; more than a row holds on average."""
+        ends = np.cumsum(counts)
         several = int(2 * (self._widths / self._mean).max()) + 1
         places = self._random.integers(ends[-1], size=several)
         return np.searchsorted(ends, places, "right").tolist()
 
     def _best(self, kinds: np.ndarray, volume: np.ndarray) -> np.ndarray:
-        """For every room up to the longest lengths, the volume of the largest kind that fits."""
+        """For all widths up to the longest lengths, the volume of the largest kind that fits."""
         best = np.zeros(self._grid, np.int64)
         best[tuple(kinds.T)] = volume
         for axis in range(best.ndim):
@@ -135,34 +132,34 @@ class _Templates:
 
 
 class _Row:
-    """A row that is being filled from kinds of which some are left."""
+    """A row that is being filled, with the remaining counts of each kind."""
 
-    def __init__(self, kinds: np.ndarray, left: np.ndarray, widths: np.ndarray):
-        self.kinds, self.left, self.room = kinds, left, widths.copy()
+    def __init__(self, kinds: np.ndarray, counts: np.ndarray, widths: np.ndarray):
+        self.kinds, self.counts, self.room = kinds, counts, widths.copy()
         self.members: list[int] = []
 
     def add(self, kind: int) -> None:
         self.members.append(kind)
-        self.left[kind] -= 1
+        self.counts[kind] -= 1
         self.room -= self.kinds[kind]
 
     def fits(self) -> Int[np.ndarray, "f"]:
-        """The kinds that are left and fit what room there is."""
+        """The remaining kinds that fit into the row."""
         columns = zip(self.kinds.T, self.room, strict=True)
-        return np.logical_and.reduce([self.left > 0, *(n <= w for n, w in columns)]).nonzero()[0]
+        return np.logical_and.reduce([self.counts > 0, *(n <= w for n, w in columns)]).nonzero()[0]
 
 
 class PackedPlan(Plan):
-    """Examples packed into rows of one shape, shuffled anew each epoch.
+    """Examples packed into rows of one shape, shuffled each epoch.
 
-    An epoch is a function of (seed, epoch) alone: every example once, every batch full of rows but
-    the last one made. Each template's rows get other examples every time, and other neighbours.
+    An epoch is a function of (seed, epoch): every example once, and every batch full except one.
+    The rows of a template get other examples, and other neighbours, each time.
     """
 
     def __init__(
         self, lengths: Int[np.ndarray, "n c"], packing: Packing, batch_tokens: int, seed: int = 0
     ):
-        """Plans examples of `lengths` by the `packing` that `pack` made of the same lengths.
+        """Plans examples of `lengths` by the `packing` of the same lengths.
 
         Args:
           lengths: of each example's columns.
@@ -180,7 +177,7 @@ class PackedPlan(Plan):
         self._kinds, self._sizes = packing.kinds, packing.sizes
         self._kind = _numbers(lengths, packing)
         by_kind = np.argsort(self._kind, kind="stable")
-        self._alike = np.split(by_kind, np.cumsum(np.bincount(self._kind))[:-1])
+        self._by_kind = np.split(by_kind, np.cumsum(np.bincount(self._kind))[:-1])
         self._members = packing.members.astype(self._kind.dtype)
         self._templates = np.repeat(np.arange(len(packing.repeats)), packing.repeats)
         self.batches = -(-len(self._templates) // int(self.rows[0]))
@@ -198,10 +195,10 @@ class PackedPlan(Plan):
         sizes = self._sizes[rows]
         starts = (np.cumsum(self._sizes) - self._sizes)[rows]
         ends = np.cumsum(sizes)
-        wanted = self._members[np.arange(ends[-1]) + np.repeat(starts - (ends - sizes), sizes)]
-        examples = np.empty(len(wanted), np.int64)
-        examples[np.argsort(wanted, kind="stable")] = np.concatenate(
-            [random.permutation(alike) for alike in self._alike]
+        kinds = self._members[np.arange(ends[-1]) + np.repeat(starts - (ends - sizes), sizes)]
+        examples = np.empty(len(kinds), np.int64)
+        examples[np.argsort(kinds, kind="stable")] = np.concatenate(
+            [random.permutation(same_kind) for same_kind in self._by_kind]
         )
         return PlannedEpoch(
             examples,
@@ -213,7 +210,7 @@ class PackedPlan(Plan):
 
 
 def _numbers(lengths: np.ndarray, packing: Packing) -> np.ndarray:
-    """The number of each example's kind, in as few bytes as will do: they are sorted faster."""
+    """The kind of each example, in the smallest integer type, which sorts fastest."""
     grid = np.maximum(lengths.max(0), packing.kinds.max(0)) + 1
     unknown = len(packing.kinds)
     number = np.full(np.prod(grid), unknown, np.min_scalar_type(unknown))

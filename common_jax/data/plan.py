@@ -1,8 +1,8 @@
-"""The epoch plan: which examples form which batch, a pure function of seed and epoch.
+"""The epoch plan: the examples of each batch, a pure function of seed and epoch.
 
-A batch holds examples of like lengths, padded to one of a few shapes, because every shape is
-compiled once. `choose_shapes` finds the shapes that pad least; `BucketPlan` fills them, an example
-a row. `common_jax.data.packing` puts several examples into a row.
+A batch holds examples of similar lengths, padded to one of a few shapes, as every shape is
+compiled. `choose_shapes` computes the shapes with least padding; `BucketPlan` fills them with one
+example a row. `common_jax.data.packing` puts several examples into a row.
 """
 
 import abc
@@ -13,16 +13,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-# What `choose_shapes` may spend: cells of its table times distinct sums of widths.
+# Largest cost of `choose_shapes`: cells of its table times distinct sums of widths.
 _BUDGET = 4_000_000
 
 
 @dataclasses.dataclass(frozen=True)
 class PlannedBatch:
-    """One batch: its shape's number, its examples, and the row of the batch that each lies in.
-
-    Examples of one row follow each other, and `places` never falls.
-    """
+    """One batch: the index of its shape, its examples, and the row of each, ascending."""
 
     shape: int
     examples: Int[np.ndarray, "n"]
@@ -31,13 +28,13 @@ class PlannedBatch:
 
 @dataclasses.dataclass(frozen=True)
 class PlannedEpoch(Sequence[PlannedBatch]):
-    """An epoch as arrays; a batch is made when it is indexed.
+    """An epoch as arrays; batches are created upon access.
 
     Attributes:
-      examples: in an order in which those of a batch follow each other.
-      bounds: where in `examples` each batch starts and the last one ends.
+      examples: grouped by batch.
+      bounds: the start of each batch in `examples`, and the end of the last one.
       shapes: each batch's shape.
-      order: the batches, as they are to come.
+      order: the order of the batches.
       places: each example's row in its batch; None if each has a row of its own.
     """
 
@@ -63,10 +60,10 @@ class Plan(abc.ABC):
 
     Attributes:
       shapes: [k, c] the widths of each shape's columns, in positions.
-      rows: [k] how many rows a batch of each shape has.
-      batches: how many batches an epoch has; always as many.
-      padding_fraction: the share of an epoch's positions that hold no token, over all columns,
-        empty rows included.
+      rows: [k] the number of rows in a batch of each shape.
+      batches: the number of batches in every epoch.
+      padding_fraction: the share of padding in an epoch's positions, over all columns, including
+        empty rows.
     """
 
     shapes: Int[np.ndarray, "k c"]
@@ -80,24 +77,24 @@ class Plan(abc.ABC):
 
 
 def epoch_random(seed: int, epoch: int) -> np.random.Generator:
-    """The source of an epoch's order: a function of seed and epoch alone."""
+    """The random generator of an epoch's order, a function of seed and epoch."""
     entropy = np.random.SeedSequence([seed % 2**64, epoch])
     return np.random.Generator(np.random.PCG64(entropy))
 
 
 def choose_shapes(lengths: Int[np.ndarray, "n c"], max_shapes: int) -> Int[np.ndarray, "k c"]:
-    """At most `max_shapes` nested shapes (widths of the c columns) that pad fewest positions.
+    """At most `max_shapes` nested shapes (widths of the c columns) with the least padding.
 
-    Nested: each shape is at least as wide as the one before in every column, and the last holds
-    every example. Among all such choices this is the best, each example lying in the first shape
-    that holds it (nested shapes lose little: the two sides' lengths go together). Found by
-    dynamic programming over the histogram: with C(w) the examples that fit the shape w, the fewest
-    positions of i shapes of which w is the last are
+    Nested: each shape is at least as wide as the one before in every column, and the last fits
+    every example. The choice is optimal among nested shapes, with each example in the first shape
+    that fits it (nesting costs little, as the lengths of two sides correlate). By dynamic
+    programming over the histogram: with C(w) the number of examples that fit the shape w, the
+    fewest positions of i shapes of which w is the last are
     F_i(w) = C(w) |w| + min over v <= w of (F_{i-1}(v) - C(v) |w|), |w| being the sum of widths.
-    Widths of very long columns are multiples of a step that keeps this to about a second.
+    Widths of very long columns are multiples of a step, which limits the time to about a second.
 
     Raises:
-      ValueError: no examples, or no shapes allowed.
+      ValueError: for no examples, or no shapes.
     """
     lengths = np.asarray(lengths)
     if 0 in lengths.shape or max_shapes < 1:
@@ -114,7 +111,7 @@ def choose_shapes(lengths: Int[np.ndarray, "n c"], max_shapes: int) -> Int[np.nd
     for smaller in best[-2::-1]:
         inside = tuple(slice(i + 1) for i in last)
         change = smaller[inside] - fit[inside] * width[last]
-        if change.min() >= 0:  # one shape more would save nothing
+        if change.min() >= 0:  # a further shape would not save anything
             break
         last = np.unravel_index(change.argmin(), change.shape)
         cells.append(last)
@@ -122,7 +119,7 @@ def choose_shapes(lengths: Int[np.ndarray, "n c"], max_shapes: int) -> Int[np.nd
 
 
 def _histogram(lengths: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
-    """The widths that each column may have, and how many examples lie at each combination."""
+    """The possible widths of each column, and the number of examples for each combination."""
     columns = lengths.shape[1]
     most = int((_BUDGET / columns) ** (1 / (columns + 1)))
     widths, cells = [], []
@@ -155,11 +152,11 @@ def _running(operation: np.ufunc, table: np.ndarray) -> np.ndarray:
 
 
 class BucketPlan(Plan):
-    """Examples in batches of few shapes, a row each, shuffled anew each epoch.
+    """Examples in batches of few shapes, one a row, shuffled each epoch.
 
-    An epoch is a function of (seed, epoch) alone: every example once; every batch full but the
-    last of a shape, whose examples move up into the next shape that holds them, so that of nested
-    shapes only the largest has a batch that is not full.
+    An epoch is a function of (seed, epoch): every example once. Examples that fill no batch of
+    their shape move up into the next shape that fits them, so that of nested shapes only the
+    largest has a batch that is not full.
     """
 
     def __init__(
@@ -174,10 +171,10 @@ class BucketPlan(Plan):
 
         Args:
           lengths: of each example's columns.
-          shapes: of `choose_shapes`, or any in which every example fits somewhere.
+          shapes: of `choose_shapes`, or any others that fit every example.
           batch_tokens: a batch has max(1, batch_tokens // widest column) rows.
-          seed: of the order; None keeps one order, sorted by length (see `ordered`).
-          batch_size: rows of every batch, whatever its shape, instead of `batch_tokens`.
+          seed: of the order; None for a constant order, sorted by length (see `ordered`).
+          batch_size: rows of every batch of any shape, instead of `batch_tokens`.
 
         Raises:
           ValueError: if an example fits no shape.
@@ -200,7 +197,7 @@ class BucketPlan(Plan):
     def ordered(
         cls, lengths: Int[np.ndarray, "n c"], shapes: Int[np.ndarray, "k c"], batch_tokens: int
     ) -> "BucketPlan":
-        """A plan whose every epoch is the same, sorted by length: for evaluation."""
+        """A plan for evaluation: every epoch is the same, sorted by length."""
         return cls(lengths, shapes, batch_tokens, seed=None)
 
     def epoch(self, epoch: int) -> Sequence[PlannedBatch]:
@@ -214,7 +211,7 @@ class BucketPlan(Plan):
         return PlannedEpoch(examples, self._bounds, self._shapes, order)
 
     def _cut(self, counts: Int[np.ndarray, "k"]) -> tuple[list[int], np.ndarray, np.ndarray]:
-        """How many examples move up from each shape, and the bounds and shapes of the batches."""
+        """How many examples move up from each shape; the bounds and shapes of the batches."""
         moved = []
         for shape, (size, above) in enumerate(zip(self.rows, self._above, strict=True)):
             moved.append(0 if above is None else int(counts[shape] % size))
@@ -228,7 +225,7 @@ class BucketPlan(Plan):
         return moved, np.append(starts, counts.sum()), shapes
 
     def _move_up(self, members: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """What fills no batch of its shape goes to the front of the shape above."""
+        """Moves examples that fill no batch of their shape to the front of the shape above."""
         members = list(members)
         for shape, (moved, above) in enumerate(zip(self._moved_up, self._above, strict=True)):
             if above is not None and moved:
@@ -238,14 +235,16 @@ class BucketPlan(Plan):
 
 
 def _members(lengths: np.ndarray, shapes: np.ndarray, in_order: bool) -> list[np.ndarray]:
-    """The examples of each shape: those that fit it and none before it."""
-    left, members = np.arange(len(lengths)), []
+    """The examples of each shape: those that fit it but no earlier shape."""
+    remaining, members = np.arange(len(lengths)), []
     for shape in shapes:
-        fits = np.logical_and.reduce([n[left] <= w for n, w in zip(lengths.T, shape, strict=True)])
-        members.append(left[fits])
-        left = left[~fits]
-    if len(left):
-        raise ValueError(f"example {left[0]} of lengths {lengths[left[0]]} fits no shape")
+        fits = np.logical_and.reduce(
+            [n[remaining] <= w for n, w in zip(lengths.T, shape, strict=True)]
+        )
+        members.append(remaining[fits])
+        remaining = remaining[~fits]
+    if len(remaining):
+        raise ValueError(f"example {remaining[0]} of lengths {lengths[remaining[0]]} fits no shape")
     if in_order:
         keys = lengths.max(1) if len(lengths) else np.zeros(0, int)
         members = [rows[np.argsort(keys[rows], kind="stable")] for rows in members]

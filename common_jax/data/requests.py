@@ -1,4 +1,4 @@
-"""Texts that come as they like, read together: few shapes of batches, hence few compilations."""
+"""Batches inference requests of similar length into few padded shapes, to limit recompilation."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -9,11 +9,11 @@ from jaxtyping import Int32
 
 
 class Group(NamedTuple):
-    """Texts of like lengths, for one batch.
+    """Examples of similar lengths, for one batch.
 
     Attributes:
-      members: their numbers, at most `rows`.
-      rows, widths: the batch's; a width for each of the texts that an example has.
+      members: their indices, at most `rows`.
+      rows, widths: of the batch; a width for each of an example's texts.
     """
 
     members: list[int]
@@ -22,28 +22,28 @@ class Group(NamedTuple):
 
 
 def groups(lengths: Sequence[tuple[int, ...]], positions: int) -> Iterator[Group]:
-    """All examples, those of like lengths together, shorter ones first.
+    """Groups all examples by similar lengths, shorter ones first.
 
     Args:
       lengths: of each example's texts.
-      positions: of the widest text, in a batch; a longer one comes alone.
+      positions: of the widest text, in a batch; a longer text is a batch of its own.
     """
     widths = [tuple(map(padded_width, texts)) for texts in lengths]
     order = sorted(range(len(widths)), key=widths.__getitem__)
     for shape, members in itertools.groupby(order, key=widths.__getitem__):
-        alike = list(members)
-        rows = batch_rows(len(alike), max(shape), positions)
-        for start in range(0, len(alike), rows):
-            yield Group(alike[start : start + rows], rows, shape)
+        same_shape = list(members)
+        rows = batch_rows(len(same_shape), max(shape), positions)
+        for start in range(0, len(same_shape), rows):
+            yield Group(same_shape[start : start + rows], rows, shape)
 
 
 def batch_rows(count: int, width: int, positions: int) -> int:
-    """How many rows of so wide a batch `count` examples take: a power of two, or what fits."""
+    """The rows of a batch of `count` examples: the next power of two, or the most that fit."""
     return min(max(1, positions // width), 1 << (count - 1).bit_length())
 
 
 def padded_width(length: int) -> int:
-    """The next of 8, 12, 16, 24, 32, 48, ...: at most half of it more than there is."""
+    """`length` rounded up to one of 8, 12, 16, 24, 32, 48, ..."""
     width = 8
     while width < length:
         width = width * 3 // 2 if width & (width - 1) == 0 else width * 4 // 3
@@ -51,7 +51,7 @@ def padded_width(length: int) -> int:
 
 
 def padded(texts: Sequence[Sequence[int]], rows: int, width: int) -> Int32[np.ndarray, "B T"]:
-    """The numbers of each text in a row of its own, zeros behind it and below."""
+    """The ids of each text in a row of its own, padded with zeros."""
     array = np.zeros((rows, width), np.int32)
     for row, numbers in zip(array, texts, strict=False):
         row[: len(numbers)] = numbers

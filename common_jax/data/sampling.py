@@ -9,10 +9,10 @@ T = TypeVar("T")
 def reservoir(items: Iterable[T], size: int, draw: Callable[[int], int]) -> list[T]:
     """A uniform random sample of `size` items, or all if they are fewer, in no particular order.
 
-    No more than `size` are held: algorithm R of Vitter (1985), Random Sampling with a Reservoir.
+    Stores at most `size` items: algorithm R of Vitter (1985), Random Sampling with a Reservoir.
 
     Args:
-      draw: a uniform integer from 0 to below its argument.
+      draw: returns a uniform integer in [0, argument).
     """
     sample: list[T] = []
     for index, item in enumerate(items):

@@ -1,7 +1,7 @@
 """Sources of examples: files, TensorFlow Datasets or a generator, alone or joined.
 
-The module is generic in what a source reads, which a family defines: an iterator of its examples,
-or a whole split where questions share passages.
+Generic in the content, which a family defines: an iterator of examples, or a complete split if
+questions share passages.
 """
 
 import dataclasses
@@ -30,13 +30,13 @@ class Source(Protocol[T_co]):
 
     @property
     def place(self) -> str:
-        """What messages call it."""
+        """Its location for messages."""
 
     def identity(self) -> Any:
-        """What decides its content, as JSON."""
+        """Identifies its content, as JSON."""
 
     def read(self, bad_examples: BadExamples) -> T_co:
-        """Its content, without the examples that `bad_examples` counts."""
+        """Its content without the examples that `bad_examples` rejects."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Records:
 
     Attributes:
       split: as in "train" or "train[:1000]".
-      key: the config key that named the split.
+      key: the config key of the split.
     """
 
     dataset: Dataset
@@ -94,8 +94,8 @@ class Generator(Generic[T_co]):
     """A family's generator of a corpus.
 
     Attributes:
-      generate: gives `count` examples of a split: (count, seed, split) -> content; a count that
-        cannot be is a ValueError.
+      generate: returns `count` examples of a split: (count, seed, split) -> content; raises
+        ValueError for an invalid count.
       code: identity of the output (`common_jax.data.corpus.recorded_identity`).
     """
 
@@ -136,16 +136,16 @@ def find_source(
     records: Callable[[Dataset, str, str], Source[T]],
     files: Callable[[Path, str], Source[T]],
 ) -> Source[T]:
-    """The source of a split that has one of its own, by `data.source`.
+    """The source of a split that is not held out, by `data.source`.
 
     Args:
       config: the family's `DataConfig`.
       generator: of the generated corpus.
-      records: makes the source of a dataset, the name of its split, and the key that named it.
-      files: makes the source of a folder and the field that names its files.
+      records: makes a source from a dataset, the name of its split, and the split's config key.
+      files: makes a source from a folder and the config field with the names of its files.
 
     Raises:
-      UserError: a folder, file, dataset or split of one that does not exist.
+      UserError: if a folder, file, dataset or split does not exist.
     """
     if config.source == "generated":
         count = config.examples if split == "train" else config.holdout_size
@@ -163,13 +163,13 @@ def join(sources: Iterable[Source[Iterator[T]]]) -> Source[Iterator[T]]:
 
 
 def held_out_splits(config: SplitsConfig) -> list[Split]:
-    """The splits that have no source of their own but are held out of train."""
+    """The splits without a source of their own, which are held out of train."""
     return [s for s in SPLITS[1:] if config.source != "generated" and not getattr(config, s)]
 
 
 def decode(cells: Iterable[tuple[bytes, str]], bad_examples: BadExamples) -> list[str] | None:
-    """The texts of an example, given their bytes and locations; None, and the first one rejected,
-    if they are not all in UTF-8."""
+    """The texts of an example, from their bytes and locations; rejects the first that is not UTF-8
+    and returns None."""
     texts = []
     for cell, place in cells:
         try:
@@ -181,5 +181,5 @@ def decode(cells: Iterable[tuple[bytes, str]], bad_examples: BadExamples) -> lis
 
 
 def bucket_split(number: int) -> Split:
-    """The split of a generated corpus in which a value with this hash occurs, and in no other."""
+    """The only split of a generated corpus in which a value with this hash occurs."""
     return _HELD_OUT.get(number % BUCKETS, "train")

@@ -15,10 +15,10 @@ import numpy as np
 
 from common_jax.errors import UserError
 
-_FORMAT = "array_record"  # what can be read, and written, without TensorFlow
+_FORMAT = "array_record"  # can be read, and written, without TensorFlow
 _GROUPS = ("translate", "text", "question_answering")  # their builders register on import
 _CHUNK = 4096  # records read at once
-_LONGEST = 300  # characters of somebody else's message
+_LONGEST = 300  # characters of an external message
 _log = logging.getLogger(__name__)
 
 
@@ -26,20 +26,20 @@ class Dataset:
     """A dataset of TensorFlow Datasets, prepared on disk.
 
     Attributes:
-      name: as in "wmt14_translate/de-en", with ":1.0.0" behind it for a version.
+      name: as in "wmt14_translate/de-en", or with a version, ":1.0.0".
       texts: names of the features that are one string each.
       labels: the features that are one label each, and the names of their labels by number.
     """
 
     def __init__(self, name: str, folder: str = ""):
-        """Finds the prepared files, or downloads and prepares them, once for all processes.
+        """Opens the prepared files, or downloads and prepares them, once for all processes.
 
         Args:
           folder: TensorFlow Datasets' `data_dir`; empty is its own default.
 
         Raises:
-          UserError: an unknown dataset, one in another file format, or one that cannot be
-            prepared, for want of a network, room or a package.
+          UserError: for an unknown dataset, another file format, or if it cannot be prepared
+            without a network, disk space or a package.
         """
         import tensorflow_datasets as tfds
 
@@ -47,13 +47,13 @@ class Dataset:
         builder = self._open()
         if not builder.is_prepared():
             self._prepare(Path(builder.data_dir_root))
-        self._builder = self._open()  # one opened before the files were there knows nothing of them
+        self._builder = self._open()  # a builder does not see files written after it was opened
         self._info = self._builder.info
         formats = {file_format.value for file_format in self._info.available_file_formats()}
         if _FORMAT not in formats:
             raise UserError(
                 f"data.tfds={name}: {self._info.data_dir} has {', '.join(sorted(formats))} files, "
-                f"and {_FORMAT} is needed; give another data.dir to prepare it anew"
+                f"and {_FORMAT} is needed; use another data.dir to prepare it again"
             )
         features = self._info.features
         self.texts = tuple(n for n, feature in features.items() if _is_text(feature))
@@ -64,11 +64,11 @@ class Dataset:
         }
 
     def source(self, split: str, key: str) -> Sequence[Mapping[str, Any]]:
-        """The examples by number, decoded as TensorFlow Datasets does it; strings are bytes.
+        """The examples by index, as TensorFlow Datasets decodes them; strings are bytes.
 
         Args:
           split: a split or a part of it, as in "train[:1000]".
-          key: the config key that errors name.
+          key: its config key, for error messages.
 
         Raises:
           UserError: if there is no such split.
@@ -76,8 +76,8 @@ class Dataset:
         return self._source(split, key)
 
     def stream(self, split: str, key: str, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-        """The named `texts`, as bytes, and `labels`, as numbers (-1 is none), of each example in
-        order, some six times as fast as `source`."""
+        """Streams the named `texts`, as bytes, and `labels`, as numbers (-1 is none), of all
+        examples, about six times as fast as `source`."""
         from tensorflow_datasets.core.decode import DeserializeMethod
         from tensorflow_datasets.proto import tf_example_pb2
 
@@ -88,7 +88,7 @@ class Dataset:
                 yield tuple(_value(feature[name]) for name in names)
 
     def identity(self, split: str) -> Any:
-        """What decides a split's examples, as JSON: name and version, shards and their sizes."""
+        """Identifies a split's content, as JSON: name and version, shards and their sizes."""
         splits = self._info.splits
         sizes = {str(name): [splits[name].num_bytes, splits[name].shard_lengths] for name in splits}
         return {"dataset": self._info.full_name, "split": split, "sizes": sizes}
@@ -106,41 +106,41 @@ class Dataset:
     def _open(self) -> Any:
         import tensorflow_datasets as tfds
 
-        known = lambda: tfds.list_builders(with_community_datasets=False)
+        builders = lambda: tfds.list_builders(with_community_datasets=False)
         name = re.split("[/:]", self.name)[0]
-        if name not in known():
+        if name not in builders():
             for group in _GROUPS:
                 importlib.import_module(f"tensorflow_datasets.{group}")
         folder = {"data_dir": str(Path(self._folder).expanduser())} if self._folder else {}
         try:
             return tfds.builder(self.name, **folder)
         except tfds.core.DatasetNotFoundError as error:
-            close = difflib.get_close_matches(name, known(), n=1)
+            close = difflib.get_close_matches(name, builders(), n=1)
             raise UserError(
                 f"data.tfds={self.name}: TensorFlow Datasets has no {name!r}, and data.dir no "
                 "files of it" + (f"; did you mean {close[0]!r}?" if close else "")
             ) from error
         except (ValueError, AssertionError) as error:
-            said = re.sub('^Failed to construct .*?}": ', "", _one_line(error))
-            configs = list(tfds.builder_cls(name).builder_configs) if name in known() else []
+            reason = re.sub('^Failed to construct .*?}": ', "", _one_line(error))
+            configs = list(tfds.builder_cls(name).builder_configs) if name in builders() else []
             has = f"; {name} has {', '.join(configs)}"[:_LONGEST] if configs else ""
-            said = said.partition(" Here are ")[0][:_LONGEST].rstrip(".")
-            raise UserError(f"data.tfds={self.name}: {said}{has}") from error
+            reason = reason.partition(" Here are ")[0][:_LONGEST].rstrip(".")
+            raise UserError(f"data.tfds={self.name}: {reason}{has}") from error
 
     def _prepare(self, root: Path) -> None:
-        """Downloads and generates; another process that wants the same waits."""
+        """Downloads and generates; other processes that need it wait."""
         from filelock import FileLock
         from tensorflow_datasets.core.download import downloader
 
-        logging.getLogger("urllib3").setLevel(logging.ERROR)  # or a line for each of ten retries
-        downloader.MAX_RETRIES = 5  # whose waits are six seconds; those of ten are two hundred
+        logging.getLogger("urllib3").setLevel(logging.ERROR)  # else a line for each retry
+        downloader.MAX_RETRIES = 5  # six seconds of waiting; the default of ten waits 200
         _log.info("preparing %s in %s, from the network", self.name, root)
         try:
             root.mkdir(parents=True, exist_ok=True)
             lock = FileLock(root / f".{re.sub('[^a-zA-Z0-9_.-]', '-', self.name)}.lock")
             with lock:
                 write(self._open())
-        except Exception as error:  # a builder is a stranger's program
+        except Exception as error:  # a builder can raise anything
             raise UserError(f"data.tfds={self.name}: {self._trouble(error, root)}") from error
 
     def _trouble(self, error: Exception, root: Path) -> str:
@@ -154,12 +154,12 @@ class Dataset:
             return f"the package {missing[1]} is needed to prepare it; install it"
         return (
             f"cannot be prepared in {root}: {type(error).__name__}: {_one_line(error)[:_LONGEST]}; "
-            "mend that (is the network there?), or set data.dir to where it is prepared"
+            "fix that (is there a network?), or set data.dir to where it is prepared"
         )
 
 
 def write(builder: Any) -> None:
-    """Has a builder of TensorFlow Datasets write its files, in the format that is read here."""
+    """Writes the files of a builder of TensorFlow Datasets, in the format that is read here."""
     import tensorflow_datasets as tfds
 
     if not sys.stderr.isatty():
@@ -177,5 +177,5 @@ def _value(feature: Any) -> bytes | int:
 
 
 def _is_text(feature: Any) -> bool:
-    """Text or another scalar string; what is nested has no one shape."""
+    """Whether a feature is a scalar string; nested features have no single shape."""
     return getattr(feature, "shape", None) == () and np.dtype(feature.np_dtype).kind in "OSU"

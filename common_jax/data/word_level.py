@@ -1,4 +1,4 @@
-"""A run's prepared corpus whose vocabulary is of words; what its fingerprint and plans share."""
+"""A run's prepared corpus with a vocabulary of words."""
 
 import abc
 import json
@@ -21,8 +21,8 @@ from common_jax.errors import UserError
 from common_jax.text.vectors import Vectors, read_vectors
 from common_jax.text.vocabulary import Vocabulary
 
-# Of `word_tokenizer` and `sentence_splitter` in `common_jax.text`: the identities of the files that
-# first gave these words, so that corpora prepared since then are found. Other words need others.
+# Identities of `word_tokenizer` and `sentence_splitter` when they first produced these words: to be
+# changed only if the words change, so that prepared corpora stay valid.
 TOKENISER = [
     recorded_identity(3905, "c21f87d7412ea89871179f98692cff68adcfa8fb41952049a19d9aed8e7d209d"),
     recorded_identity(4727, "fdcfdff97301ba9cc037ef62390a7771d6b5cc29e847de5b2aec6b425381a3d6"),
@@ -40,11 +40,11 @@ class WordLevelData(PreparedData):
         self._vocabulary: Vocabulary | None = None
 
     @abc.abstractmethod
-    def reconcile_vocabulary(self, known: Vocabulary, found: Vocabulary) -> Vocabulary:
-        """The vocabulary to go on with, given the run's own and that of the prepared folder.
+    def reconcile_vocabulary(self, own: Vocabulary, prepared: Vocabulary) -> Vocabulary:
+        """The vocabulary to use, given the run's own and that of the prepared folder.
 
         Raises:
-          UserError: if what was trained with the one cannot be used with the other.
+          UserError: if the two are not compatible.
         """
 
     @abc.abstractmethod
@@ -52,20 +52,20 @@ class WordLevelData(PreparedData):
         """The training split, its order a function of `seed` and the epoch.
 
         Raises:
-          UserError: if what is prepared cannot be trained on.
+          UserError: if the prepared corpus cannot be trained on.
         """
 
     @abc.abstractmethod
     def split_batches(self, split: str) -> Batches:
-        """Every example of an evaluated split once, by length."""
+        """All examples of an evaluated split once, by length."""
 
     def _adopt_vocabulary(self, folder: Path) -> None:
-        found = Vocabulary.load(folder)
-        known = self._vocabulary
-        self._vocabulary = found if known is None else self.reconcile_vocabulary(known, found)
+        prepared = Vocabulary.load(folder)
+        own = self._vocabulary
+        self._vocabulary = prepared if own is None else self.reconcile_vocabulary(own, prepared)
 
     def report(self) -> None:
-        """As `PreparedData.report`, and how many of the words have vectors."""
+        """As `PreparedData.report`, and the share of words with vectors."""
         super().report()
         self._report_vectors()
 
@@ -84,7 +84,7 @@ class WordLevelData(PreparedData):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """Words, and characters where the family has them."""
+        """The words, and the characters if the family uses them."""
         if self._vocabulary is None:
             raise RuntimeError(f"{type(self).__name__}: call prepare() or read_vocabulary() first")
         return self._vocabulary
@@ -98,7 +98,7 @@ class WordLevelData(PreparedData):
         epoch.
 
         Args:
-          lengths: of all examples, which the prepared folder alone decides.
+          lengths: of all examples, a function of the prepared folder.
         """
         most = self.config.max_shapes
         find = lambda: {"shapes": choose_shapes(lengths, most)}
@@ -106,17 +106,17 @@ class WordLevelData(PreparedData):
         return BucketPlan(lengths, shapes, 0, seed, batch_size=self.config.batch_size)
 
     def split_plan(self, split: str, lengths: Mapping[str, Int[np.ndarray, "_ c"]]) -> BucketPlan:
-        """Every example of an evaluated split once, by length.
+        """All examples of an evaluated split once, by length.
 
         Args:
-          lengths: of all evaluated splits, so that what is compiled for one serves the others.
+          lengths: of all evaluated splits, which share their shapes and thus compiled functions.
         """
         shapes = choose_shapes(np.concatenate([*lengths.values()]), self.config.max_shapes)
         return BucketPlan.ordered(lengths[split], shapes, self.config.eval_batch_tokens)
 
 
 def tokeniser_identity() -> Any:
-    """What decides how a text is cut into words, for a fingerprint."""
+    """Identifies the word tokenizer, for a fingerprint."""
     return {"code": TOKENISER, "nltk": metadata.version("nltk")}
 
 
@@ -130,15 +130,15 @@ def vectors_identity(file: str) -> Any:
 
 
 def read_word_vectors(
-    file: str, wanted: Collection[str], dim: int, bad_examples: BadExamples, folder: Path
+    file: str, words: Collection[str], dim: int, bad_examples: BadExamples, folder: Path
 ) -> Vectors:
-    """The vectors of `data.vectors`, and in `folder` what `WordLevelData.report` says of them.
+    """The vectors of `data.vectors`; writes their coverage to `folder` for `WordLevelData.report`.
 
     Raises:
       UserError: as `common_jax.text.vectors.read_vectors`, naming the key.
     """
     try:
-        vectors = read_vectors(Path(file).expanduser(), wanted, dim, bad_examples)
+        vectors = read_vectors(Path(file).expanduser(), words, dim, bad_examples)
     except UserError as error:
         raise UserError(f"data.vectors: {error}") from error
     coverage = {"found": vectors.found, "dropped": bad_examples.counts}

@@ -1,4 +1,4 @@
-"""Trained models in use: `load` a run or an export as a predictor; exporting, model cards."""
+"""Deployment: `load` a run or an export as a predictor; exporting, model cards."""
 
 from common_jax.deploy.load import load, predictor_class
 

@@ -1,4 +1,4 @@
-"""The model card of an export: what it was trained on, how good it is, how to use it."""
+"""The model card of an export: its data, metrics and use."""
 
 import inspect
 import shlex
@@ -20,28 +20,37 @@ _FORMS = {
     "stablehlo": "Compiled programs with their parameters; used without model code, flax or Orbax, "
     "on a CPU, a CUDA GPU or a TPU, for any number of texts of any length.",
     "safetensors": "Parameters by their names in `parameters.safetensors`, used with this suite.",
-    "orbax": "Parameters in Orbax's form in `parameters`, used with this suite.",
+    "orbax": "Parameters in Orbax's format in `parameters`, used with this suite.",
 }
 
 
 def model_card(
-    workdir: Workdir, task: Task, found: Parameters, manifest: Manifest, command: str, out: Path
+    workdir: Workdir,
+    task: Task,
+    parameters: Parameters,
+    manifest: Manifest,
+    command: str,
+    out: Path,
 ) -> str:
     """README.md of an export.
 
     Args:
-      found: the parameters that it has.
-      command: what made it; "" if nobody knows.
-      out: where it will lie.
+      parameters: of the export.
+      command: that made it; "" if unknown.
+      out: its folder.
     """
     values, result = to_mapping(task.config), workdir.read_result() or {}
     place = shlex.quote(str(out))
     about = inspect.getdoc(type(task)) or ""
-    count = sum(leaf.size for leaf in jax.tree.leaves(found.values))
-    which = f"the mean of {found.average} checkpoints" if found.average > 1 else "the best on dev"
-    average = ", moving average" if found.ema else ""
+    count = sum(leaf.size for leaf in jax.tree.leaves(parameters.values))
+    which = (
+        f"the mean of {parameters.average} checkpoints"
+        if parameters.average > 1
+        else "the best on dev"
+    )
+    average = ", moving average" if parameters.ema else ""
     facts = [
-        f"{count:,} parameters of step {found.step} ({which}{average}), computed in "
+        f"{count:,} parameters of step {parameters.step} ({which}{average}), computed in "
         f"{task.config.train.compute_dtype}",
         *(
             f"a program for {format_options(static)}"
@@ -56,7 +65,7 @@ def model_card(
         f"from common_jax.deploy import load\n\npredictor = load({str(out)!r})\n```",
         "Limits and settings": table(("setting", "value"), _filled(manifest.settings)),
         "Data": table(("field", "value"), _filled(values["data"])),
-        "Metrics": _metrics(workdir, task, found, result),
+        "Metrics": _metrics(workdir, task, parameters, result),
         "Training": "\n".join(
             [
                 f"- task `{values['task']}`, {result.get('steps', 'unfinished: some')} steps, "
@@ -81,22 +90,24 @@ def model_card(
     )
 
 
-def _metrics(workdir: Workdir, task: Task, found: Parameters, result: Mapping[str, Any]) -> str:
-    """The scores of these very parameters, if there are some."""
-    suffix = f"-average{found.average}" if found.average > 1 else ""
+def _metrics(
+    workdir: Workdir, task: Task, parameters: Parameters, result: Mapping[str, Any]
+) -> str:
+    """The scores of these parameters, if there are any."""
+    suffix = f"-average{parameters.average}" if parameters.average > 1 else ""
     scored = {split: workdir.scored(f"{split}{suffix}") for split in task.splits}
-    if found.ema != bool(task.config.train.ema_decay):
+    if parameters.ema != bool(task.config.train.ema_decay):
         scored = {}
     rows = [
         (split, name, f"{value:.2f}" if isinstance(value, float) else value)
         for split, values in scored.items()
-        if values and values.value.get("step", result.get("best_step")) == found.step
+        if values and values.value.get("step", result.get("best_step")) == parameters.step
         for name, value in values.value.items()
         if name != "step" and isinstance(value, int | float | str)
     ]
     if rows:
         return table(("split", "metric", "value"), rows)
-    option = f" --average {found.average}" if suffix else ""
+    option = f" --average {parameters.average}" if suffix else ""
     return (
         "These parameters have not been scored "
         f"(`python -m launch.evaluate --workdir {shlex.quote(str(workdir.path))}{option}`)."

@@ -1,4 +1,4 @@
-"""Takes a model away from its run: writes the folder that `common_jax.export.format` reads."""
+"""Exports the model of a run: writes the folder that `common_jax.export.format` reads."""
 
 import functools
 import os
@@ -42,30 +42,30 @@ def export(
     choices: Mapping[str, Sequence[int]] | None = None,
     command: str = "",
 ) -> Manifest:
-    """Writes the export of a run into a new folder, which comes into place when it is whole.
+    """Writes the export of a run to a new folder, atomically.
 
     Args:
-      average, ema: which parameters, as `read_parameters` takes them.
-      choices: of "stablehlo", what there shall be programs for, such as {"beam_size": [4, 1]};
-        nothing is `Task.programs`.
+      average, ema: which parameters, as for `read_parameters`.
+      choices: for "stablehlo", static arguments of the programs, such as {"beam_size": [4, 1]};
+        empty for `Task.programs`.
       command: for the model card.
 
     Raises:
-      UserError: if the folder is there, or cannot be written; for a run without a checkpoint; or
-        for choices that its predictor does not have.
+      UserError: if the folder exists or cannot be written, the run has no checkpoint, or its
+        predictor does not have the choices.
     """
     if os.path.lexists(out):
-        raise UserError(f"{out}: is there already; choose another --out")
+        raise UserError(f"{out}: already exists; choose another --out")
     task = workdir.read_task()
     programs = _programs(workdir, task, format, choices or {})
-    found = read_parameters(workdir, task, make_mesh(MeshConfig(data=1)), average, ema)
+    parameters = read_parameters(workdir, task, make_mesh(MeshConfig(data=1)), average, ema)
     manifest = Manifest(
         version=VERSION,
         format=format,
         predictor=f"{task.predictor_class.__module__}:{task.predictor_class.__qualname__}",
         settings=vars(task.settings),
         programs={_file(static): dict(static) for static in programs},
-        source={"step": found.step, "average": found.average, "ema": found.ema},
+        source={"step": parameters.step, "average": parameters.average, "ema": parameters.ema},
         versions=versions(),
     )
     place = Path(os.path.abspath(out))
@@ -74,8 +74,8 @@ def export(
         with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as beside:
             folder = Path(beside) / place.name
             folder.mkdir()
-            _fill(folder, workdir, task, found, manifest)
-            card = model_card(workdir, task, found, manifest, command, out)
+            _fill(folder, workdir, task, parameters, manifest)
+            card = model_card(workdir, task, parameters, manifest, command, out)
             (folder / "README.md").write_text(card, "utf-8", errors="backslashreplace")
             checksums.seal(folder)
             os.rename(folder, place)
@@ -89,8 +89,8 @@ def _programs(
         if choices:
             raise UserError(f"--{min(choices)}: goes with --format stablehlo")
         return []
-    known = set(task.programs[0])
-    if unknown := set(choices) - known:
+    supported = set(task.programs[0])
+    if unknown := set(choices) - supported:
         raise UserError(f"--{min(unknown)}: the predictor of {workdir.path} has no such choice")
     if not choices:
         return task.programs
@@ -99,7 +99,7 @@ def _programs(
 
 
 def _fill(
-    folder: Path, workdir: Workdir, task: Task, found: Parameters, manifest: Manifest
+    folder: Path, workdir: Workdir, task: Task, parameters: Parameters, manifest: Manifest
 ) -> None:
     write_json(folder / MANIFEST, vars(manifest))
     shutil.copyfile(workdir.path / "config.json", folder / "config.json")
@@ -107,19 +107,19 @@ def _fill(
     task.write_vocabulary(folder / "vocabulary")
     if manifest.format == "orbax":
         with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as saver:
-            saver.save((folder / ORBAX).absolute(), found.values)
+            saver.save((folder / ORBAX).absolute(), parameters.values)
         return
-    write_safetensors(found.values, folder / PARAMETERS)
+    write_safetensors(parameters.values, folder / PARAMETERS)
     if manifest.format == "stablehlo":
         from common_jax.export.stablehlo import serialized
 
         (folder / PROGRAMS).mkdir()
-        shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), found.values)
+        shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), parameters.values)
         for file, static in manifest.programs.items():
             serve = functools.partial(task.serve, **static)
             (folder / PROGRAMS / file).write_bytes(serialized(serve, shapes, task.inputs))
 
 
 def _file(static: Mapping[str, int]) -> str:
-    said = "-".join(f"{name}-{value}" for name, value in static.items())
-    return f"{said or 'program'}.stablehlo"
+    stem = "-".join(f"{name}-{value}" for name, value in static.items())
+    return f"{stem or 'program'}.stablehlo"

@@ -13,15 +13,15 @@ from common_jax.predictor import Predictor, require_options
 def load(path: str | Path | Export, **options: Any) -> Predictor:
     """A run's best checkpoint, or an export, as a predictor: `load("runs/csan/quickstart")`.
 
-    For an export in the format "stablehlo" no model code is imported, nor flax, optax or Orbax.
+    For an export in the format "stablehlo", imports no model code, flax, optax or Orbax.
 
     Args:
       path: the folder of the run or of the export.
-      **options: the predictor's own, such as `beam_size` of a translator; for a run also `average`,
-        above 1 the mean of that many newest checkpoints instead of the best.
+      **options: of the predictor, such as `beam_size` of a translator; for a run also `average`, to
+        use the mean of that many newest checkpoints instead of the best.
 
     Raises:
-      UserError: if the folder is neither, or damaged, or for an option that cannot be.
+      UserError: if the folder is neither, or damaged, or for an invalid option.
     """
     export = path if isinstance(path, Export) else Export(path) if Export.is_at(path) else None
     if export is not None and export.manifest.format == "stablehlo":
@@ -40,7 +40,7 @@ def load(path: str | Path | Export, **options: Any) -> Predictor:
 
 
 def predictor_class(path: str | Path | Export) -> type[Predictor]:
-    """The class of what `load` returns, whose options the commands offer as flags.
+    """The class of `load`'s result, whose options the commands have as flags.
 
     Raises:
       UserError: if the folder is neither a run's nor an export's.

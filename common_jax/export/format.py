@@ -1,17 +1,17 @@
-"""What `launch.export` leaves: a folder with all that is needed to use a trained model.
+"""The folder format of exports.
 
-    export.json             version, format, what made it, and what a program needs to be run
-    config.json             the run's
-    vocabulary/             the run's: what turns text into numbers and back
+    export.json             version, format, source, and settings of the predictor
+    config.json             of the run
+    vocabulary/             of the run
     parameters.safetensors  by "a/b" names; or, in the format "orbax", a folder `parameters`
     programs/*.stablehlo    in the format "stablehlo": arrays to arrays, for any number of rows and
                             any lengths
     README.md               the model card
     checksums.json          of every file
 
-Everything in it is data: the names of classes in it are looked up among the packages that are
-installed (`common_jax.fields.named_class`), and no pickle is read. `common_jax.deploy.export`
-writes it; this reads it, without a model.
+Everything in it is data: classes are looked up by name in installed packages
+(`common_jax.fields.named_class`), and no pickle is read. `common_jax.deploy.export` writes exports;
+this module reads them, without a model.
 """
 
 import dataclasses
@@ -35,12 +35,12 @@ class Manifest:
     """export.json.
 
     Attributes:
-      version: of the folder's form.
-      format: which of the forms of a model it is.
-      predictor: "package.module:Class" of what reads and writes text.
-      settings: the predictor's.
-      programs: of "stablehlo": for each file its choices (`CompiledFunctions`).
-      source: which parameters these are: step, average, ema.
+      version: of the folder format.
+      format: of the model.
+      predictor: "package.module:Class" of the predictor.
+      settings: of the predictor.
+      programs: for "stablehlo", the static arguments by file (`CompiledFunctions`).
+      source: of the parameters: step, average, ema.
       versions: of Python and the packages that made it.
     """
 
@@ -71,7 +71,7 @@ class Export:
     """
 
     def __init__(self, path: str | Path):
-        """Compares every file with its checksum.
+        """Verifies the checksum of every file.
 
         Raises:
           UserError: if the folder is no export, of a newer version, or damaged.
@@ -84,12 +84,12 @@ class Export:
 
     @staticmethod
     def is_at(path: str | Path) -> bool:
-        """Whether the folder says that it is an export."""
+        """Whether the folder has an export's manifest."""
         return os.path.exists(Path(path) / MANIFEST)
 
     @property
     def file(self) -> Path:
-        """Its manifest's."""
+        """Of the manifest."""
         return self.path / MANIFEST
 
     def _read(self) -> Manifest:

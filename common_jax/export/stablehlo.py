@@ -1,7 +1,7 @@
-"""Compiled models as files: StableHLO programs that any machine's XLA runs, without model code.
+"""Exported StableHLO programs, which XLA runs on a CPU, a GPU or a TPU without model code.
 
-A program takes parameters and arrays, and returns arrays. It was made with symbolic dims, so that
-it serves any number of rows and any lengths, on a CPU, a GPU or a TPU.
+A program maps parameters and arrays to arrays, with symbolic dims for the number of rows and the
+lengths.
 """
 
 import functools
@@ -20,20 +20,20 @@ from common_jax.predictor import CompiledFunctions, Compute, format_options
 PLATFORMS = ("cpu", "cuda", "tpu")
 
 
-def serialized(answer: Any, params: Any, inputs: Mapping[str, tuple[str, Any]]) -> bytes:
-    """A program of `serve(params, arrays)`.
+def serialized(serve: Any, params: Any, inputs: Mapping[str, tuple[str, Any]]) -> bytes:
+    """Exports `serve(params, arrays)`.
 
     Args:
       params: the parameters' shapes and types.
-      inputs: each array's dims, letters for those that stay open, and type.
+      inputs: each array's dims, with letters for symbolic ones, and type.
     """
     scope = export.SymbolicScope()
     arrays = {
         name: jax.ShapeDtypeStruct(export.symbolic_shape(dims, scope=scope), dtype)
         for name, (dims, dtype) in inputs.items()
     }
-    made = export.export(jax.jit(answer), platforms=PLATFORMS)(params, arrays)
-    return bytes(made.serialize())
+    exported = export.export(jax.jit(serve), platforms=PLATFORMS)(params, arrays)
+    return bytes(exported.serialize())
 
 
 class ExportedPrograms(CompiledFunctions):
@@ -43,8 +43,8 @@ class ExportedPrograms(CompiledFunctions):
         """
         Args:
           path: of the export.
-          choices: of each program, by its file.
-          made_with: the version of jax, of which no older one is sure to read them.
+          choices: the static arguments of each program, by its file.
+          made_with: the version of jax; older ones may not read the programs.
 
         Raises:
           UserError: if this jax is older.
@@ -52,18 +52,18 @@ class ExportedPrograms(CompiledFunctions):
         self._path, self._choices = path, choices
         if _numbers(jax.__version__) < _numbers(made_with):
             raise UserError(
-                f"{path}: made with jax {made_with}, which this jax {jax.__version__} is older than"
+                f"{path}: made with jax {made_with}, newer than this jax {jax.__version__}"
             )
 
     def __call__(self, **static: int) -> Compute:
         file = next((file for file, choices in self._choices.items() if choices == static), None)
         if file is None:
-            wanted = format_options(static) or "no choice"
-            there = " or ".join(
+            requested = format_options(static) or "no choice"
+            available = " or ".join(
                 format_options(choices) or "no choice" for choices in self._choices.values()
             )
             raise UserError(
-                f"{self._path}: has no program for {wanted}, but for {there}; "
+                f"{self._path}: has no program for {requested}, but for {available}; "
                 "launch.export makes others"
             )
         program = self._read(self._path / PROGRAMS / file)
@@ -88,12 +88,12 @@ class ExportedPrograms(CompiledFunctions):
         try:
             program = export.deserialize(bytearray(file.read_bytes()))
             (params, _), _ = jax.tree.unflatten(program.in_tree, program.in_avals)
-            wanted = named_parameters(params)
+            expected = named_parameters(params)
         except OSError as error:
             raise UserError(f"{file}: {error.strerror}") from error
-        except Exception as error:  # whatever its readers stumble over
+        except Exception as error:  # a damaged file raises many kinds
             raise UserError(f"{file}: not a program that this jax can read") from error
-        require_same(str(self._path / PARAMETERS), self._params, wanted)
+        require_same(str(self._path / PARAMETERS), self._params, expected)
         return program
 
     @functools.cached_property

@@ -1,4 +1,4 @@
-"""Files replaced in one move, and write errors as one line."""
+"""Atomic replacement of files; write errors as one line."""
 
 import contextlib
 import json
@@ -14,10 +14,10 @@ from common_jax.errors import UserError, causes
 
 @contextlib.contextmanager
 def writing(path: Path, what_is_safe: Callable[[], str] = str) -> Iterator[None]:
-    """What the system has against writing there, however deep in a library, as one line.
+    """Converts an OSError raised while writing `path`, at any depth, into a one-line UserError.
 
     Args:
-      what_is_safe: called when it failed; gives the end of that line.
+      what_is_safe: called upon an error; returns the end of the message.
     """
     try:
         yield
@@ -27,16 +27,16 @@ def writing(path: Path, what_is_safe: Callable[[], str] = str) -> Iterator[None]
         reason = _system_reason(error)
         if reason is None:
             raise
-        said = f"{path}: cannot be written: {reason}{what_is_safe()}"
-        raise UserError(said) from error
+        message = f"{path}: cannot be written: {reason}{what_is_safe()}"
+        raise UserError(message) from error
 
 
 def _system_reason(error: BaseException) -> str | None:
-    """What the operating system said, if it is at the bottom of an exception."""
+    """The operating system's message, if an OSError is among the causes of an exception."""
     chain = list(causes(error))
     jax = sys.modules.get("jax")
     if jax and any(isinstance(cause, jax.errors.JaxRuntimeError) for cause in chain):
-        return None  # of another process that has died Orbax makes an OSError
+        return None  # Orbax raises an OSError when another process has died
     for cause in chain:
         if isinstance(cause, OSError):
             return cause.strerror or str(cause)
@@ -46,7 +46,7 @@ def _system_reason(error: BaseException) -> str | None:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Replaces a file in one move: no reader sees half of it, and a full disk changes nothing."""
+    """Replaces a file atomically; on an error, such as a full disk, the old file remains."""
     partial = path.with_name(path.name + ".partial")
     try:
         partial.write_text(text, encoding="utf-8", newline="")
@@ -58,5 +58,5 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Replaces a file in one move by the value, for people to read."""
+    """Replaces a file atomically by the value as indented JSON."""
     replace_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")

@@ -1,4 +1,4 @@
-"""Checksums of a folder: is every file in it still what was written?"""
+"""Checksums of the files in a folder, to detect damage."""
 
 import errno
 import hashlib
@@ -16,15 +16,15 @@ NAME = "checksums.json"
 
 
 def seal(folder: Path, leave: Collection[str] = ()) -> None:
-    """Writes checksums.json, or adds to it the files that it does not list yet.
+    """Writes checksums.json, or adds the files that it does not list yet.
 
     Args:
       folder: its files, at any depth, have their final content.
-      leave: names of files, at any depth, that do not yet.
+      leave: names of files, at any depth, to skip.
     """
     files = _read(folder) if (folder / NAME).exists() else {}
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    names = [path.relative_to(folder).as_posix() for path in found]
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    names = [path.relative_to(folder).as_posix() for path in paths]
     new = [n for n in names if n not in files and Path(n).name not in {*leave, NAME, _PARTIAL}]
     with ThreadPoolExecutor() as pool:  # hashing lets other threads run
         files.update(zip(new, pool.map(lambda name: _describe(folder / name), new), strict=True))
@@ -34,17 +34,17 @@ def seal(folder: Path, leave: Collection[str] = ()) -> None:
 
 
 def find_damage(folder: Path, under: str = "", listed: Iterable[str] = ()) -> str | None:
-    """What is wrong with a sealed folder, first by name; None if nothing is.
+    """The first damage of a sealed folder, by file name; None if there is none.
 
-    Other files that checksums.json does not list are nobody's business.
+    Files that checksums.json does not list are ignored, except those of `listed`.
 
     Args:
-      folder: what was sealed; anything may be there by now.
-      under: looks only at files whose name begins so.
-      listed: names of files and of folders that no file may be in without being listed.
+      folder: the sealed folder, whose content may have changed in any way.
+      under: checks only files whose name has this prefix.
+      listed: names of files and folders whose files must all have a checksum.
 
     Raises:
-      PermissionError: what may not be read may well be whole.
+      PermissionError: if a file cannot be read, which is no evidence of damage.
     """
     if not folder.is_dir():
         return "a file, not a folder" if folder.exists() else "missing"
@@ -56,9 +56,11 @@ def find_damage(folder: Path, under: str = "", listed: Iterable[str] = ()) -> st
         raise
     except (OSError, ValueError, RecursionError) as error:
         return f"{NAME}: {_reason(error)}"
-    wanted = (path for name in listed for path in ((folder / name), *(folder / name).rglob("*")))
-    found = {path.relative_to(folder).as_posix() for path in wanted if path.is_file()}
-    if unlisted := sorted(found - files.keys()):
+    candidates = (
+        path for name in listed for path in ((folder / name), *(folder / name).rglob("*"))
+    )
+    present = {path.relative_to(folder).as_posix() for path in candidates if path.is_file()}
+    if unlisted := sorted(present - files.keys()):
         return f"{unlisted[0]}: has no checksum"
     names = sorted(name for name in files if name.startswith(under))
     with ThreadPoolExecutor() as pool:
@@ -73,7 +75,7 @@ def _read(folder: Path) -> dict[str, Any]:
     """
     Raises:
       OSError: if it cannot be read.
-      ValueError, RecursionError: if it is not what `seal` wrote.
+      ValueError, RecursionError: if `seal` did not write it.
     """
     if (folder / NAME).exists() and not (folder / NAME).is_file():  # a pipe would never end
         raise ValueError
@@ -81,9 +83,9 @@ def _read(folder: Path) -> dict[str, Any]:
     if not (isinstance(saved, dict) and isinstance(saved.get("files"), dict)):
         raise ValueError
     files = saved["files"]
-    known = {"bytes": int, "sha256": str}
+    entry_types = {"bytes": int, "sha256": str}
     for entry in files.values():
-        if not isinstance(entry, dict) or {k: type(v) for k, v in entry.items()} != known:
+        if not isinstance(entry, dict) or {k: type(v) for k, v in entry.items()} != entry_types:
             raise ValueError
     if not all(map(_is_inside, files)) or _digest(files) != saved.get("sha256"):
         raise ValueError
@@ -91,7 +93,7 @@ def _read(folder: Path) -> dict[str, Any]:
 
 
 def _is_inside(name: str) -> bool:
-    """Whether a name, which may be anybody's, is that of a file in the folder."""
+    """Whether a name, possibly from an untrusted file, stays inside the folder."""
     parts = PurePosixPath(name).parts
     return bool(parts) and not {"/", ".."} & {*parts} and not UNWRITABLE.search(name)
 

@@ -13,12 +13,12 @@ from common_jax.errors import UserError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZIP_MAGIC = b"PK\x03\x04"
-LONGEST = 2**28  # bytes of a line: a small file can unpack to one without an end
+LONGEST = 2**28  # bytes of a line: a small compressed file can unpack to an unlimited one
 _BOM = b"\xef\xbb\xbf"
 
 
 def names_in(value: str, key: str) -> list[str]:
-    """The names that commas part in a field of a config, `key`.
+    """The comma-separated names in the value of the config field `key`.
 
     Raises:
       UserError: if one is empty.
@@ -33,7 +33,7 @@ def find_file(stem: str | Path) -> Path:
     """The file `stem`, or else `stem`.gz.
 
     Raises:
-      UserError: if neither is a file.
+      UserError: if neither exists.
     """
     stem = Path(stem)
     for path in (stem, stem.with_name(stem.name + ".gz")):
@@ -48,7 +48,7 @@ def find_folder(path: str, key: str) -> Path:
     """The folder `path`, which the config key `key` names.
 
     Raises:
-      UserError: if it is not there.
+      UserError: if it does not exist.
     """
     folder = Path(os.path.expanduser(path))
     if not os.path.isdir(folder):
@@ -90,19 +90,19 @@ def read_raw_lines(path: str | Path) -> Iterator[bytes]:
 
 
 def lines_of(file: io.BufferedIOBase, place: str | Path) -> Iterator[bytes]:
-    """The lines of an open file with their ends, none of which fills the memory.
+    """The lines of an open file with their ends, of limited length.
 
     Raises:
       UserError: for a line of more than `LONGEST` bytes.
     """
     for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
         if len(line) > LONGEST:
-            raise UserError(f"{place}:{number}: a line of more than {LONGEST >> 20} MiB; part it")
+            raise UserError(f"{place}:{number}: a line of more than {LONGEST >> 20} MiB; split it")
         yield line
 
 
 def decode_line(line: bytes, path: str | Path, number: int) -> str:
-    """The text of one line; `path` and `number` are for the error.
+    """The text of one line; `path` and `number` are for the error message.
 
     Raises:
       UserError: if it is not UTF-8.
@@ -127,7 +127,7 @@ def _open(path: Path) -> io.BufferedReader:
 
 
 def _open_zip(path: Path) -> io.BufferedReader:
-    with zipfile.ZipFile(path) as archive:  # what is opened in it outlives it
+    with zipfile.ZipFile(path) as archive:  # its open members stay readable after it is closed
         names = [name for name in archive.namelist() if not name.startswith("__MACOSX/")]
         texts = [name for name in names if name.endswith(".txt")]
         if len(texts) != 1:
@@ -137,7 +137,7 @@ def _open_zip(path: Path) -> io.BufferedReader:
             member = archive.open(texts[0])
         except RuntimeError as error:  # a password, or a method of compression without support
             raise UserError(f"{path}: {texts[0]} in it cannot be read ({error})") from error
-    # Its lines come many times faster through a buffer, whatever the types say of it.
+    # Reading lines is many times faster with a buffer; the cast is for the type stubs.
     return io.BufferedReader(cast(io.RawIOBase, member), 1 << 16)
 
 

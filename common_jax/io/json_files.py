@@ -1,4 +1,4 @@
-"""JSON that a person supplies: each value knows where it stands, and each mistake is one line."""
+"""JSON files of users: values with their locations, and errors as one line."""
 
 import functools
 import io
@@ -13,8 +13,8 @@ from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.io.files import decode_line, read_lines, read_raw_lines
 
-_LARGEST = 2**30  # characters: a small file can unpack to any number of them
-_SHOWN = 60  # characters of a name
+_LARGEST = 2**30  # characters: a small compressed file can unpack to any number of them
+_NAME_LENGTH = 60  # characters of a name
 _HALF = re.compile("[\ud800-\udfff]")
 _NAMES: dict[type, str] = {
     **{dict: "an object", list: "a list", tuple: "a list", str: "a string"},
@@ -39,15 +39,14 @@ class Node:
         """The field `key` of an object.
 
         Args:
-          kind: dict, list, str, int, float or bool, exactly this (true is no whole number), but
-            that a float may be written as a whole number; or, of all that it holds, dict[str, X],
-            list[X] or tuple[X, Y], which is a list in JSON. The value returned is of this kind.
-          default: for an object without the field or with null there; None for none.
+          kind: dict, list, str, int, float or bool, exactly (true is no int), except that an int is
+            accepted as a float; or with the types of the elements: dict[str, X], list[X], or
+            tuple[X, Y] for a list in JSON. The value returned is of this kind.
+          default: used if the field is absent or null; None for no default.
 
         Raises:
-          UserError: if this is no object, has no such field, one of another kind, a whole number
-            beyond 2^63, or a string with half of a surrogate pair, which JSON can write and no file
-            can hold.
+          UserError: if this is no object, lacks the field, or the field has another kind, an int
+            beyond 2^63, or a string with an unpaired surrogate, which no file can hold.
         """
         _of_kind(self.value, dict, self.place)
         value = self.value.get(key)
@@ -76,8 +75,8 @@ def read_json(path: str | Path) -> Node:
     """The content of a JSON file, plain or gzipped.
 
     Raises:
-      UserError: if it cannot be read or is not JSON, with line and column. Nothing in such a file
-        can be used, so that no `BadExamples` can skip it.
+      UserError: if it cannot be read or is not JSON, with line and column, under any policy for
+        bad examples, as nothing in such a file can be used.
     """
     text = io.StringIO()
     for number, line in enumerate(read_lines(path)):
@@ -90,12 +89,12 @@ def read_json(path: str | Path) -> Node:
 
 
 def read_json_lines(path: str | Path, bad_examples: BadExamples) -> Iterator[Node]:
-    """The values of a file with one on each line, plain or gzipped, streaming; blank lines none.
+    """Streams the values of a file with one a line, plain or gzipped; skips blank lines.
 
     A line that is not JSON is reported to `bad_examples`.
 
     Raises:
-      UserError: if the file cannot be read, and whatever `bad_examples` raises.
+      UserError: if the file cannot be read, or by `bad_examples`.
     """
     parse = lambda line, number: parse_json(decode_line(line, path, number), path, number)
     for number, line in enumerate(read_raw_lines(path), start=1):
@@ -104,11 +103,11 @@ def read_json_lines(path: str | Path, bad_examples: BadExamples) -> Iterator[Nod
 
 
 def parse_json(text: str, file: str | Path, line: int | None = None) -> Node:
-    """The value that a text is.
+    """Parses a JSON text.
 
     Args:
-      file: what messages call the place where the text stands.
-      line: the text's number where it is one line of several.
+      file: the location for error messages.
+      line: its line number, if the text is one line of several.
 
     Raises:
       UserError: if it is not JSON, with line and column.
@@ -128,12 +127,12 @@ def parse_json(text: str, file: str | Path, line: int | None = None) -> Node:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value of JSON can be calculated with: no array holds a larger whole number."""
+    """Whether a JSON value is a number that an array can hold."""
     return type(value) is float or (type(value) is int and abs(value) < 2**63)
 
 
 def _of_kind(value: Any, kind: Any, place: str) -> Any:
-    """A value as `kind`; raises UserError unless it, and what it holds, is so; see `Node.get`."""
+    """A value as `kind`; raises UserError if it or an element has another kind; see `Node.get`."""
     outer, inner, written = _parts(kind)
     if type(value) not in written:
         raise UserError(f"{place}: {_name(value)} where {_NAMES[outer]} is needed")
@@ -142,11 +141,11 @@ def _of_kind(value: Any, kind: Any, place: str) -> Any:
     if outer is str and (half := _HALF.search(value)):
         raise UserError(f"{place}: {half[0]!r} is half a character (a surrogate without the other)")
     if outer is dict and inner:
-        found = {}
+        values_by_name = {}
         for name, one in value.items():
-            below = f"{place}[{name[:_SHOWN]!r}]"
-            found[_of_kind(name, str, below)] = _of_kind(one, inner[1], below)
-        return found
+            below = f"{place}[{name[:_NAME_LENGTH]!r}]"
+            values_by_name[_of_kind(name, str, below)] = _of_kind(one, inner[1], below)
+        return values_by_name
     if inner:
         kinds = inner if outer is tuple else inner * len(value)
         if len(value) != len(kinds):
@@ -158,7 +157,7 @@ def _of_kind(value: Any, kind: Any, place: str) -> Any:
 
 @functools.cache
 def _parts(kind: Any) -> tuple[type, tuple[Any, ...], tuple[type, ...]]:
-    """Of dict[str, int]: dict, what it holds, and as what JSON has it."""
+    """Of dict[str, int]: dict, the types of its elements, and its types in JSON."""
     outer = typing.get_origin(kind) or kind
     return outer, typing.get_args(kind), {tuple: (list,), float: (float, int)}.get(outer, (outer,))
 

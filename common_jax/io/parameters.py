@@ -1,4 +1,4 @@
-"""Parameters, a nested dict of arrays, by their "a/b/c" names; and as a file of safetensors."""
+"""Parameters, a nested dict of arrays, by their "a/b/c" names, and as a safetensors file."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
@@ -11,24 +11,24 @@ from safetensors.numpy import load_file, save
 
 from common_jax.errors import UserError
 
-_DEEPEST = 100  # modules in modules: jax has no stack for thousands
+_DEEPEST = 100  # nested modules: thousands would overflow jax's stack
 
 
 def named_parameters(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters by their name, sorted by it."""
-    return dict(sorted(_named(params, "")))
+    """Parameters by name, sorted."""
+    return dict(sorted(_flatten(params, "")))
 
 
-def _named(params: Mapping[str, Any], under: str) -> Iterator[tuple[str, Any]]:
+def _flatten(params: Mapping[str, Any], under: str) -> Iterator[tuple[str, Any]]:
     for name, value in params.items():
         if isinstance(value, Mapping):
-            yield from _named(value, f"{under}{name}/")
+            yield from _flatten(value, f"{under}{name}/")
         else:
             yield f"{under}{name}", value
 
 
 def nested_parameters(named: Mapping[str, Any]) -> dict[str, Any]:
-    """The nested dict again."""
+    """The nested dict; the inverse of `named_parameters`."""
     params: dict[str, Any] = {}
     for name, value in named.items():
         *above, last = name.split("/")
@@ -45,8 +45,8 @@ def parameters_sha256(params: Mapping[str, Any], to_host: Callable[[Any], np.nda
     """A digest of names, types, shapes and every bit of the parameters.
 
     Args:
-      to_host: gives the whole of one array; called for one after another, so that of those that
-        lie on several machines no more than one is gathered.
+      to_host: gathers an array to the host; called for one array after another, so that at most one
+        sharded array is gathered at a time.
     """
     digest = hashlib.sha256()
     for name, value in named_parameters(params).items():
@@ -57,23 +57,23 @@ def parameters_sha256(params: Mapping[str, Any], to_host: Callable[[Any], np.nda
 
 
 def require_same(place: str, saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raises UserError, by its name, for an array that is missing, one too many, or of another
-    shape or type; both are parameters, or what has shapes and types, nested or by name."""
-    there, want = _described(saved), _described(wanted)
-    for name in sorted({*there, *want}):
-        found, asked = there.get(name, "missing"), want.get(name, "none")
-        if found != asked:
-            raise UserError(f"{place}: {name}: {found}, the model wants {asked}")
+    """Raises UserError for the first array, by name, that is missing, unexpected, or of another
+    shape or type; arrays or shape structs, nested or by name."""
+    saved_types, expected_types = _described(saved), _described(wanted)
+    for name in sorted({*saved_types, *expected_types}):
+        actual, expected = saved_types.get(name, "missing"), expected_types.get(name, "none")
+        if actual != expected:
+            raise UserError(f"{place}: {name}: {actual}, the model expects {expected}")
 
 
 def _described(params: Mapping[str, Any]) -> dict[str, str]:
     """ "a/b/c" -> "float32 [3, 4]"."""
-    named = named_parameters(params)
-    return {name: f"{leaf.dtype} {list(leaf.shape)}" for name, leaf in named.items()}
+    leaves = named_parameters(params)
+    return {name: f"{leaf.dtype} {list(leaf.shape)}" for name, leaf in leaves.items()}
 
 
 def write_safetensors(params: Mapping[str, Any], file: Path) -> None:
-    """Writes nested parameters under their names."""
+    """Writes nested parameters by their names."""
     file.write_bytes(save({n: np.asarray(a) for n, a in named_parameters(params).items()}))
 
 
@@ -88,4 +88,4 @@ def read_safetensors(file: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise UserError(f"{file}: missing") from error
     except (OSError, SafetensorError, ValueError, LookupError, AttributeError, TypeError) as error:
-        raise UserError(f"{file}: not a whole safetensors file ({error})") from error
+        raise UserError(f"{file}: not a complete safetensors file ({error})") from error

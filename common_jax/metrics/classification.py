@@ -1,4 +1,4 @@
-"""Accuracy and precision at 1, with how sure one may be of them; pure functions of arrays."""
+"""Statistics of classification: intervals, tests, confusion matrices; pure functions of arrays."""
 
 import math
 
@@ -9,7 +9,7 @@ _Z = 1.959963984540054  # the normal distribution's 97.5 % point
 
 
 def wilson_interval(correct: int | float, total: int) -> tuple[float, float]:
-    """The 95 % interval of a rate, 0 to 1 (Wilson 1927): it stays inside, whatever the rate.
+    """The 95 % interval of a rate, within [0, 1] (Wilson 1927).
 
     Raises:
       ValueError: for no trials, or more hits than trials.
@@ -22,8 +22,8 @@ def wilson_interval(correct: int | float, total: int) -> tuple[float, float]:
 
 
 def equal_proportions(correct: int, total: int, others: int, other_total: int) -> float:
-    """p of the test of equal proportions, two-sided and without a continuity correction: how often
-    two systems that are equally good would differ as much (the papers' stars are p < .05).
+    """p of the two-sided test of equal proportions, without continuity correction (the papers'
+    stars are p < .05).
 
     Raises:
       ValueError: as `wilson_interval`.
@@ -41,7 +41,7 @@ def equal_proportions(correct: int, total: int, others: int, other_total: int) -
 def confusion(
     gold: Int[np.ndarray, "n"], predicted: Int[np.ndarray, "n"], labels: int
 ) -> Int[np.ndarray, "labels labels"]:
-    """How many examples of each gold label (row) got each predicted one (column)."""
+    """The confusion matrix: counts by gold label (row) and predicted label (column)."""
     return np.bincount(gold * labels + predicted, minlength=labels * labels).reshape(labels, labels)
 
 
@@ -60,7 +60,7 @@ def by_length(
 def first_ranked(
     scores: Float[np.ndarray, "n"], questions: Int[np.ndarray, "n"]
 ) -> Int[np.ndarray, "q"]:
-    """The example with the largest score of each question, the first of equal ones; by question."""
+    """The index of the largest score of each question, the first of equal ones; by question."""
     order = np.lexsort((-scores, questions))  # stable
     _, first = np.unique(questions[order], return_index=True)
     return order[first]

@@ -8,18 +8,18 @@ from jaxtyping import Float
 
 _EXACT = 25  # discordant pairs from which McNemar's statistic is close to chi-square
 _RESAMPLES = 10_000
-_CHUNK = 2**22  # signs drawn at once
+_CHUNK = 2**22  # random signs in memory at once
 
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """The mean of paired differences, and what the test of it says.
+    """The mean of paired differences, with its test.
 
     Attributes:
-      mean: of ours less theirs.
+      mean: of the first system minus the second.
       low, high: its 95 % interval.
       p: two-sided, of a mean of 0.
-      detectable: the smallest true difference that a test at the 5 % level finds with a power of
+      detectable: the smallest true difference that a test at the 5 % level detects with a power of
         80 %, given the spread of these differences: (z(0.975) + z(0.8)) standard errors.
     """
 
@@ -50,35 +50,34 @@ def paired_t(differences: Float[np.ndarray, "n"]) -> Difference:
 
 
 def permutation_p(differences: Float[np.ndarray, "n"], seed: int = 12345) -> float:
-    """p of the paired permutation test of a mean of 0, two-sided (Fisher 1935): how often random
-    signs give a sum as far from 0. For differences that are mostly 0, or far from normal.
+    """p of the two-sided paired permutation test of a mean of 0 (Fisher 1935), for differences that
+    are mostly 0, or far from normal: the frequency of sums as far from 0 under random signs.
 
-    10,000 draws of signs, the observed ones counted in, so that p is at least 1 / 10,001.
+    10,000 samples of signs and the observed ones, so that p is at least 1 / 10,001.
     """
     differences = differences[differences != 0]
     count = len(differences)
     if not count:
         return 1.0
-    random, extreme, left = np.random.default_rng(seed), 0, _RESAMPLES
+    random, extreme, remaining = np.random.default_rng(seed), 0, _RESAMPLES
     least = abs(differences.sum()) - 1e-9 * np.abs(differences).sum()  # but for rounding
-    while left:
-        rows = min(left, max(1, _CHUNK // count))
+    while remaining:
+        rows = min(remaining, max(1, _CHUNK // count))
         signs = random.integers(0, 2, (rows, count), np.int8)
         sums = 2 * (signs @ differences) - differences.sum()
         extreme += int((np.abs(sums) >= least).sum())
-        left -= rows
+        remaining -= rows
     return (extreme + 1) / (_RESAMPLES + 1)
 
 
 def mcnemar(wins: int, losses: int) -> float:
-    """p of McNemar's test, two-sided: whether of the examples that one system alone has right each
-    has equally many (McNemar 1947).
+    """p of McNemar's two-sided test of equally many wins and losses (McNemar 1947).
 
-    Exact (the binomial distribution) for fewer than 25 such examples, above chi-square with the
+    Exact (the binomial distribution) for fewer than 25 of both, otherwise chi-square with the
     continuity correction of Edwards (1948).
 
     Args:
-      wins, losses: examples that the first, and that the second system alone has right.
+      wins, losses: numbers of examples that only the first, or only the second system has right.
 
     Raises:
       ValueError: for negative counts.

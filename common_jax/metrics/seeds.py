@@ -1,4 +1,4 @@
-"""How much of a difference is the seed's."""
+"""Variation over random seeds."""
 
 import math
 from collections.abc import Sequence
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 def interval_of_means(groups: Sequence[Sequence[float]]) -> list[float | None]:
     """Half the width of the 95 % interval of each group's mean (Student's t).
 
-    The groups are settings, their members seeds. All share one standard deviation, since two or
-    three members of one group say next to nothing of their own.
+    The groups are settings, their members seeds. The standard deviation is pooled over all groups,
+    as two or three members are too few to estimate one.
 
-    Returns: None for every group while no group has two members.
+    Returns: None for every group if no group has two members.
     """
     from scipy.special import stdtrit  # slow to import
 

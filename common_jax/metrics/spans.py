@@ -17,7 +17,7 @@ _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _QUESTION_WORD = re.compile(
     r"\b(?:(how (?:many|much))|what|who|whom|whose|when|where|which|why|how)\b"
 )
-_ALIKE = {"whom": "who", "whose": "who"}
+_CANONICAL = {"whom": "who", "whose": "who"}
 _LENGTHS = {"1": 1, "2": 2, "3": 3, "4-5": 5, "6-9": 9, "10+": math.inf}  # at most
 ANSWER_LENGTHS = tuple(_LENGTHS)
 
@@ -25,12 +25,12 @@ Normalize = Callable[[str], str]
 
 
 def normalize_answer(text: str) -> str:
-    """Lower case, then without ASCII punctuation, then without articles, single spaces between."""
+    """Lower-cases, removes ASCII punctuation, then articles, and joins words by single spaces."""
     return remove_articles(text.lower().translate(_PUNCTUATION))
 
 
 def remove_articles(text: str) -> str:
-    """The words of a text in lower case that are no articles, single spaces between."""
+    """Removes articles from a lower-case text and joins the words by single spaces."""
     return " ".join(_ARTICLE.sub(" ", text).split())
 
 
@@ -44,8 +44,8 @@ def exact_match(
 def f1(prediction: str, golds: Sequence[str], normalize: Normalize = normalize_answer) -> float:
     """The largest F1, 0 to 1, between the words of the prediction and those of a gold answer.
 
-    Words are counted as often as they occur. Without a common word it is 0, also where both sides
-    normalise to nothing and are an exact match.
+    Words count as often as they occur. Without a common word F1 is 0, even if both sides normalise
+    to "" and are an exact match.
 
     Raises:
       ValueError: for no gold answers.
@@ -86,31 +86,30 @@ def scores(
 def intervals(scores: Sequence[tuple[bool, float]]) -> dict[str, list[float]]:
     """The 95 % interval of the means of `exact_match` and `f1` over questions, in percent.
 
-    Wilson's, as of a rate; of F1, which spreads less than a rate with its mean, so much narrower
-    as it spreads less.
+    Wilson's interval of a rate; for F1 scaled by the ratio of its standard deviation to that of a
+    rate with its mean.
 
     Raises:
       ValueError: for no questions.
     """
-    found = {}
+    intervals_by_name = {}
     for (name, mean), values in zip(_mean(scores).items(), zip(*scores, strict=True), strict=True):
         rate, count = mean / 100, len(values)
         low, high = wilson_interval(count * rate, count)
         variance = math.fsum((value - rate) ** 2 for value in values) / count
         share = math.sqrt(variance / (rate * (1 - rate))) if variance else 1.0
         ends = (rate - share * (rate - low), rate + share * (high - rate))
-        found[name] = [round(100 * min(max(end, 0.0), 1.0), 2) for end in ends]
-    return found
+        intervals_by_name[name] = [round(100 * min(max(end, 0.0), 1.0), 2) for end in ends]
+    return intervals_by_name
 
 
 def by_kind(
     scores: Mapping[str, tuple[bool, float]], kinds: Mapping[str, str]
 ) -> dict[str, list[int | float]]:
-    """How many questions there are of each kind, and their exact match and F1 in percent; the
-    most frequent kind first."""
+    """The number of questions, exact match and F1 in percent of each kind, most frequent first."""
     members: dict[str, list[tuple[bool, float]]] = {}
-    for key, found in scores.items():
-        members.setdefault(kinds[key], []).append(found)
+    for key, pair in scores.items():
+        members.setdefault(kinds[key], []).append(pair)
     order = sorted(members, key=lambda kind: -len(members[kind]))
     return {
         kind: [len(members[kind]), *(round(m, 2) for m in _mean(members[kind]).values())]
@@ -119,16 +118,16 @@ def by_kind(
 
 
 def question_type(question: str) -> str:
-    """The first question word in a question, "how many" and "how much" as one: what, who, when,
-    where, which, why, how, "how many"; "other" without one."""
+    """The first question word of a question: what, who, when, where, which, why, how, "how many"
+    (also for "how much"); "other" without one."""
     match = _QUESTION_WORD.search(question.lower())
     if match is None:
         return "other"
-    return "how many" if match[1] else _ALIKE.get(match[0], match[0])
+    return "how many" if match[1] else _CANONICAL.get(match[0], match[0])
 
 
 def answer_length(golds: Sequence[str]) -> str:
-    """How many words the shortest gold answer has; one of `ANSWER_LENGTHS`."""
+    """The number of words of the shortest gold answer, as one of `ANSWER_LENGTHS`."""
     words = min(len(gold.split()) for gold in golds)
     return next(name for name, most in _LENGTHS.items() if words <= most)
 
@@ -138,16 +137,15 @@ def score_adversarial(
 ) -> dict[str, float]:
     """Scores under attack, in percent, by both rules in use; the mean over original questions.
 
-    An id is that of an original question, or "original-variant". The variant that stands for its
-    question is the one of the smallest F1 (the first of several), and its exact match counts.
+    An id is that of an original question, or "original-variant". A question is scored by its
+    variant with the smallest F1 (the first of several), exact match included.
 
-    - `exact_match`, `f1`: the smallest over the variants; the original only where there are none.
-      The published evaluation does this.
-    - `exact_match_worst`, `f1_worst`: the smallest over the variants and the original, which is
-      what its author describes.
+    - `exact_match`, `f1`: among the variants, or the original if there are none, as in the
+      published evaluation.
+    - `exact_match_worst`, `f1_worst`: among the variants and the original, as its author describes.
 
-    As in `score` an id without a prediction counts as 0. (The published evaluation says so too,
-    but takes the minimum over what was predicted.)
+    As in `score`, an id without a prediction counts as 0. (The published evaluation documents this
+    too, but takes the minimum over the predicted ids.)
 
     Raises:
       ValueError: as `score`.
@@ -163,7 +161,7 @@ def under_attack(scores: Mapping[str, tuple[bool, float]]) -> dict[str, tuple[bo
     """Exact match and F1 of each original question by the published rule of `score_adversarial`.
 
     Args:
-      scores: of originals and variants by their ids, as the function `scores` gives them.
+      scores: of originals and variants by id, from the function `scores`.
     """
     by_original = _by_original(scores)
     return {key: _worst(variants or own) for key, (own, variants) in by_original.items()}
@@ -173,10 +171,10 @@ def _by_original(
     scores: Mapping[str, tuple[bool, float]],
 ) -> dict[str, tuple[list[tuple[bool, float]], list[tuple[bool, float]]]]:
     """The scores of each original question, and of its variants."""
-    found: dict[str, tuple[list[tuple[bool, float]], list[tuple[bool, float]]]] = {}
+    groups: dict[str, tuple[list[tuple[bool, float]], list[tuple[bool, float]]]] = {}
     for key, pair in scores.items():
-        found.setdefault(original(key), ([], []))[key != original(key)].append(pair)
-    return found
+        groups.setdefault(original(key), ([], []))[key != original(key)].append(pair)
+    return groups
 
 
 def original(key: str) -> str:

@@ -11,9 +11,9 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
 
-# Where words are not parted by spaces sacreBLEU segments them itself; the analysers that it needs
-# for Japanese and Korean (its extras "ja" and "ko") are often not installed, and characters stand
-# in. Such a score is another measure, on another scale: the signature says tok:char.
+# sacreBLEU segments languages without spaces between words itself. The analysers for Japanese and
+# Korean (its extras "ja" and "ko") are often not installed; then scores are of characters, on
+# another scale, with tok:char in the signature.
 _SEGMENTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "zh": ("zh", ()),
     "ja": ("ja-mecab", ("MeCab", "ipadic")),
@@ -26,11 +26,11 @@ _TWO_LETTERS = {"zho": "zh", "cmn": "zh", "jpn": "ja", "kor": "ko"}
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """What `score` found.
+    """Corpus scores.
 
     Attributes:
       metrics: `sacrebleu`, `chrf`, `tokenized_bleu`, in percent.
-      signatures: under the same names, what a reader needs to repeat the figure.
+      signatures: by the same names, the settings that reproduce each score.
     """
 
     metrics: dict[str, float]
@@ -46,19 +46,18 @@ def score(
 ) -> Scores:
     """Scores detokenised hypotheses against one reference each.
 
-    `sacrebleu` and `chrf` (character order 6, beta 2) are what the command `sacrebleu` prints.
-    `tokenized_bleu` is the older habit, BLEU on Moses tokens: it is higher or lower by a point or
-    two, differs between tokenisers, and is there to be laid beside papers that report it. It says
-    nothing where words are not parted by spaces.
+    `sacrebleu` and `chrf` (character order 6, beta 2) are as the command `sacrebleu` prints them.
+    `tokenized_bleu` is BLEU on Moses tokens, for comparison with papers that report it: it depends
+    on the tokeniser, by a point or two, and is meaningless for languages without spaces.
 
     Args:
       hypotheses: one a sentence; an empty one counts as wrong.
       references: likewise, in the same order.
-      language: the references', as in "de", "zh-CN", "zh_TW" or "jpn"; chooses the tokenisers.
-      lowercase: whether case is disregarded, in all three.
+      language: of the references, as in "de", "zh-CN", "zh_TW" or "jpn"; selects the tokenisers.
+      lowercase: whether to ignore case, in all three.
 
     Raises:
-      ValueError: for no sentences, or unequally many.
+      ValueError: for no sentences, or unequal numbers.
 
     References:
       Post (2018), A Call for Clarity in Reporting BLEU Scores; Popović (2015), chrF.
@@ -67,7 +66,7 @@ def score(
     language = _two_letters(language)
     bleu = _bleu(language, lowercase=lowercase)
     chrf = CHRF(lowercase=lowercase)
-    # Forced: that the text is tokenised, which sacreBLEU warns of, is the point here.
+    # Forced: sacreBLEU would warn that the text is tokenised.
     tokenized = BLEU(lowercase=lowercase, tokenize="none", force=True)
     metrics = {
         "sacrebleu": bleu.corpus_score(hypotheses, [references]).score,
@@ -87,13 +86,12 @@ def score(
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
-    """A system beside a baseline, by one metric.
+    """Comparison of a system with a baseline, by one metric.
 
     Attributes:
       score: in percent.
       low, high: its 95 % interval over resampled sentences.
-      p: how often chance alone would make as large a difference from the baseline; None for the
-        baseline itself.
+      p: of the difference from the baseline; None for the baseline itself.
     """
 
     score: float
@@ -105,8 +103,8 @@ class Compared:
 def paired_bootstrap(
     systems: Mapping[str, Sequence[str]], references: Sequence[str], *, language: str
 ) -> tuple[dict[str, dict[str, Compared]], dict[str, str]]:
-    """Each system's `sacrebleu` and `chrf` beside those of the first, by sacreBLEU's own paired
-    bootstrap (1,000 resamples, seed 12345), as the command `sacrebleu --paired-bs` prints it.
+    """Compares `sacrebleu` and `chrf` of each system with those of the first, by sacreBLEU's paired
+    bootstrap (1,000 resamples, seed 12345), as the command `sacrebleu --paired-bs`.
 
     Returns: by system and metric, and each metric's signature.
 
@@ -122,23 +120,22 @@ def paired_bootstrap(
     logging.getLogger("sacrebleu").setLevel(logging.ERROR)
     test = PairedTest([*systems.items()], metrics, [references], test_type="bs")
     signatures, results = test()
-    found: dict[str, dict[str, Compared]] = {name: {} for name in systems}
-    for metric, theirs in zip(metrics, signatures, strict=True):
-        for name, result in zip(systems, results[theirs], strict=True):
+    compared: dict[str, dict[str, Compared]] = {name: {} for name in systems}
+    for metric, signature in zip(metrics, signatures, strict=True):
+        for name, result in zip(systems, results[signature], strict=True):
             assert isinstance(result, Result) and result.mean is not None and result.ci is not None
             low, high = float(result.mean - result.ci), float(result.mean + result.ci)
-            found[name][metric] = Compared(float(result.score), low, high, result.p_value)
-    return found, dict(zip(metrics, map(str, signatures.values()), strict=True))
+            compared[name][metric] = Compared(float(result.score), low, high, result.p_value)
+    return compared, dict(zip(metrics, map(str, signatures.values()), strict=True))
 
 
 def ngrams(
     hypotheses: Sequence[str], references: Sequence[str], *, language: str, most: int = 8
 ) -> list[tuple[float, float]]:
-    """For n of 1 to `most`: BLEU of n-grams up to n (BLEU-n, with the brevity penalty), and the
-    precision of n-grams of n words alone; both in percent, unsmoothed.
+    """For n from 1 to `most`: BLEU of n-grams up to n (BLEU-n, with the brevity penalty), and the
+    precision of n-grams of exactly n words; both in percent, unsmoothed.
 
-    The paper's analysis by granularity (Yang et al. 2019, Figure 3) does not say which of the two
-    it is.
+    The paper does not state which of the two its Figure 3 shows (Yang et al. 2019).
 
     Raises:
       ValueError: as `score`.
@@ -166,7 +163,7 @@ def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 
 
 def sacrebleu_tokenizer(language: str) -> str:
-    """The tokeniser that sacreBLEU should use for a target language: "13a" unless it has its own.
+    """sacreBLEU's tokeniser for a target language: "13a" unless the language has its own.
 
     Args:
       language: as in `score`.
@@ -182,7 +179,7 @@ def _two_letters(language: str) -> str:
 
 
 def _moses(sentences: Sequence[str], language: str) -> list[str]:
-    """Moses tokens parted by spaces, with characters as they are instead of XML entities."""
+    """Moses tokens separated by spaces, without XML escapes."""
     from sacremoses import MosesTokenizer
 
     tokenizer = MosesTokenizer(lang=language)

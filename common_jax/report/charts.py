@@ -1,4 +1,4 @@
-"""Charts as pictures, by matplotlib; nothing is shown on a screen."""
+"""Renders charts with matplotlib, as SVG and PNG."""
 
 import contextlib
 import io
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's, which the colour-blind can tell apart; markers and dashes say it again
+# Okabe and Ito's palette for colour-blind readers; markers and dashes distinguish lines as well
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "osD^vP*X"
 _DASHES = ("-", "--", "-.", ":")
-_SIZE = (4.6, 3.2)  # inches: on a phone the text is still 10 pixels high
+_SIZE = (4.6, 3.2)  # inches, for text at least 10 pixels high on a phone
 _ROW = 0.17  # of a legend or a caption, inches
 _LONGEST = 56  # letters of a name
 _LETTERS = 74  # of a caption, in the width of a chart
@@ -32,14 +32,14 @@ _STYLE: Any = {
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.color": "#e4e4e4",
-    "svg.fonttype": "none",  # text stays text: small, sharp, found by a search
+    "svg.fonttype": "none",  # text instead of paths: small, sharp, searchable
     "font.family": "sans-serif",
     "figure.dpi": 160,
 }
 
 
 def draw(charts: Sequence[Chart], caption: str = "") -> "Figure":
-    """The charts side by side over a caption; their notes are for the page that they stand on.
+    """The charts side by side above a caption, without their notes.
 
     Raises:
       ValueError: for no charts, or one without a point.
@@ -54,8 +54,8 @@ def draw(charts: Sequence[Chart], caption: str = "") -> "Figure":
     with matplotlib.rc_context(_STYLE):
         size = (_SIZE[0] * len(charts), _SIZE[1] + _ROW * rows)
         figure = Figure(size, layout="constrained")
-        alike = len({chart.y_label for chart in charts}) == 1
-        panels = figure.subplots(1, len(charts), squeeze=False, sharey=alike)[0]
+        share_y = len({chart.y_label for chart in charts}) == 1
+        panels = figure.subplots(1, len(charts), squeeze=False, sharey=share_y)[0]
         for axes, chart in zip(panels, charts, strict=True):
             _draw(axes, chart)
         if lines:
@@ -64,11 +64,10 @@ def draw(charts: Sequence[Chart], caption: str = "") -> "Figure":
 
 
 def svg(charts: Sequence[Chart], name: str, caption: str = "") -> str:
-    """As the text of an `<svg>` element that is as wide as its place and needs no other file; the
-    same for the same charts.
+    """The charts as a self-contained `<svg>` element of its container's width; deterministic.
 
     Args:
-      name: parts that the element refers to are called by it: another name for each in a page.
+      name: makes the ids inside the element unique in a page.
     """
     import matplotlib
 
@@ -78,7 +77,7 @@ def svg(charts: Sequence[Chart], name: str, caption: str = "") -> str:
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     element = text.getvalue()[text.getvalue().index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>\s*", "", element, flags=re.DOTALL)
-    # what remains named alike in all pictures, such as "axes_1", nothing refers to
+    # ids that are the same in all pictures, such as "axes_1", are not referenced
     return re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', _OPENING, element, count=1)
 
 
@@ -91,7 +90,7 @@ def save(charts: Sequence[Chart], stem: Path, caption: str = "") -> None:
 
 @contextlib.contextmanager
 def _any_letter() -> Iterator[None]:
-    """A letter that the font lacks is a box in the picture and nothing on the screen."""
+    """Suppresses matplotlib's warnings about characters that the font lacks."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         yield
@@ -141,7 +140,7 @@ def _draw(axes: "Axes", chart: Chart) -> None:
 
 
 def _places(series: Sequence[Series]) -> dict[str, int]:
-    """The place of each name on an axis without an order; none if it has numbers."""
+    """The position of each name on a categorical axis; empty for a numeric axis."""
     names = dict.fromkeys(itertools.chain(*(one.x for one in series)))
     if all(isinstance(name, int | float) for name in names):
         return {}
@@ -149,8 +148,8 @@ def _places(series: Sequence[Series]) -> dict[str, int]:
 
 
 def _safe(text: str) -> str:
-    """As matplotlib takes a name: short enough for its place, no mathematics in it, and no
-    underscore first, which it would leave out of a legend."""
+    """Shortens a name and escapes it for matplotlib: no mathtext, and no leading underscore, with
+    which the legend would omit it."""
     short = text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
     return _plain(f" {short}" if short.startswith("_") else short)
 

@@ -1,4 +1,4 @@
-"""What a report is made of, before it is a page: text, tables and charts in sections."""
+"""Elements of a report, independent of its format: text, tables and charts in sections."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ Cell = str | int | float | None
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Rows under their names.
+    """A table.
 
     Attributes:
-      head: the columns' names, that of the rows' names first.
-      rows: floats are shown with two decimals, None as a dash.
-      note: what a reader must know of it.
-      shaded: whether cells are the darker the larger their share of the row.
+      head: the names of the columns.
+      rows: floats have two decimals, None is a dash.
+      note: explains the table.
+      shaded: whether cells are shaded by their share of the row's sum.
     """
 
     head: Sequence[str]
@@ -29,11 +29,11 @@ class Series:
     """One line, or one colour of bars.
 
     Attributes:
-      name: in the legend; "" for a chart's only one.
-      x: where; text for places without an order.
-      y: how much.
-      half: half the width of the interval of each y, None for unknown.
-      dots: what each y is the mean of.
+      name: in the legend; "" for the only series of a chart.
+      x: positions; text for a categorical axis.
+      y: values.
+      half: half the width of the interval of each y, None if unknown.
+      dots: the values of which each y is the mean.
     """
 
     name: str
@@ -48,10 +48,10 @@ class Chart:
     """Series over one pair of axes.
 
     Attributes:
-      title, x_label, y_label: what is seen.
+      title, x_label, y_label: texts of the chart.
       series: at least one, none of them empty.
-      form: lines of points, lines alone, or bars.
-      note: what a reader must know of it.
+      form: lines with points, lines without, or bars.
+      note: explains the chart.
       zero: whether a line marks zero, for differences.
     """
 

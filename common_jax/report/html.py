@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs no other, and no script."""
+"""A report as one self-contained HTML file without scripts."""
 
 import html
 import re
@@ -37,7 +37,7 @@ svg { display: block; width: 100%; height: auto; }
 
 
 def to_html(report: Report) -> str:
-    """The page."""
+    """The report as HTML."""
     title = html.escape(report.title)
     names = (f"chart{number}" for number in range(10**9))
     return "\n".join(
@@ -58,25 +58,25 @@ def to_html(report: Report) -> str:
 
 
 def _section(section: Section, names: Iterator[str]) -> str:
-    lines, together = [f"<section><h2>{html.escape(section.title)}</h2>"], False
+    lines, in_charts = [f"<section><h2>{html.escape(section.title)}</h2>"], False
     for part in section.parts:
-        if isinstance(part, Chart) != together:
-            together = not together
-            lines.append('<div class="charts">' if together else "</div>")
+        if isinstance(part, Chart) != in_charts:
+            in_charts = not in_charts
+            lines.append('<div class="charts">' if in_charts else "</div>")
         if isinstance(part, Chart):
             lines.append(_chart(part, next(names)))
         elif isinstance(part, Table):
             lines.append(_table(part))
         else:
             lines.append(f"<p>{html.escape(part)}</p>")
-    return "\n".join([*lines, *(["</div>"] if together else []), "</section>"])
+    return "\n".join([*lines, *(["</div>"] if in_charts else []), "</section>"])
 
 
 def _chart(chart: Chart, name: str) -> str:
-    said = html.escape(f"{chart.title}: {chart.y_label} against {chart.x_label}", quote=True)
+    label = html.escape(f"{chart.title}: {chart.y_label} against {chart.x_label}", quote=True)
     caption = f"<figcaption>{html.escape(chart.note)}</figcaption>" if chart.note else ""
     picture = charts.svg([chart], name)
-    return f'<figure role="img" aria-label="{said}">{picture}{caption}</figure>'
+    return f'<figure role="img" aria-label="{label}">{picture}{caption}</figure>'
 
 
 def _table(table: Table) -> str:
@@ -95,7 +95,7 @@ def _table(table: Table) -> str:
 
 
 def _kind(column: Sequence[Cell]) -> str:
-    """Whether it has numbers, which stand under each other on the right."""
+    """The CSS class of a column: "number", which is right-aligned, or "text"."""
     numbers = all(re.match(r"[-+]?\d|-$", shown(cell)) for cell in column)
     return "number" if numbers else "text"
 

@@ -11,10 +11,10 @@ from common_jax.report.document import Chart, Report, Table, shown
 
 
 def to_markdown(report: Report, folder: str) -> tuple[str, dict[str, str]]:
-    """The text, and the pictures that it shows: their contents by name.
+    """The report as Markdown, and its pictures: SVG by file name.
 
     Args:
-      folder: where the pictures will lie, seen from the text.
+      folder: of the pictures, relative to the text.
     """
     lines, pictures = [f"# {_escaped(report.title)}"], dict[str, str]()
     for section in report.sections:
@@ -37,7 +37,7 @@ def to_markdown(report: Report, folder: str) -> tuple[str, dict[str, str]]:
 
 
 def table(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
-    """Rows of cells, in Markdown themselves, as a table."""
+    """A Markdown table of cells that are Markdown."""
     cells = [list(head), *(list(row) for row in rows)]
     cells.insert(1, ["---"] * len(cells[0]))
     escaped = ([str(cell).replace("|", "\\|") for cell in row] for row in cells)
@@ -45,7 +45,7 @@ def table(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
 
 
 def write(path: Path, report: Report) -> None:
-    """Writes both: FILE and its pictures in <its name>_charts, in the place of older ones."""
+    """Writes FILE, and its pictures to <its name>_charts, replacing older ones."""
     folder = path.with_name(f"{path.stem}_charts")
     text, pictures = to_markdown(report, folder.name)
     folder.mkdir(exist_ok=True)

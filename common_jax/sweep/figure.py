@@ -1,4 +1,4 @@
-"""The figure of a sweep: the metric against each field, over the seeds."""
+"""Charts of a sweep: the metric by each field, averaged over seeds."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -12,21 +12,23 @@ from common_jax.sweep.results import TrialStatus
 Point = tuple[tuple[str, Any], ...]  # a setting: each field's value, without the seed
 
 
-def sweep_charts(trials: Sequence[Trial], found: Sequence[TrialStatus], metric: str) -> list[Chart]:
-    """A chart for each field that has several values, with a line for each setting of the others;
-    of finished trials alone.
+def sweep_charts(
+    trials: Sequence[Trial], statuses: Sequence[TrialStatus], metric: str
+) -> list[Chart]:
+    """A chart of finished trials for each field with several values, with a line for each setting
+    of the other fields.
 
-    Where a field changes along some lines, settings that are lone points on it are left out: with
-    fields that move together these belong to another field's chart.
+    Lines of a single point are omitted if others are longer: with zipped fields they belong to
+    another field's chart.
 
     Args:
       metric: as in "dev.sacrebleu".
     """
     values: dict[Point, list[float]] = {}
-    for trial, was in zip(trials, found, strict=True):
-        if was.state == "finished" and metric in was.metrics:
+    for trial, status in zip(trials, statuses, strict=True):
+        if status.state == "finished" and metric in status.metrics:
             setting = tuple((k, v) for k, v in trial.values.items() if k != SEED)
-            values.setdefault(setting, []).append(was.metrics[metric])
+            values.setdefault(setting, []).append(status.metrics[metric])
     halves = dict(zip(values, interval_of_means(list(values.values())), strict=True))
     fields = list(dict.fromkeys(name for setting in values for name, _ in setting))
     varied = [name for name in fields if len({dict(setting)[name] for setting in values}) > 1]
@@ -34,16 +36,16 @@ def sweep_charts(trials: Sequence[Trial], found: Sequence[TrialStatus], metric: 
 
 
 def caption(charts: Sequence[Chart], findings: Mapping[str, str]) -> str:
-    """What the marks mean, and what the paper found of the charts' fields."""
+    """Explains the marks, followed by the paper's findings about the charts' fields."""
     series = [one for chart in charts for one in chart.series]
-    said = []
+    sentences = []
     if any(len(dots) > 1 for one in series for dots in one.dots or ()):
-        said.append("Lines: means over seeds, which are the small dots.")
+        sentences.append("Lines: means over seeds, which are the small dots.")
     if any(half is not None for one in series for half in one.half or ()):
-        said.append(
+        sentences.append(
             "Bars: 95 % interval of the mean (Student's t, one deviation for all settings)."
         )
-    return " ".join([*said, *(findings[c.x_label] for c in charts if c.x_label in findings)])
+    return " ".join([*sentences, *(findings[c.x_label] for c in charts if c.x_label in findings)])
 
 
 def _chart(
@@ -61,13 +63,13 @@ def _chart(
     constant = set.intersection(*(set(others) for others in lines)) if len(lines) > 1 else set()
     series = []
     for others, settings in lines.items():
-        said = [f"{_short(k)}={v}" for k, v in others if (k, v) not in constant]
+        labels = [f"{_short(k)}={v}" for k, v in others if (k, v) not in constant]
         at = sorted(settings, key=lambda setting: _order(dict(setting)[field]))
         places = [dict(setting)[field] for setting in at]
         numbers = all(type(place) in (int, float) for place in places)
         series.append(
             Series(
-                ", ".join(said),
+                ", ".join(labels),
                 places if numbers else [str(place) for place in places],
                 [statistics.fmean(values[setting]) for setting in at],
                 [halves[setting] for setting in at],

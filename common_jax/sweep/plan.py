@@ -1,4 +1,4 @@
-"""Which trials a sweep has: an ordinary run for each combination of fields, and for each seed."""
+"""The trials of a sweep: a run for each combination of field values and each seed."""
 
 import dataclasses
 import functools
@@ -17,17 +17,17 @@ from common_jax.training.config import parse
 from common_jax.training.workdir import Workdir
 
 SEED, SYSTEM = "train.seed", "system"
-_MOST = 10_000  # trials of a sweep; each one's config is checked before the first is trained
+_MOST = 10_000  # trials of a sweep; all configs are checked before training starts
 _LONGEST = 120  # characters of a trial's name; file systems take 255 bytes
 
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """Fields that move together.
+    """One field, or several zipped ones.
 
     Attributes:
       fields: their keys in the config.
-      points: their values as a person wrote them, one for each field.
+      points: tuples of their values as text, one for each field.
     """
 
     fields: tuple[str, ...]
@@ -44,11 +44,11 @@ class Trial:
     """One run of a sweep.
 
     Attributes:
-      values: the system if there are several, and the swept fields, the seed the last of them.
+      values: of the system if there are several, and of the swept fields, the seed last.
       file: of its config.
       overrides: "--config.KEY=VALUE", those of the whole sweep first.
-      config: what they come to.
-      folder: that all trials of the sweep share.
+      config: the parsed config.
+      folder: of all trials of the sweep.
     """
 
     values: dict[str, Any]
@@ -59,27 +59,27 @@ class Trial:
 
     @functools.cached_property
     def name(self) -> str:
-        """The values, as a file can be called: model.token_window=11,train.seed=0."""
-        said = ",".join(f"{field}={value}" for field, value in self.values.items())
-        plain = re.sub(r"[^\w.,=+-]", "_", said, flags=re.ASCII)
-        if plain == said and len(said) <= _LONGEST:
-            return said
-        digest = hashlib.sha256(said.encode(errors="surrogateescape")).hexdigest()[:8]
+        """The values as a file name: model.token_window=11,train.seed=0."""
+        text = ",".join(f"{field}={value}" for field, value in self.values.items())
+        plain = re.sub(r"[^\w.,=+-]", "_", text, flags=re.ASCII)
+        if plain == text and len(text) <= _LONGEST:
+            return text
+        digest = hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:8]
         return f"{plain[:_LONGEST]}-{digest}"
 
     @functools.cached_property
     def workdir(self) -> Workdir:
-        """Where it is trained."""
+        """The workdir of its run."""
         return Workdir(self.folder / self.name)
 
     @property
     def log(self) -> Path:
-        """What its process said."""
+        """The file with its process's output."""
         return self.folder / f"{self.name}.log"
 
     @property
     def record(self) -> Path:
-        """Why it is not to be finished, where that is so."""
+        """The file that records why it was stopped or failed, if so."""
         return self.folder / f"{self.name}.json"
 
 
@@ -97,10 +97,10 @@ def grid_axis(text: str) -> Axis:
 
 
 def zipped_axis(texts: Sequence[str]) -> Axis:
-    """An axis of several fields, each written as for `grid_axis`, with equally many values.
+    """An axis of zipped fields, each written as for `grid_axis`.
 
     Raises:
-      UserError: if they are not.
+      UserError: if they have unequal numbers of values.
     """
     axes = [grid_axis(text) for text in texts]
     counts = [len(axis.points) for axis in axes]
@@ -122,17 +122,17 @@ def plan(
     folder: Path,
     systems: Sequence[str] = (),
 ) -> list[Trial]:
-    """All trials, each one's config checked; those of one setting with its seeds follow each other.
+    """All trials, with parsed configs; the seeds of one setting follow each other.
 
     Args:
       file: `--config`, with its argument.
       overrides: of all trials.
-      seeds: how many, counted up from the config's `train.seed`.
+      seeds: their number, counted up from the config's `train.seed`.
       folder: of the sweep.
-      systems: arguments of the config file, FILE:SYSTEM each; none is `file` alone.
+      systems: arguments of the config file, as in FILE:SYSTEM; none for `file` only.
 
     Raises:
-      UserError: a field that there is not, or twice, or a value that cannot be.
+      UserError: for an unknown or repeated field, or an invalid value.
     """
     files = system_files(file, systems)
     swept = [field for axis in axes for field in axis.fields]
@@ -152,19 +152,19 @@ def plan(
         axes = [*axes, Axis((SEED,), tuple((str(base + n),) for n in range(seeds)))]
         swept.append(SEED)
     elif seeds > 1:
-        raise UserError(f"{SEED}: swept, hence --seeds cannot be")
+        raise UserError(f"{SEED}: swept, so --seeds cannot be set")
     trials: dict[str, Trial] = {}
     for (system, path), *points in itertools.product(
         files.items(), *(axis.points for axis in axes)
     ):
         written = dict(zip(swept, itertools.chain(*points), strict=True))
         own = [f"--config.{field}={value}" for field, value in written.items()]
-        named = {SYSTEM: system} if system else {}
+        system_value = {SYSTEM: system} if system else {}
         with error_context(
-            ",".join(f"{name}={value}" for name, value in {**named, **written}.items())
+            ",".join(f"{name}={value}" for name, value in {**system_value, **written}.items())
         ):
             config = parse(path, [*overrides, *own])
-            values = named | {field: value_of(config, field) for field in swept}
+            values = system_value | {field: value_of(config, field) for field in swept}
             values[SEED] = values.pop(SEED)
             trial = Trial(values, path, (*overrides, *own), config, folder / "trials")
             if trial.name in trials:
@@ -177,7 +177,7 @@ def system_files(file: str, systems: Sequence[str]) -> dict[str, str]:
     """`--config` of each system by its name: FILE:SYSTEM; {"": file} for no systems.
 
     Raises:
-      UserError: for a system given twice, or a file that names one already.
+      UserError: for a repeated system, or a file with an argument.
     """
     if systems and ":" in file:
         raise UserError(f"--systems: --config {file} names one already")
@@ -187,11 +187,7 @@ def system_files(file: str, systems: Sequence[str]) -> dict[str, str]:
 
 
 def require_own_folders(trials: Sequence[Trial]) -> None:
-    """Checks that what is in the trials' folders is theirs.
-
-    Raises:
-      UserError: if one holds another run.
-    """
+    """Raises UserError if a trial's folder has a run with another config."""
     for trial in trials:
         trial.workdir.require(trial.config)
 

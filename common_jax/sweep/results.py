@@ -1,4 +1,4 @@
-"""What the trials of a sweep came to, read from their folders."""
+"""Status and results of a sweep's trials, read from their folders."""
 
 import csv
 import dataclasses
@@ -17,15 +17,15 @@ State = Literal["new", "begun", "finished", "stopped", "failed"]
 
 @dataclasses.dataclass(frozen=True)
 class TrialStatus:
-    """Where a trial stands.
+    """Status of a trial.
 
     Attributes:
       state: "stopped" is by the sweep, because others did better.
-      step: trained so far.
-      metrics: "split.name" and value; of a trial that is not finished its last validation's.
-      seconds: of training, scoring included once it is finished.
-      parameters: how many; None before it is finished.
-      error: why it failed, in a line.
+      step: last step trained.
+      metrics: values by "split.name"; of the last validation if it is not finished.
+      seconds: of training, and scoring once it is finished.
+      parameters: their number; None before it is finished.
+      error: one line on why it failed.
     """
 
     state: State
@@ -37,7 +37,7 @@ class TrialStatus:
 
 
 def find(trial: Trial) -> TrialStatus:
-    """Where a trial stands, by what it and the sweep have left behind.
+    """The status of a trial, from the files that it and the sweep wrote.
 
     Raises:
       UserError: for a file that cannot be read.
@@ -65,14 +65,14 @@ def find(trial: Trial) -> TrialStatus:
 
 
 def record(trial: Trial, state: State, error: str = "") -> None:
-    """Keeps why a trial is not finished."""
+    """Records why a trial is not finished."""
     with writing(trial.record):
         write_json(trial.record, {"state": state, "error": error})
 
 
-def write_results(path: Any, trials: Sequence[Trial], found: Sequence[TrialStatus]) -> None:
+def write_results(path: Any, trials: Sequence[Trial], statuses: Sequence[TrialStatus]) -> None:
     """results.csv: one row a trial."""
-    rows = [_row(*pair) for pair in zip(trials, found, strict=True)]
+    rows = [_row(*pair) for pair in zip(trials, statuses, strict=True)]
     head = list(dict.fromkeys(name for row in rows for name in row))
     head.append(head.pop(head.index("error")))
     text = io.StringIO()
@@ -83,15 +83,15 @@ def write_results(path: Any, trials: Sequence[Trial], found: Sequence[TrialStatu
         replace_text(path, text.getvalue())
 
 
-def _row(trial: Trial, found: TrialStatus) -> dict[str, Any]:
+def _row(trial: Trial, status: TrialStatus) -> dict[str, Any]:
     fields = {field: value for field, value in trial.values.items() if field != SEED}
     return {
         **{field: json.dumps(v) if isinstance(v, bool) else v for field, v in fields.items()},
         "seed": trial.values[SEED],
-        "state": found.state,
-        "steps": found.step,
-        "seconds": found.seconds,
-        "parameters": found.parameters,
-        **found.metrics,
-        "error": found.error,
+        "state": status.state,
+        "steps": status.step,
+        "seconds": status.seconds,
+        "parameters": status.parameters,
+        **status.metrics,
+        "error": status.error,
     }

@@ -1,9 +1,9 @@
-"""Sentences of a text as character offsets, by rules that need no trained model.
+"""Sentences of a text as character offsets, by rules without a trained model.
 
-The ideas are Punkt's (Kiss & Strunk 2006, Unsupervised Multilingual Sentence Boundary Detection):
-a full stop after an abbreviation, an initial or an ordinal is no end unless a word follows that
-often begins a sentence, and what goes on in lower case goes on. Punkt learns its lists from text
-and NLTK downloads what it learnt; here they are short, English, and below.
+After Punkt (Kiss & Strunk 2006, Unsupervised Multilingual Sentence Boundary Detection): a full stop
+after an abbreviation, an initial or an ordinal ends a sentence only before a frequent sentence
+starter, and none before lower case. Punkt learns its lists from text, and NLTK downloads a model;
+the lists here are short and English.
 """
 
 import re
@@ -13,18 +13,18 @@ _WIDE_ENDS = "。！？｡"  # of scripts that put no space between sentences
 _OPENERS = "\"'“”‘’«»‹›„‚`([{<「『（【¿¡*"
 _CLOSERS = "\"'“”‘’«»‹›`)]}>」』）】*"
 
-# What stands between spaces, cut once more behind a wide end. Possessive, so that it stays linear.
+# Text between spaces, split after a wide end. Possessive, for linear time.
 _CHUNK = re.compile(
     rf"(?=\S)[^\s{_WIDE_ENDS}]*+(?:[{_WIDE_ENDS}]++[{re.escape(_CLOSERS)}]*+)?", re.DOTALL
 )
-# "[citation needed]" and ":57–60" stuck to a sentence's end, as Wikipedia's plain text has them.
+# "[citation needed]" and ":57–60" directly after a sentence's end, as in Wikipedia's plain text.
 _NOTE = re.compile(
     rf"(?<=[{_ENDS}{re.escape(_CLOSERS)}])"
     r"(?:\[[^\[\]\n]{1,40}\]|:\d++(?:[:,–-]++ ?\d++)*+)"
 )
 _BLANK_LINE = re.compile(r"\n[^\S\n]*+\n|\r[^\S\r\n]*+\r|\u2029")
 _HYPHEN = re.compile(r"[-‐‑‒–—―/(\[]")  # "non-U.S." ends in the abbreviation "U.S."
-# J, U.S, Ph.D, a.m: letters parted by stops, or one that is no variable of mathematics.
+# J, U.S, Ph.D, a.m: letters separated by stops, or one upper-case letter.
 _INITIALS = re.compile(r"[^\W\d_a-z]|[^\W\d_]{1,2}(?:\.[^\W\d_]{1,2})+")
 
 
@@ -32,7 +32,7 @@ def _list(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_ABBREVIATIONS = _list(  # that names follow
+_ABBREVIATIONS = _list(  # before names
     """
     mr mrs ms messrs mme mlle dr prof rev fr hon pres gov sen rep reps sens supt atty
     gen maj col lt capt cmdr cpl sgt adm brig pvt ven st ste mt ft sr jr esq
@@ -40,7 +40,7 @@ _ABBREVIATIONS = _list(  # that names follow
     ibid al cf viz vs lit abbr incl excl esp resp approx gk gr lat ger heb arab
     """
 )
-_BEFORE_NUMBERS = _list(  # and that are words or sentence ends elsewhere
+_BEFORE_NUMBERS = _list(  # abbreviations before numbers, words elsewhere
     """
     jan feb mar apr jun jul aug sep sept oct nov dec b c d r fl approx ca circa est
     no nos nr v vol vols p pp pg fig figs eq eqs ch chap sec sect art op par
@@ -61,27 +61,26 @@ _STARTERS = _list(
 def split_sentences(text: str) -> list[tuple[int, int]]:
     """The sentences of a text as (start, end) offsets, in order.
 
-    A sentence begins and ends with a character that is no space, and each such character of the
-    text is in exactly one sentence. A blank line ends a sentence whatever stands before it. Never
-    raises, in time linear in the text.
+    Sentences neither begin nor end with a space, and every other character is in exactly one. A
+    blank line always ends a sentence. Never raises; the time is linear in the text.
     """
-    text = _NOTE.sub(lambda found: ")" * len(found[0]), text)
+    text = _NOTE.sub(lambda match: ")" * len(match[0]), text)
     spans: list[tuple[int, int]] = []
     start = previous = end = -1  # of the sentence, and of its last chunk
-    for found in _CHUNK.finditer(text):
+    for match in _CHUNK.finditer(text):
         if start >= 0:
-            blank = _BLANK_LINE.search(text, end, found.start())
-            if blank or _ends(text[previous:end], found[0], first=previous == start):
+            blank = _BLANK_LINE.search(text, end, match.start())
+            if blank or _ends(text[previous:end], match[0], first=previous == start):
                 spans.append((start, end))
                 start = -1
         if start < 0:
-            start = found.start()
-        previous, end = found.span()
+            start = match.start()
+        previous, end = match.span()
     return [*spans, (start, end)] if start >= 0 else spans
 
 
 def _ends(chunk: str, following: str, *, first: bool) -> bool:
-    """Whether a sentence ends behind `chunk`, which is its `first`, where `following` follows."""
+    """Whether a sentence ends between `chunk` (its `first`) and the chunk `following`."""
     body = chunk.rstrip(_CLOSERS)
     if not body or body[-1] not in _ENDS + _WIDE_ENDS:
         return False
@@ -92,7 +91,7 @@ def _ends(chunk: str, following: str, *, first: bool) -> bool:
     if body[-1] != "." or body.endswith(".."):
         return not goes_on
     word = _HYPHEN.split(body[:-1].lstrip(_OPENERS))[-1]
-    if goes_on:  # behind an abbreviation, which are short, or else somebody was careless
+    if goes_on:  # a long word that is no abbreviation ends a sentence; the lower case is an error
         return len(word) > 4 and word.isalpha() and word.lower() not in _ABBREVIATIONS
     if word.isdigit() and first:  # the number of a list's item
         return False

@@ -12,7 +12,7 @@ from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.io.json_files import Node, read_json
 
-REPEATED = "an id that an earlier question has"  # a fault
+REPEATED = "an id that an earlier question has"  # a reason for rejection
 
 _TEXTS = ("id", "context", "question")  # of a dataset's features
 
@@ -35,7 +35,7 @@ class Question:
 
     Attributes:
       context: the passage's number.
-      answers: several people's, equal ones included; any of them is right.
+      answers: of several annotators, with repetitions; any of them is right.
     """
 
     id: str
@@ -49,8 +49,8 @@ class Squad:
     """Passages, and questions about them; no id occurs twice.
 
     Attributes:
-      articles: the title of the article that each passage is of, its number where it has no title;
-        empty where articles are not known.
+      articles: the title of each passage's article, or its number if it has none; empty if articles
+        are unknown.
     """
 
     contexts: list[str]
@@ -60,7 +60,7 @@ class Squad:
 
 @runtime_checkable
 class Dataset(Protocol):
-    """What is read of TensorFlow Datasets: `common_jax.data.tfds.Dataset`."""
+    """The part of `common_jax.data.tfds.Dataset` that is used here."""
 
     name: str
     texts: tuple[str, ...]
@@ -69,15 +69,15 @@ class Dataset(Protocol):
 
 
 def read_squad(path: str | Path, bad_examples: BadExamples) -> Squad:
-    """Reads a JSON file of SQuAD's form, plain or gzipped; fields that SQuAD lacks are ignored.
+    """Reads a JSON file of SQuAD's format, plain or gzipped; fields that SQuAD lacks are ignored.
 
-    Rejected are a passage that is empty or not of this form (all its questions with it), and a
-    question that is so, has the id of an earlier one or no answers, or an answer that is empty or
-    not where its `answer_start` says; no answer is ever moved. What is left out is the question.
+    Rejects passages that are empty or malformed, with all their questions, and questions that are
+    empty or malformed, have the id of an earlier one, no answers, or an answer that is empty or
+    not at its `answer_start`; answers are never moved.
 
     Raises:
-      UserError: a file that cannot be read, is not JSON, or has something else where its lists
-        belong; and whatever `bad_examples` raises.
+      UserError: if the file cannot be read, is not JSON, or lacks the lists of the format; or by
+        `bad_examples`.
     """
     builder = _Builder(bad_examples)
     for number, article in enumerate(read_json(path).nodes("data")):
@@ -97,10 +97,10 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, bad_examples: Bad
     Passages are numbered as they first occur. Bad examples are as in `read_squad`.
 
     Args:
-      key: the config key that named the split.
+      key: the config key of the split.
 
     Raises:
-      UserError: a dataset with other features, an unknown split, or as `read_squad`.
+      UserError: for a dataset with other features, an unknown split, or as `read_squad`.
     """
     builder, numbers = _Builder(bad_examples), dict[str, int | None]()
     missing = [name for name in _TEXTS if name not in dataset.texts]
@@ -120,14 +120,14 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, bad_examples: Bad
 
 
 def _title(article: Node, number: int) -> str:
-    """An article's title, or its number where it has none that can be written."""
+    """An article's title, or its number if it has none that can be written."""
     title = article.value.get("title") if isinstance(article.value, dict) else None
     writable = isinstance(title, str) and not any("\ud800" <= c <= "\udfff" for c in title)
     return title if title and writable else str(number)
 
 
 class _Builder:
-    """Gathers what is good, whichever form it came in."""
+    """Collects valid passages and questions and rejects the others."""
 
     def __init__(self, bad_examples: BadExamples):
         self.squad = Squad([], [])
@@ -152,12 +152,12 @@ class _Builder:
         context: int | None,
         place: str,
     ) -> None:
-        """Takes a question.
+        """Adds a question.
 
         Args:
           name: its id.
           answers: text and start of each.
-          context: the number of its passage; None leaves it out too.
+          context: the number of its passage; None if that was rejected.
         """
         if context is None:
             return

@@ -16,23 +16,23 @@ PAD, END, UNKNOWN = 0, 1, 2
 class Subwords:
     """A trained subword model: text to piece ids and back.
 
-    Ids: 0 pads, 1 ends a sequence, 2 is unknown; there is no symbol of beginning. Text is not
-    normalised ("identity", where SentencePiece's default is nmt_nfkc), because a hypothesis is
-    compared with raw references, and NFKC could never write their "…", "½" or fullwidth letters;
-    only runs of blanks become one and outer blanks go, which no scorer sees. Characters that
-    training did not see, or that are its rarest 0.01 %, are written in bytes: every text comes
-    back, emoji and unseen Chinese characters too, and no row of the vocabulary goes to hapaxes.
+    Ids: 0 is padding, 1 ends a sequence, 2 is unknown; there is no start symbol. Text is not
+    normalised ("identity" instead of SentencePiece's default nmt_nfkc), because hypotheses are
+    compared with raw references, whose "…", "½" or fullwidth letters NFKC could never produce;
+    only runs of blanks become one and outer blanks are removed, which scorers ignore. Characters
+    unseen in training, and its rarest 0.01 %, are encoded as bytes: every text can be restored,
+    and the vocabulary has no pieces for hapaxes.
     """
 
     def __init__(self, model: bytes):
         """From the bytes of a SentencePiece model.
 
         Raises:
-          RuntimeError, UnicodeDecodeError: if they are none.
+          RuntimeError, UnicodeDecodeError: for invalid bytes.
         """
         import sentencepiece
 
-        if not model:  # SentencePiece takes no bytes for no argument
+        if not model:  # SentencePiece treats empty bytes as a missing argument
             raise RuntimeError("an empty model")
         self._model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -54,12 +54,12 @@ class Subwords:
 
         Args:
           sentences: read once; all are held in memory.
-          vocab_size: pieces in all, among them the 3 symbols and 256 bytes.
-          key: the config key that errors name.
+          vocab_size: number of pieces, including the 3 symbols and 256 bytes.
+          key: the config key for error messages.
 
         Raises:
-          UserError: a vocabulary larger than the text has pieces for, or smaller than its
-            characters, or no text; the message names the size that would do.
+          UserError: for a vocabulary larger than the text's pieces or smaller than its characters,
+            with the size that is possible, or for no text.
         """
         import sentencepiece
 
@@ -108,14 +108,14 @@ class Subwords:
 
     @property
     def size(self) -> int:
-        """How many pieces there are: ids are 0 .. size - 1."""
+        """The number of pieces: ids are 0 .. size - 1."""
         return self._processor.get_piece_size()
 
     def encode(self, sentences: Sequence[str], *, workers: int | None = None) -> list[list[int]]:
         """The piece ids of each sentence, without an end symbol.
 
         Args:
-          workers: threads that share the sentences; None is as many as there are cores.
+          workers: number of threads; None is the number of cores.
         """
         threads = -1 if workers is None else workers
         return self._processor.encode(list(sentences), out_type=int, num_threads=threads)
@@ -123,12 +123,12 @@ class Subwords:
     def decode(self, ids: Sequence[Sequence[int] | Int[np.ndarray, "_"]]) -> list[str]:
         """The text of each sequence of ids; padding and end symbols write nothing."""
         rows = [[int(i) for i in row] for row in ids]
-        return self._processor.decode(rows) if rows else []  # which would say "" for no rows
+        return self._processor.decode(rows) if rows else []  # `decode` returns "" for no rows
 
 
 def _explain(error: str, vocab_size: int, key: str) -> str:
-    if found := re.search(r"too high.*?<= (\d+)", error):
-        return f"{key}={vocab_size}: this text has pieces for {found[1]} at most"
-    if found := re.search(r"smaller than required_chars.*?(\d+) vs (\d+)", error):
-        return f"{key}={vocab_size}: the characters and symbols alone need {found[2]}"
+    if match := re.search(r"too high.*?<= (\d+)", error):
+        return f"{key}={vocab_size}: this text has pieces for {match[1]} at most"
+    if match := re.search(r"smaller than required_chars.*?(\d+) vs (\d+)", error):
+        return f"{key}={vocab_size}: the characters and symbols alone need {match[2]}"
     return f"{key}={vocab_size}: SentencePiece says: {' '.join(error.split())}"

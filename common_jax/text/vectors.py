@@ -1,8 +1,8 @@
 """Pretrained word vectors in the text format of GloVe (Pennington et al. 2014).
 
-A row is a word and D numbers, parted by single spaces. Some words of the file 840B hold spaces
-themselves, so it is the last D fields that are the numbers. word2vec and fastText write the same
-format behind a first line "count D".
+A row is a word and D numbers, separated by single spaces. Some words of the file 840B contain
+spaces, hence the numbers are the last D fields. word2vec and fastText write the same format after
+a first line "count D".
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from common_jax.errors import UserError
 from common_jax.io.files import read_raw_lines
 from common_jax.io.progress import progress
 
-# A word that a file lacks is looked for in these forms, in this order.
+# Forms in which words are looked up, in this order.
 FORMS: dict[str, Callable[[str], str]] = {
     "exact": str,
     "lower": str.lower,
@@ -30,12 +30,12 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclasses.dataclass(frozen=True)
 class Vectors:
-    """What a file has of some words.
+    """Vectors of some words from a file.
 
     Attributes:
-      rows: from each word that was found, in any form, to its row; several may share one.
+      rows: from each word with a vector, in any form, to its row; several may share one.
       table: the rows, in the file's order; each belongs to a word.
-      found: how many of the words were found in each of `FORMS`, and how many are `missing`.
+      found: the number of words matched in each of `FORMS`, and of those `missing`.
     """
 
     rows: dict[str, int]
@@ -44,57 +44,59 @@ class Vectors:
 
 
 def find_cased_form(word: str, known: Callable[[str], bool]) -> tuple[str, str] | None:
-    """The first of a word's `FORMS` that is known: the form's name, and the word in it."""
+    """The first of a word's `FORMS` that is known: the form's name, and the word in that form."""
     forms = ((name, change(word)) for name, change in FORMS.items())
-    return next((found for found in forms if known(found[1])), None)
+    return next((match for match in forms if known(match[1])), None)
 
 
 def read_vectors(
     path: str | Path, words: Collection[str], dim: int, bad_examples: BadExamples
 ) -> Vectors:
-    """The vectors of `words`, streaming: only rows that may be needed are turned into numbers.
+    """The vectors of `words`, streaming: only the rows of candidates are parsed.
 
-    A word gets the first row of the file for the first of its forms that the file has: as it
-    stands, in lower case, Capitalised, in UPPER case. Rejected are a row with fewer or more numbers
-    (wanted or not), and a wanted one with a field that is none.
+    A word gets the first row of the file for the first of its forms that the file has: unchanged,
+    lower case, Capitalised, UPPER case. Rejects rows with fewer or more numbers, and rows of
+    `words` with a field that is no number.
 
     Args:
       path: plain, gzipped, or a zip that holds one .txt.
-      words: that are wanted, in any case.
+      words: in any case.
       dim: D, the numbers in a row.
 
     Raises:
-      UserError: a file that cannot be read or is empty, or one of another dimension; and whatever
-        `bad_examples` raises.
+      UserError: if the file cannot be read, is empty or of another dimension; or by `bad_examples`.
     """
     words = list(dict.fromkeys(words))
-    wanted = {_encode(form(word)) for form in FORMS.values() for word in words}
-    kept: dict[bytes, np.ndarray] = {}
+    candidates = {_encode(form(word)) for form in FORMS.values() for word in words}
+    vectors_by_token: dict[bytes, np.ndarray] = {}
     lines = progress(_rows(path, dim, bad_examples), f"reading {Path(path).name}", "rows")
     for number, token, line in lines:
-        if token in wanted and token not in kept:
+        if token in candidates and token not in vectors_by_token:
             vector = bad_examples.parse(_numbers, line, dim, f"{path}:{number}")
             if vector is not None:
-                kept[token] = vector
-    found = dict.fromkeys([*FORMS, "missing"], 0)
+                vectors_by_token[token] = vector
+    counts = dict.fromkeys([*FORMS, "missing"], 0)
     chosen: dict[str, bytes] = {}
     for word in words:
-        name, form = find_cased_form(word, lambda form: _encode(form) in kept) or ("missing", None)
-        found[name] += 1
+        name, form = find_cased_form(word, lambda form: _encode(form) in vectors_by_token) or (
+            "missing",
+            None,
+        )
+        counts[name] += 1
         if form is not None:
             chosen[word] = _encode(form)
     needed = set(chosen.values())
-    used = [form for form in kept if form in needed]
+    used = [form for form in vectors_by_token if form in needed]
     index = {form: row for row, form in enumerate(used)}
     rows = {word: index[form] for word, form in chosen.items()}
-    table = np.array([kept[form] for form in used], np.float32).reshape(-1, dim)
-    return Vectors(rows, table, found)
+    table = np.array([vectors_by_token[form] for form in used], np.float32).reshape(-1, dim)
+    return Vectors(rows, table, counts)
 
 
 def _rows(
     path: str | Path, dim: int, bad_examples: BadExamples
 ) -> Iterator[tuple[int, bytes, bytes]]:
-    """The line number, word and line of each row, with as many numbers as there must be."""
+    """The line number, word and line of each row with the right number of fields."""
     first = True
     for number, line in enumerate(read_raw_lines(path), start=1):
         line = line.rstrip()  # fastText ends its rows with a space
@@ -112,20 +114,20 @@ def _rows(
             if count == dim:
                 yield number, b" ".join(fields[:-dim]), line
             else:
-                bad_examples.reject(f"{count} numbers behind a word, not {dim}", f"{path}:{number}")
+                bad_examples.reject(f"{count} numbers after a word, not {dim}", f"{path}:{number}")
         first = False
     if first:
         raise UserError(f"{path}: no vectors in it")
 
 
 def _header(line: bytes) -> int | None:
-    """The dimension in a first line like that of word2vec, or None if it is a row."""
+    """The dimension in a header line like word2vec's, or None if the line is a row."""
     fields = line.split(b" ")
     return int(fields[1]) if len(fields) == 2 and all(map(bytes.isdigit, fields)) else None
 
 
 def _count_numbers(fields: list[bytes]) -> int:
-    """How many fields at the end are numbers, the first not counted: there must be a word."""
+    """The number of numeric fields at the end, without the first field, which is the word."""
     count = 0
     while count < len(fields) - 1 and _is_number(fields[-1 - count]):
         count += 1
@@ -145,15 +147,19 @@ def _numbers(line: bytes, dim: int, place: str) -> np.ndarray:
         vector = np.array(list(map(float, fields)))
     except ValueError:
         vector = np.array([np.nan])
-    if not (np.abs(vector) <= _LARGEST).all():  # nor is any NaN
+    if not (np.abs(vector) <= _LARGEST).all():  # false for NaN too
         wrong = next(field for field in fields if not _is_number(field))
         raise UserError(f"{place}: {wrong.decode(errors='replace')!r} is not a number")
     return vector.astype(np.float32)
 
 
-def _other_dimension(path: str | Path, number: int, dim: int, found: int) -> UserError:
-    return UserError(f"words.dim={dim}: {path}:{number} has vectors of {found}; set it to {found}")
+def _other_dimension(path: str | Path, number: int, dim: int, actual: int) -> UserError:
+    return UserError(
+        f"words.dim={dim}: {path}:{number} has vectors of {actual}; set it to {actual}"
+    )
 
 
 def _encode(word: str) -> bytes:
-    return word.encode("utf-8", "surrogatepass")  # half a character is in no file, but no fault
+    return word.encode(
+        "utf-8", "surrogatepass"
+    )  # no error for an unpaired surrogate; it is missing

@@ -1,4 +1,4 @@
-"""Words and characters as numbers, and the words' fixed vectors if they have some."""
+"""Ids of words and characters, and fixed word vectors if there are any."""
 
 import json
 import zlib
@@ -12,7 +12,7 @@ from jaxtyping import Float, Int, Int32
 from common_jax.errors import UserError
 from common_jax.text.vectors import Vectors, find_cased_form
 
-UNKNOWN = 1  # the number of words and of characters that have none of their own; 0 is padding
+UNKNOWN = 1  # the id of unknown words and characters; 0 is padding
 _FIRST = 2
 
 _WORDS_FILE, _TABLE = "lexicon.json", "vectors.npy"
@@ -22,10 +22,10 @@ _UNREADABLE = (
 
 
 class Vocabulary:
-    """Numbers of words and of characters.
+    """Ids of words and characters.
 
     Attributes:
-      table: [R, D] the fixed vectors, word number n having row n - 2; None where words are trained.
+      table: [R, D] the fixed vectors, row n - 2 for word id n; None if word vectors are trained.
     """
 
     def __init__(
@@ -38,30 +38,29 @@ class Vocabulary:
         """Use `make` or `load`.
 
         Args:
-          words: from a word to its number, at least 2; several words may share one.
-          characters: in the order of their numbers, the first having 2.
-          shared: numbers behind those of the words, which unknown words have by their hash.
+          words: from words to ids, at least 2; several words may share one.
+          characters: in the order of their ids, from 2.
+          shared: number of ids after those of the words, for hash buckets of unknown words.
         """
         self._shared, self._behind = shared, max(words.values(), default=UNKNOWN) + 1
         self._words, self._characters = words, list(characters)
         self._numbers = {c: n for n, c in enumerate(characters, start=_FIRST)}
         self.table = table
-        self._found: dict[str, int] = {}
+        self._cached_ids: dict[str, int] = {}
 
     @classmethod
     def make(
         cls, counts: Counter[str], words: int | Vectors, characters: int, shared: int = 0
     ) -> "Vocabulary":
-        """A vocabulary of the characters that were counted, and of those words or of all vectors.
+        """A vocabulary of the most frequent characters and words, or of the words with vectors.
 
         Args:
-          counts: how often each word occurs in training; characters are counted in these words.
-          words: the fixed vectors, or how many numbers there may be for words, which then go to
-            the most frequent ones.
-          characters: how many numbers there may be for characters.
-          shared: how many of the numbers for words unknown ones share, by their hash, so that a
-            name in two texts is likely to be seen as the same (Parikh et al. 2016, A Decomposable
-            Attention Model, section 5.1). Where it is 0 all unknown words are one.
+          counts: of words in training; characters are counted in these words.
+          words: the fixed vectors, or the largest number of word ids, for the most frequent words.
+          characters: the largest number of character ids.
+          shared: how many word ids are hash buckets of unknown words, so that a name that occurs
+            in two texts likely has one id of its own (Parikh et al. 2016, A Decomposable Attention
+            Model, section 5.1). With 0, all unknown words have the id `UNKNOWN`.
         """
         assert not (shared and isinstance(words, Vectors)), "fixed vectors are not shared"
         letters = Counter[str]()
@@ -76,16 +75,16 @@ class Vocabulary:
         return cls(numbers, _most_frequent(letters, characters - _FIRST), table, shared)
 
     def __contains__(self, word: str) -> bool:
-        """Whether the word, or a form of it, has a number of its own."""
+        """Whether the word, or a form of it, has an id of its own."""
         return find_cased_form(word, self._words.__contains__) is not None
 
     def word_ids(self, words: Iterable[str]) -> list[int]:
-        """The number of each word, or of the first of its forms (`vectors.FORMS`) that has one."""
-        found = self._found
-        return [found[w] if w in found else found.setdefault(w, self._word(w)) for w in words]
+        """The id of each word, or of the first of its forms (`vectors.FORMS`) that has one."""
+        ids = self._cached_ids
+        return [ids[w] if w in ids else ids.setdefault(w, self._word(w)) for w in words]
 
     def char_ids(self, words: Sequence[str], length: int) -> Int32[np.ndarray, "n length"]:
-        """The numbers of each word's first characters, 0 behind its end."""
+        """The ids of each word's first `length` characters, padded with 0."""
         rows = np.zeros((len(words), length), np.int32)
         for row, word in zip(rows, words, strict=True):
             start = word[:length]
@@ -101,10 +100,10 @@ class Vocabulary:
         return np.where((numbers >= _FIRST)[..., None], vectors, np.float32(0))
 
     def compatible_with(self, other: "Vocabulary") -> bool:
-        """Whether what was trained with the one can be used with the other.
+        """Whether a model trained with one can be used with the other.
 
-        Characters must have the same numbers. So must words where these are trained; where their
-        vectors are fixed, a word of both must have the same one, and each may have more words.
+        Characters must have the same ids, and so must words if their vectors are trained. Fixed
+        vectors must be equal for common words, and each vocabulary may have further words.
         """
         if self._characters != other._characters:
             return False
@@ -112,15 +111,15 @@ class Vocabulary:
             same = self._words == other._words and self._shared == other._shared
             return self.table is other.table and same
         both = [word for word in self._words if word in other._words]
-        mine, theirs = (
+        own_vectors, other_vectors = (
             vocabulary.vectors(np.array([vocabulary._words[word] for word in both], int))
             for vocabulary in (self, other)
         )
-        return np.array_equal(mine, theirs)
+        return np.array_equal(own_vectors, other_vectors)
 
     def ids_from(self, other: "Vocabulary") -> Int32[np.ndarray, "n"]:
-        """The number here of each word of another one whose words are trained, by its number there;
-        0 is padding in both, and what is not known here is unknown."""
+        """Maps the word ids of another vocabulary, of trained word vectors, to the ids of this one;
+        0 is padding in both, and other words are unknown."""
         words = other._words
         numbers = np.full(other._behind + other._shared, UNKNOWN, np.int32)
         numbers[0] = 0
@@ -130,14 +129,14 @@ class Vocabulary:
         return numbers
 
     def extended(self, vectors: Vectors) -> "Vocabulary":
-        """One with more words and their fixed vectors; those that it has keep their numbers."""
+        """Adds words with fixed vectors; present words keep their ids."""
         assert self.table is not None
         first = _FIRST + len(self.table)
         words = {word: first + row for word, row in vectors.rows.items()} | self._words
         return Vocabulary(words, self._characters, np.concatenate([self.table, vectors.table]))
 
     def save(self, folder: Path) -> None:
-        """Writes it into a folder that is there."""
+        """Writes it into an existing folder."""
         saved = {"words": self._words, "characters": self._characters, "shared": self._shared}
         text = json.dumps(saved, ensure_ascii=False)
         (folder / _WORDS_FILE).write_text(text + "\n", "utf-8")
@@ -165,7 +164,7 @@ class Vocabulary:
             ) from error
 
     def _check(self) -> None:
-        """Raises ValueError for what no `make` gives: numbers of no row, no characters."""
+        """Raises ValueError for ids without a row, or invalid characters."""
         rows = len(self._words) if self.table is None else len(self.table)
         for word, number in self._words.items():
             if type(number) is not int or not _FIRST <= number < _FIRST + rows:
@@ -178,13 +177,13 @@ class Vocabulary:
             raise ValueError(f"{_TABLE} is no table of float32")
 
     def _word(self, word: str) -> int:
-        if found := find_cased_form(word, self._words.__contains__):
-            return self._words[found[1]]
+        if match := find_cased_form(word, self._words.__contains__):
+            return self._words[match[1]]
         if not self._shared:
             return UNKNOWN
         return self._behind + zlib.crc32(word.encode("utf-8", "surrogatepass")) % self._shared
 
 
 def _most_frequent(counts: Counter[str], size: int) -> list[str]:
-    """Among equally frequent ones the first in code order, whatever the order of counting."""
+    """The most frequent keys, equally frequent ones in code order."""
     return sorted(counts, key=lambda key: (-counts[key], key))[: max(0, size)]

@@ -1,8 +1,8 @@
-"""Words of a text as character offsets: NLTK's Treebank tokens, cut once more.
+"""Words of a text as character offsets: NLTK's Treebank tokens, further split.
 
-The further cuts are those of BiDAF (Seo et al. 2017, Bidirectional Attention Flow for Machine
-Comprehension) and of what followed it: at dashes, slashes, quotation marks, currency signs and
-units, because answers of SQuAD begin and end inside such tokens ("1995–1998", "and/or", "25°C").
+As in BiDAF (Seo et al. 2017, Bidirectional Attention Flow for Machine Comprehension) and its
+successors, tokens are split at dashes, slashes, quotation marks, currency signs and units, because
+answers of SQuAD begin and end inside such tokens ("1995–1998", "and/or", "25°C").
 """
 
 import functools
@@ -21,22 +21,22 @@ _CUT = (
     "$¢£¤¥฿₠₡₢₣₤₥₦₧₨₩₪₫€₭₮₯₰₱₲₳₴₵₸₹₺₻₼₽₾₿＄￠￡￥￦"
     "°º%％‰‱℃℉"
     "+±×=…·•|§½¼¾⟨⟩"
-    "\u200b\ufeff"  # no width and no meaning
+    "\u200b\ufeff"  # zero width
     "。｡、，．・！？：；（）【】《》〈〉"
 )
 _PIECE = re.compile(rf"([{re.escape(_CUT)}])\1*|[^{re.escape(_CUT)}]+")
 
-# Behind a full stop that a note or a missing space hides from the end of its sentence
-# ("magnet.[5]", "globe.:62", "stories.Political"), unless it is an initial's; and around a colon
-# between a word and a number ("City:57–60").
+# After a full stop before a note or without a space ("magnet.[5]", "globe.:62",
+# "stories.Political"), unless it is an initial's; and around a colon between a word and a number
+# ("City:57–60").
 _HIDDEN = re.compile(
     r"(?<!\b[^\W\d_]\.)(?<=[^\s.]\.)(?=[\"'”’»)\]]*+(?:[\[(]|:\d))"
     r"|(?<=[^\W\d_A-Z]{3}\.)(?=[A-Z][a-z])"
     r"|(?<=[^\s\d])(?=:\d)|(?<=\D:)(?=\d)"
 )
 
-# What NLTK cuts at spaces, before such commas and before the full stop alone: done without it,
-# several times as fast.
+# Text that NLTK splits only at spaces, before such commas and before the full stop: splitting it
+# without NLTK is several times as fast.
 _PLAIN = re.compile(
     r"(?:(?!(?:cannot|gimme|gonna|gotta|lemme|wanna)\b)[a-z0-9]++(?: ?, ++| *+))++\.?",
     re.ASCII | re.IGNORECASE,
@@ -49,20 +49,20 @@ _LONGEST = 10_000  # characters given to NLTK at once: it limits the time of its
 def split_words(text: str) -> list[tuple[int, int]]:
     """The words of a text as (start, end) offsets, in order: text[start:end] is the word.
 
-    No word is empty or holds white space, none overlap, and each other character of the text is
-    in exactly one. Any string will do; one without a word has none.
+    Words are not empty and contain no white space; every other character of the text is in exactly
+    one. Accepts any string.
     """
     spans = []
     for start, end in _parts(text):
         if _PLAIN.fullmatch(text, start, end):
-            spans += [found.span() for found in _PLAIN_WORD.finditer(text, start, end)]
+            spans += [match.span() for match in _PLAIN_WORD.finditer(text, start, end)]
             continue
         tokenizer = _treebank()
-        # NLTK would write two characters for each straight quotation mark; it cuts at ” alike.
+        # NLTK replaces each straight quotation mark by two characters; it splits at ” the same way.
         plain = text[start:end].replace('"', "”")
         at = 0
         for token in tokenizer.tokenize(plain):
-            # Besides spaces it only turns '' into ``, so the next token is what comes next.
+            # It drops spaces and keeps the length of all else ('' becomes ``).
             while plain[at].isspace():
                 at += 1
             piece = plain[at : at + len(token)]
@@ -72,9 +72,9 @@ def split_words(text: str) -> list[tuple[int, int]]:
 
 
 def _parts(text: str) -> Iterator[tuple[int, int]]:
-    """What NLTK is given at once: a sentence, cut at what is `_HIDDEN`, and where it is endless."""
+    """Parts for single calls of NLTK: sentences, split at `_HIDDEN` ends and after `_LONGEST`."""
     for begin, end in split_sentences(text):
-        cuts = (found.start() for found in _HIDDEN.finditer(text, begin, end))
+        cuts = (match.start() for match in _HIDDEN.finditer(text, begin, end))
         for start, stop in itertools.pairwise((begin, *cuts, end)):
             while stop - start > _LONGEST:
                 space = text.rfind(" ", start + 1, start + _LONGEST)
@@ -85,7 +85,7 @@ def _parts(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _cut(token: str) -> list[tuple[int, int]]:
-    return [found.span() for found in _PIECE.finditer(token)]
+    return [match.span() for match in _PIECE.finditer(token)]
 
 
 @functools.cache

@@ -1,9 +1,8 @@
-"""What survives an interruption: parameters, optimizer, step and data position, saved as one.
+"""Checkpoints of parameters, optimizer state, step and data position.
 
-Orbax writes each step beside the others and renames it into place; with it go checksums of all its
-files, which Orbax does not have. Whoever restores has compared them first: the one who trains goes
-back to the newest step that is whole, whoever only reads is told what is wrong. What is damaged is
-set aside, never deleted.
+Orbax writes each step beside the others and renames it into place; checksums of all its files,
+which Orbax does not have, are added. Restoring verifies them: training falls back to the newest
+intact step, and readers raise an error. Damaged steps are moved aside, never deleted.
 """
 
 import contextlib
@@ -35,18 +34,18 @@ from common_jax.training.restore import Position, UnreadableError, read_position
 from common_jax.training.state import TrainState
 from common_jax.training.task import Params
 
-# Metrics of which less is better.
+# Metrics for which less is better.
 FALLING = ("loss", "nll")
 
-_DELETED = ".deleted"  # Orbax moves old steps there: a kill leaves none half deleted in its place
-_LATE = ("_CHECKPOINT_METADATA", "commit_success.txt")  # Orbax writes these last of all
+_DELETED = ".deleted"  # Orbax moves old steps there first, so that a kill leaves none half deleted
+_LATE = ("_CHECKPOINT_METADATA", "commit_success.txt")  # Orbax writes these last
 
 _log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
 class Restored:
-    """A checkpoint read back."""
+    """A restored checkpoint."""
 
     step: int
     state: TrainState
@@ -56,20 +55,20 @@ class Restored:
 class Checkpoints:
     """The `checkpoints` folder of a run.
 
-    One run at a time may save, restore the newest and restore the best (`Workdir.claim` sees
-    to it); these set aside what is damaged, in `damaged` beside the folder, and say so. The rest
-    only reads. All processes of the run call these together; the first looks and moves.
+    `save`, `restore_newest` and `restore_best` are for one run at a time (`Workdir.claim`) and move
+    damaged steps to the folder `damaged`, with a warning; the other methods only read. All
+    processes of the run call them; the first one moves files.
 
     Args:
       folder: need not exist.
-      best_metric: of the metrics saved with a step, the one that says how good it is.
-      keep: so many of the newest steps are kept, and the best.
+      best_metric: the saved metric that ranks steps.
+      keep: number of newest steps to keep beside the best.
     """
 
     def __init__(self, folder: Path, best_metric: str, keep: int = 2):
         self._folder, self._keep = folder, keep
         self._goodness = functools.partial(comparable_score, name=best_metric)
-        self._saver: ocp.CheckpointManager | None = None  # made late: damaged steps confuse it
+        self._saver: ocp.CheckpointManager | None = None  # created late: damaged steps break it
         self._saving: int | None = None
         self._sealing: threading.Thread | None = None
         self._failure: Exception | None = None
@@ -77,7 +76,7 @@ class Checkpoints:
     @property
     @first_process_only
     def steps(self) -> list[int]:
-        """The steps saved, oldest first."""
+        """The saved steps, oldest first."""
         return self._steps()
 
     def _steps(self) -> list[int]:
@@ -87,7 +86,7 @@ class Checkpoints:
     @property
     @first_process_only
     def latest(self) -> int | None:
-        """The newest step saved."""
+        """The newest saved step."""
         return max(self.steps, default=None)
 
     @property
@@ -107,7 +106,7 @@ class Checkpoints:
     ) -> None:
         """Starts saving; `metrics` are those of the dev split, if it was just scored.
 
-        A step that is there already gets the metrics alone: its state is the same.
+        If the step is saved already, with the same state, only adds the metrics.
 
         Raises:
           UserError: if this save or the one before it cannot be written.
@@ -124,30 +123,30 @@ class Checkpoints:
             if step in self.steps:
                 return self._add_metrics(step, metrics)
             saved = self._saver.save(step, args=args, metrics=metrics)
-        if not saved:  # Orbax declines an existing or older step without a word
+        if not saved:  # Orbax ignores an existing or older step without an error
             raise RuntimeError(f"checkpoint of step {step} was not saved")
         self._sealing = threading.Thread(target=self._finish, args=(step,))
         self._sealing.start()
 
     def restore_newest(self, abstract: TrainState) -> Restored | None:
-        """Reads the newest step that is whole; None if nothing was ever saved.
+        """Reads the newest intact step; None if there are no steps.
 
         Args:
           abstract: the shapes, types and shardings to restore onto.
 
         Raises:
-          UserError: if there are steps but none is whole, or if they are of another model.
+          UserError: if all steps are damaged, or of another model.
         """
         aside = self._set_damaged_aside()
         while (step := self.latest) is not None:
             try:
-                found, damage = self._read(step, abstract), ""
+                restored, damage = self._read(step, abstract), ""
             except UnreadableError as error:
-                found, damage = None, str(error)
-            said = "; ".join(filter(None, gather_from_all(functools.partial(str, damage))))
-            if found is not None and not said:
-                return found
-            aside += self._set_aside(step, said)
+                restored, damage = None, str(error)
+            message = "; ".join(filter(None, gather_from_all(functools.partial(str, damage))))
+            if restored is not None and not message:
+                return restored
+            aside += self._set_aside(step, message)
         if aside:
             raise UserError(
                 f"{self._folder}: every checkpoint was damaged; they are in {self._damaged}; the "
@@ -156,17 +155,17 @@ class Checkpoints:
         return None
 
     def restore_best(self, abstract: TrainState) -> Restored:
-        """Reads the best of the steps that are whole.
+        """Reads the best of the intact steps.
 
         Raises:
-          UserError: if none is.
+          UserError: if there is none.
         """
         self.wait()
         if self._set_damaged_aside() and self._saver is not None:
             self._saver.reload()
         best = self.best
         if best is None:
-            raise UserError(f"{self._folder}: no checkpoint is whole")
+            raise UserError(f"{self._folder}: no intact checkpoint")
         return self.restore(best, abstract)
 
     def restore(self, step: int, abstract: TrainState) -> Restored:
@@ -175,25 +174,25 @@ class Checkpoints:
         Raises:
           UserError: if the checkpoint is damaged, or of another model.
         """
-        with self._whole(step):
+        with self._verified(step):
             return self._read(step, abstract)
 
     def restore_part(self, step: int, part: str, abstract: Params) -> Params:
-        """Reads one field of a step's state alone, without the optimizer's share.
+        """Reads one field of a step's state, without the optimizer's.
 
         Args:
           step: one of `steps`.
-          part: "params", or "ema" where the run keeps one.
+          part: "params", or "ema" if the run has one.
           abstract: the field's shapes, types and shardings.
 
         Raises:
           UserError: if the checkpoint is damaged, or of another model.
         """
-        with self._whole(step):
+        with self._verified(step):
             return read_state(self._state(step), {part: abstract}, part)[part]
 
     def wait(self) -> None:
-        """Returns when everything is on disk.
+        """Waits until everything is on disk.
 
         Raises:
           UserError: if it cannot be written.
@@ -207,7 +206,7 @@ class Checkpoints:
                 raise failure
 
     def close(self) -> None:
-        """Finishes saving and lets go of the folder.
+        """Finishes saving and closes the folder.
 
         Raises:
           UserError: if it cannot be written.
@@ -217,7 +216,7 @@ class Checkpoints:
         finally:
             saver, self._saver = self._saver, None
             if saver is not None:
-                with contextlib.suppress(Exception):  # `wait` has said what there is to say
+                with contextlib.suppress(Exception):  # `wait` has raised it
                     saver.close()
 
     @property
@@ -241,13 +240,13 @@ class Checkpoints:
                 todelete_subdir=_DELETED,
                 async_options=ocp.AsyncOptions(
                     post_finalization_callback=self._seal_unfinished,
-                    create_directories_asynchronously=False,  # a failure there hangs the rest
+                    create_directories_asynchronously=False,  # a failure there would hang
                 ),
             ),
         )
 
     def _seal_unfinished(self) -> None:
-        """Checksums come into place with the step: Orbax calls this before it renames."""
+        """Adds checksums before Orbax renames the step."""
         for path in self._folder.glob(f"{self._saving}.*tmp*"):
             checksums.seal(path, leave=_LATE)
 
@@ -264,10 +263,10 @@ class Checkpoints:
             if not path.exists():
                 path.parent.mkdir(exist_ok=True)
                 replace_text(path, json.dumps(metrics))
-            checksums.seal(self._folder / str(step))  # a kill may have come before it
+            checksums.seal(self._folder / str(step))  # missing if `_finish` was killed
 
     def _finish(self, step: int) -> None:
-        """Waits for Orbax, then adds what it wrote last; runs beside the training."""
+        """Waits for Orbax, then seals its last files; runs in a thread."""
         assert self._saver is not None
         try:
             self._saver.wait_until_finished()
@@ -275,7 +274,7 @@ class Checkpoints:
             self._failure = error
             return
         if is_first():
-            with contextlib.suppress(OSError):  # the step has its checksums
+            with contextlib.suppress(OSError):  # the step has the other checksums
                 checksums.seal(self._folder / str(step))
             shutil.rmtree(self._folder / _DELETED, ignore_errors=True)
 
@@ -285,15 +284,15 @@ class Checkpoints:
         self._set_damaged_aside()
 
     def _remove_unfinished(self) -> None:
-        """What a killed save or deletion has left."""
+        """Removes the files of a killed save or deletion."""
         for path in [*self._folder.glob("*.orbax-checkpoint-tmp*"), self._folder / _DELETED]:
             shutil.rmtree(path, ignore_errors=True)
 
     @first_process_only
     def _set_damaged_aside(self) -> int:
-        """Leaves only steps that are whole; how many were not."""
-        found = {step: self._find_damage(step) for step in self.steps}
-        return sum(self._set_aside(step, damage) for step, damage in found.items() if damage)
+        """Moves damaged steps aside; returns their number."""
+        damages = {step: self._find_damage(step) for step in self.steps}
+        return sum(self._set_aside(step, damage) for step, damage in damages.items() if damage)
 
     @first_process_only
     def _set_aside(self, step: int, damage: str) -> int:
@@ -308,8 +307,8 @@ class Checkpoints:
         return 1
 
     @contextlib.contextmanager
-    def _whole(self, step: int) -> Iterator[None]:
-        """Refuses a damaged step by name; what is read inside had the right checksums."""
+    def _verified(self, step: int) -> Iterator[None]:
+        """Verifies the checksums of a step that is read inside; raises UserError for damage."""
         damage = broadcast_from_first(lambda: self._find_damage(step))
         try:
             if damage:
@@ -343,27 +342,26 @@ class Checkpoints:
         return self._folder / str(step) / "metrics" / "metrics"
 
     def _writing(self) -> contextlib.AbstractContextManager[None]:
-        """A full disk, however deep in Orbax, as one line that says what is safe."""
+        """As `writing`; the message names the last complete checkpoint."""
         return writing(self._folder, self._what_is_safe)
 
     def _what_is_safe(self) -> str:
         if is_first():
-            self._remove_unfinished()  # its room may be wanted
+            self._remove_unfinished()  # frees disk space
         safe = next((s for s in reversed(self._steps()) if not self._find_damage(s)), None)
         return "; nothing is saved yet" if safe is None else f"; step {safe} is safely saved"
 
 
 class _Saver(ocp.CheckpointManager):
-    """Asks JAX for no notice to stop: Orbax would with a step of the past, from another thread,
-    while the training counts beats (`common_jax.training.interrupt.PreemptionHandler`)."""
+    """Disables Orbax's use of JAX's preemption service, with a past step from another thread;
+    training uses it itself (`common_jax.training.preemption.PreemptionHandler`)."""
 
     def reached_preemption(self, step: int) -> bool:
         return False
 
 
 def comparable_score(metrics: Mapping[str, Any], name: str) -> float:
-    """The metric `name` such that more is better, and anything is better than NaN or than none,
-    which a log has where somebody changed it."""
+    """The metric `name`, negated if less is better; -inf for NaN or a missing one."""
     value = metrics.get(name, math.nan) * (-1 if name in FALLING else 1)
     return -math.inf if math.isnan(value) else value
 

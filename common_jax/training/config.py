@@ -29,7 +29,7 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
       overrides: arguments of the form "--config.key=value".
 
     Raises:
-      UserError: a missing file, an unknown key, a wrong type, a value that cannot be.
+      UserError: for a missing file, an unknown key, a wrong type, or an invalid value.
     """
     for override in overrides:
         if not override.startswith("--config."):
@@ -51,7 +51,7 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
 
 
 def task_class(name: str) -> type[Task]:
-    """The task that a config names as "package.module:Class".
+    """The task with the name "package.module:Class".
 
     Raises:
       UserError: if there is no such module or class, or it is no task.
@@ -70,28 +70,28 @@ def _read(file: str, overrides: Sequence[str]) -> ml_collections.ConfigDict:
     argv = ["launch", f"--config={file}", *overrides]
     values = flags.FlagValues()
     config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=argv)
-    sys.modules.pop("config_config", None)  # it would lend what this file lacks from the one before
+    sys.modules.pop("config_config", None)  # else names of the previous file would stay defined
     try:
         values(argv)
         return values["config"].value
     except (flags.Error, TypeError, ValueError) as error:
-        said = str(error).strip().splitlines()[-1]  # it may quote a whole traceback
-        said = re.sub("invalid literal for int.*", "must be a whole number", said)
-        raise UserError(said if said.startswith("flag") else f"--config={file}: {said}") from error
-    except (Exception, SystemExit) as error:  # whatever a person's own code raises
+        message = str(error).strip().splitlines()[-1]  # it may quote a whole traceback
+        message = re.sub("invalid literal for int.*", "must be a whole number", message)
+        raise UserError(
+            message if message.startswith("flag") else f"--config={file}: {message}"
+        ) from error
+    except (Exception, SystemExit) as error:  # a user's file can raise anything
         path = file.partition(":")[0]
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
         at = f":{lines[-1]}" if lines else ""
-        said = f"{type(error).__name__}: {error}"
+        message = f"{type(error).__name__}: {error}"
         if isinstance(error, AttributeError) and error.name == "get_config" and not at:
-            said = "there is no get_config in it"
-        raise UserError(f"--config={file}{at}: {said}") from error
+            message = "there is no get_config in it"
+        raise UserError(f"--config={file}{at}: {message}") from error
 
 
 def _full(override: str, config: ml_collections.ConfigDict, kind: type) -> str:
-    """An override of a key that exists, the key by its full name.
-
-    ml_collections' own error for an unknown key is the bare key.
+    """An override with the full name of its key, which ml_collections checks with poor messages.
 
     Raises:
       UserError: for an unknown key, a former one, or a group of keys.
@@ -104,13 +104,13 @@ def _full(override: str, config: ml_collections.ConfigDict, kind: type) -> str:
     node: Any = config
     parts = path.split(".")
     for at, part in enumerate(parts):
-        known = list(node) if isinstance(node, ml_collections.ConfigDict) else []
-        if part not in known:
-            if path != key and "name" in known:  # a field of another class
+        keys = list(node) if isinstance(node, ml_collections.ConfigDict) else []
+        if part not in keys:
+            if path != key and "name" in keys:  # a field of another choice's class
                 raise UserError(f"config key {key!r}: {node.name} has no {part}")
             split = [name.split(".") for name in short]
-            known += [name[-1] for name in split if name[:-1] == parts[:at]]
-            raise UserError(f"unknown config key {key!r}{suggestion(part, known)}")
+            keys += [name[-1] for name in split if name[:-1] == parts[:at]]
+            raise UserError(f"unknown config key {key!r}{suggestion(part, keys)}")
         node = node[part]
     if isinstance(node, ml_collections.ConfigDict):
         raise UserError(f"config key {key!r} is a group of keys: {', '.join(sorted(node))}")

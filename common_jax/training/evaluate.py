@@ -1,4 +1,4 @@
-"""Predictions on the devices, their score on the host."""
+"""Evaluation: predictions on the devices, scores on the host."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ def evaluate(
     mesh: Mesh,
     before_each: Callable[[], None] = lambda: None,
 ) -> Scores:
-    """The score of a split, every example counted once, whatever the mesh.
+    """The score of a split, with every example once on any mesh.
 
     Args:
       before_each: called before each batch; may raise.
@@ -40,26 +40,26 @@ def predict(
     label: str = "predict",
     before_each: Callable[[], None] = lambda: None,
 ) -> dict[str, np.ndarray]:
-    """Predictions of all batches in example order, without filler rows; the same in all processes.
+    """Predictions of all batches in example order, without empty rows; equal in all processes.
 
-    Predictions whose shape grows with the batch's are padded with zeros to the longest.
+    Predictions whose shape depends on the batch's are padded with zeros to the longest.
     """
-    found: list[dict[str, Any]] = []
+    predictions: list[dict[str, Any]] = []
     epoch, hidden = batches.select_rows(local_rows(mesh)).epoch(0), None if is_first() else True
     bar = tqdm(epoch, desc=label, unit="batch", leave=False, disable=hidden, file=sys.stderr)
     for batch in bar:
         before_each()
-        found.append(predict_step(params, put_batch(batch, mesh)))
-        if len(found) > 1:  # fetched while the devices work on the next
-            found[-2] = jax.device_get(found[-2])
-    found = jax.device_get(found)
-    index = np.concatenate([f["index"] for f in found])
+        predictions.append(predict_step(params, put_batch(batch, mesh)))
+        if len(predictions) > 1:  # fetched while the devices work on the next
+            predictions[-2] = jax.device_get(predictions[-2])
+    predictions = jax.device_get(predictions)
+    index = np.concatenate([batch["index"] for batch in predictions])
     order = np.argsort(index, kind="stable")[np.sum(index < 0) :]
-    return {name: _stack([f[name] for f in found])[order] for name in found[0]}
+    return {name: _stack([batch[name] for batch in predictions])[order] for name in predictions[0]}
 
 
 def ensemble_mean(predictions: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """What several models together predict for the same examples (`Task.evaluation_set`)."""
+    """The mean of several models' predictions for the same examples (`Task.evaluation_set`)."""
     return {name: np.mean([p[name] for p in predictions], axis=0) for name in predictions[0]}
 
 

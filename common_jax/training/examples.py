@@ -1,4 +1,4 @@
-"""Each example's result: a table of numbers beside a split's score, eval/<split>.examples.tsv."""
+"""Results of each example of a scored split: the table eval/<split>.examples.tsv."""
 
 import math
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ Results = dict[str, Float[np.ndarray, "n"]]  # by column
 
 
 def to_tsv(results: Mapping[str, Shaped[np.ndarray, "n"]]) -> str:
-    """The table: a head, then a row for each example, which begins with its number from 0.
+    """The table: a header, then a row for each example, which begins with its index.
 
     Args:
       results: numbers by column, among them `LENGTH`; see `common_jax.training.task.Scores`.
@@ -33,8 +33,7 @@ def read_tsv(path: Path) -> Results:
     """What `to_tsv` wrote: `LENGTH` and the results.
 
     Raises:
-      UserError: if it cannot be read, or a line has not one number for each column, or another
-        index than its place.
+      UserError: if it cannot be read, or a line has a wrong index or number of columns.
     """
     lines = read_lines(path)
     head = next(lines, "").split("\t")

@@ -1,4 +1,4 @@
-"""Where the numbers of a run go: metrics.jsonl, TensorBoard, and a progress bar."""
+"""Logging of a run's metrics: metrics.jsonl, TensorBoard, and a progress bar."""
 
 import contextlib
 import json
@@ -16,43 +16,43 @@ from common_jax.training.multihost import first_process_only, is_first
 
 
 class MetricsLog:
-    """metrics.jsonl and its twin for TensorBoard, continued without repetition after a restart.
+    """metrics.jsonl and the same for TensorBoard, continued without repetition after a restart.
 
-    Making it and `write` raise a UserError if the folder cannot be written. The first process of
-    several writes; what is known is known to all.
+    The constructor and `write` raise a UserError if the folder cannot be written. Of several
+    processes the first writes, and all have the attributes.
 
     Attributes:
-      resumed_from: the steps at which the run was taken up again, oldest first.
-      wall_seconds: training time of the process before this one.
+      resumed_from: the steps at which the run was resumed, oldest first.
+      wall_seconds: training time of earlier processes.
       validations: step and values of each line of the dev split, oldest first.
     """
 
     def __init__(self, path: Path, start: int):
         self._path = path
         self._files = contextlib.ExitStack()
-        kept, self.wall_seconds = self._open(start)
-        self.resumed_from = [line["resumed_from"] for line in kept if "resumed_from" in line]
-        self.validations = [(x["step"], x) for x in kept if x.get("split") == "dev"]
+        lines, self.wall_seconds = self._open(start)
+        self.resumed_from = [line["resumed_from"] for line in lines if "resumed_from" in line]
+        self.validations = [(x["step"], x) for x in lines if x.get("split") == "dev"]
 
     @first_process_only
     def _open(self, start: int) -> tuple[list[dict[str, Any]], float]:
-        """Opens both to go on after step `start`; the restarts and validations that there are, and
-        the time spent."""
+        """Opens both to continue after step `start`; returns the lines of restarts and validations,
+        and the training time."""
         with writing(self._path):
-            kept = [line for line in read_metrics(self._path) if line["step"] <= start]
-            replace_text(self._path, "".join(json.dumps(line) + "\n" for line in kept))
-            self._file = self._path.open("ab", buffering=0)  # nothing waits for a disk to have room
+            lines = [line for line in read_metrics(self._path) if line["step"] <= start]
+            replace_text(self._path, "".join(json.dumps(line) + "\n" for line in lines))
+            self._file = self._path.open("ab", buffering=0)  # fails at once if the disk is full
             self._files.callback(self._file.close)
             self._board = _Board(self._path.parent / "tensorboard", start)
             self._files.callback(self._board.close)
             if start:
-                kept.append({"step": start, "resumed_from": start})
-                self._write_line(kept[-1])
-        spent = max((line.get("wall_seconds", 0.0) for line in kept), default=0.0)
-        return [line for line in kept if {"split", "resumed_from"} & line.keys()], spent
+                lines.append({"step": start, "resumed_from": start})
+                self._write_line(lines[-1])
+        seconds = max((line.get("wall_seconds", 0.0) for line in lines), default=0.0)
+        return [line for line in lines if {"split", "resumed_from"} & line.keys()], seconds
 
     def write(self, step: int, values: dict[str, Any]) -> None:
-        """One line, and its numbers to TensorBoard under their split."""
+        """Writes a line, and its numbers to TensorBoard by split."""
         if values.get("split") == "dev":
             self.validations.append((step, values))
         if not is_first():
@@ -64,20 +64,20 @@ class MetricsLog:
             self._board.write(step, {f"{group}/{name}": v for name, v in numbers.items()})
 
     def close(self) -> None:
-        """Lets go of both; every line is on disk already, and TensorBoard's last may be lost."""
-        with contextlib.suppress(OSError):  # would hide what ended the run
+        """Closes both; all lines are on disk, but TensorBoard's last ones may be lost."""
+        with contextlib.suppress(OSError):  # would hide the error that ended the run
             self._files.close()
 
     def _write_line(self, values: dict[str, Any]) -> None:
-        left = (json.dumps(values) + "\n").encode()
-        while left:  # a disk that is filling up takes a part, then says no
-            left = left[self._file.write(left) :]
+        remaining = (json.dumps(values) + "\n").encode()
+        while remaining:  # an almost full disk accepts a part, then raises
+            remaining = remaining[self._file.write(remaining) :]
 
 
 class _Board:
     """Scalars for TensorBoard.
 
-    tensorboardX's own `SummaryWriter` writes in a thread that a full disk ends in silence, and then
+    tensorboardX's `SummaryWriter` writes in a thread, which a full disk ends silently, and then
     waits for it forever.
     """
 
@@ -90,7 +90,7 @@ class _Board:
         self._scalar, self._event = summary.scalar, event_pb2.Event
         self._writer = EventsWriter(str(folder / "events"), f".{os.getpid()}.{start}")
         started = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
-        self._add(start + 1, session_log=started)  # what follows replaces what was there from here
+        self._add(start + 1, session_log=started)  # overrides earlier events from this step on
         self._flushed = time.monotonic()
 
     def write(self, step: int, values: dict[str, int | float]) -> None:
@@ -108,8 +108,7 @@ class _Board:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a metrics.jsonl, without those that a kill or a bad disk has damaged; none where
-    there is no such file."""
+    """The lines of a metrics.jsonl, without damaged ones; empty if there is no such file."""
     lines = []
     for text in path.read_bytes().splitlines() if path.is_file() else []:
         try:
@@ -123,8 +122,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 class Progress:
-    """A bar on a terminal, a line now and then elsewhere, both on standard error; of several
-    processes the first one's."""
+    """A bar on a terminal, otherwise an occasional line, on standard error of the first process."""
 
     def __init__(self, start: int, total: int):
         self._bar = tqdm(
@@ -136,29 +134,29 @@ class Progress:
             smoothing=0.05,
         )
         self._plain = not sys.stderr.isatty()
-        self._total, self._said = total, 0.0
+        self._total, self._shown_at = total, 0.0
 
     def advance(self, steps: int) -> None:
-        """So many steps more."""
+        """Advances the bar."""
         self._bar.update(steps)
 
     def show(self, step: int, values: dict[str, Any], *, always: bool = False) -> None:
-        """The latest numbers; without a terminal at most one line in ten seconds."""
+        """Shows the latest numbers; without a terminal at most one line in ten seconds."""
         text = "  ".join(
             f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
             for name, value in values.items()
         )
         if not self._plain and not always:
             self._bar.set_postfix_str(text)
-        elif always or time.monotonic() - self._said > 10:
-            self._said = time.monotonic()
+        elif always or time.monotonic() - self._shown_at > 10:
+            self._shown_at = time.monotonic()
             self.say(f"step {step}/{self._total}  {text}")
 
     def say(self, text: str) -> None:
-        """A line above the bar."""
+        """Writes a line above the bar."""
         if is_first():
             tqdm.write(text, file=sys.stderr)
 
     def close(self) -> None:
-        """Leaves the bar as it stands."""
+        """Closes the bar, which stays visible."""
         self._bar.close()

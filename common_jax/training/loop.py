@@ -1,12 +1,10 @@
-"""Training, from a task and a folder to a result.
+"""The training loop: from a task and a workdir to a result.
 
-One direction: batches from the epoch plan, a step, a log line, now and then a validation and a
-checkpoint. The numbers of step n - 1 are fetched while step n runs. Where a run stands is its step
-and the data position (epoch, batch), so that a run taken up again does bit for bit what an
-undisturbed one does.
+The metrics of step n - 1 are fetched while step n runs. The state of a run includes its step and
+data position (epoch, batch), so that a resumed run equals an uninterrupted one bit for bit.
 
-Several processes (`common_jax.training.processes`) run these same lines, each with its rows of
-every batch; the first of them writes what is not a checkpoint.
+Several processes (`common_jax.training.multihost`) run the same loop, each with its rows of every
+batch; the first writes all files but checkpoints.
 """
 
 import contextlib
@@ -43,28 +41,28 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class RunResult:
-    """What a run came to: result.json's content, and the score of each split."""
+    """The content of result.json, and the score of each split."""
 
     result: dict[str, Any]
     scored: dict[str, Scores]
 
 
 def train(task: Task, workdir: Workdir, command: str = "") -> RunResult:
-    """Trains, or goes on training, until `train.steps`; then scores the best on dev and test.
+    """Trains, or resumes training, until `train.steps`; then scores the best on dev and test.
 
     Args:
-      command: what a person typed, for result.json.
+      command: the command line, for result.json.
 
     Raises:
-      UserError: data or a folder that will not do, or a loss that stays not finite; of several
-        processes in all, if it could be told to all.
-      Interrupted: by SIGTERM or SIGINT; what was done is saved.
+      UserError: for invalid data, an unusable folder, or a loss that stays not finite; in all
+        processes of a run, if possible.
+      Interrupted: by SIGTERM or SIGINT; the last step is saved.
     """
     config = task.config
-    _require_alike(config)
+    _require_same_config(config)
     if config.train.best_metric not in task.metric_names:
-        known = " | ".join(task.metric_names)
-        raise UserError(f"train.best_metric={config.train.best_metric!r}: must be {known}")
+        names = " | ".join(task.metric_names)
+        raise UserError(f"train.best_metric={config.train.best_metric!r}: must be {names}")
     mesh = make_mesh(config.mesh)
     try:
         workdir.claim(config)
@@ -82,10 +80,10 @@ def train(task: Task, workdir: Workdir, command: str = "") -> RunResult:
         workdir.release()
 
 
-def _require_alike(config: Any) -> None:
-    """Checks that all processes were given one config, and have the same versions."""
-    of_versions = {f"the version of {name}": version for name, version in versions().items()}
-    own = json.loads(json.dumps({**flat(to_mapping(config)), **of_versions}))  # as it is told
+def _require_same_config(config: Any) -> None:
+    """Checks that all processes have the same config and versions."""
+    version_fields = {f"the version of {name}": version for name, version in versions().items()}
+    own = json.loads(json.dumps({**flat(to_mapping(config)), **version_fields}))  # as it is sent
     first = broadcast_from_first(lambda: own)
 
     def check() -> None:
@@ -96,10 +94,10 @@ def _require_alike(config: Any) -> None:
 
 
 class _Run:
-    """A run under way."""
+    """A run in progress."""
 
     def __init__(self, task: Task, workdir: Workdir, mesh: Mesh, requests: PreemptionHandler):
-        """Takes up the newest checkpoint, or begins."""
+        """Restores the newest checkpoint, or starts a new run."""
         config = task.config.train
         self.task, self.config, self.workdir = task, config, workdir
         self.mesh, self.requests = mesh, requests
@@ -122,15 +120,15 @@ class _Run:
         if restored:
             self.progress.say(f"resuming {workdir.path} at step {self.step}")
         self._dev_step = make_predict_step(task, mesh, final=False)
-        # one program, compiled once, where the two would be equal
+        # if the two are equal, one function is compiled once
         self._final_step = (
             make_predict_step(task, mesh, final=True) if task.final_search else self._dev_step
         )
-        self._spent = _StallTimer()
+        self._stalls = _StallTimer()
         self._began = time.monotonic()
 
     def take_steps(self) -> bool:
-        """Takes the steps that remain, validating and saving as it goes; whether it stopped early.
+        """Takes the remaining steps, validating and saving; returns whether it stopped early.
 
         Raises:
           UserError: after `train.max_bad_steps` in a row.
@@ -138,7 +136,7 @@ class _Run:
         """
         config = self.config
         if self.step and self._validates() and not self._validated():
-            self._validate_and_save()  # the run was ended in between
+            self._validate_and_save()  # the run ended before this validation
         if self._finished():
             return self._stops_early()
         train_step = make_train_step(self.task, self.mesh, self.abstract)
@@ -147,9 +145,9 @@ class _Run:
         window, key = _MetricsWindow(), run_key(config.seed, self.mesh)
         batch_stream = stream(batches, self.position)
         calls = ((at, placed(group)) for at, group in group_steps(batch_stream, self.step, config))
-        for following, group in self._spent.over("data_seconds", calls):
+        for following, group in self._stalls.over("data_seconds", calls):
             self.state, metrics = train_step(self.state, group, key)
-            self._require_finite(window.latest, batches)  # the call before, while this one runs
+            self._require_finite(window.latest, batches)  # of the last call, while this one runs
             window.add(metrics)
             self.step, self.position = self.step + len(group), following
             self.progress.advance(len(group))
@@ -202,11 +200,11 @@ class _Run:
         return RunResult(result, scored)
 
     def wall_seconds(self) -> float:
-        """Time spent in this run, by the processes before this one too."""
+        """Training time of this run, including earlier processes."""
         return self.log.wall_seconds + time.monotonic() - self._began
 
     def close(self) -> None:
-        """Lets go of files and of the bar."""
+        """Closes files and the bar."""
         self.progress.close()
         self.checkpoints.close()
         self.log.close()
@@ -221,7 +219,7 @@ class _Run:
         return self.step >= self.config.steps or self._stops_early()
 
     def _stops_early(self) -> bool:
-        """Whether the last `train.patience` validations brought nothing better."""
+        """Whether the last `train.patience` validations did not improve on the best."""
         patience, metric = self.config.patience, self.config.best_metric
         values = [comparable_score(scores, metric) for _, scores in self.log.validations]
         return bool(patience and values) and len(values) - 1 - int(np.argmax(values)) >= patience
@@ -232,21 +230,21 @@ class _Run:
     def _evaluated(self, params: Params, split: str, predict_step: Callable) -> Scores:
         """
         Raises:
-          Interrupted: when a request comes, or has come before.
+          Interrupted: upon a request, also an earlier one.
         """
         with self.requests.interruptible():
             raise_if_requested = self.requests.raise_if_requested
             return evaluate(self.task, params, split, predict_step, self.mesh, raise_if_requested)
 
     def _log_window(self, window: "_MetricsWindow") -> None:
-        values = {**window.values(self.task.unit), **self._spent.taken()}
+        values = {**window.values(self.task.unit), **self._stalls.reset()}
         values["wall_seconds"] = round(self.wall_seconds(), 3)
         self.log.write(self.step, values)
-        shown = ("loss", f"{self.task.unit}_per_second", "learning_rate")
-        self.progress.show(self.step, {name: values[name] for name in shown})
+        names = ("loss", f"{self.task.unit}_per_second", "learning_rate")
+        self.progress.show(self.step, {name: values[name] for name in names})
 
     def _validate_and_save(self) -> None:
-        self._save()  # while it is scored
+        self._save()  # asynchronously, during the validation
         try:
             scored = self._evaluated(self.state.inference_params, "dev", self._dev_step)
         except Interrupted as request:
@@ -257,21 +255,21 @@ class _Run:
         self.log.write(self.step, {**values, "wall_seconds": round(self.wall_seconds(), 3)})
 
     def _save(self, metrics: dict[str, float] | None = None) -> None:
-        with self._spent.at("saving_seconds"):
+        with self._stalls.at("saving_seconds"):
             self.checkpoints.save(self.state, self.step, self.position, metrics)
 
     def _save_and_leave(self, request: int) -> None:
         self._save()
         self.checkpoints.wait()
-        gather_from_all(lambda: None)  # the first may be removing old ones still
+        gather_from_all(lambda: None)  # the first process may still be removing old checkpoints
         raise Interrupted(
             request,
             f"stopped at step {self.step}, which is saved in {self.workdir.path}; "
-            "the same command goes on from there",
+            "the same command resumes from there",
         )
 
     def _require_finite(self, metrics: Metrics | None, batches: Batches) -> None:
-        """Ends the run if too many steps in a row, up to those of `metrics`, were not finite."""
+        """Raises UserError if too many steps in a row, up to `metrics`, were not finite."""
         bad = 0 if metrics is None else int(np.max(metrics["bad_steps"]))
         if bad < self.config.max_bad_steps:
             return
@@ -289,35 +287,35 @@ class _Run:
 def group_steps(
     stream: Iterable[tuple[Position, Batch]], step: int, config: TrainConfig
 ) -> Iterator[tuple[Position, list[Batch]]]:
-    """Batches as calls of the device take them: `train.steps_per_call` at once or one.
+    """Groups batches for calls of the device: `train.steps_per_call` or one.
 
-    Those taken at once have one shape, and none but the last ends where something is due (a log
-    line, a validation, a save, the end). Which they are depends on the steps' numbers alone, so
-    that a run taken up again has the same calls.
+    The batches of a group have one shape, and none but the last is followed by a log line, a
+    validation, a save or the end. The groups depend only on the step numbers, so that a resumed run
+    has the same calls.
 
     Args:
       stream: ((epoch, batch) of the next batch, this batch).
       step: steps already taken.
-      config: for the rhythm of the run.
+      config: for the intervals of the run.
     """
-    rhythms = (config.log_every, config.evaluate_every, config.checkpoint_every, config.steps)
+    intervals = (config.log_every, config.evaluate_every, config.checkpoint_every, config.steps)
     group: list[tuple[Position, Batch]] = []
-    whole = step % config.steps_per_call == 0
+    complete = step % config.steps_per_call == 0
     for number, item in enumerate(stream, start=step + 1):
         group.append(item)
         if number % config.steps_per_call:
-            whole = whole and not any(number % every == 0 for every in rhythms)
+            complete = complete and not any(number % every == 0 for every in intervals)
             continue
         shapes = {tuple((k, v.shape) for k, v in batch.items()) for _, batch in group}
-        if whole and len(shapes) == 1:
+        if complete and len(shapes) == 1:
             yield group[-1][0], [batch for _, batch in group]
         else:
             yield from ((following, [batch]) for following, batch in group)
-        group, whole = [], True
+        group, complete = [], True
 
 
 class _StallTimer:
-    """Seconds that the training stood still for, by what it waited for."""
+    """Seconds that training waited, by cause."""
 
     def __init__(self) -> None:
         self._seconds = {"data_seconds": 0.0, "saving_seconds": 0.0}
@@ -329,7 +327,7 @@ class _StallTimer:
         self._seconds[what] += time.monotonic() - began
 
     def over(self, what: str, items: Iterable[T]) -> Iterator[T]:
-        """The items; what passes until each is there counts."""
+        """Passes the items on and counts the time of waiting for each."""
         items = iter(items)
         while True:
             with self.at(what):
@@ -338,11 +336,11 @@ class _StallTimer:
                 return
             yield item
 
-    def taken(self) -> dict[str, float]:
-        """What was spent since this was last asked."""
-        taken = {what: round(seconds, 6) for what, seconds in self._seconds.items()}
-        self._seconds = dict.fromkeys(taken, 0.0)
-        return taken
+    def reset(self) -> dict[str, float]:
+        """Returns the seconds since the last call and resets them."""
+        totals = {what: round(seconds, 6) for what, seconds in self._seconds.items()}
+        self._seconds = dict.fromkeys(totals, 0.0)
+        return totals
 
 
 class _MetricsWindow:
@@ -358,13 +356,13 @@ class _MetricsWindow:
         self.latest: Metrics | None = None
 
     def add(self, metrics: Metrics) -> None:
-        """Counts the steps of a call."""
+        """Adds the steps of a call."""
         self.latest = metrics
         self._metrics.append(metrics)
 
     def values(self, unit: str) -> dict[str, float | None]:
-        """Means over the steps that were applied (None if there is none), throughput, and the
-        share of positions that were padding."""
+        """Means over the applied steps (None if there are none), throughput, and the share of
+        padding."""
         calls = jax.device_get(self._metrics)
         steps = {name: np.concatenate([call[name] for call in calls]) for name in calls[0]}
         seconds = time.monotonic() - self._began

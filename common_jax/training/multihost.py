@@ -1,10 +1,7 @@
-"""What the processes of one run agree on.
+"""Broadcast and all-gather of small JSON values and errors between the processes of a run.
 
-They are JAX's (`jax.distributed`): one program, each process with its own devices and its own rows
-of every batch. What is to be the same in all of them though one alone can know it, such as what
-lies in the run's folder or that a file is missing on some machine, they tell each other here,
-through the service that JAX starts them with: without a device, and however long one takes. Alone,
-a process has nobody to ask.
+They use the coordination service of `jax.distributed`, without devices and without a timeout; in a
+single process they are plain calls.
 """
 
 import functools
@@ -20,33 +17,33 @@ from common_jax.errors import UserError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_WEEK = 7 * 24 * 3600 * 1000  # in milliseconds; who has died is found out otherwise
+_WEEK = 7 * 24 * 3600 * 1000  # in milliseconds; dead processes are detected elsewhere
 
-_numbers = itertools.count()  # the same in all, since all ask the same
-_in_first_process = False  # this is the first process, inside a call of `broadcast_from_first`
+_numbers = itertools.count()  # of calls, the same in all processes
+_in_first_process = False  # inside a call of `broadcast_from_first` in the first process
 
 
 def is_multiprocess() -> bool:
     """Whether the run has more processes than this one."""
-    # alone it is not asked: that would take the devices of who only watches over other processes
+    # process_count() initializes the devices, which a parent that only starts processes must not
     return jax.distributed.is_initialized() and jax.process_count() > 1
 
 
 def is_first() -> bool:
-    """Whether this is the process that writes."""
+    """Whether this is the first process, which writes files."""
     return not is_multiprocess() or jax.process_index() == 0
 
 
 def broadcast_from_first(call: Callable[[], T]) -> T:
-    """The result of `call` in the first process, which alone calls it.
+    """The result of `call` in the first process, which is the only one to call it.
 
-    Inside such a call another one is a plain call.
+    Nested calls are plain calls.
 
     Args:
-      call: returns what JSON can hold.
+      call: returns a JSON value.
 
     Raises:
-      UserError: in all processes, if it does in the first.
+      UserError: in all processes, if `call` raises it in the first.
     """
     global _in_first_process
     if not is_multiprocess() or _in_first_process:
@@ -55,14 +52,14 @@ def broadcast_from_first(call: Callable[[], T]) -> T:
     if is_first():
         _in_first_process = True
         try:
-            _tell(key, _outcome(call))
+            _publish(key, _result_of(call))
         finally:
             _in_first_process = False
-    return _value(_hear(key))
+    return _value(_receive(key))
 
 
 def first_process_only(method: Callable[P, T]) -> Callable[P, T]:
-    """A function that only the first process runs; all get its result."""
+    """Decorates a function that only the first process runs; all processes get its result."""
 
     @functools.wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -72,29 +69,29 @@ def first_process_only(method: Callable[P, T]) -> Callable[P, T]:
 
 
 def gather_from_all(call: Callable[[], T]) -> list[T]:
-    """What `call` gives in each process, once all have called it.
+    """The results of `call` in all processes, once all have called it.
 
     Args:
-      call: gives what JSON can hold.
+      call: returns a JSON value.
 
     Raises:
-      UserError: in all of them, if it does in any.
+      UserError: in all processes, if `call` raises it in any.
     """
     if not is_multiprocess():
         return [call()]
     key = f"conv_attention/{next(_numbers)}"
-    said = _outcome(call)
-    if "error" in said:
-        said["error"] = f"process {jax.process_index()}: {said['error']}"
-    _tell(f"{key}/{jax.process_index()}", said)
-    return [_value(_hear(f"{key}/{process}")) for process in range(jax.process_count())]
+    result = _result_of(call)
+    if "error" in result:
+        result["error"] = f"process {jax.process_index()}: {result['error']}"
+    _publish(f"{key}/{jax.process_index()}", result)
+    return [_value(_receive(f"{key}/{process}")) for process in range(jax.process_count())]
 
 
 def with_compile_barrier(function: Any) -> Any:
-    """A jitted function that no process runs before all have compiled it for such arguments.
+    """A jitted function that runs only after all processes have compiled it for the arguments.
 
-    Who runs it waits for the others on the devices, where patience may be short (Gloo connects
-    within 30 seconds, or never), while compiling takes minutes, or no time where it was kept.
+    Collectives have short timeouts (Gloo: 30 seconds to connect), while compilation takes minutes,
+    or no time in processes with a compilation cache.
     """
     if not is_multiprocess():
         return function
@@ -111,29 +108,29 @@ def with_compile_barrier(function: Any) -> Any:
     return call
 
 
-def _outcome(call: Callable[[], Any]) -> dict[str, Any]:
+def _result_of(call: Callable[[], Any]) -> dict[str, Any]:
     try:
         return {"value": call()}
     except UserError as error:
         return {"error": str(error)}
 
 
-def _value(said: dict[str, Any]) -> Any:
-    if "error" in said:
-        raise UserError(said["error"])
-    return said["value"]
+def _value(result: dict[str, Any]) -> Any:
+    if "error" in result:
+        raise UserError(result["error"])
+    return result["value"]
 
 
-def _tell(key: str, said: dict[str, Any]) -> None:
-    _client().key_value_set(key, json.dumps(said))
+def _publish(key: str, result: dict[str, Any]) -> None:
+    _client().key_value_set(key, json.dumps(result))
 
 
-def _hear(key: str) -> dict[str, Any]:
+def _receive(key: str) -> dict[str, Any]:
     return json.loads(_client().blocking_key_value_get(key, _WEEK))
 
 
 def _client() -> Any:
-    """Of JAX's coordination service, which has no public door yet; Orbax takes this one too."""
+    """The client of JAX's coordination service, which is not public yet; Orbax uses it too."""
     from jax._src import distributed
 
     return distributed.global_state.client

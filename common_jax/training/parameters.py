@@ -1,4 +1,4 @@
-"""Reads the parameters of a run or an export: for predictions, or as another run's start."""
+"""Reads the parameters of a run or an export, for predictions or to initialize another run."""
 
 import dataclasses
 import functools
@@ -27,11 +27,11 @@ from common_jax.training.workdir import Workdir
 
 @dataclasses.dataclass(frozen=True)
 class Parameters:
-    """Parameters, and which of a run's they are.
+    """Parameters and their source in a run.
 
     Attributes:
       step: the best, or the newest of several.
-      average: of how many checkpoints they are the mean.
+      average: the number of checkpoints averaged.
       ema: whether they are the moving average.
     """
 
@@ -44,21 +44,20 @@ class Parameters:
 def read_parameters(
     workdir: Workdir, task: Task, mesh: Mesh, average: int = 1, ema: bool | None = None
 ) -> Parameters:
-    """The parameters of the best checkpoint, or the mean of those of the newest `average`; or those
-    of an export.
+    """The parameters of the best checkpoint, the mean of the newest `average`, or an export's.
 
     Args:
-      task: the run's.
-      ema: whether to read their moving average instead; None is whether the run has one.
+      task: of the run.
+      ema: whether to read the moving average instead; None is whether the run has one.
 
     Raises:
-      UserError: if there are not as many, or no moving average, or one is damaged.
+      UserError: for too few checkpoints, no moving average, or a damaged checkpoint.
     """
     return _read(workdir, task, abstract_state(task, mesh).params, average, ema)
 
 
 def starting_parameters(task: Task, abstract: Params) -> Params:
-    """What `train.init_from` names, on the shapes and shardings of this run's parameters.
+    """The parameters of `train.init_from`, with the shapes and shardings of this run's.
 
     Raises:
       UserError: if that run has another model or another vocabulary.
@@ -76,7 +75,7 @@ def _read(
 ) -> Parameters:
     if workdir.export is not None:
         if average > 1 or ema is not None:
-            raise UserError(f"{workdir.path}: an export, whose parameters are what they are")
+            raise UserError(f"{workdir.path}: an export, whose parameters are fixed")
         return _read_export(workdir.export, abstract)
     checkpoints = Checkpoints(workdir.checkpoints, task.config.train.best_metric)
     best = checkpoints.best
@@ -84,12 +83,12 @@ def _read(
         raise UserError(f"{workdir.path}: has no checkpoint yet")
     has_ema = bool(task.config.train.ema_decay)
     if ema and not has_ema:
-        raise UserError(f"{workdir.path}: keeps no moving average (train.ema_decay=0)")
+        raise UserError(f"{workdir.path}: has no moving average (train.ema_decay=0)")
     steps = checkpoints.steps[-average:] if average > 1 else [best]
     if len(steps) < average:
         raise UserError(
             f"{workdir.path}: has {len(steps)} checkpoints, too few to average {average}; "
-            "train.keep_checkpoints says how many a run keeps"
+            "see train.keep_checkpoints"
         )
     part = "ema" if has_ema and ema is not False else "params"
     read = [checkpoints.restore_part(step, part, abstract) for step in steps]
@@ -98,7 +97,7 @@ def _read(
 
 
 def _read_export(export: Export, abstract: Params) -> Parameters:
-    """In any format: where there are programs, there are their parameters."""
+    """The parameters of an export in any format; those with programs have parameters too."""
     source = export.manifest.source
     if export.manifest.format == "orbax":
         try:

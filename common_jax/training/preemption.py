@@ -1,8 +1,7 @@
-"""SIGTERM and SIGINT as requests: a scheduler's notice, a person's Ctrl-C.
+"""SIGTERM and SIGINT as requests to stop, from a scheduler or Ctrl-C.
 
-Several processes of one run must answer at the same place. There the notice is JAX's: its
-preemption service hears SIGTERM in any process and tells all of them where to stop, by the number
-of a beat that they all count.
+Several processes of a run must stop at the same step, for which JAX's preemption service is used:
+after SIGTERM in any process it synchronizes all of them by the number of their calls of `poll`.
 """
 
 import contextlib
@@ -21,12 +20,11 @@ ECHO_SECONDS = 10.0
 
 
 class PreemptionHandler:
-    """Notes a request to stop, for the loop to answer between two steps; a context manager.
+    """A context manager that records a request to stop, which the loop polls between steps.
 
-    A second request is not waited for: it raises where the program stands, unless it is SIGTERM
-    within seconds, since a scheduler may tell a process that its parent has told too. Outside the
-    main thread, where Python lets nobody handle signals, nothing is noted. Several processes answer
-    SIGTERM at beats alone, however often it comes.
+    A second request raises immediately, unless it is SIGTERM within seconds, which a scheduler and
+    the parent process may both send. Outside the main thread, where Python cannot handle signals,
+    nothing is recorded. Several processes handle SIGTERM only in `poll`.
 
     Attributes:
       received: the signal, or None; with several processes, once all have agreed.
@@ -49,27 +47,27 @@ class PreemptionHandler:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def poll(self) -> int | None:
-        """The signal to answer here, or None. Called at the same places in all processes."""
+        """The signal received, or None. To be called at the same points in all processes."""
         self._beats += 1
         if is_multiprocess() and multihost_utils.reached_preemption_sync_point(self._beats):
             self.received = signal.SIGTERM
         return self.received
 
     def raise_if_requested(self) -> None:
-        """A beat where a request is answered by leaving.
+        """Calls `poll`.
 
         Raises:
-          Interrupted: if there is one.
+          Interrupted: if there is a request.
         """
         if (request := self.poll()) is not None:
             raise Interrupted(request)
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
-        """A stretch that can be left anywhere, because nothing in it would be lost.
+        """A context that a request interrupts immediately, as nothing in it would be lost.
 
         Raises:
-          Interrupted: when a request comes, or has come before.
+          Interrupted: upon a request, also an earlier one.
         """
         if self.received is not None:
             raise Interrupted(self.received)

@@ -1,4 +1,4 @@
-"""One saved step, read onto the shapes that a model wants."""
+"""Reads a saved step onto the shapes and shardings of a model."""
 
 import json
 from pathlib import Path
@@ -10,35 +10,35 @@ import orbax.checkpoint as ocp
 from common_jax.io.parameters import require_same
 from common_jax.old_names import current_names
 
-Position = tuple[int, int]  # epoch, and batch within it: those that come next
+Position = tuple[int, int]  # epoch and batch, the next to read
 
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
 class UnreadableError(Exception):
-    """A step that is damaged; the message names what."""
+    """A damaged step; the message names the damage."""
 
 
 def read_state(path: Path, abstract: Any, part: str = "") -> Any:
     """The tree that Orbax saved in a folder, or a part of it, whose parameters may have old names.
 
     Args:
-      path: the folder; errors name the one around it.
-      abstract: shapes, types and shardings. Orbax alone would cast what differs from them.
-      part: reads only what has this name at the top; `abstract` has nothing else.
+      path: the folder; errors name its parent.
+      abstract: shapes, types and shardings. Orbax itself would cast other types.
+      part: reads only this top-level entry, which must be the only one of `abstract`.
 
     Raises:
-      UserError: a leaf is missing, or one too many, or of another shape or type, by its name.
+      UserError: if a leaf is missing, unexpected, or of another shape or type, by its name.
       UnreadableError: if Orbax cannot read it.
     """
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
         try:
             tree = reader.metadata(path.absolute()).item_metadata.tree
             tree = {name: tree[name] for name in tree if part in ("", name)}
-            saved, wanted = _leaves(tree), _leaves(abstract)
-            names = current_names(saved, wanted)
-            require_same(str(path.parent), {names[old]: saved[old] for old in saved}, wanted)
-            leaves = [wanted[names[old]] for old in saved]
+            saved, expected = _leaves(tree), _leaves(abstract)
+            names = current_names(saved, expected)
+            require_same(str(path.parent), {names[old]: saved[old] for old in saved}, expected)
+            leaves = [expected[names[old]] for old in saved]
             item = jax.tree.unflatten(jax.tree.structure(tree), leaves)
         except _UNREADABLE as error:
             raise UnreadableError(f"{path.name}: cannot be read: {error}") from error
@@ -52,7 +52,7 @@ def read_state(path: Path, abstract: Any, part: str = "") -> Any:
         except _UNREADABLE as error:
             raise UnreadableError(f"{path.name}: cannot be read: {error}") from error
     values = {names[old]: value for old, value in restored.items()}
-    return jax.tree.unflatten(jax.tree.structure(abstract), [values[name] for name in wanted])
+    return jax.tree.unflatten(jax.tree.structure(abstract), [values[name] for name in expected])
 
 
 def read_position(folder: Path) -> Position:
@@ -69,7 +69,7 @@ def read_position(folder: Path) -> Position:
 
 
 def _leaves(tree: Any) -> dict[str, Any]:
-    """By their "params/a/b" names."""
+    """Leaves by their "params/a/b" names."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     name = lambda path: jax.tree_util.keystr(path, simple=True, separator="/")
     return {name(path): leaf for path, leaf in leaves}

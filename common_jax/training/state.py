@@ -1,4 +1,4 @@
-"""The state of training: one tree, and what makes, counts and names it."""
+"""The training state: its tree, initialization, optimizer, and table of parameters."""
 
 import dataclasses
 import math
@@ -20,14 +20,14 @@ from common_jax.training.task import Params, Task
 
 @pytree()
 class TrainState:
-    """All that a step changes. Random keys are the seed's, folded with `step`.
+    """The state that a step changes. Random keys are the seed's, folded with `step`.
 
     Attributes:
-      step: steps taken, those that were not applied included.
-      bad_steps: how many in a row until now were not finite and so not applied.
+      step: steps taken, including those not applied.
+      bad_steps: the number of last steps in a row that were not finite and thus not applied.
       params: float32.
-      ema: the parameters' exponential moving average, or None if there is none.
-      opt_state: the optimizer's.
+      ema: the parameters' exponential moving average, or None.
+      opt_state: of the optimizer.
     """
 
     step: Int[Array, ""]
@@ -38,7 +38,7 @@ class TrainState:
 
     @property
     def inference_params(self) -> Params:
-        """What is validated, scored and exported."""
+        """The parameters for validation, scoring and export."""
         return self.params if self.ema is None else self.ema
 
 
@@ -66,8 +66,8 @@ def make_schedule(config: OptimizerConfig) -> optax.Schedule:
 
 
 def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
-    """L2 and clipping by global norm, then Adam (Kingma & Ba 2015) or AdaGrad (Duchi et al. 2011),
-    all but the learning rate."""
+    """L2, clipping by global norm, and Adam (Kingma & Ba 2015) or AdaGrad (Duchi et al. 2011),
+    without the learning rate."""
     clip = optax.clip_by_global_norm(config.clip_norm) if config.clip_norm else optax.identity()
     l2 = [optax.add_decayed_weights(config.l2)] if config.l2 else []
     scaled = optax.scale_by_adam(config.b1, config.b2, config.eps)
@@ -77,8 +77,8 @@ def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
 
 
 def _scale_by_adagrad(eps: float) -> optax.GradientTransformation:
-    """g / (sqrt(sum of g^2) + eps), the sum beginning at 0; optax's own adds `eps` under the root,
-    so that a first gradient of 1e-4 would move a parameter half as far as one of 1."""
+    """g / (sqrt(sum of g^2) + eps), the sum starting at 0; optax adds `eps` inside the root, with
+    which a first gradient of 1e-4 would move a parameter half as far as one of 1."""
 
     def update(gradient: Params, state: Any, params: Params | None = None) -> tuple[Params, Any]:
         sums = jax.tree.map(lambda s, g: s + g * g, state.sum_of_squares, gradient)
@@ -90,7 +90,7 @@ def _scale_by_adagrad(eps: float) -> optax.GradientTransformation:
 
 
 def abstract_state(task: Task, mesh: Mesh | AbstractMesh) -> TrainState:
-    """Shapes, types and shardings of the state, without making any of it."""
+    """Shapes, types and shardings of the state, without allocating it."""
     boxed = jax.eval_shape(lambda: _fresh(task, jax.random.key(0)))
     return jax.tree.map(
         lambda a, sharding: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding),
@@ -100,10 +100,10 @@ def abstract_state(task: Task, mesh: Mesh | AbstractMesh) -> TrainState:
 
 
 def init_state(task: Task, mesh: Mesh, abstract: TrainState | None = None) -> TrainState:
-    """A fresh state, made where it will lie; the same on every mesh.
+    """The initial state, created with its sharding; the same on every mesh.
 
     Args:
-      abstract: `abstract_state(task, mesh)`, if it is there already.
+      abstract: `abstract_state(task, mesh)`, if already computed.
     """
     where = jax.tree.map(lambda a: a.sharding, abstract or abstract_state(task, mesh))
     init = jax.jit(lambda key: nn.unbox(_fresh(task, key)), out_shardings=where)
@@ -111,13 +111,13 @@ def init_state(task: Task, mesh: Mesh, abstract: TrainState | None = None) -> Tr
 
 
 def run_key(seed: int, mesh: Mesh) -> Array:
-    """What a run's random numbers come from, on every device."""
+    """The random key of a run, on every device."""
     return jax.jit(lambda seed: jax.random.key(seed), out_shardings=replicated(mesh))(seed)
 
 
 def _fresh(task: Task, key: Array) -> TrainState:
-    """The state before the first step; parameters in the boxes that name their axes, and so what
-    the optimizer keeps of each."""
+    """The state before the first step, with the boxes that name the axes of parameters and of the
+    optimizer state."""
     params = task.init(key)
     ema = jax.tree.map(jnp.copy, params) if task.config.train.ema_decay else None
     opt_state = make_optimizer(task.config.optimizer).init(params)
@@ -125,8 +125,8 @@ def _fresh(task: Task, key: Array) -> TrainState:
 
 
 def describe(task: Task) -> str:
-    """The table of parameters: name, shape, count, sharding, bytes a device; the total of all that
-    training keeps, and theirs; on the mesh of the config, whether or not there are such devices."""
+    """The table of parameters: name, shape, count, sharding, bytes a device; totals of the training
+    state and the parameters. For the mesh of the config, without needing its devices."""
     shape = mesh_shape(task.config.mesh, max(jax.device_count(), _least(task.config.mesh)))
     state = abstract_state(task, AbstractMesh(tuple(shape.values()), tuple(shape)))
     rows = [("parameter", "shape", "count", "sharding", "bytes/device")]
@@ -149,10 +149,10 @@ def describe(task: Task) -> str:
 
 
 def _least(config: MeshConfig) -> int:
-    """The devices that a mesh needs at least."""
+    """The smallest number of devices for a mesh."""
     return math.prod(max(1, size) for size in dataclasses.astuple(config))
 
 
 def _bytes(leaf: jax.ShapeDtypeStruct) -> int:
-    """What one device holds of it."""
+    """The bytes of an array on one device."""
     return math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize

@@ -1,7 +1,7 @@
-"""What the training library asks of a task, and all that it knows of one.
+"""The interface between the training library and a task.
 
-A config names its task as "package.module:Class". The task brings the model, the loss, the corpus,
-the predictions and their score; the library brings the mesh, the steps, the checkpoints, the logs
+A config names its task as "package.module:Class". The task defines the model, the loss, the corpus,
+the predictions and their score; the library provides the mesh, the steps, the checkpoints, the logs
 and the files of a run.
 """
 
@@ -26,17 +26,16 @@ Params = Any
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """What the score of a split's predictions came to.
+    """Scores of a split's predictions.
 
     Attributes:
       metrics: by name; rates in percent.
-      notes: how they were measured, such as sacreBLEU's signature, and on how many questions.
-      files: contents by the end of their name: {".predictions.txt": ...} becomes
-        eval/<split>.predictions.txt.
-      examples: a few predictions for a person to look at, one a line.
-      results: each example's own, by column, in example order: "length", and what the task can
-        give of "nll" (in nats, summed over the example), "right" (0 or 1), "exact_match" and "f1"
-        (0 to 1); becomes eval/<split>.examples.tsv. Empty where a task gives none.
+      notes: on the measurement, such as sacreBLEU's signature and the number of questions.
+      files: contents by suffix: {".predictions.txt": ...} becomes eval/<split>.predictions.txt.
+      examples: a few predictions to display, one a line.
+      results: of each example, by column, in example order: "length", and those of "nll" (in nats,
+        summed over the example), "right" (0 or 1), "exact_match" and "f1" (0 to 1) that the task
+        has; becomes eval/<split>.examples.tsv. May be empty.
     """
 
     metrics: dict[str, float]
@@ -49,18 +48,18 @@ class Scores:
 class Task(abc.ABC, Generic[Config]):
     """One family's model, loss, corpus, predictions and score.
 
-    Making a task touches no data; `prepare` does, and must come before the methods after it.
+    The constructor reads no data; `prepare` does, and must be called before the methods after it.
 
     Attributes:
       config_class: the dataclass of the family's configs.
-      metric_names: what a validation reports, hence what can choose the best checkpoint.
-      unit: what throughput counts: "tokens" or "examples".
-      searches: whether its predictions at the end of a run are searched for harder than those of
-        a validation; without, the two are one program.
+      metric_names: the metrics of a validation, one of which selects the best checkpoint.
+      unit: of throughput: "tokens" or "examples".
+      final_search: whether predictions at the end of a run use a more expensive search than those
+        of a validation; otherwise one compiled function serves both.
       splits: scored at the end of a run.
-      predictor_class: what answers people with a trained model.
+      predictor_class: the predictor of a trained model.
       comparison: "package.module:Class" of the `common_jax.compare.Comparison` of its runs; ""
-        where a report compares nothing but metrics.
+        if a report compares only metrics.
     """
 
     config_class: ClassVar[type]
@@ -76,34 +75,33 @@ class Task(abc.ABC, Generic[Config]):
 
     @abc.abstractmethod
     def init(self, key: Array) -> Params:
-        """Fresh parameters, float32, a nested dict."""
+        """Initial parameters, float32, a nested dict."""
 
     @abc.abstractmethod
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
-        """Sums over the batch: "loss" (optimised), "nll" (unsmoothed) and "weight" (what both are
-        divided by, once, however the batch is spread over devices); further losses by their names,
-        which "loss" has in it, are logged."""
+        """Sums over the batch: "loss" (optimised), "nll" (unsmoothed) and "weight" (by which both
+        are divided, once for all devices); further terms of "loss", by name, are logged."""
 
     @abc.abstractmethod
     def prepare(self, workers: int | None = None) -> None:
-        """Builds or finds the prepared corpus, and logs how large it is.
+        """Builds or opens the prepared corpus, and logs its size.
 
         Args:
-          workers: threads that may share the building, whose result they do not change; None is
-            as many as there are cores.
+          workers: number of threads, which does not affect the result; None is the number of
+            cores.
 
         Raises:
-          UserError: data that is missing, broken, or does not fit the model.
+          UserError: for data that is missing, broken, or does not fit the model.
         """
 
     @abc.abstractmethod
     def write_vocabulary(self, folder: Path) -> None:
-        """Writes what turns text into numbers and back, after `prepare`."""
+        """Writes the vocabulary, after `prepare`."""
 
     @abc.abstractmethod
     def read_vocabulary(self, folder: Path) -> None:
-        """Reads it, instead of `prepare` where there is no corpus, or before it to check that the
-        corpus still has the same.
+        """Reads the vocabulary, instead of `prepare` without a corpus, or before it to check that
+        the corpus has the same.
 
         Raises:
           UserError: if it is missing or broken.
@@ -115,7 +113,7 @@ class Task(abc.ABC, Generic[Config]):
 
     @abc.abstractmethod
     def split_batches(self, split: str) -> Batches:
-        """ "dev" or "test", every example once, with its index."""
+        """The batches of "dev" or "test", every example once, with its index."""
 
     @abc.abstractmethod
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
@@ -123,22 +121,21 @@ class Task(abc.ABC, Generic[Config]):
 
     @abc.abstractmethod
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
-        """From the split's predictions in example order to numbers; touches no device."""
+        """The scores of a split's predictions in example order; uses no device."""
 
     def evaluation_set(self, split: str) -> Any:
-        """What a split is to be judged by, so that runs are averaged on the same: its examples and
-        their labels' names. After `prepare`. Only where each prediction of several runs may be
-        averaged.
+        """Identifies a split's examples and label names, which must be equal for runs whose
+        predictions are averaged. After `prepare`.
 
         Raises:
-          UserError: where predictions of several runs cannot be averaged.
+          UserError: if predictions of this task cannot be averaged.
         """
         raise UserError(f"{type(self).__name__}: predictions of several runs cannot be averaged")
 
     @property
     @abc.abstractmethod
     def vocabulary(self) -> Any:
-        """As `predictor_class.read_vocabulary` reads what `write_vocabulary` writes."""
+        """The vocabulary, as `predictor_class.read_vocabulary` returns it."""
 
     @property
     @abc.abstractmethod
@@ -148,18 +145,17 @@ class Task(abc.ABC, Generic[Config]):
     @property
     @abc.abstractmethod
     def inputs(self) -> Mapping[str, tuple[str, Any]]:
-        """What `serve` is given: each array's shape and type. Dims that an export shall leave open
-        have a letter: {"source": ("B, S", np.int32)}."""
+        """Shape and type of the arrays of `serve`, with letters for the symbolic dims of an export:
+        {"source": ("B, S", np.int32)}."""
 
     @property
     def training_inputs(self) -> Mapping[str, tuple[str, Any]]:
-        """The arrays of a training batch beside "index", as `inputs`: what
-        `launch.plan` compiles a step for."""
+        """The arrays of a training batch beside "index", as `inputs`, for `launch.plan`."""
         return self.inputs
 
     @property
     def batch_dims(self) -> tuple[str, ...]:
-        """The open dims of a training batch by their letters, rows first."""
+        """The letters of a training batch's symbolic dims, rows first."""
         dims = ", ".join(["B", *(dims for dims, _ in self.training_inputs.values())])
         return tuple(dict.fromkeys(dim for dim in dims.split(", ") if not dim.isdecimal()))
 
@@ -177,14 +173,14 @@ class Task(abc.ABC, Generic[Config]):
 
     @property
     def programs(self) -> Sequence[Mapping[str, int]]:
-        """The choices of `serve` that an export has programs for, unless it is asked for others;
-        all have the same names, at most one."""
+        """The default static arguments of `serve` with programs in an export; all have the same
+        name, or none."""
         return [{}]
 
     @abc.abstractmethod
     def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
-        """The model's side of the predictor (`common_jax.predictor.Compute`); pure, to be compiled
-        with `static` known."""
+        """The model's computation for the predictor (`common_jax.predictor.Compute`); pure, with
+        static arguments `static`."""
 
     def predictor(self, params: Params, **options: Any) -> Predictor:
         """The model as a function on text; needs the vocabulary, not the corpus."""
@@ -192,27 +188,27 @@ class Task(abc.ABC, Generic[Config]):
         return self.predictor_class(self.vocabulary, self.settings, programs, **options)
 
     def count_units(self, batch: Batch) -> tuple[Any, int]:
-        """Real units (see `unit`) in a batch, and the positions that it spends on them."""
+        """The units (see `unit`) of a batch, and its positions with padding."""
         return (batch["index"] >= 0).sum(), len(batch["index"])
 
     def example_input(self) -> str:
-        """A line for `predictor`, of the corpus; "" if there is none to show."""
+        """A line of the corpus for `predictor`; "" if there is none."""
         return ""
 
     def next_commands(self, workdir: str) -> Sequence[str]:
-        """What a person may want to type after training."""
+        """Suggested commands after training."""
         commands = [
             f"python -m launch.evaluate --workdir {workdir}",
             f"python -m launch.export --workdir {workdir} --out exports/{Path(workdir).name}",
         ]
         if line := self.example_input():  # a shell's echo may read its backslashes
-            said = f"printf '%s\\n' {shlex.quote(line)}"
-            commands.insert(0, f"{said} | python -m launch.predict --workdir {workdir}")
+            echo = f"printf '%s\\n' {shlex.quote(line)}"
+            commands.insert(0, f"{echo} | python -m launch.predict --workdir {workdir}")
         return commands
 
 
 class _Jitted(CompiledFunctions):
-    """A task's own answers, compiled as they are asked for."""
+    """A task's `serve`, compiled upon use."""
 
     def __init__(self, task: Task, params: Params):
         self._task, self._params = task, params

@@ -1,6 +1,6 @@
-"""The folder that a run leaves behind: what is in it, whose it is, how it is written.
+"""The folder of a run: its files, its lock, and how it is written.
 
-The contract is in the README ("What a run leaves behind").
+The README lists its files ("What a run leaves behind").
 """
 
 import contextlib
@@ -27,26 +27,26 @@ from common_jax.training.multihost import first_process_only, gather_from_all
 from common_jax.training.task import Scores, Task
 
 VERSION = 1  # of config.json
-_RESULT = {  # what every result.json has
+_RESULT = {  # fields of every result.json
     **{"steps": int, "parameters": int, "wall_seconds": float, "devices": list[str]},
     **{"metrics": dict[str, dict[str, float]], "versions": dict[str, str]},
 }
 _EXAMPLES = ".examples.tsv"
-_NETWORK_SECONDS = 60  # for which NFS may hold what it knew of a folder
+_NETWORK_SECONDS = 60  # for which NFS may cache a folder's content
 
-_held: dict[str, Any] = {}  # the locks of this process, by folder; they end with it
+_locks: dict[str, Any] = {}  # of this process, by folder; released when it ends
 
 
 class Workdir:
-    """A run's folder; or an export's, which has its config and vocabulary in the same places.
+    """The folder of a run, or of an export, which has config and vocabulary in the same places.
 
-    Of several processes that train together all call the methods that write, and the first writes.
+    All processes of a run call the methods that write, and the first one writes.
     """
 
     def __init__(self, path: str | Path, export: Export | None = None):
         """
         Args:
-          export: what is known to be there, so that it is not looked at again.
+          export: the export in it, if already read.
         """
         self.path = Path(path)
         if export is not None:
@@ -58,26 +58,26 @@ class Workdir:
         self._config = self.path / "config.json"
 
     def claim(self, config: Any) -> None:
-        """Makes the folder this run's, or finds that it is; no other run may train in it then.
+        """Creates or resumes this run in the folder, and locks it against other processes.
 
-        The claim ends with `release`, or with this process, however that ends.
+        The lock ends with `release`, or with this process.
 
         Raises:
-          UserError: if it holds another run, or something else, or cannot be written, or another
-            run trains in it now; or if a process of this run does not see it.
+          UserError: if the folder has another run or other files, cannot be written, is being
+            trained in, or is not visible to all processes of this run.
         """
         holder = self._claim(config)
         gather_from_all(lambda: self._require_claimed(holder))
 
     @first_process_only
     def _claim(self, config: Any) -> str:
-        """The claim of the first process, and what it has written into the lock's file."""
+        """Claims the folder in the first process; returns the content of the lock file."""
         self._require_run()
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock()
         try:
-            self.require(config)  # nobody changes it now
+            self.require(config)  # under the lock
             with writing(self.path):
                 write_json(self._config, {"version": VERSION, "config": to_mapping(config)})
                 return (self.path / "lock").read_text()
@@ -89,7 +89,7 @@ class Workdir:
         """Checks that this is the folder that another process of the run has claimed.
 
         Raises:
-          UserError: if it is not seen here, though a network's disk is given some time.
+          UserError: if it is not, after waiting for a network disk.
         """
         deadline = time.monotonic() + _NETWORK_SECONDS
         while True:
@@ -104,11 +104,7 @@ class Workdir:
             time.sleep(0.2)
 
     def require(self, config: Any) -> None:
-        """Checks that the folder is this run's, or nobody's.
-
-        Raises:
-          UserError: if it holds another run, or something else.
-        """
+        """Raises UserError if the folder has another run, or files of no run."""
         self._require_run()
         if self._config.exists():
             values = self.read_config()
@@ -136,14 +132,14 @@ class Workdir:
 
     def release(self) -> None:
         """Lets other processes train here."""
-        lock = _held.pop(os.path.realpath(self.path), None)
+        lock = _locks.pop(os.path.realpath(self.path), None)
         if lock is not None:
             lock.release()
 
     @property
     def trained_by(self) -> str:
-        """Which process trains here now; "" if none does, or this one."""
-        if os.path.realpath(self.path) in _held or not (self.path / "lock").exists():
+        """The other process that is training here; "" if there is none."""
+        if os.path.realpath(self.path) in _locks or not (self.path / "lock").exists():
             return ""
         lock, holder = self._try_lock()
         if lock is not None:
@@ -152,7 +148,7 @@ class Workdir:
 
     @functools.cached_property
     def export(self) -> Export | None:
-        """What the folder is if it is no run's.
+        """The export in the folder; None for a run.
 
         Raises:
           UserError: if it is damaged, or of a newer version.
@@ -161,7 +157,7 @@ class Workdir:
 
     def _lock(self) -> None:
         key = os.path.realpath(self.path)
-        if key in _held:  # a run broken off in this process, in a notebook say, is taken up again
+        if key in _locks:  # resumes a run interrupted in this process, such as a notebook
             return
         lock, holder = self._try_lock()
         if lock is None:
@@ -169,11 +165,11 @@ class Workdir:
                 f"{self.path} is being trained by {holder}; wait for it, "
                 "or choose another --workdir"
             )
-        _held[key] = lock
+        _locks[key] = lock
         (self.path / "lock").write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
 
     def _try_lock(self) -> tuple[Any, str]:
-        """The lock, taken, or None and who has it."""
+        """The acquired lock, or None and its holder."""
         from filelock import FileLock, Timeout
 
         path = self.path / "lock"
@@ -190,7 +186,7 @@ class Workdir:
         """config.json as nested values.
 
         Raises:
-          UserError: if the folder is not a run's, or of a version that this code does not know.
+          UserError: if the folder is not a run's, or of an unknown version.
         """
         if self.export is None and not self._config.exists():
             raise UserError(f"{self.path}: not the folder of a run (no config.json)")
@@ -210,26 +206,28 @@ class Workdir:
         return task
 
     def make_task(self, test: str | Path | None = None) -> Task:
-        """The run's task, by its config alone.
+        """The run's task, from its config.
 
         Args:
-          test: a file of the form of the run's own, to be its test split.
+          test: a file in the run's data format to use as its test split.
 
         Raises:
-          UserError: as `read_config`; or if `test` is given to a run whose data are not files.
+          UserError: as `read_config`; or for `test` with a run whose data are not files.
         """
         values = self.read_config()
         if test is not None:
             if values.get("data", {}).get("source") != "files":
-                raise UserError(f"{self.path}: its data are not files, hence {test} cannot be")
-            values["data"]["test"] = os.path.abspath(test)  # though data.dir is another folder
+                raise UserError(
+                    f"{self.path}: its data.source is not 'files', so {test} cannot be evaluated"
+                )
+            values["data"]["test"] = os.path.abspath(test)  # independent of data.dir
         with error_context(self._config):
             kind = task_class(str(values.get("task", "")))
             return kind(from_values(kind.config_class, values))
 
     @first_process_only
     def write_vocabulary(self, task: Task) -> None:
-        """Keeps the vocabulary, so that the run can be used without its corpus."""
+        """Saves the vocabulary, so that the run can be used without its corpus."""
         partial = self.path / "vocabulary.partial"
         with writing(self.path):
             shutil.rmtree(partial, ignore_errors=True)
@@ -244,7 +242,7 @@ class Workdir:
 
     @first_process_only
     def write_scored(self, split: str, scored: Scores) -> None:
-        """eval/<split>.json, each example's result and the predictions in the task's own format."""
+        """Writes eval/<split>.json, the examples' results, and predictions in the task's format."""
         folder, files = self.path / "eval", scored.files
         if scored.results:
             files = files | {_EXAMPLES: to_tsv(scored.results)}
@@ -255,30 +253,30 @@ class Workdir:
             write_json(folder / f"{split}.json", {**scored.metrics, **scored.notes})
 
     def read_scored(self, split: str) -> Node:
-        """What `write_scored` wrote of a split's metrics and notes.
+        """A split's metrics and notes, as `write_scored` wrote them.
 
         Raises:
-          UserError: if the split has not been scored, or the file is no longer an object of JSON.
+          UserError: if the split has not been scored, or the file is no JSON object.
         """
-        found = self.scored(split)
-        if found is None:
+        scored = self.scored(split)
+        if scored is None:
             file = self.path / "eval" / f"{split}.json"
             raise UserError(f"{file}: not there; score {split} of that run first")
-        return found
+        return scored
 
     def scored(self, split: str) -> Node | None:
-        """The same, or None where the split has not been scored."""
+        """As `read_scored`, or None if the split has not been scored."""
         file = self.path / "eval" / f"{split}.json"
         if not file.exists():
             return None
-        found = read_json(file)
-        if type(found.value) is not dict:
+        node = read_json(file)
+        if type(node.value) is not dict:
             raise UserError(f"{file}: no scores; score {split} of that run again")
-        return found
+        return node
 
     def example_results(self, split: str) -> Results | None:
-        """Each example's result, as `write_scored` wrote it; None where the score of the split has
-        none, as of older runs.
+        """The examples' results, as `write_scored` wrote them; None if there are none, as in older
+        runs.
 
         Raises:
           UserError: as `common_jax.training.examples.read_tsv`.
@@ -287,10 +285,10 @@ class Workdir:
         return read_tsv(file) if file.exists() else None
 
     def right_answers(self, split: str) -> tuple[int, int] | None:
-        """How many right answers of how many the score of a split has counted; None if it has not.
+        """The numbers of right answers and of examples in the score of a split; None without them.
 
         Raises:
-          UserError: as `read_scored`, or for counts that cannot be.
+          UserError: as `read_scored`, or for invalid counts.
         """
         scored = self.read_scored(split)
         if not scored.value.keys() >= {"correct", "examples"}:
@@ -302,28 +300,28 @@ class Workdir:
 
     @first_process_only
     def write_result(self, result: Mapping[str, Any]) -> None:
-        """result.json: the run is over."""
+        """Writes result.json, which marks the run as finished."""
         with writing(self.path):
             write_json(self.result, result)
 
     def read_result(self) -> dict[str, Any] | None:
-        """result.json, or None while the run is not over.
+        """result.json, or None if the run is not finished.
 
         Raises:
-          UserError: if it lacks what every result has.
+          UserError: if it lacks a required field.
         """
         if not self.result.exists():
             return None
-        found = read_json(self.result)
+        node = read_json(self.result)
         for name, kind in _RESULT.items():
-            found.get(name, kind)
+            node.get(name, kind)
         for name, kind in {"best_step": int, "command": str}.items():
-            found.get(name, kind, default=kind())
-        return found.value
+            node.get(name, kind, default=kind())
+        return node.value
 
     @first_process_only
     def finished(self, config: Any) -> dict[str, Any] | None:
-        """result.json if the run needs no more steps than it has; else None."""
+        """result.json if the run needs no more steps; else None."""
         result = self.read_result()
         over = result and (result["steps"] >= config.train.steps or result.get("stopped_early"))
         return result if over else None
@@ -339,14 +337,13 @@ def flat(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
 
 
 def devices(result: Mapping[str, Any]) -> str:
-    """What a result's run was trained on, as in "8 NVIDIA H100"."""
+    """The devices of a result's run, as in "8 NVIDIA H100"."""
     names = result.get("devices", [])
     return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names)) or "?"
 
 
 def _identity(config: Any) -> dict[str, Any]:
-    """What makes a run this run: its config without how far, how often and on what it runs, and
-    without what a paper says."""
+    """The config fields that identify a run: without its length, intervals, mesh, and the paper."""
     return {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in flat(to_mapping(config)).items()
@@ -356,7 +353,7 @@ def _identity(config: Any) -> dict[str, Any]:
 
 
 def _resuming(differing: Sequence[str], old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """The overrides by which this config resumes the old run; "" where other fields are needed."""
+    """The overrides by which this config resumes the old run; "" if other fields are needed."""
     if any(key not in old or key not in new or key.endswith(".name") for key in differing):
         return ""
     overrides = (shlex.quote(f"--config.{key}={old[key]}") for key in differing)

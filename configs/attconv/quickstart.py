@@ -1,10 +1,10 @@
-"""AttentiveConvNet on entailment pairs that the project invents: minutes on a CPU, no download.
+"""AttentiveConvNet on generated entailment pairs: minutes on a CPU, no download.
 
   python -m launch.train --config configs/attconv/quickstart.py
 
-Nothing said of a thing in a place in training is said in dev or test, and every label is true by
-construction. The model is the paper's "advanced & intra", narrower, with phrases of five words;
-quickstart.py:cnn is another of configs/attconv/systems.py.
+Statements in train do not occur in dev or test, and labels are correct by construction. The model
+is the paper's "advanced & intra", narrower, with phrases of five words; quickstart.py:cnn is
+another of configs/attconv/systems.py.
 """
 
 from attconv_jax.config import DataConfig, WordsConfig

@@ -3,8 +3,8 @@
   python -m launch.train --config configs/attconv/snli.py:advanced_intra \
     --config.data.dir=FOLDER --config.data.vectors=glove.840B.300d.zip
 
-FOLDER holds snli_1.0_train.jsonl and snli_1.0_test.jsonl (nlp.stanford.edu/projects/snli). What
-chooses the checkpoint is held out of train, so that dev and test are only ever reported. Systems:
+FOLDER holds snli_1.0_train.jsonl and snli_1.0_test.jsonl (nlp.stanford.edu/projects/snli). The
+checkpoint is selected on pairs held out of train, not on SNLI's dev or test. Systems:
 "cnn" (the paper's bi-CNN: test accuracy 80.3), "light" (86.3), "advanced" (87.8) and
 "advanced_intra" (88.4); the ensemble of five of these has 89.3. Not trained on all of SNLI here.
 """
@@ -14,7 +14,7 @@ from configs.attconv.systems import config_of
 
 
 def get_config(system="advanced_intra"):
-    # what is not set here is the default of attconv_jax/config.py, which is the paper's
+    # all other fields have the defaults of attconv_jax/config.py, which are the paper's
     data = DataConfig(
         dir="data/snli",
         train="snli_1.0_train.jsonl",

@@ -20,7 +20,7 @@ def attentive(texts: int, **fields: Any) -> PairModel:
     return AttentiveConvolution(**({"attention": "intra"} if texts == 1 else {}) | fields)
 
 
-# From the number of texts of an example to the model, as the paper has it.
+# From the number of texts of an example to the paper's model.
 SYSTEMS: dict[str, Callable[[int], PairModel]] = {
     "cnn": lambda texts: BiCNN(),
     "light": lambda texts: attentive(texts, source="states", focus="states", beneficiary="states"),
@@ -35,7 +35,7 @@ def config_of(
     """A config of one of `SYSTEMS`, to be edited.
 
     Args:
-      fields: of `model`, for those systems whose models have them.
+      fields: of `model`; ignored by models that lack them.
 
     Raises:
       ValueError: for an unknown name.

@@ -6,7 +6,8 @@
 FOLDER holds yelp_academic_dataset_review.json (yelp.com/dataset); or, with
 --config.data.train=train.csv --config.data.test=test.csv, the CSV files of yelp_review_full. Dev
 and test are held out of train, 2,000 reviews each; the paper's 500,000 are Lin et al.'s (2017),
-whose choice is not published. The paper's accuracy: 66.75 light, 67.36 advanced. Not trained here.
+whose selection is not published. The paper's accuracy: 66.75 light, 67.36 advanced. Not trained
+here.
 """
 
 from attconv_jax.config import DataConfig, WordsConfig

@@ -1,4 +1,4 @@
-"""Multi30k (multi30k.py) with a quarter of the parameters and eight heads: sized to be swept.
+"""Multi30k (multi30k.py) with a quarter of the parameters and eight heads, for sweeps.
 
   python -m launch.train --config configs/csan/multi30k_small.py --config.data.dir=FOLDER
   python -m launch.sweep --config configs/csan/multi30k_small.py --config.data.dir=FOLDER \\
@@ -20,7 +20,7 @@ def get_config(system: str = ""):
     config.data.batch_tokens = 1024
     config.data.max_shapes = 4
 
-    # two epochs, the rate higher and down to zero at their end
+    # two epochs, with a higher rate that decays to zero
     config.optimizer.learning_rate = 2e-3
     config.optimizer.warmup_steps = 200
     config.train.steps = 1000

@@ -1,4 +1,4 @@
-"""A small 2D-CSAN learns to write English numbers, dates, times and prices in German.
+"""A small 2D-CSAN that translates English numbers, dates, times and prices into German.
 
 python -m launch.train --config configs/csan/quickstart.py
 """

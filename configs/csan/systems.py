@@ -1,9 +1,9 @@
-"""The compared systems of the family, by the names that all its config files take.
+"""The compared systems of the family, by the names that all its config files accept.
 
   python -m launch.train --config configs/csan/quickstart.py:csan_1d
 
-An entry says what its self-attentions are, given a file's other model fields; it keeps how many of
-the lowest encoder layers that file makes local, unless the system itself says how many.
+An entry is a function from a file's model fields to the self-attentions; it keeps the file's number
+of local encoder layers unless the system defines it.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,10 +22,10 @@ SYSTEMS: Mapping[str, Callable[[ConfigDict], Mapping[str, Choice]]] = {
 
 
 def choose(config: ConfigDict, system: str, size: str = "") -> ConfigDict:
-    """The config with the attentions of a system; as it is without a name.
+    """The config with the attentions of a system; unchanged for "".
 
     Args:
-      size: what the name of the runs begins with, "big" for example.
+      size: prefix of the runs' system, such as "big".
 
     Raises:
       ValueError: for an unknown name.
@@ -38,18 +38,18 @@ def choose(config: ConfigDict, system: str, size: str = "") -> ConfigDict:
 
 
 def sized(name: str) -> tuple[str, str]:
-    """The size, "" or "big", and the system of a name of the papers' files: a system alone is base,
+    """The size, "" or "big", and the system of an argument of the papers' files: SYSTEM is base,
     "big-SYSTEM" is big, and "base" and "big" are 2D-CSAN.
 
     Raises:
       ValueError: for an unknown name.
     """
-    named = {"": ("", "csan_2d"), "base": ("", "csan_2d"), "big": ("big", "csan_2d")}
-    named |= {system: ("", system) for system in SYSTEMS}
-    named |= {f"big-{system}": ("big", system) for system in SYSTEMS}
-    if name not in named:
+    sizes = {"": ("", "csan_2d"), "base": ("", "csan_2d"), "big": ("big", "csan_2d")}
+    sizes |= {system: ("", system) for system in SYSTEMS}
+    sizes |= {f"big-{system}": ("big", system) for system in SYSTEMS}
+    if name not in sizes:
         raise ValueError(f"{name!r}: must be base | big | {' | '.join(SYSTEMS)} | big-SYSTEM")
-    return named[name]
+    return sizes[name]
 
 
 def _local(model: ConfigDict) -> int:

@@ -3,10 +3,10 @@
   python -m launch.train --config configs/csan/tanaka_jaen.py --config.data.dir=FOLDER
 
 FOLDER holds train (50,000 pairs) and dev (500), each .ja and .en, plain or .gz, from
-github.com/odashi/small_parallel_enja. Dev's pairs are the test here, and 500 source sentences held
-out of train validate; with the repository's own test: --config.data.dev=dev
---config.data.test=test. The words stand apart already, so BLEU on it is comparable with other
-figures on this text only. The model is multi30k.py's. Not run here to the end.
+github.com/odashi/small_parallel_enja. Dev is the test here, and 500 source sentences are held out
+of train for validation; with the repository's own test: --config.data.dev=dev
+--config.data.test=test. The text is tokenised, so that BLEU is comparable only with other results
+on this text. The model is multi30k.py's. Not run here to the end.
 """
 
 from configs.csan import multi30k

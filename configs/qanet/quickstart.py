@@ -1,9 +1,9 @@
-"""QANet on passages that the project invents: minutes on a CPU, nothing to download.
+"""QANet on generated passages: minutes on a CPU, no download.
 
   python -m launch.train --config configs/qanet/quickstart.py
 
-Train, dev and test have no name in common, so that the answers must be read. The model is the
-paper's, narrower and with fewer blocks; words that it does not know it reads by their characters.
+Train, dev and test have no names in common, so that answers cannot be memorized. The model is the
+paper's, narrower and with fewer blocks; unknown words are represented by their characters.
 `quickstart.py:SYSTEM` is another system (systems.py).
 """
 
@@ -13,7 +13,7 @@ from qanet_jax.models.base import WordsConfig
 
 
 def get_config(system="qanet"):
-    # there are as many passages as one likes: nothing to forget
+    # passages can be generated without limit: no overfitting
     no_dropout = dict(word_dropout=0.0, char_dropout=0.0, dropout=0.0, survival_prob=1.0)
     config = config_of(
         system,

@@ -14,7 +14,7 @@ from qanet_jax.config import DataConfig
 
 
 def get_config(system="qanet"):
-    # what is not set here is the default of qanet_jax/config.py, which is the paper's
+    # all other fields have the defaults of qanet_jax/config.py, which are the paper's
     data = DataConfig(dir="data/squad", vectors="data/glove/glove.840B.300d.zip")
     config = config_of(system, data)
     config.train.compute_dtype = "bfloat16"

@@ -1,8 +1,8 @@
-"""The readers that the paper compares, by name.
+"""The models that the paper compares, by name.
 
   python -m launch.train --config configs/qanet/squad.py:no_convolution
 
-All of them have the words, vectors and characters of the config, its schedule and its batches.
+All of them use the config's words, vectors, characters, schedule and batches.
 """
 
 from typing import Any
@@ -30,11 +30,11 @@ def config_of(
 
     Args:
       system: a name in `SYSTEMS`.
-      words: the paper's if not given.
-      **fields: of the model, each set if the system has it.
+      words: default the paper's.
+      **fields: of the model; ignored by systems that lack them.
 
     Raises:
-      ValueError: for a name that is not there.
+      ValueError: for an unknown name.
     """
     model = system_named(SYSTEMS, system)
     return system_config(

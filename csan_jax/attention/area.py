@@ -1,4 +1,4 @@
-"""The paper's contribution, beside its equations: which keys and values a query attends to.
+"""1D- and 2D-CSAN's restrictions of self-attention, with the paper's equations.
 
 For head h and position i, vanilla self-attention (Eq. 2) is o = ATT(q, K^h) V^h over the whole
 sentence. The paper restricts and widens K and V, and adds no parameter:
@@ -10,8 +10,8 @@ sentence. The paper restricts and widens K and V, and adds no parameter:
 Windows are masks (common_jax.masks). Section 3.1: the lower layers attend locally, the higher ones
 globally.
 
-Where the paper leaves it open: borders truncate (edge queries see fewer neighbours), and "masked
-as 0" is read as a zero attention weight.
+Unspecified in the paper: windows are truncated at borders (edge queries have fewer neighbours), and
+"masked as 0" is read as a zero attention weight.
 """
 
 import dataclasses
@@ -26,9 +26,9 @@ class Area(EncoderAttention):
     """1D-CSAN and 2D-CSAN.
 
     Attributes:
-      token_window: M + 1 of Eq. 4, odd; section 5.1 finds 11 best.
+      token_window: M + 1 of Eq. 4, odd; 11 is best in section 5.1.
       head_window: N + 1 of Eq. 7, odd; 1 is 1D-CSAN, 3 is 2D-CSAN.
-      head_edge: what the first and last heads see beyond the edge (common_jax.masks.head_table).
+      head_edge: policy for heads beyond the edge (common_jax.masks.head_table).
     """
 
     token_window: int = 11

@@ -1,4 +1,4 @@
-"""What a self-attention of the encoder or the decoder is: a choice in the config, a module a layer.
+"""Interfaces of the encoder's and the decoder's self-attention, which a config chooses.
 
 A new variant is a new module beside this one, with a subclass of `EncoderAttention` or
 `DecoderAttention`, and an entry in `configs/csan/systems.py`.
@@ -17,17 +17,17 @@ from common_jax.masks import Mask, causal
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """What an attention needs of the model.
+    """The model's sizes and options for attention.
 
     Attributes:
       dim: D.
       num_heads: H, which divides `dim`.
-      encoder_layers, decoder_layers: how many of each.
+      encoder_layers, decoder_layers: numbers of layers.
       norm: layer normalisation before each sub-layer, or after it.
       dropout: of each sub-layer's output.
       attention_dropout: of the weights.
-      implementation: `common_jax.attention`'s.
-      dtype: of activations and products.
+      implementation: of `common_jax.attention`.
+      dtype: of activations and matrix products.
     """
 
     dim: int
@@ -54,14 +54,14 @@ class Sizes:
 
 @dataclasses.dataclass(frozen=True)
 class EncoderAttention(Choice):
-    """The self-attention of the lowest encoder layers; the others have the plain one.
+    """The self-attention of the lowest encoder layers; the others have plain self-attention.
 
-    A variant that is a mask overrides `mask`, and its parameters are those of the Transformer. One
-    that overrides `module` or `before` has parameters of its own: its layers are then a stack of
-    their own ("encoder_local") below the others ("encoder").
+    A variant that only masks overrides `mask` and has the parameters of the Transformer. One that
+    overrides `module` or `before` has other parameters: its layers are a stack of their own
+    ("encoder_local") below the others ("encoder").
 
     Attributes:
-      local_layers: how many of the lowest layers have it (section 5: 3 of 6); 0 is the vanilla
+      local_layers: the number of lowest layers with it (section 5: 3 of 6); 0 is the vanilla
         Transformer.
     """
 
@@ -71,7 +71,7 @@ class EncoderAttention(Choice):
         """Checks the fields against the model.
 
         Raises:
-          UserError: what cannot be, in one line.
+          UserError: for invalid fields.
         """
         require(
             0 <= self.local_layers <= sizes.encoder_layers,
@@ -79,11 +79,11 @@ class EncoderAttention(Choice):
         )
 
     def mask(self) -> Mask:
-        """What the lowest layers' attention is restricted to, besides padding."""
+        """The restriction of the lowest layers' attention, beside padding."""
         return Mask()
 
     def layer_masks(self, padding: Mask, layers: int) -> list[Mask]:
-        """The mask of each layer, lowest first: one object for layers that run in one loop."""
+        """The mask of each layer, lowest first; layers of one loop share an object."""
         local = padding & self.mask()
         return [local] * self.local_layers + [padding] * (layers - self.local_layers)
 
@@ -100,7 +100,7 @@ class EncoderAttention(Choice):
 
     @property
     def own_parameters(self) -> bool:
-        """Whether its layers have other parameters than plain ones."""
+        """Whether its layers have other parameters than plain self-attention."""
         kind = type(self)
         plain = EncoderAttention
         return kind.module is not plain.module or kind.before is not plain.before
@@ -108,24 +108,24 @@ class EncoderAttention(Choice):
 
 @dataclasses.dataclass(frozen=True)
 class DecoderAttention(Choice):
-    """The self-attention of all decoder layers: in training, and step by step with a cache."""
+    """The self-attention of all decoder layers, in training and in decoding with a cache."""
 
     def check(self, sizes: Sizes) -> None:
         """As `EncoderAttention.check`."""
 
     def mask(self) -> Mask:
-        """What a position may attend to in training, besides its segment."""
+        """The restriction in training, beside segments."""
         return causal()
 
     @abc.abstractmethod
     def module(self, sizes: Sizes) -> nn.Module:
         """One layer's attention, without the residual connection:
 
-        - (x [B, T, D], mask, *, train) -> [B, T, D], of all target positions at once;
-        - `step(x [B, k, D], cache, now, ancestry)` -> ([B, k, D], cache), one position further for
-          k hypotheses a sentence. `now` is the position, from 0. `ancestry` [B, k, steps*k] is
-          true for the (position, hypothesis) pairs that each hypothesis continues, its own at `now`
-          included: entry n is of position n // k.
+        - (x [B, T, D], mask, *, train) -> [B, T, D], for all target positions at once;
+        - `step(x [B, k, D], cache, now, ancestry)` -> ([B, k, D], cache), for one position of k
+          hypotheses a sentence. `now` is the position, from 0. `ancestry` [B, k, steps*k] is true
+          for the (position, hypothesis) pairs that each hypothesis continues, including its own at
+          `now`: entry n is of position n // k.
         """
 
     @abc.abstractmethod
@@ -134,7 +134,6 @@ class DecoderAttention(Choice):
 
         Args:
           rows: B.
-          steps: positions to have room for. Nodes with a method `extended(steps)` are given more
-            room by it.
+          steps: capacity in positions. Nodes with a method `extended(steps)` can be enlarged by it.
           hypotheses: k of each sentence.
         """

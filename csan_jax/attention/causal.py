@@ -1,7 +1,4 @@
-"""The decoder's plain self-attention, each position to itself and those before it, and its cache.
-
-Vaswani et al. (2017), section 3.2.3.
-"""
+"""The decoder's causal self-attention (Vaswani et al. 2017, section 3.2.3), and its cache."""
 
 import dataclasses
 from typing import Any
@@ -17,11 +14,10 @@ from csan_jax.attention.base import DecoderAttention, Sizes
 
 @pytree()
 class Cache:
-    """What decoding keeps of a decoder layer between steps, for k hypotheses a sentence.
+    """A decoder layer's keys and values at every step, for k hypotheses a sentence.
 
-    Self-attention's keys and values of every hypothesis at every step, laid out as they are looked
-    at. A hypothesis finds its own past by its ancestry (csan_jax.decode), so that nothing is ever
-    reordered.
+    In the layout in which attention reads them. A hypothesis attends to its past by its ancestry
+    (csan_jax.decode), so that the cache is never reordered.
     """
 
     keys: Float[Array, "B H K steps k"]
@@ -29,11 +25,11 @@ class Cache:
 
     @property
     def steps(self) -> Any:
-        """How many there is room for."""
+        """The capacity in steps."""
         return self.values.shape[2]
 
     def extended(self, steps: Any) -> "Cache":
-        """The same with room for so many steps."""
+        """The cache enlarged to `steps`."""
         more, none = (0, steps - self.steps), (0, 0)
         return Cache(
             jnp.pad(self.keys, (none, none, none, more, none)),
@@ -41,7 +37,7 @@ class Cache:
         )
 
     def update(self, now: Int[Array, ""], new: ProjectedKV) -> "Cache":
-        """With the keys and values of the k hypotheses at step `now`."""
+        """Writes the keys and values of the k hypotheses at step `now`."""
         write = jax.lax.dynamic_update_slice_in_dim
         return Cache(
             write(self.keys, new[0][..., None, :], now, axis=3),
@@ -49,14 +45,14 @@ class Cache:
         )
 
     def flatten(self) -> ProjectedKV:
-        """All entries, as those of steps * k positions."""
+        """All entries, as steps * k positions."""
         keys, values = self.keys, self.values
         flat = values.reshape(*values.shape[:2], -1, values.shape[-1])
         return keys.reshape(*keys.shape[:3], -1), flat
 
 
 class CausalAttention(SelfAttention):
-    """Self-attention of all positions at once, and of one position with a cache of the others."""
+    """Self-attention of all positions at once, or of one position with a cache."""
 
     def step(
         self,
@@ -65,14 +61,14 @@ class CausalAttention(SelfAttention):
         now: Int[Array, ""],
         ancestry: Bool[Array, "B k past"],
     ) -> tuple[Float[Array, "B k D"], Cache]:
-        """One position further, as `DecoderAttention.module` has it."""
+        """One position, as `DecoderAttention.module` defines it."""
         cache = cache.update(now, self.project_kv(x))
         return self.attend_cached(x, cache.flatten(), ancestry), cache
 
 
 @dataclasses.dataclass(frozen=True)
 class Causal(DecoderAttention):
-    """The Transformer's."""
+    """The Transformer's causal self-attention."""
 
     def module(self, sizes: Sizes) -> CausalAttention:
         return CausalAttention(**sizes.heads)

@@ -37,24 +37,24 @@ class TranslationData(PreparedData):
         """As `PreparedData.prepare`.
 
         Args:
-          workers: threads that encode; None is as many as there are cores.
+          workers: threads that encode; None is the number of cores.
         """
         self._workers = workers
         super().prepare()
 
     def builder(self) -> "Builder":
-        """Finds the sources."""
+        """Opens the sources."""
         from csan_jax.data.prepare import Builder
 
         return Builder(self.config, self._workers)
 
     def _adopt_vocabulary(self, folder: Path) -> None:
-        known = self._subwords
+        previous = self._subwords
         self.read_vocabulary(folder)
-        if known and known != self._subwords:
+        if previous and previous != self._subwords:
             raise UserError(
                 f"data.dir={self.config.dir}: this text gives other subwords than the run has; "
-                "give it the text (and data.*) that it was trained on"
+                "use the text (and data.*) that it was trained on"
             )
 
     def _size_line(self, total: int) -> str:
@@ -76,7 +76,7 @@ class TranslationData(PreparedData):
             subwords.save(folder / name)
 
     def read_vocabulary(self, folder: Path) -> None:
-        """Reads the subword models; a `prepare` that follows checks that its own are the same."""
+        """Reads the subword models; a later `prepare` checks that its own are the same."""
         self._subwords = [Subwords.load(folder / name) for name in self._files]
 
     @property
@@ -95,7 +95,7 @@ class TranslationData(PreparedData):
         return Batches(corpus, COLUMNS, self._train_plan(corpus.lengths(*COLUMNS), seed))
 
     def _train_plan(self, lengths: np.ndarray, seed: int) -> Plan:
-        """The plan; what takes long to compute is cached beside the corpus."""
+        """The plan, whose slow parts are cached beside the corpus."""
         config, folder = self.config, self.path / "train" / "plans"
         if config.batching == "packed":
             widths = [config.row_tokens] * len(COLUMNS)
@@ -112,11 +112,10 @@ class TranslationData(PreparedData):
     def split_batches(
         self, split: str, batch_tokens: int, max_shapes: int | None = None
     ) -> Batches:
-        """Every pair of "dev" or "test" once, by length; none is truncated, however long.
+        """All pairs of "dev" or "test" once, by length, without truncation.
 
         Args:
-          split: "dev" or "test"; their shapes are the same, so that a search compiled for one
-            serves the other.
+          split: "dev" or "test", which share their shapes and thus the compiled search.
           batch_tokens: rows x the longer padded side; a longer sentence is a batch of its own.
           max_shapes: None is the config's.
         """
@@ -135,14 +134,14 @@ class TranslationData(PreparedData):
         return self._text(split, TEXT_FILES[1])
 
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
-        """For each split how many pairs there are, and what was left out."""
+        """For each split the number of pairs, and the dropped ones."""
         corpora = {split: self._corpus(split) for split in SPLITS}
         return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
 
     @property
     def sizes(self) -> dict[str, dict[str, Any]]:
-        """For each split: pairs, source_tokens and target_tokens (end symbols included), and
-        `dropped`, how many pairs were left out for which reason."""
+        """For each split: pairs, source_tokens and target_tokens (including end symbols), and
+        `dropped`, the number of dropped pairs by reason."""
         sizes = {}
         for split, (pairs, dropped) in self.split_sizes().items():
             tokens = {f"{column}_tokens": self._corpus(split).tokens(column) for column in COLUMNS}

@@ -1,4 +1,4 @@
-"""The escapes of Moses's tokenizer, which old corpora still carry."""
+"""The escapes of Moses's tokenizer, which occur in old corpora."""
 
 import re
 
@@ -16,9 +16,9 @@ _ESCAPE = re.compile("|".join(_CHARACTERS))
 
 
 def undo_escapes(text: str) -> str:
-    """The text with `&apos; &quot; &lt; &gt; &#91; &#93; &#124; &amp;` as the characters they are.
+    """Replaces `&apos; &quot; &lt; &gt; &#91; &#93; &#124; &amp;` by their characters.
 
-    Other entities (`&eacute;`, `&#39;`) are not Moses's and stay. What comes out is not looked at
-    again: "&amp;lt;" is the escape of "&lt;".
+    Other entities (`&eacute;`, `&#39;`) are not Moses's and stay. Replacement is not repeated:
+    "&amp;lt;" is the escape of "&lt;".
     """
-    return _ESCAPE.sub(lambda found: _CHARACTERS[found[0]], text) if "&" in text else text
+    return _ESCAPE.sub(lambda match: _CHARACTERS[match[0]], text) if "&" in text else text

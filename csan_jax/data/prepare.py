@@ -1,8 +1,8 @@
 """Builds the prepared folder of a translation corpus, in two streaming passes.
 
-The first chooses what is held out and a sample to train subwords on; the second encodes. Memory
-grows with the sample and by eight bytes a pair, not with the text. The folder has the subword
-models and for each split a corpus; dev and test also have `sources.txt` and `references.txt`, raw.
+The first selects held-out pairs and a sample to train subwords on; the second encodes. Memory is
+that of the sample and eight bytes a pair. The folder has the subword models and for each split a
+corpus; dev and test also have the raw `sources.txt` and `references.txt`.
 """
 
 import contextlib
@@ -28,9 +28,9 @@ from csan_jax.data.sources import Pair, Source, source_of
 if TYPE_CHECKING:
     from csan_jax.config import DataConfig
 
-SUBWORD_PAIRS = 500_000  # pairs of a larger corpus that subwords are trained on
+SUBWORD_PAIRS = 500_000  # largest sample that subwords are trained on
 
-_FORMAT = 1  # of the folder; another one prepares everything anew
+_FORMAT = 1  # of the folder; to be incremented to invalidate prepared folders
 _CHUNK = 4096  # pairs encoded at once
 
 
@@ -38,15 +38,14 @@ class Builder:
     """Builds the folder."""
 
     def __init__(self, config: "DataConfig", workers: int | None = None):
-        """Finds the files, and downloads a dataset of TensorFlow Datasets.
+        """Opens the files, or downloads a dataset of TensorFlow Datasets.
 
         Args:
-          workers: threads that encode, None for as many as there are cores. The threads are
-            SentencePiece's own, outside Python's lock, which is where preparing spends its time;
-            what they write does not depend on how many they are.
+          workers: threads of SentencePiece that encode, None for the number of cores; the result
+            does not depend on it.
 
         Raises:
-          UserError: if one is missing.
+          UserError: if a file is missing.
         """
         self._config, self._workers = config, workers
         held_out = held_out_splits(config)
@@ -56,7 +55,7 @@ class Builder:
         self._sources = {s: source_of(config, s) for s in SPLITS if s not in held_out}
 
     def fingerprint(self) -> dict[str, Any]:
-        """All that decides the folder's content; reads every file once."""
+        """Identifies the folder's content; reads every file once."""
         config, held_out = self._config, self._held_out.splits
         return {
             "translation": _FORMAT,
@@ -79,9 +78,9 @@ class Builder:
             self._encode(folder, subwords, source, [split, *held_out], assigned)
 
     def _survey(self, source: Source) -> tuple[list[Pair], Iterable[Any]]:
-        """A sample of the pairs to train on, and the split of each pair of train's source."""
+        """A sample of the training pairs, and the split of each pair of train's source."""
         pairs = source.read(BadExamples(self._config.on_bad_example))
-        if self._config.source == "generated":  # in random order: its head is a fair sample
+        if self._config.source == "generated":  # in random order, so that the head is a sample
             pairs = itertools.islice(pairs, SUBWORD_PAIRS)
         if self._held_out.splits:
             pairs = self._added(pairs)
@@ -119,7 +118,7 @@ class Builder:
         splits: list[str],
         assigned: Iterable[Any],
     ) -> None:
-        """Writes the corpora of the splits that one source holds; the first counts its bad ones."""
+        """Writes the corpora of one source's splits; the first counts its bad examples."""
         with contextlib.ExitStack() as stack:
             writers = []
             for split in splits:
@@ -134,7 +133,7 @@ class Builder:
 
 
 class _SplitWriter(contextlib.AbstractContextManager):
-    """Encodes and writes the pairs of one split, some thousands at a time."""
+    """Encodes and writes the pairs of one split, in chunks."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Pair(NamedTuple):
-    """A sentence and its translation as they stand in the source; neither is blank."""
+    """A raw sentence and its translation; neither is blank."""
 
     place: str
     source: str
@@ -33,7 +33,7 @@ Source = sources.Source[Iterator[Pair]]
 
 @dataclasses.dataclass(frozen=True)
 class Parallel:
-    """Two files, line by line each other's translation."""
+    """Two files with parallel lines."""
 
     files: tuple[Path, Path]
 
@@ -64,11 +64,11 @@ class Parallel:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """One file with columns, two of which are the sides; others are ignored.
+    """A file with columns, two of which are the sides.
 
     Attributes:
-      columns: 1-based numbers of the source's and the target's; -1 is a line's last.
-      separator: what is between columns.
+      columns: 1-based numbers of source and target; -1 is the last.
+      separator: of columns.
     """
 
     path: Path
@@ -97,10 +97,10 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class Records(sources.Records):
-    """A split of a dataset of TensorFlow Datasets, two of whose texts are the sides.
+    """A split of a dataset of TensorFlow Datasets, with source and target as features.
 
     Attributes:
-      languages: the source's and the target's, names of the dataset's features.
+      languages: of source and target: names of the features.
     """
 
     languages: tuple[str, str]
@@ -118,7 +118,7 @@ class Records(sources.Records):
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
         for place, texts, _ in self.rows(self.languages, bad_examples):
-            # A line break would be two lines of the raw text that evaluation keeps.
+            # Evaluation keeps the raw text with one line a sentence.
             lines = [text.replace("\n", " ") for text in texts]
             yield from _valid(lines, [place, place], bad_examples)
 
@@ -159,10 +159,10 @@ _GENERATOR = Generator(
 
 
 def source_of(config: "DataConfig", split: Split) -> Source:
-    """The pairs of a split that has its own source.
+    """The source of a split that is not held out.
 
     Raises:
-      UserError: a folder, file, dataset or split of one that is not there.
+      UserError: if a folder, file, dataset or split does not exist.
     """
     languages = config.source_language, config.target_language
 
@@ -191,7 +191,7 @@ def _file(config: "DataConfig", folder: Path, name: str) -> Source:
 
 
 def _valid(texts: list[str] | None, places: list[str], bad_examples: BadExamples) -> Iterator[Pair]:
-    """The pair of two texts, unless they are none or blank; their locations are for the message."""
+    """The pair of two texts, unless they are None or blank; the locations are for messages."""
     if texts is None:
         return
     source, target = map(str.strip, texts)

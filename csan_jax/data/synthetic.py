@@ -1,10 +1,9 @@
-"""A made English-German corpus: sentences around numbers, dates, clock times and prices.
+"""A generated English-German corpus: sentences with numbers, dates, clock times and prices.
 
-It stands in for a downloaded corpus wherever a run should be quick and its score believable. Every
-sentence has at least five words on each side and carries one phrase with a value. The German is a
-function of the English, so a model can be right about all of it; and it is right only if it has
-learned how German composes such phrases, because held-out phrases never occur in training: the
-split is a function of the phrase's value alone, whichever template carries it.
+For quick runs with meaningful scores. Every sentence has at least five words on each side and
+contains one phrase with a value. The German is a function of the English, so that a perfect score
+is possible. Held-out phrases never occur in training, as the split is a function of the phrase's
+value only: a model must learn how German composes such phrases.
 """
 
 import dataclasses
@@ -22,21 +21,21 @@ from common_jax.data.sources import BUCKETS, bucket_split
 from csan_jax.data.synthetic_phrases import MONTHS
 from csan_jax.data.synthetic_templates import TEMPLATES, Kind, Pair, Template
 
-# How often each kind of phrase occurs, shared out evenly among the kind's templates ...
+# The frequency of each kind of phrase, uniform over the kind's templates.
 KIND_WEIGHTS: dict[Kind, float] = {"number": 0.4, "date": 0.25, "time": 0.2, "price": 0.15}
-# ... and how often a number falls into each range: nine of ten stay below 10,000.
+# Ranges of numbers and their frequencies.
 NUMBER_RANGES = ((1, 100, 0.25), (100, 1_000, 0.35), (1_000, 10_000, 0.3), (10_000, 1_000_000, 0.1))
 
 
 def split_of(kind: Kind, values: Sequence[int] | np.ndarray) -> np.ndarray:
-    """The split that each phrase belongs to, as an array of its name's str.
+    """The split of each phrase, as an array of str.
+
+    Numbers of one word ("seventeen", "forty") are always in train, as they are not composed. The
+    value of a date has no year, so that a held-out day is held out in every year.
 
     Args:
-      kind: what the values are, as in `Template`.
+      kind: of the values, as in `Template`.
       values: [N], at least 0.
-
-    A number of one word ("seventeen", "forty") is always in train: there is nothing to compose it
-    from. A date's year is not part of its value, so a held-out day is held out in every year.
     """
     bucket = _mix(np.asarray(values, np.uint32), zlib.crc32(kind.encode())) % BUCKETS
     names = np.array([bucket_split(b) for b in range(BUCKETS)])
@@ -48,7 +47,7 @@ def split_of(kind: Kind, values: Sequence[int] | np.ndarray) -> np.ndarray:
 
 
 def _mix(x: np.ndarray, salt: int) -> np.ndarray:
-    """A stable hash of uint32, the last step of MurmurHash3 (Appleby, public domain)."""
+    """A stable hash of uint32, the finalizer of MurmurHash3 (Appleby, public domain)."""
     x = x ^ np.uint32(salt)
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     x = (x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35)
@@ -56,7 +55,7 @@ def _mix(x: np.ndarray, salt: int) -> np.ndarray:
 
 
 def _values(kind: Kind, low: int, high: int) -> np.ndarray:
-    """Every value of a kind; `low` and `high` bound the numbers."""
+    """All values of a kind; `low` and `high` bound the numbers."""
     if kind == "number":
         return np.arange(low, high)
     if kind == "date":
@@ -72,7 +71,7 @@ def _values(kind: Kind, low: int, high: int) -> np.ndarray:
 
 @functools.cache
 def _phrases(kind: Kind, low: int, high: int, counts: bool, split: Split) -> memoryview:
-    """The values that a template may use in a split; four bytes each."""
+    """The values of a template in a split; four bytes each."""
     values = _values(kind, low, high)
     if counts:
         values = values[(values == 1) | (values % 100 != 1)]
@@ -80,8 +79,8 @@ def _phrases(kind: Kind, low: int, high: int, counts: bool, split: Split) -> mem
 
 
 @dataclasses.dataclass(frozen=True)
-class _Lane:
-    """All sentences of one template over one pool of phrases, in an order drawn by `rng`."""
+class _TemplateStream:
+    """All sentences of one template with one set of phrases, in random order."""
 
     template: Template
     phrases: memoryview
@@ -94,8 +93,8 @@ class _Lane:
     def sentences(self, rng: random.Random) -> Iterator[Pair]:
         """Each sentence once, in constant memory: index -> (index + step) mod size.
 
-        A step prime to the size visits everything; one near the golden section spreads the
-        beginning of the order over all of it.
+        A step coprime to the size visits every index; one near the golden section spreads the
+        first sentences over all of them.
         """
         size, fillers = self.size, self.template.fillers
         step = int(size * rng.uniform(0.60, 0.64)) + 1
@@ -111,42 +110,42 @@ class _Lane:
             yield self.template.render(self.phrases[rest], *chosen)
 
 
-def _lanes(split: Split) -> list[_Lane]:
-    lanes = []
+def _template_streams(split: Split) -> list[_TemplateStream]:
+    sources = []
     for template in TEMPLATES:
         weight = KIND_WEIGHTS[template.kind]
         weight /= sum(t.kind == template.kind for t in TEMPLATES)
         ranges = [r for r in NUMBER_RANGES if r[1] <= template.limit]
         for low, high, share in ranges if template.kind == "number" else [(0, 0, 1.0)]:
             phrases = _phrases(template.kind, low, high, template.counts, split)
-            lanes.append(_Lane(template, phrases, weight * share))
-    return lanes
+            sources.append(_TemplateStream(template, phrases, weight * share))
+    return sources
 
 
 def generate(count: int, seed: int, split: Split) -> Iterator[Pair]:
     """Streams `count` distinct (English, German) sentences of a split.
 
-    The same arguments give the same sentences, anywhere. Memory does not grow with `count`; where a
-    template has said all it can, the others go on.
+    Deterministic on all platforms, in constant memory. When a template is exhausted, the others
+    continue.
 
     Args:
       count: number of pairs, at least 0.
-      seed: which sentences, and in which order; the splits are the same for every seed.
+      seed: of the choice and order of sentences; the splits are the same for every seed.
       split: "train", "dev" or "test".
 
     Raises:
-      ValueError: at the call, for a negative count or more sentences than there are.
+      ValueError: at the call, for a negative count or more sentences than exist.
     """
-    lanes = _lanes(split)
-    most = sum(lane.size for lane in lanes)
+    sources = _template_streams(split)
+    most = sum(source.size for source in sources)
     if not 0 <= count <= most:
         raise ValueError(f"count {count} is not within 0 and {most}, all there is in {split}")
-    return itertools.islice(_interleave(lanes, random.Random(f"{seed} {split}")), count)
+    return itertools.islice(_interleave(sources, random.Random(f"{seed} {split}")), count)
 
 
-def _interleave(lanes: list[_Lane], rng: random.Random) -> Iterator[Pair]:
-    streams = [lane.sentences(rng) for lane in lanes]
-    bounds = list(itertools.accumulate(lane.weight for lane in lanes))
+def _interleave(sources: list[_TemplateStream], rng: random.Random) -> Iterator[Pair]:
+    streams = [source.sentences(rng) for source in sources]
+    bounds = list(itertools.accumulate(source.weight for source in sources))
     while streams:
         (stream,) = rng.choices(streams, cum_weights=bounds)
         pair = next(stream, None)
@@ -154,5 +153,5 @@ def _interleave(lanes: list[_Lane], rng: random.Random) -> Iterator[Pair]:
             yield pair
             continue
         at = streams.index(stream)
-        del lanes[at], streams[at]
-        bounds = list(itertools.accumulate(lane.weight for lane in lanes))
+        del sources[at], streams[at]
+        bounds = list(itertools.accumulate(source.weight for source in sources))

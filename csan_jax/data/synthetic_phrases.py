@@ -1,10 +1,9 @@
 """English and German words for numbers, dates, clock times and prices.
 
-One spelling is held throughout. English is British and without commas ("one thousand two hundred
-and five", "half past three"); German says "einhundert" and "eintausend", never the bare
-"hundert", and writes numbers below a million as one word. German reads units before tens
-("einundzwanzig"), names half hours by the hour to come ("halb vier" is half past three) and bends
-ordinals and "ein" with their case.
+The spelling is consistent. English is British and without commas ("one thousand two hundred and
+five", "half past three"); German has "einhundert" and "eintausend", never "hundert" alone, and
+numbers below a million as one word. German puts units before tens ("einundzwanzig"), names half
+hours by the next hour ("halb vier" is half past three) and inflects ordinals and "ein".
 """
 
 from typing import Literal
@@ -95,11 +94,11 @@ def _german_below_1000(n: int) -> str:
 
 
 def _joined(german: str) -> str:
-    """A number word as it stands before another: "eins" loses its s."""
+    """A number word before another: "eins" loses its s."""
     return german[:-1] if german.endswith("eins") else german
 
 
-# Spelled once: a stream of millions of sentences looks them up.
+# Precomputed, for streams of millions of sentences.
 _ENGLISH = tuple(_english_below_1000(n) for n in range(1000))
 _GERMAN = tuple(_german_below_1000(n) for n in range(1000))
 _IRREGULAR_ENGLISH = {
@@ -168,11 +167,11 @@ def german_number(n: int) -> str:
 
 
 def german_count(n: int, gender: Gender, case: Case) -> str:
-    """The cardinal before a noun: one bends like the article ("einen Apfel").
+    """The cardinal before a noun: one is inflected like the article ("einen Apfel").
 
     Raises:
-      ValueError: for 101, 1201 and their like, of which usage is unsettled ("einhundertein Euro",
-        "einhundertundeine Seite"): the corpus does not count with them.
+      ValueError: for 101, 1201 and the like, whose usage varies ("einhundertein Euro",
+        "einhundertundeine Seite"); the corpus has none of them before nouns.
     """
     if n == 1:
         return INDEFINITE[case][gender]
@@ -182,7 +181,7 @@ def german_count(n: int, gender: Gender, case: Case) -> str:
 
 
 def english_year(year: int) -> str:
-    """A year from 1910 to 1999 in pairs, "nineteen ninety-eight", which no cardinal is."""
+    """A year from 1910 to 1999 in pairs, "nineteen ninety-eight"."""
     return f"nineteen {_ENGLISH[_within_century(year)]}"
 
 
@@ -212,10 +211,7 @@ def english_time(hour: int, minute: int) -> str:
 
 
 def german_time(hour: int, minute: int) -> str:
-    """The same in German; around the half hour the coming hour is counted from.
-
-    "ein Uhr" but "halb eins" and "Viertel nach eins".
-    """
+    """The same in German: "ein Uhr", but "halb eins" and "Viertel nach eins"."""
     _check_time(hour, minute)
     if minute == 0:
         return f"{_joined(_GERMAN[hour])} Uhr"
@@ -224,19 +220,19 @@ def german_time(hour: int, minute: int) -> str:
 
 
 def english_price(cents: int) -> str:
-    """E.g. "three euros and fifty cents", or "three euros" where nothing is left over."""
+    """E.g. "three euros and fifty cents", or "three euros" without cents."""
     euros, rest = divmod(cents, 100)
-    whole = "one euro" if euros == 1 else f"{english_number(euros)} euros"
-    return f"{whole} and {_ENGLISH[rest]} cents" if rest else whole
+    amount = "one euro" if euros == 1 else f"{english_number(euros)} euros"
+    return f"{amount} and {_ENGLISH[rest]} cents" if rest else amount
 
 
 def german_price(cents: int, style: Literal["short", "long"]) -> str:
     """The price as an accusative: "drei Euro fünfzig" (short), "einen Euro und fünfzig Cent"."""
     euros, rest = divmod(cents, 100)
-    whole = f"{german_count(euros, 'm', 'accusative')} Euro"
+    amount = f"{german_count(euros, 'm', 'accusative')} Euro"
     if not rest:
-        return whole
-    return f"{whole} {_GERMAN[rest]}" if style == "short" else f"{whole} und {_GERMAN[rest]} Cent"
+        return amount
+    return f"{amount} {_GERMAN[rest]}" if style == "short" else f"{amount} und {_GERMAN[rest]} Cent"
 
 
 def _in_thousands(n: int) -> tuple[int, int]:

@@ -1,9 +1,9 @@
-"""The sentences that carry the made corpus's phrases: words, their agreement, and templates.
+"""Templates of the generated corpus: words, their agreement, and sentences with a phrase.
 
-A template is a function from a phrase's value and some words to a pair of sentences, each of at
-least five words and, words and all, unlike any other template's. Where German orders a sentence
-otherwise than English, so do they: the perfect's participle and a separable prefix go to the end,
-and what opens the sentence puts the verb before its subject.
+A template is a function from a phrase's value and some words to a pair of sentences of at least
+five words each, which no other template produces. German word order differs from English: the
+perfect's participle and a separable prefix are at the end, and after an initial adverbial the verb
+precedes its subject.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ class Subject(NamedTuple):
 
 
 class Words(NamedTuple):
-    """An expression that needs no agreement."""
+    """An expression without agreement."""
 
     english: str
     german: str
@@ -183,12 +183,12 @@ def _capital(words: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Template:
-    """A carrier: `render(value, *words)` for one word of each of `fillers`.
+    """A sentence pair: `render(value, *words)` for one word of each of `fillers`.
 
     Attributes:
-      kind: what the value is: the number itself, 32 * month + day, 60 * hour + minute, or cents.
-      counts: whether the number stands before a noun; 101 and its like are then left out.
-      limit: numbers stay below it.
+      kind: of the value: the number itself, 32 * month + day, 60 * hour + minute, or cents.
+      counts: whether the number is before a noun, which excludes 101 and the like.
+      limit: exclusive upper bound of numbers.
     """
 
     kind: Kind

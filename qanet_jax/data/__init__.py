@@ -1,4 +1,4 @@
-"""Questions about passages: sources, preparation, batches; here the splits of a prepared folder."""
+"""Questions about passages: sources, preparation, batches; here splits of the prepared folder."""
 
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +10,7 @@ Golds = list[dict[str, Any]]  # questions of TriviaQA as `qanet_jax.triviaqa_met
 
 
 def splits_of(config: "DataConfig") -> tuple[Split, ...]:
-    """The splits that there are; the last is the one to report."""
+    """The splits of a config; the last is the one to report."""
     oracle: list[Split] = [] if config.format == "squad" else ["dev_oracle"]
     test: list[Split] = ["test"] if config.source == "generated" or config.test else []
     return ("train", *oracle, "dev", *test)

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 class SpanBatches(Batches):
     """Batches of questions with their passages.
 
-    Beside "index" [B] a batch has, for both `TEXTS`, "TEXT" int32 [B, width], the words' numbers,
-    "TEXT_characters" int32 [B, width, W], and where vectors are fixed "TEXT_vectors" float32
-    [B, width, P]; in training "start" and "end" int32 [B], the answer's first and last word. Of the
-    model's inputs it has "TEXT_KEY" int32 [B, width, K] or, of each example, "KEY" int32 [B, K].
+    Beside "index" [B] a batch has, for both `TEXTS`, "TEXT" int32 [B, width], the word ids,
+    "TEXT_characters" int32 [B, width, W], and with fixed vectors "TEXT_vectors" float32
+    [B, width, P]; in training "start" and "end" int32 [B], the answer's first and last word. The
+    model's inputs are "TEXT_KEY" int32 [B, width, K] or, for the example, "KEY" int32 [B, K].
     """
 
     def __init__(self, split: "SplitCorpus", vocabulary: Vocabulary, plan: Plan):
@@ -64,7 +64,7 @@ class SplitCorpus:
     Attributes:
       questions, passages: see `qanet_jax.data.prepare`.
       word_length: characters of a word.
-      inputs: columns of what the model reads beside words.
+      inputs: columns of the model's inputs beside words.
       answered: whether the questions have answers to train on.
     """
 
@@ -78,16 +78,16 @@ class SplitCorpus:
         self.numbers = self.questions.column("number")
 
     def passage_of(self, index: Int[np.ndarray, "B"]) -> Int[np.ndarray, "B"]:
-        """The passage of each example; -1 has none."""
+        """The passage of each example; -1 for -1."""
         return np.where(index >= 0, self._passages[index], -1)
 
     def lengths(self) -> Int[np.ndarray, "n 2"]:
-        """Words of each example's passage and of its question."""
+        """The numbers of words of each example's passage and question."""
         contexts = self.passages.lengths("words")[self._passages]
         return np.maximum(1, np.concatenate([contexts, self.questions.lengths("words")], axis=1))
 
     def characters(self, example: int, first: int, last: int) -> tuple[int, int]:
-        """Where words `first` to `last` of an example's passage start and end, in characters."""
+        """The character offsets of words `first` to `last` of an example's passage."""
         passage = int(self._passages[example])
         starts, ends = (self.passages.row(passage, name) for name in ("starts", "ends"))
         return int(starts[first]), int(ends[last])
@@ -103,23 +103,22 @@ class ReadingData(WordLevelData):
         self.config, self._run = config.data, config
 
     def builder(self) -> "Builder":
-        """Finds the sources."""
+        """Opens the sources."""
         from qanet_jax.data.prepare import Builder
 
         return Builder(self._run)
 
-    def reconcile_vocabulary(self, known: Vocabulary, found: Vocabulary) -> Vocabulary:
-        """The prepared folder's, which may have more words with fixed vectors, if it gives what was
-        trained the same numbers."""
-        if not known.compatible_with(found):
+    def reconcile_vocabulary(self, own: Vocabulary, prepared: Vocabulary) -> Vocabulary:
+        """The prepared folder's, which may have further words with fixed vectors."""
+        if not own.compatible_with(prepared):
             raise UserError(
-                "data: other words or characters than the run was trained on; give it the same "
+                "data: other words or characters than the run was trained on; use the same "
                 "data.train, data.vectors, words.rows and words.char_rows"
             )
-        return found
+        return prepared
 
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
-        """For each split how many questions there are, and what was left out."""
+        """For each split the number of questions, and the dropped ones."""
         splits = {name: self.split(name) for name in self.splits}
         return {
             name: (len(np.unique(split.numbers)), split.questions.meta["dropped"])
@@ -128,7 +127,7 @@ class ReadingData(WordLevelData):
 
     @property
     def splits(self) -> tuple[Split, ...]:
-        """The splits that there are."""
+        """The splits of the config."""
         return splits_of(self.config)
 
     def train_batches(self, seed: int) -> SpanBatches:
@@ -137,7 +136,7 @@ class ReadingData(WordLevelData):
         return SpanBatches(split, self.vocabulary, self.train_plan(split.lengths(), seed))
 
     def split_batches(self, split: str) -> SpanBatches:
-        """Every window of every question of an evaluated split once, by length."""
+        """All windows of all questions of an evaluated split once, by length."""
         lengths = {str(n): self.split(n).lengths() for n in self.splits if n != "train"}
         plan = self.split_plan(split, lengths)
         return SpanBatches(self.split(split), self.vocabulary, plan)
@@ -152,7 +151,7 @@ class ReadingData(WordLevelData):
         return Squad(saved["contexts"], questions)
 
     def golds(self, split: str) -> Golds | None:
-        """What an evaluated split of TriviaQA is scored by; None for SQuAD's form."""
+        """The gold answers of an evaluated split of TriviaQA; None for SQuAD's format."""
         file = self.path / split / "golds.json"
         return json.loads(file.read_text("utf-8")) if file.exists() else None
 

@@ -1,13 +1,11 @@
 """Builds the prepared folder of a reading corpus.
 
-For each split two corpora. `passages`: a passage's words, their characters, and where each word
-starts and ends in its text. `questions`: words and characters, the number of the passage, and the
-answer's first and last word. Inputs that the model declares have columns by their keys: those of
-words in both corpora, those of examples in `questions`. In training passages are as they come; in
-evaluation a longer one is cut into overlapping windows, each encoded for itself, and a question is
-there once for each. `squad.json` keeps the texts that evaluation scores, and `golds.json` what
-TriviaQA scores them by. Beside the splits are the vocabulary, and `vectors.json`: how many of the
-words have vectors.
+Each split has two corpora. `passages`: a passage's words, their characters and offsets.
+`questions`: words and characters, the index of the passage, and the answer's first and last word.
+The model's inputs have columns by their keys: those of words in both corpora, those of examples in
+`questions`. In evaluation, longer passages are split into overlapping windows, and a question is
+repeated for each. `squad.json` has the texts of evaluated splits, and `golds.json` the gold answers
+of TriviaQA. Beside the splits are the vocabulary, and `vectors.json`, the coverage of vectors.
 """
 
 import dataclasses
@@ -37,15 +35,15 @@ if TYPE_CHECKING:
 PASSAGE_COLUMNS = ("words", "characters", "starts", "ends")
 QUESTION_COLUMNS = ("words", "characters", "passage", "number", "answer")
 
-_FORMAT = 2  # of the folder; another one prepares everything anew
+_FORMAT = 2  # of the folder; to be incremented to invalidate prepared folders
 
 
 class SplitText:
-    """A split's texts as they are and in words.
+    """A split's raw and tokenized texts.
 
     Attributes:
-      place: what messages call its source.
-      train: whether it is trained on.
+      place: of its source, for messages.
+      train: whether it is the training split.
     """
 
     def __init__(self, source: Source, split: Split, bad_examples: BadExamples):
@@ -55,7 +53,7 @@ class SplitText:
         self.questions = [TokenizedText.of(question.text) for question in self.squad.questions]
 
     def words(self) -> Iterator[str]:
-        """All words, as often as they occur."""
+        """All words, with repetitions."""
         for text in (*self.contexts, *self.questions):
             yield from text.words
 
@@ -64,16 +62,16 @@ class Builder:
     """Builds the folder."""
 
     def __init__(self, config: "Config"):
-        """Finds the files.
+        """Opens the files.
 
         Raises:
-          UserError: if one is missing.
+          UserError: if a file is missing.
         """
         self._config, data = config, config.data
         self._sources: dict[Split, Source] = {s: source_of(data, s) for s in splits_of(data)}
 
     def fingerprint(self) -> dict[str, Any]:
-        """All that decides the folder's content; reads every file once."""
+        """Identifies the folder's content; reads every file once."""
         config, words = self._config.data, self._config.words
         inputs = inputs_to_text(self._config.model.inputs)
         return {
@@ -99,21 +97,21 @@ class Builder:
         }
         counts = Counter(contents["train"].words())
         words = self._config.words
-        known = self._read_vectors(contents.values(), folder) or words.rows
-        vocabulary = Vocabulary.make(counts, known, words.char_rows)
+        vectors_or_rows = self._read_vectors(contents.values(), folder) or words.rows
+        vocabulary = Vocabulary.make(counts, vectors_or_rows, words.char_rows)
         vocabulary.save(folder)
         for split, content in contents.items():
             _SplitWriter(folder / split, self._config, vocabulary, content).write()
 
     def _read_vectors(self, contents: Iterable[SplitText], folder: Path) -> Vectors | None:
-        """Of all splits' words, since nothing trains them; None where words are trained."""
+        """Fixed vectors for the words of all splits; None if word vectors are trained."""
         config = self._config.data
         if not config.vectors:
             return None
-        wanted = dict.fromkeys(word for content in contents for word in content.words())
+        words = dict.fromkeys(word for content in contents for word in content.words())
         bad_examples = BadExamples(config.on_bad_example)
         dim = self._config.words.dim
-        return read_word_vectors(config.vectors, wanted, dim, bad_examples, folder)
+        return read_word_vectors(config.vectors, words, dim, bad_examples, folder)
 
 
 class _SplitWriter:
@@ -144,7 +142,7 @@ class _SplitWriter:
             _write_json(folder / "golds.json", content.golds)
 
     def _windows(self, passages: Writer, context: TokenizedText) -> range:
-        """Writes a passage, and says which rows it has become."""
+        """Writes a passage; returns its rows."""
         before = passages.rows
         for part in self._parts(context):
             starts, ends = zip(*part.spans, strict=True) if part.spans else ((), ())
@@ -152,14 +150,14 @@ class _SplitWriter:
         return range(before, passages.rows)
 
     def _parts(self, context: TokenizedText) -> Iterator[TokenizedText]:
-        """The parts of a passage that are read at once."""
+        """The windows of a passage; in training the passage."""
         config, length = self._config, len(context.words)
         train = self._content.train
         cuts = [(0, length)] if train else windows(length, config.window, config.stride)
         return (context.part(*cut) for cut in cuts)
 
     def _rows(self, numbers: list[range]) -> Iterator[dict[str, Any]]:
-        """The questions, given each passage's rows: once for each, in training with an answer."""
+        """The questions, repeated for each row of their passage; in training with answers."""
         content = self._content
         for number, (question, text) in enumerate(
             zip(content.squad.questions, content.questions, strict=True)
@@ -173,7 +171,7 @@ class _SplitWriter:
                     yield {**encoded, "passage": [passage], **inputs}
 
     def _answer(self, question: Question, text: TokenizedText) -> tuple[int, int] | None:
-        """The first and last word of the one to find, the first; None if something is too long."""
+        """The first and last word of the first answer; None if a text is too long."""
         content = self._content
         context = content.contexts[question.context]
         span = context.locate(question.answers[0])
@@ -199,7 +197,7 @@ class _SplitWriter:
         return {"words": words, "characters": characters.ravel(), **inputs}
 
     def _inputs_of(self, owner: str, **texts: TokenizedText) -> dict[str, np.ndarray]:
-        """The columns of the model's inputs of one of `TEXTS`, or "" for those of the example."""
+        """The columns of the model's inputs for one of `TEXTS`, or "" for the example."""
         columns = [column for column in self._inputs if column.text == owner]
         arrays = encode(columns, {name: text.words for name, text in texts.items()}, {})
         return {name: array.ravel() for name, array in arrays.items()}

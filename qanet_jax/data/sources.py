@@ -27,7 +27,7 @@ from qanet_jax.data.triviaqa import (
 if TYPE_CHECKING:
     from qanet_jax.config import DataConfig
 
-Content = tuple[Squad, Golds | None]  # a split's questions, and what TriviaQA scores them by
+Content = tuple[Squad, Golds | None]  # a split's questions, and the gold answers of TriviaQA
 Source = sources.Source[Content]
 
 _GENERATOR: Generator[Content] = Generator(
@@ -43,7 +43,7 @@ _GENERATOR: Generator[Content] = Generator(
 
 @dataclasses.dataclass(frozen=True)
 class File:
-    """A JSON file of SQuAD's form."""
+    """A JSON file of SQuAD's format."""
 
     path: Path
 
@@ -67,15 +67,15 @@ class Records(sources.Records):
 
 @dataclasses.dataclass(frozen=True)
 class Supervised:
-    """A split of TriviaQA with its spans supplied at a distance.
+    """A split of TriviaQA with distantly supervised spans.
 
-    Trained on are windows with an answer. Evaluation reads the beginning of every document, as the
-    official scores want it, or such windows again ("dev_oracle"), where the questions that have one
-    are all that count.
+    Training uses windows with an answer. Evaluation reads the beginning of every document, as the
+    official scores require, or windows with an answer ("dev_oracle"), scoring only questions that
+    have one.
 
     Attributes:
       source: the `File` or the dataset's split.
-      lines: whether the file is of JSON lines.
+      lines: whether the file has JSON lines.
     """
 
     source: Source
@@ -93,7 +93,7 @@ class Supervised:
     def read(self, bad_examples: BadExamples) -> Content:
         golds: Golds = []
 
-        def questions() -> Iterator[Trivia]:  # of which only the golds are kept
+        def questions() -> Iterator[Trivia]:  # stores only the golds
             for question in self._questions(bad_examples):
                 golds.append(_gold(question))
                 yield question
@@ -119,10 +119,10 @@ class Supervised:
 
 
 def source_of(config: "DataConfig", split: Split) -> Source:
-    """The questions of a split.
+    """The source of a split.
 
     Raises:
-      UserError: a folder, file or dataset that is not there.
+      UserError: if a folder, file or dataset does not exist.
     """
     source: Source = find_source(
         config,

@@ -1,10 +1,10 @@
-"""A made corpus of reading comprehension: short English passages with questions about them.
+"""A generated corpus of reading comprehension: short English passages with questions.
 
-It stands in for SQuAD wherever a run should be quick and its score believable. Passages state facts
-about invented people, villages and things (`synthetic_scenes`); the answer to a question is a span,
-and it is found only where the question's entity and its relation meet, because other sentences tell
-other things of the same entity, and the same of other entities. Names, places and numbers of dev
-and test never occur in train: a model must read them, by their characters, and cannot remember.
+For quick runs with meaningful scores. Passages state facts about invented people, villages and
+things (`synthetic_scenes`). The answer to a question is a span that is determined by entity and
+relation: other sentences state other relations of the same entity, and the same relation of other
+entities. Names, places and numbers of dev and test never occur in train and must be represented by
+their characters.
 """
 
 import functools
@@ -37,7 +37,7 @@ WORDS: dict[Kind, tuple[str, ...]] = {
     "vehicle": ("boat", "bus", "coach", "ferry", "train", "tram"),
 }
 
-# Names are made of these: a person's of three pieces, a place's of two.
+# Parts of names: a person's has three of them, a place's two.
 _PERSON = (
     "Al Bel Bor Cas Cor Dal Dor El Er Fal Fen Gar Gil Hal Hel Il Is Jan Jor Kal Kes Lar Len Mal "
     "Mir Nar Nel Ol Or Pel Per Ral Ros Sal Sel Tam Tor Ul Val Ven Wal Wen Yan Yor Zel Zor",
@@ -61,7 +61,7 @@ def split_of(word: str) -> Split:
 
 @functools.cache
 def words(kind: Kind, split: Split) -> tuple[str, ...]:
-    """Every word of a kind in a split. Closed kinds, such as weekdays, are the same in all."""
+    """All words of a kind in a split; closed kinds, such as weekdays, do not depend on it."""
     if kind in WORDS:
         return WORDS[kind]
     return tuple(word for word in _open_words(kind) if split_of(word) == split)
@@ -79,18 +79,18 @@ def _open_words(kind: Kind) -> Iterator[str]:
 
 
 def _sounds(first: str, *rest: str) -> bool:
-    """Not "Woodwood" nor "Saltton"."""
+    """Excludes "Woodwood" and "Saltton"."""
     return first.lower() != rest[-1] and first[-1] != rest[-1][0]
 
 
 def generate(count: int, seed: int, split: Split) -> Squad:
     """Passages of four to seven sentences, with `count` questions, one or two about each.
 
-    The same arguments give the same corpus, anywhere; a larger `count` only adds to its end.
+    Deterministic on all platforms; a smaller `count` gives a prefix.
 
     Args:
       count: number of questions, at least 0.
-      seed: which passages; the words of a split are the same for every seed.
+      seed: of the choice of passages; the words of a split are the same for every seed.
       split: "train", "dev" or "test".
 
     Raises:
@@ -104,15 +104,15 @@ def generate(count: int, seed: int, split: Split) -> Squad:
         rng = random.Random(f"{seed} {split} {number}")
         text, questions = _passage(_Draw(rng, split))
         squad.contexts.append(text)
-        for letter, (asked, answer) in zip("ab", questions, strict=False):
+        for letter, (question, answer) in zip("ab", questions, strict=False):
             name = f"{split}{number:07d}{letter}"
-            squad.questions.append(Question(name, asked, number, (answer,)))
+            squad.questions.append(Question(name, question, number, (answer,)))
     del squad.questions[count:]
     return squad
 
 
 class _Draw:
-    """Words for one passage, in which no two of a kind are alike."""
+    """Samples distinct words for one passage."""
 
     def __init__(self, rng: random.Random, split: Split):
         self.rng = rng
@@ -120,7 +120,7 @@ class _Draw:
         self._taken: set[str] = set()
 
     def __call__(self, kind: Kind) -> str:
-        """A word that is new, a name also in its first two letters: a reader tells them apart."""
+        """A new word; names also differ in their first two letters."""
         pool = words(kind, self._split)
         while True:
             word = self.rng.choice(pool)
@@ -131,7 +131,7 @@ class _Draw:
 
 
 class _Fact(NamedTuple):
-    """Something stated; `fields` are what the braces of its sentences stand for."""
+    """A stated fact; `fields` are the values of the fields in its sentences."""
 
     relation: Relation
     statement: str
@@ -144,8 +144,8 @@ def _passage(draw: _Draw) -> tuple[str, list[tuple[str, Answer]]]:
     scene = rng.choice(SCENES)
     setting = {name: draw(kind) for name, kind in scene.setting.items()}
     facts = _facts(scene, setting, draw)
-    first, *others = facts  # what the others tell of the first's entity and relation misleads
-    asked = [first, rng.choice(others)] if rng.random() < 0.5 else [first]
+    first, *others = facts  # the others are distractors with its entity or relation
+    chosen = [first, rng.choice(others)] if rng.random() < 0.5 else [first]
     rng.shuffle(facts)
     sentences = [(rng.choice(scene.openings), setting)]
     sentences += [(fact.statement, fact.fields) for fact in facts]
@@ -153,7 +153,7 @@ def _passage(draw: _Draw) -> tuple[str, list[tuple[str, Answer]]]:
         sentences.append((rng.choice(scene.closings), setting))
     text, places = _write(sentences)
     questions = []
-    for fact in asked:
+    for fact in chosen:
         at = places[1 + facts.index(fact)]
         field = "value" if rng.random() < 0.7 else "key"
         ask = fact.relation.ask_value if field == "value" else fact.relation.ask_key
@@ -163,7 +163,7 @@ def _passage(draw: _Draw) -> tuple[str, list[tuple[str, Answer]]]:
 
 
 def _facts(scene: Scene, setting: dict[str, str], draw: _Draw) -> list[_Fact]:
-    """Three to five facts; the second shares the first's relation, the third its entity."""
+    """Three to five facts; the second has the first's relation, the third its entity."""
     relations = draw.rng.sample(scene.relations, 2)
     unsaid = {r: draw.rng.sample(r.statements, len(r.statements)) for r in relations}
     keys = [draw(scene.key) for _ in range(3)]
@@ -178,7 +178,7 @@ def _facts(scene: Scene, setting: dict[str, str], draw: _Draw) -> list[_Fact]:
 
 
 def _write(sentences: list[tuple[str, dict[str, str]]]) -> tuple[str, list[dict[str, int]]]:
-    """The sentences as one text, and for each where its fields begin in it."""
+    """The sentences as one text, and the offsets of each one's fields in it."""
     text, places = "", []
     for template, fields in sentences:
         text += " " if text else ""

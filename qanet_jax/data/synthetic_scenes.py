@@ -1,9 +1,9 @@
-"""What the made passages are about: the sentences that state facts, and questions about them.
+"""Sentences of the generated passages that state facts, and questions about them.
 
-A scene is a place where several people, villages or things each have several properties: a
-timetable's destinations with departures, arrivals and fares. So a fact is found only by its entity
-and its relation together; each alone occurs elsewhere in the passage as well. In braces stand
-`key`, the fact's entity, `value`, what is said of it, and the fields of the scene's setting.
+In a scene several people, villages or things each have several properties, such as a timetable's
+destinations with departures, arrivals and fares. Hence a fact is determined only by entity and
+relation together. Fields in braces are `key`, the fact's entity, `value`, its property, and those
+of the scene's setting.
 """
 
 from typing import Literal, NamedTuple, cast
@@ -17,7 +17,7 @@ class Relation(NamedTuple):
     Attributes:
       value: the kind of the values.
       statements: sentences that each state `value` of `key`.
-      ask_value, ask_key: questions to which the one and the other is the answer.
+      ask_value, ask_key: questions whose answer is the value, or the key.
     """
 
     value: Kind
@@ -31,7 +31,7 @@ class Scene(NamedTuple):
 
     Attributes:
       key: the kind of the entities.
-      setting: fields that are drawn once for the passage, and their kinds.
+      setting: fields that are sampled once for the passage, and their kinds.
       openings, closings: sentences before and after the facts.
     """
 
@@ -43,9 +43,9 @@ class Scene(NamedTuple):
 
 
 def _relations(text: str) -> tuple[Relation, ...]:
-    """Relations out of paragraphs: the kind of the values, then statements, then questions.
+    """Parses relations from paragraphs: the kind of the values, then statements, then questions.
 
-    A question that names the key asks for the value, and the other way round.
+    A question with the key asks for the value, and vice versa.
     """
     return tuple(_relation(*paragraph.split("\n")) for paragraph in text.strip().split("\n\n"))
 

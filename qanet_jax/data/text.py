@@ -1,4 +1,4 @@
-"""Texts as words with their places, and as the arrays that the model reads."""
+"""Tokenized texts with offsets, windows, and the model's input arrays."""
 
 import bisect
 import dataclasses
@@ -15,11 +15,11 @@ TEXTS = ("context", "question")
 
 @dataclasses.dataclass(frozen=True)
 class TokenizedText:
-    """A text cut into words.
+    """A tokenized text.
 
     Attributes:
-      words: as they stand in it.
-      spans: start and end of each, in characters.
+      words: unchanged.
+      spans: start and end of each word, in characters.
     """
 
     words: list[str]
@@ -31,11 +31,11 @@ class TokenizedText:
         return cls([text[start:end] for start, end in spans], spans)
 
     def part(self, start: int, stop: int) -> "TokenizedText":
-        """Some of the words; their spans are still the whole text's."""
+        """Some of the words, with spans in the complete text."""
         return TokenizedText(self.words[start:stop], self.spans[start:stop])
 
     def locate(self, answer: Answer) -> tuple[int, int] | None:
-        """The first and last word that an answer has a character of; None if it has no word."""
+        """The first and last word of which an answer has a character; None if it has none."""
         end = answer.start + len(answer.text)
         first = bisect.bisect_right(self.spans, answer.start, key=lambda span: span[1])
         last = bisect.bisect_left(self.spans, end, key=lambda span: span[0]) - 1
@@ -43,9 +43,9 @@ class TokenizedText:
 
 
 def windows(length: int, window: int, stride: int) -> list[tuple[int, int]]:
-    """Start and stop of windows over `length` words, together over all of them.
+    """Start and stop of windows that cover `length` words.
 
-    Each but the first starts `stride` words behind the one before; the last ends with the text.
+    Each starts `stride` words after the previous one; the last ends with the text.
     """
     starts = range(0, max(1, length - window + stride), stride)
     return [(start, min(start + window, length)) for start in starts]
@@ -57,7 +57,7 @@ def text_arrays(
     characters: Int[np.ndarray, "B width W"],
     vocabulary: Vocabulary,
 ) -> dict[str, Shaped[np.ndarray, "B ..."]]:
-    """What a batch has of the text `name`."""
+    """The arrays of a batch for the text `name`."""
     arrays = {name: words, f"{name}_characters": characters}
     return (
         arrays

@@ -1,8 +1,7 @@
 """TriviaQA's Wikipedia domain (Joshi et al., ACL 2017), as the paper trains on it (section 4.2).
 
-Its questions come with whole documents and with the answer's names, not with spans. The span is
-supplied at a distance: the first place where a document says one of the names. What is trained on
-is a window around it.
+Its questions have complete documents and aliases of the answer, but no spans. The span is distantly
+supervised: the first occurrence of an alias in a document. Training uses a window around it.
 """
 
 import dataclasses
@@ -24,22 +23,22 @@ from common_jax.text.squad import REPEATED, Answer, Question, Squad
 from common_jax.text.word_tokenizer import split_words
 from qanet_jax.triviaqa_metrics import golds
 
-SUPERVISED_WORDS = 800  # of a document, in which a name is looked for (Joshi et al., section 6)
+SUPERVISED_WORDS = 800  # of a document, in which aliases are searched (Joshi et al., section 6)
 TRAIN_WINDOW, DEV_WINDOW = 256, 400  # words (QANet, section 4.2)
 
-# Of the spans that this module finds (`qanet_jax.data.prepare`).
+# Of this module's spans, for fingerprints (`qanet_jax.data.prepare`).
 IDENTITY = recorded_identity(
     12449, "e3b9413f80f760029e466367c5014ed20bd3a3449acfef7afda4e2df12b5c52e"
 )
-_MARGIN = 8  # words by which a text is cut too late, since the last ones depend on what follows
+_MARGIN = 8  # extra words before truncation, since the last ones depend on the following text
 
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """Evidence.
+    """An evidence document.
 
     Attributes:
-      id: its file's name.
+      id: its file name.
     """
 
     id: str
@@ -48,12 +47,12 @@ class Document:
 
 @dataclasses.dataclass(frozen=True)
 class Trivia:
-    """A question, its answer's names, and documents that may say one of them.
+    """A question, the aliases of its answer, and documents that may contain one.
 
     Attributes:
-      aliases: as they may stand in a document.
-      golds: what a prediction is compared with: aliases, and people's own answers.
-      verified: whether people have made sure that the documents answer it.
+      aliases: as they may occur in a document.
+      golds: gold answers: aliases, and answers of annotators.
+      verified: whether annotators have verified that the documents answer it.
     """
 
     id: str
@@ -67,14 +66,14 @@ class Trivia:
 def read_release(path: str | Path, bad_examples: BadExamples) -> Iterator[Trivia]:
     """Streams a file of the official release, qa/wikipedia-{train,dev}.json or the verified one.
 
-    Documents are read from evidence/wikipedia beside qa, one question's at a time. Rejected
-    are a question that is empty or not of this form, that has the id of an earlier
-    one or no answer (as in the test file), and a document that cannot be read; a page without a
-    file and a question without a document are dropped.
+    Documents are read from evidence/wikipedia beside qa, for one question at a time. Rejects
+    questions that are empty or malformed, or have the id of an earlier one or no answer (as in the
+    test file), and documents that cannot be read; skips pages without a file and questions without
+    a document.
 
     Raises:
-      UserError: a file that cannot be read, is not JSON, or has no list of questions; and whatever
-        `bad_examples` raises.
+      UserError: if the file cannot be read, is not JSON, or has no list of questions; or by
+        `bad_examples`.
     """
     evidence = _Evidence(Path(path).parent.parent / "evidence" / "wikipedia")
     ids = set[str]()
@@ -90,11 +89,11 @@ def read_release(path: str | Path, bad_examples: BadExamples) -> Iterator[Trivia
 def read_sample(path: str | Path, bad_examples: BadExamples) -> Iterator[Trivia]:
     """Streams JSON lines of id, question, aliases and context, each with one short document.
 
-    Rejected is a line that is not JSON or not of this form, is empty or has the id of an earlier
-    one or no alias.
+    Rejects lines that are not JSON or malformed, are empty, or have the id of an earlier one or no
+    alias.
 
     Raises:
-      UserError: a file that cannot be read; and whatever `bad_examples` raises.
+      UserError: if the file cannot be read; or by `bad_examples`.
     """
     ids = set[str]()
     for node in read_json_lines(path, bad_examples):
@@ -108,15 +107,15 @@ def read_dataset(
 ) -> Iterator[Trivia]:
     """Streams the Wikipedia domain of a split of TensorFlow Datasets' "trivia_qa/rc".
 
-    The dataset holds both domains, and the verified questions a second time: those with search
-    results are the web's and dropped, and so is what repeats an id. It does not tell which are
-    verified, nor has it people's own answers.
+    The dataset has both domains, and the verified questions a second time: questions with search
+    results, which are of the web domain, and repeated ids are skipped. It has neither marks of
+    verified questions nor answers of annotators.
 
     Args:
-      key: the config key that named the split.
+      key: the config key of the split.
 
     Raises:
-      UserError: another dataset, or an unknown split.
+      UserError: for another dataset, or an unknown split.
     """
     ids = set[str]()
     for number, row in enumerate(dataset.source(split, key), start=1):
@@ -128,9 +127,9 @@ def read_dataset(
                 f"data.tfds={dataset.name}: not of the form of trivia_qa/rc ({error!r})"
             ) from error
         if of_web:
-            bad_examples.skip("question of the web's", place)
+            bad_examples.skip("question of the web domain", place)
         elif trivia.id in ids:
-            bad_examples.skip("question that was there already", place)
+            bad_examples.skip("repeated question", place)
         elif _good(trivia, place, ids, bad_examples):
             yield trivia
 
@@ -143,18 +142,17 @@ def supervise(
     *,
     answered: bool = True,
 ) -> Squad:
-    """Spans supplied at a distance, and a window of each document around its span.
+    """Distantly supervised spans, and a window of each document around its span.
 
-    The span is the first of any alias, whatever the case of its letters, in whole words, in the
-    document's first `SUPERVISED_WORDS`. The window has `width` of these words, or all; it contains
-    the span, and starts at any of the places that it then can with equal chance, which `seed` and
-    the question's id decide. Windows of evaluation know the answer too: they are an oracle's, which
-    the official scores do without.
+    The span is the first occurrence of an alias, ignoring case, in complete words, in the
+    document's first `SUPERVISED_WORDS`. The window has `width` of these words, or all, and contains
+    the span; its start is uniformly random, by `seed` and the question's id. In evaluation, such
+    windows are an oracle, which the official scores do not use.
 
     Args:
       width: of a window in words: `TRAIN_WINDOW` or `DEV_WINDOW`.
-      answered: drop a document without a span, as in training; or else keep its first words, with
-        no answer.
+      answered: whether to skip documents without a span, as in training; otherwise their first
+        words are used, without an answer.
 
     Returns:
       One question for each document, with the id "question--document" (the separator is the
@@ -167,19 +165,19 @@ def supervise(
             name = f"{trivia.id}--{document.id}"
             words = first_words(document.text, SUPERVISED_WORDS)
             end = words[-1][1] if words else 0
-            found = names.search(document.text, 0, end) if names else None
-            covered = _covered(words, found.span()) if found else (0, 0)
+            match = names.search(document.text, 0, end) if names else None
+            covered = _covered(words, match.span()) if match else (0, 0)
             if covered[1] - covered[0] > width:
                 bad_examples.skip("answer longer than the window", name)
             elif not words:
                 bad_examples.skip("empty document", name)
-            elif answered and not found:
-                bad_examples.skip("document that names no answer", name)
+            elif answered and not match:
+                bad_examples.skip("document without an answer", name)
             else:
                 rng = random.Random(f"{seed} {name}")
-                first = window_start(len(words), covered, width, rng) if found else 0
+                first = window_start(len(words), covered, width, rng) if match else 0
                 start, stop = words[first][0], words[min(first + width, len(words)) - 1][1]
-                answers = (Answer(found[0], found.start() - start),) if found else ()
+                answers = (Answer(match[0], match.start() - start),) if match else ()
                 number = len(squad.contexts)
                 squad.contexts.append(document.text[start:stop])
                 squad.questions.append(Question(name, trivia.text, number, answers))
@@ -197,10 +195,10 @@ def first_words(text: str, count: int) -> list[tuple[int, int]]:
 
 
 def window_start(count: int, span: tuple[int, int], width: int, rng: random.Random) -> int:
-    """Where a window starts, among `count` words, that contains the words [start, end) of `span`.
+    """A random start of a window in `count` words that contains the words [start, end) of `span`.
 
-    Each place that can be has the same chance; a window never goes past the last word, unless
-    `width` exceeds `count`.
+    Uniform over all possible starts; the window does not extend past the last word, unless `width`
+    exceeds `count`.
     """
     low = max(0, span[1] - width)
     high = min(span[0], max(0, count - width))
@@ -208,15 +206,15 @@ def window_start(count: int, span: tuple[int, int], width: int, rng: random.Rand
 
 
 def _covered(words: Sequence[tuple[int, int]], span: tuple[int, int]) -> tuple[int, int]:
-    """The words [first, last + 1) that the characters of `span` are in."""
+    """The words [first, last + 1) that contain characters of `span`."""
     inside = [n for n, (start, end) in enumerate(words) if start < span[1] and end > span[0]]
     return inside[0], inside[-1] + 1
 
 
 def _pattern(aliases: Iterable[str]) -> re.Pattern[str] | None:
-    """Finds the first of some names as whole words, the longest where several begin.
+    """A pattern for the first of some names in complete words, the longest one at its position.
 
-    Case is ignored character by character, so that offsets are the text's own.
+    Case is ignored by character, so that offsets are valid in the text.
     """
     names = sorted({" ".join(alias.split()) for alias in aliases} - {""}, key=len, reverse=True)
     if not names:
@@ -226,7 +224,7 @@ def _pattern(aliases: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def _good(trivia: Trivia, place: str, ids: set[str], bad_examples: BadExamples) -> bool:
-    """Whether to keep a question; remembers its id."""
+    """Whether a question is valid; adds its id."""
     if trivia.id in ids:
         bad_examples.reject(REPEATED, f"{place} {trivia.id!r}")
     elif not trivia.text.strip():
@@ -303,7 +301,7 @@ def _distinct(*names: str) -> tuple[str, ...]:
 
 
 class _Evidence:
-    """The files of a folder by their names, which the release writes in another case at times."""
+    """The files of a folder by name, whose case differs in parts of the release."""
 
     def __init__(self, folder: Path):
         self.folder = folder

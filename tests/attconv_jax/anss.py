@@ -8,9 +8,9 @@ PLACES = ("Rome", "Oslo", "Bern", "Lima")
 
 def passage(article: int, number: int) -> tuple[str, dict[str, str]]:
     """A passage of one sentence to four, and questions with their answers."""
-    kept = PLACES[: 1 + (article + number) % 4]
-    names = [f"Person{article}{number}{n}" for n in range(len(kept))]
-    pairs = list(zip(names, kept, strict=True))
+    places = PLACES[: 1 + (article + number) % 4]
+    names = [f"Person{article}{number}{n}" for n in range(len(places))]
+    pairs = list(zip(names, places, strict=True))
     sentences = (f"The train took {name} to {place} by train." for name, place in pairs)
     return " ".join(sentences), {
         f"Where did the train take {name}?": place for name, place in pairs
@@ -23,14 +23,14 @@ def squad(articles: range) -> dict:
     for article in articles:
         paragraphs = []
         for number in range(2):
-            context, asked = passage(article, number)
+            context, questions = passage(article, number)
             qas = [
                 {
                     "id": f"{article}-{number}-{answer}",
                     "question": question,
                     "answers": [{"text": answer, "answer_start": context.index(answer)}],
                 }
-                for question, answer in asked.items()
+                for question, answer in questions.items()
             ]
             paragraphs.append({"context": context, "qas": qas})
         data.append({"title": f"Article {article}", "paragraphs": paragraphs})

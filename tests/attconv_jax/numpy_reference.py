@@ -12,24 +12,23 @@ from tests.numpy_reference import affine, convolution, sigmoid, softmax, windows
 
 def model(texts, p, config):
     """The labels' scores, and each layer's weights; a text is the numbers of its words."""
-    states, seen = [p["word_embedding"][ids] for ids in texts], []
+    states, attention = [p["word_embedding"][ids] for ids in texts], []
     for number in range(config.layers):
         states, weights = attentive_convolution(states, p[f"layers_{number}"], config)
-        seen.append(weights)
+        attention.append(weights)
     pooled = [h.max(axis=0) if len(h) else np.zeros(h.shape[1]) for h in states]
     products = [pooled[0] * pooled[1]] if len(pooled) == 2 else []
     composition = np.concatenate([*pooled, *products])
     hidden_1 = leaky_relu(affine(composition, p["head"]["hidden_0"]))
     hidden_2 = leaky_relu(affine(hidden_1, p["head"]["hidden_1"]))
-    return affine(np.concatenate([composition, hidden_1, hidden_2]), p["head"]["output"]), seen
+    return affine(np.concatenate([composition, hidden_1, hidden_2]), p["head"]["output"]), attention
 
 
 def attentive_convolution(texts, p, config):
     """Eq. 5: the states [T, H] of the layer above for each text, and weights[x, a] [T, S] of text x
     over text a.
 
-    W is one matrix here, for the window and the contexts side by side; a text that looks at none
-    has the window alone.
+    W is one matrix here, for the window and the contexts; without contexts for the window only.
     """
     attention_kind = getattr(config, "attention", "none")  # a bi-CNN has none
     kinds = {"none": [], "both": ["inter", "intra"]}.get(attention_kind, [attention_kind])
@@ -40,7 +39,7 @@ def attentive_convolution(texts, p, config):
         f = feature_map(h, config.beneficiary, p.get("beneficiary"), config) if kinds else h
         kernel = p["convolution"]["kernel"]
         assert len(kernel) == config.filter_width
-        seen, w = [windows(f, len(kernel))], [*kernel]
+        inputs, w = [windows(f, len(kernel))], [*kernel]
         for kind in kinds:
             if kind == "inter" and x == 1 and not config.symmetric:
                 continue
@@ -48,9 +47,9 @@ def attentive_convolution(texts, p, config):
             source = feature_map(h, config.source, p.get("source"), config)
             focus = feature_map(texts[a], config.focus, focus_p, config)
             weights[x, a] = attention(source, focus, p.get("energy"), config)
-            seen.append(weights[x, a] @ focus)
+            inputs.append(weights[x, a] @ focus)
             w.append(p[f"context_{kind}"]["kernel"])
-        total = np.concatenate(seen, axis=1) @ np.concatenate(w) + p["convolution"]["bias"]
+        total = np.concatenate(inputs, axis=1) @ np.concatenate(w) + p["convolution"]["bias"]
         above.append(np.tanh(config.tanh_gain * total))
     return above, weights
 

@@ -21,7 +21,7 @@ def as_run(tmp_path):
         """
         Args:
           right: whether each example is; None is RIGHT's.
-          results: whether the results of the examples are kept.
+          results: whether the results of the examples are written.
         """
         right = RIGHT[label] if right is None else right
         lines = [HEAD, *[f"{gold}\tyes\t0.4\t0.6"] * len(right)]
@@ -77,23 +77,23 @@ def test_runs_of_other_examples_are_not_compared(as_run):
     table, *notes = section.parts
     assert table.head == ["run", "right", "of", "%"]
     assert notes == [
-        f"{a.workdir.path}: its test is another than that of {run.workdir.path}" for run in (b, c)
+        f"{a.workdir.path}: its test differs from that of {run.workdir.path}" for run in (b, c)
     ]
     for other in (b, c):
-        with pytest.raises(IncomparableError, match="its test is another than that of"):
+        with pytest.raises(IncomparableError, match="its test differs from that of"):
             LabelComparison.paired(a, other, "test")
 
 
 def test_older_runs_are_compared_by_their_counts(as_run):
     a, b = as_run("a", results=False), as_run("b")
-    found = LabelComparison.paired(b, a, "test")
-    assert set(found.numbers) == {"right_difference", "p_equal_proportions"}
-    assert found.notes == [
+    paired = LabelComparison.paired(b, a, "test")
+    assert set(paired.numbers) == {"right_difference", "p_equal_proportions"}
+    assert paired.notes == [
         f"{a.workdir.path}: no eval/test.examples.tsv; score test of that run again to compare its "
         "examples"
     ]
     (section,) = LabelComparison.compare([a, b], "test")
-    assert section.parts[1:] == found.notes
+    assert section.parts[1:] == paired.notes
     c = as_run("c", RIGHT["b"])
     c.workdir.write_scored("test", Scores({}, {}, {}, []))
     with pytest.raises(IncomparableError, match="c: its score of test counts no right answers"):
@@ -107,7 +107,7 @@ def test_one_example_has_no_interval(as_run):
     assert numbers == {"right_difference": 100, "wins": 1, "losses": 0, "p_mcnemar": 1}
 
 
-def test_lengths_and_confusions_are_shown_where_there_are_some(as_run):
+def test_lengths_and_confusions_are_optional(as_run):
     notes = {
         "by_length": [[1, 3, 80.0], [4, 9, 70.0]],
         "confusion": {"no": {"no": 3, "yes": 1}, "yes": {"no": 0, "yes": 6}},

@@ -160,10 +160,10 @@ def test_padding_and_order_change_neither_logits_nor_gradients(changes):
     order = np.array([2, 0, 3, 1])
     for widths in (WIDTHS, (5, 10)):
         texts = {name: ids[order] for name, ids in batch(widths).items()}
-        (_, logits), found = judge(params, texts, SCORES[order])
+        (_, logits), attention = judge(params, texts, SCORES[order])
         np.testing.assert_allclose(logits, expected[order], rtol=1e-5, atol=1e-5)
         close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-        jax.tree.map(close, found, gradients)
+        jax.tree.map(close, attention, gradients)
 
 
 @pytest.mark.parametrize("changes", [DEEP, ONE_WAY], ids=["deep", "one way"])
@@ -192,8 +192,8 @@ def test_dropout_is_a_function_of_its_key_and_off_in_evaluation():
 
     def train(key):
         arrays = jax.tree.map(jnp.asarray, batch())
-        given = {"params": jax.tree.map(jnp.asarray, params)}
-        return model.apply(given, arrays, train=True, rngs={"dropout": key})[0]
+        variables = {"params": jax.tree.map(jnp.asarray, params)}
+        return model.apply(variables, arrays, train=True, rngs={"dropout": key})[0]
 
     train = jax.jit(train)
     one, same, other = (np.asarray(train(jax.random.key(seed))) for seed in (1, 1, 2))

@@ -78,8 +78,16 @@ def test_precision_at_1_is_of_all_questions(tmp_path):
         count = int(RANDOM.integers(1, 6))
         for sentence in range(count):
             label = int(sentence == question % 7)  # some have no right sentence left
-            common, asked, said = RANDOM.integers(0, 3), 6, RANDOM.integers(3, 9)
-            rows.append(([7] * lengths[question], [8], [label], [question], [common, asked, said]))
+            common, question_words, sentence_words = RANDOM.integers(0, 3), 6, RANDOM.integers(3, 9)
+            rows.append(
+                (
+                    [7] * lengths[question],
+                    [8],
+                    [label],
+                    [question],
+                    [common, question_words, sentence_words],
+                )
+            )
     chances = RANDOM.integers(0, 4, len(rows)) / 4  # with ties
     likely = np.stack([1 - chances, chances], axis=1)
     ranked = corpus(tmp_path, "ranking", rows)
@@ -99,8 +107,8 @@ def test_precision_at_1_is_of_all_questions(tmp_path):
 
 def test_words_in_common():
     question, sentence = "Who saw the old mill?", "The mill was old, the Mill!"
-    common, asked, said = overlap(tokenize(question), tokenize(sentence))
-    assert (common / said, common / asked) == (3 / 6, 3 / 6)
+    common, question_words, sentence_words = overlap(tokenize(question), tokenize(sentence))
+    assert (common / sentence_words, common / question_words) == (3 / 6, 3 / 6)
 
 
 @pytest.mark.slow

@@ -71,20 +71,20 @@ def test_it_is_evaluated(folder, capsys):
 
 def test_its_exports_explain_as_the_run_does(folder, monkeypatch, capsys):
     ask = functools.partial(commands.answers, monkeypatch, capsys, ["A red cup.\tA cup is red."])
-    (said,) = ask("--workdir", folder / "run", "--explain")
-    answer = json.loads(said)
+    (line,) = ask("--workdir", folder / "run", "--explain")
+    answer = json.loads(line)
     assert set(answer) == {"label", "probabilities", "words", "layers"}
-    assert [(seen["text"], seen["context"]) for seen in answer["layers"][0]] == [
+    assert [(attention["text"], attention["context"]) for attention in answer["layers"][0]] == [
         (None, 0),
         (None, 1),
     ]
-    for seen, words in zip(answer["layers"][0], answer["words"], strict=True):
-        assert np.shape(seen["weights"]) == (1, len(words))
-        assert np.sum(seen["weights"]) == pytest.approx(1, abs=1e-3)
+    for attention, words in zip(answer["layers"][0], answer["words"], strict=True):
+        assert np.shape(attention["weights"]) == (1, len(words))
+        assert np.sum(attention["weights"]) == pytest.approx(1, abs=1e-3)
     for form in ("stablehlo", "safetensors"):
         out = folder / form
         export.main(["--workdir", str(folder / "run"), "--out", str(out), "--format", form])
-        assert commands.alike(ask("--model", out, "--explain"), [said])
+        assert commands.same_answers(ask("--model", out, "--explain"), [line])
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ def test_batches_of_what_is_ranked_have_the_inputs_of_each_sentence(tmp_path, sp
     words = lambda ids: [names[number] for number in ids if number]
     batches = data.train_batches(0) if split == "train" else data.split_batches(split)
     pairs = {"second": "shared"} | ({"other": "other_shared"} if split == "train" else {})
-    seen = 0
+    rows = 0
     for batch in batches.epoch(0):
         for row in np.flatnonzero(batch["index"] >= 0):
             question = words(batch["first"][row])
@@ -161,20 +161,20 @@ def test_batches_of_what_is_ranked_have_the_inputs_of_each_sentence(tmp_path, sp
                 expected = np.zeros((batch[text].shape[1], 3), np.int32)
                 expected[: len(own)] = own
                 np.testing.assert_array_equal(batch[f"{text}_ends"][row], expected)
-            seen += 1
-    assert seen > 10
+            rows += 1
+    assert rows > 10
 
 
 def vocabulary(folder):
     """Every word of the files."""
-    found = set()
+    words = set()
     for name in ("train.json", "dev.json"):
         for article in json.loads((folder / name).read_text())["data"]:
             for paragraph in article["paragraphs"]:
-                found.update(tokenize(paragraph["context"]))
+                words.update(tokenize(paragraph["context"]))
                 for qa in paragraph["qas"]:
-                    found.update(tokenize(qa["question"]))
-    return found
+                    words.update(tokenize(qa["question"]))
+    return words
 
 
 def task_of(folder, **data):

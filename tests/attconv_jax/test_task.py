@@ -62,10 +62,10 @@ def folder(tmp_path_factory):
                     "question": question,
                     "answers": [{"text": answer, "answer_start": context.index(answer)}],
                 }
-                for question, answer in asked.items()
+                for question, answer in questions.items()
             ],
         }
-        for context, asked in PASSAGES.items()
+        for context, questions in PASSAGES.items()
     ]
     articles = [{"title": str(n), "paragraphs": [paragraph]} for n, paragraph in enumerate(squad)]
     for split in ("train", "dev", "test"):
@@ -168,7 +168,7 @@ def test_the_ranking_loss_is_what_lacks_of_the_margin(ranking):
     assert float(sums["weight"]) == 3
 
 
-def test_the_other_sentence_is_drawn_anew_each_epoch_and_never_answers(ranking):
+def test_the_other_sentence_is_sampled_each_epoch_and_never_answers(ranking):
     batches = ranking.train_batches()
     others, right = set(), set()
     for epoch in range(30):
@@ -181,12 +181,12 @@ def test_the_other_sentence_is_drawn_anew_each_epoch_and_never_answers(ranking):
     assert again == [batch["other"].tolist() for batch in batches.epoch(3)]
 
 
-def test_a_bad_batch_is_named_by_pairs_that_it_had(ranking):
+def test_examples_of_a_batch_are_its_pairs(ranking):
     batches, corpus = ranking.train_batches(), ranking.data.corpus("train")
-    named = corpus.gather(batches.examples((0, 0)), "first", 20)
-    asked = batches.epoch(0)[0]["first"]
+    reported = corpus.gather(batches.examples((0, 0)), "first", 20)
+    batch = batches.epoch(0)[0]["first"]
     words = lambda rows: sorted(tuple(row[row > 0]) for row in rows if row.any())
-    assert words(named) == words(asked)
+    assert words(reported) == words(batch)
 
 
 def test_words_begin_with_the_vectors_of_a_file(folder):
@@ -218,15 +218,15 @@ def test_lines_are_labelled_as_the_evaluation_does(task, params):
         likely = probabilities(task, params, batch)
         for row in np.flatnonzero(batch["index"] >= 0):
             answer = answers[batch["index"][row]]
-            found = [answer["probabilities"][name] for name in task.config.data.names]
-            np.testing.assert_allclose(found, likely[row], atol=1e-5)
+            actual = [answer["probabilities"][name] for name in task.config.data.names]
+            np.testing.assert_allclose(actual, likely[row], atol=1e-5)
             assert answer["label"] == task.config.data.names[likely[row].argmax()]
     for answer in answers:
-        looked = {(seen["text"], seen["context"]) for seen in answer["layers"][0]}
+        looked = {(attention["text"], attention["context"]) for attention in answer["layers"][0]}
         assert looked == {(0, 1), (0, 0), (1, 0), (1, 1)}
-        for seen in answer["layers"][0]:
-            weights = np.array(seen["weights"])
-            shape = tuple(len(answer["words"][seen[name]]) for name in ("text", "context"))
+        for attention in answer["layers"][0]:
+            weights = np.array(attention["weights"])
+            shape = tuple(len(answer["words"][attention[name]]) for name in ("text", "context"))
             assert weights.shape == shape
             np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-2)
 
@@ -239,8 +239,8 @@ def test_a_line_that_is_no_pair_is_refused(task, line):
 
 
 def test_several_models_average_their_probabilities():
-    found = [{"probabilities": np.array([[p, 1 - p]])} for p in (0.2, 0.6)]
-    np.testing.assert_allclose(ensemble_mean(found)["probabilities"], [[0.4, 0.6]])
+    predictions = [{"probabilities": np.array([[p, 1 - p]])} for p in (0.2, 0.6)]
+    np.testing.assert_allclose(ensemble_mean(predictions)["probabilities"], [[0.4, 0.6]])
 
 
 def test_scores_count_right_labels(task):

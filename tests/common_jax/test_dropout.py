@@ -9,18 +9,18 @@ from common_jax.dropout import dropout
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.003])
 def test_rate_is_honoured_and_what_stays_is_scaled_by_it(rate):
     out = np.asarray(dropout(jnp.ones((1000, 1001)), rate, jax.random.key(0)))
-    kept = out != 0
+    mask = out != 0
     deviation = np.sqrt(rate * (1 - rate) / out.size)
-    assert abs(kept.mean() - (1 - rate)) < 4 * deviation
-    np.testing.assert_allclose(out[kept], 1 / (1 - rate), rtol=2e-5)
+    assert abs(mask.mean() - (1 - rate)) < 4 * deviation
+    np.testing.assert_allclose(out[mask], 1 / (1 - rate), rtol=2e-5)
 
 
 def test_elements_are_independent():
     """Neighbours, and the two elements that share a word of random bits."""
-    kept = np.asarray(dropout(jnp.ones((2000, 512)), 0.3, jax.random.key(1))) != 0
+    mask = np.asarray(dropout(jnp.ones((2000, 512)), 0.3, jax.random.key(1))) != 0
     for shift in (1, 2, 256):
-        together = kept[:, shift:] & kept[:, :-shift]
-        assert abs(together.mean() - 0.49) < 4 * np.sqrt(0.25 / together.size)
+        both = mask[:, shift:] & mask[:, :-shift]
+        assert abs(both.mean() - 0.49) < 4 * np.sqrt(0.25 / both.size)
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3, 5), (2, 3, 4)])

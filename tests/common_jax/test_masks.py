@@ -104,12 +104,12 @@ def test_windows_are_odd(make, size):
 @pytest.mark.parametrize("edge", masks.HEAD_EDGES)
 @pytest.mark.parametrize("heads, size", [(1, 1), (3, 3), (4, 3), (8, 5), (8, 7)])
 def test_head_table_against_counting(edge, heads, size):
-    key_heads, value_heads, seen = masks.head_table(heads, size, edge)
+    key_heads, value_heads, valid = masks.head_table(heads, size, edge)
     for h in range(heads):
         for n, g in enumerate(range(h - size // 2, h + size // 2 + 1)):
             inside = 0 <= g < heads
-            assert seen[h, n] == (inside or edge != "truncate")
-            if seen[h, n]:
+            assert valid[h, n] == (inside or edge != "truncate")
+            if valid[h, n]:
                 clamped = min(max(g, 0), heads - 1)
                 assert key_heads[h, n] == (clamped if edge == "clamp" else g % heads)
                 assert value_heads[h, n] == (g % heads if edge == "wrap" else clamped)
@@ -148,9 +148,9 @@ def test_masked_softmax_is_each_lines_own_and_zero_where_nothing_is_allowed(axis
     softmax = lambda scores: masks.masked_softmax(scores, jnp.asarray(allowed), axis=axis)
     got, pull = jax.vjp(softmax, jnp.asarray(scores, jnp.float32))
     (gradient,) = pull(jnp.asarray(cotangent, jnp.float32))
-    for found, expected in ((got, weights), (gradient, slopes)):
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-        assert not np.asarray(found)[~allowed].any()
+    for actual, expected in ((got, weights), (gradient, slopes)):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+        assert not np.asarray(actual)[~allowed].any()
 
 
 PACKED = np.array([[1, 1, 1, 2, 2, 0], [4, 5, 5, 5, 5, 5], [0, 0, 3, 3, 0, 0]])
@@ -176,9 +176,9 @@ def test_positions_and_lengths_are_those_in_segments(ids):
     want_positions, want_lengths = by_counting(ids, length)
     mask = masks.segments(jnp.asarray(ids), jnp.asarray(ids[:, ::-1].copy()))
     valid = ids != 0
-    found = jax.jit(lambda mask: (mask.query_positions(length), mask.query_lengths(length)))(mask)
-    np.testing.assert_array_equal(np.asarray(found[0])[valid], want_positions[valid])
-    np.testing.assert_array_equal(found[1], want_lengths)
+    actual = jax.jit(lambda mask: (mask.query_positions(length), mask.query_lengths(length)))(mask)
+    np.testing.assert_array_equal(np.asarray(actual[0])[valid], want_positions[valid])
+    np.testing.assert_array_equal(actual[1], want_lengths)
     np.testing.assert_array_equal(mask.key_lengths(length), want_lengths[:, ::-1])
 
 

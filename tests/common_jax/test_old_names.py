@@ -64,13 +64,13 @@ def leaf_names(tree):
 @pytest.mark.parametrize(("family", "system"), CASES)
 def test_each_old_name_has_one_of_today(family, system):
     state, _ = state_of(family, system)
-    wanted = leaf_names(state)
-    old = with_old_names(family, jax.tree.unflatten(jax.tree.structure(state), wanted))
+    expected = leaf_names(state)
+    old = with_old_names(family, jax.tree.unflatten(jax.tree.structure(state), expected))
     names = dict(zip(leaf_names(old), jax.tree.leaves(old), strict=True))
-    assert len({*names} - {*wanted}) >= 3 * len(state.params)
-    assert current_names(names, wanted) == names
-    assert current_names(wanted, wanted) == {name: name for name in wanted}
-    assert not [name for name in wanted if re.search("[A-Z]", name)]  # none is that of a class
+    assert len({*names} - {*expected}) >= 3 * len(state.params)
+    assert current_names(names, expected) == names
+    assert current_names(expected, expected) == {name: name for name in expected}
+    assert not [name for name in expected if re.search("[A-Z]", name)]  # none is that of a class
 
 
 def same(one, other):
@@ -104,5 +104,7 @@ def test_old_names_of_another_model_are_refused(tmp_path):
     checkpoints.save(with_old_names("csan", state), 3, (1, 2), {"loss": 1.0})
     checkpoints.close()
     wider, _ = state_of("csan", "csan_2d", mlp_dim=16)
-    with pytest.raises(UserError, match=r"feed_forward/in/bias: float32 \[2, 8\], the model wants"):
+    with pytest.raises(
+        UserError, match=r"feed_forward/in/bias: float32 \[2, 8\], the model expects"
+    ):
         checkpoints.restore_newest(wider)

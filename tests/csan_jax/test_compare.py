@@ -77,43 +77,46 @@ def official(tmp_path_factory):
 
 
 def test_differences_are_those_of_the_official_command(official):
-    found, signatures = translation.paired_bootstrap(SYSTEMS, REFERENCES, language="en")
+    compared, signatures = translation.paired_bootstrap(SYSTEMS, REFERENCES, language="en")
     for row in official:
-        one, theirs = found[row["system"].removeprefix("Baseline: ")]["sacrebleu"], row["BLEU"]
-        assert one.score == pytest.approx(theirs["score"], abs=1e-6)
-        assert (one.low + one.high) / 2 == pytest.approx(theirs["mean"], abs=1e-6)
-        assert (one.high - one.low) / 2 == pytest.approx(theirs["ci"], abs=1e-6)
-        assert one.p == theirs["p_value"]
-    assert [one["sacrebleu"].p is None for one in found.values()] == [True, False, False]
-    assert found["better"]["sacrebleu"].p < 0.01 < found["alike"]["sacrebleu"].p
+        actual, expected = (
+            compared[row["system"].removeprefix("Baseline: ")]["sacrebleu"],
+            row["BLEU"],
+        )
+        assert actual.score == pytest.approx(expected["score"], abs=1e-6)
+        assert (actual.low + actual.high) / 2 == pytest.approx(expected["mean"], abs=1e-6)
+        assert (actual.high - actual.low) / 2 == pytest.approx(expected["ci"], abs=1e-6)
+        assert actual.p == expected["p_value"]
+    assert [actual["sacrebleu"].p is None for actual in compared.values()] == [True, False, False]
+    assert compared["better"]["sacrebleu"].p < 0.01 < compared["alike"]["sacrebleu"].p
     assert "bs:1000|seed:12345" in signatures["sacrebleu"]
 
 
 def test_ngrams_are_counted_right():
-    hypotheses, found = SYSTEMS["first"], []
+    hypotheses, expected = SYSTEMS["first"], []
     log = 0.0
     shorter = sum(len(line.split()) for line in hypotheses)
     longer = sum(len(line.split()) for line in REFERENCES)
     brevity = min(1.0, math.exp(1 - longer / shorter))
     for n in range(1, 5):
         hits = total = 0
-        for ours, theirs in zip(hypotheses, REFERENCES, strict=True):
+        for hypothesis, reference in zip(hypotheses, REFERENCES, strict=True):
             grams = [
                 collections.Counter(tuple(w[i : i + n]) for i in range(len(w) - n + 1))
-                for w in (ours.split(), theirs.split())
+                for w in (hypothesis.split(), reference.split())
             ]
             hits += (grams[0] & grams[1]).total()
             total += grams[0].total()
         log += math.log(hits / total)
-        found.append((100 * brevity * math.exp(log / n), 100 * hits / total))
-    ours = translation.ngrams(hypotheses, REFERENCES, language="en", most=4)
-    assert np.array(ours) == pytest.approx(np.array(found))
+        expected.append((100 * brevity * math.exp(log / n), 100 * hits / total))
+    hypothesis = translation.ngrams(hypotheses, REFERENCES, language="en", most=4)
+    assert np.array(hypothesis) == pytest.approx(np.array(expected))
 
 
 def test_two_runs_are_tested_as_the_official_command_and_scipy_do(official, runs):
     first, better, _ = runs
-    found = TranslationComparison.paired(better, first, "test")
-    numbers, (base, row, _) = found.numbers, official
+    paired = TranslationComparison.paired(better, first, "test")
+    numbers, (base, row, _) = paired.numbers, official
     difference = row["BLEU"]["score"] - base["BLEU"]["score"]
     assert numbers["sacrebleu_difference"] == pytest.approx(difference, abs=1e-6)
     assert numbers["p_sacrebleu"] == row["BLEU"]["p_value"]
@@ -121,16 +124,16 @@ def test_two_runs_are_tested_as_the_official_command_and_scipy_do(official, runs
     assert numbers["p_nll"] == pytest.approx(expected.pvalue, rel=1e-6)
     interval = [numbers[f"nll_difference_{end}"] for end in ("low", "high")]
     assert interval == pytest.approx([*expected.confidence_interval(0.95)], rel=1e-6)
-    assert found.notes == []
+    assert paired.notes == []
 
 
 def test_a_run_without_results_of_sentences_is_compared_by_its_text(as_run, runs):
     older = as_run("older", SYSTEMS["better"])
-    found = TranslationComparison.paired(older, runs[0], "test")
+    paired = TranslationComparison.paired(older, runs[0], "test")
     expected = TranslationComparison.paired(runs[1], runs[0], "test").numbers
     assert "p_nll" in expected
-    assert found.numbers == {k: v for k, v in expected.items() if "nll" not in k}
-    (note,) = found.notes
+    assert paired.numbers == {k: v for k, v in expected.items() if "nll" not in k}
+    (note,) = paired.notes
     assert note.startswith(f"{older.workdir.path}: no eval/test.examples.tsv; score test")
 
 
@@ -167,8 +170,8 @@ def test_runs_on_another_test_are_not_compared(as_run, runs):
     first, better, _ = runs
     other = as_run("other", REFERENCES[:9], REFERENCES[:9])
     differences, grams = TranslationComparison.compare([first, other, better], "test")
-    table, said, _ = differences.parts
+    table, note, _ = differences.parts
     rows = {row[0]: dict(zip(table.head, row, strict=True)) for row in table.rows}
     assert rows["other"]["sacrebleu p"] is None and rows["better"]["sacrebleu p"] is not None
-    assert said == f"{first.workdir.path}: its test is another than that of {other.workdir.path}"
+    assert note == f"{first.workdir.path}: its test differs from that of {other.workdir.path}"
     assert [row[0] for row in grams.parts[-1].rows] == ["first", "better"]

@@ -30,8 +30,8 @@ def test_the_papers_settings_differ_in_the_corpus_alone(name):
     assert base.model == first.model and base.optimizer == first.optimizer
     assert base.data.batch_tokens == 8 * 4096 and base.data.vocab_size == 32_000
     assert base.data.vocab_sizes == ((24_004, 30_851) if name == SIZED[0] else (32_000, 32_000))
-    known = r"must be base \| big \| transformer \| csan_1d \| csan_2d.* \| big-SYSTEM"
-    with pytest.raises(UserError, match=f"'huge': {known}"):
+    message = r"must be base \| big \| transformer \| csan_1d \| csan_2d.* \| big-SYSTEM"
+    with pytest.raises(UserError, match=f"'huge': {message}"):
         parse(f"{FOLDER / name}.py:huge", [])
 
 
@@ -45,10 +45,10 @@ def test_systems_of_the_papers_files_have_a_size(name):
     base, big = read("base"), read("big")
     for system, changes in AREAS.items():
         for prefix, plain in (("", base), ("big-", big)):
-            found, area = read(prefix + system), Area(**{"local_layers": 3, **changes})
-            assert found.model == dataclasses.replace(plain.model, encoder_attention=area)
-            assert found.paper.system == prefix + system
-            assert found.data == plain.data and found.train == plain.train
+            config, area = read(prefix + system), Area(**{"local_layers": 3, **changes})
+            assert config.model == dataclasses.replace(plain.model, encoder_attention=area)
+            assert config.paper.system == prefix + system
+            assert config.data == plain.data and config.train == plain.train
     assert (base.paper.system, big.paper.system) == ("csan_2d", "big-csan_2d")
 
 
@@ -57,10 +57,10 @@ def test_systems_of_the_other_files_change_the_attention_alone(name):
     plain = parse(f"{FOLDER / name}.py", [])
     assert plain.paper.system == "" and plain.model.encoder_attention.local_layers in (1, 2)
     for system, changes in AREAS.items():
-        found = parse(f"{FOLDER / name}.py:{system}", ["--config.model.token_window=5"])
+        config = parse(f"{FOLDER / name}.py:{system}", ["--config.model.token_window=5"])
         area = dataclasses.replace(plain.model.encoder_attention, token_window=5, **changes)
-        assert found.model == dataclasses.replace(plain.model, encoder_attention=area)
-        assert found.paper.system == system and found.data == plain.data
+        assert config.model == dataclasses.replace(plain.model, encoder_attention=area)
+        assert config.paper.system == system and config.data == plain.data
     with pytest.raises(UserError, match=r"'big': must be transformer \| csan_1d \| csan_2d"):
         parse(f"{FOLDER / name}.py:big", [])
 
@@ -101,8 +101,8 @@ def test_takes_a_step(name, tmp_path):
 
 
 def prepared(name, cache, **options) -> TranslationData:
-    given = options | {"cache_dir": cache, "vocab_size": options.get("vocab_size", 400)}
-    overrides = [f"--config.data.{key}={value}" for key, value in given.items()]
+    fields = options | {"cache_dir": cache, "vocab_size": options.get("vocab_size", 400)}
+    overrides = [f"--config.data.{key}={value}" for key, value in fields.items()]
     data = TranslationData(parse(str(FOLDER / f"{name}.py"), overrides).data)
     data.prepare()
     return data

@@ -99,9 +99,9 @@ def test_a_wide_beam_finds_what_exhaustive_search_finds(model_and_params, penalt
     limits = np.full(len(SOURCES), limit, np.int32)
     pieces, scores = search(*model_and_params, SOURCES, 64, limits, steps, penalty)
     assert not pieces[:, limit:].any()
-    for source, found, score in zip(SOURCES, pieces, scores, strict=True):
+    for source, translation, score in zip(SOURCES, pieces, scores, strict=True):
         best, best_score = exhaustive(*model_and_params, source, limit, penalty)
-        np.testing.assert_array_equal(found[:limit], best)
+        np.testing.assert_array_equal(translation[:limit], best)
         np.testing.assert_allclose(score, best_score, rtol=1e-5, atol=1e-6)  # float32 logits
 
 
@@ -109,7 +109,7 @@ def test_beam_one_is_greedy(model_and_params):
     steps = 8
     limits = np.array([8, 8, 8, 5, 3, 8], np.int32)
     pieces, scores = search(*model_and_params, SOURCES, 1, limits, steps, 0.6)
-    for source, limit, found, score in zip(SOURCES, limits, pieces, scores, strict=True):
+    for source, limit, translation, score in zip(SOURCES, limits, pieces, scores, strict=True):
         target, total = np.zeros(steps, np.int32), 0.0
         for t in range(limit):
             logp = log_probabilities(*model_and_params, source, target[None])[0, t]
@@ -117,7 +117,7 @@ def test_beam_one_is_greedy(model_and_params):
             total += logp.max()
             if target[t] == END:
                 break
-        np.testing.assert_array_equal(found, target)
+        np.testing.assert_array_equal(translation, target)
         length = limit if END not in target else t + 1
         np.testing.assert_allclose(score, total / ((5 + length) / 6) ** 0.6, rtol=1e-5, atol=1e-6)
 

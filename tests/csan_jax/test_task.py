@@ -22,9 +22,9 @@ def test_cross_entropy_is_that_of_the_smoothed_distribution(smoothing):
     logits = random.normal(size=(2, 3, 7)).astype(np.float32) * 3
     targets = random.integers(0, 7, (2, 3)).astype(np.int32)
     logp = logits - scipy.special.logsumexp(logits.astype(np.float64), axis=-1, keepdims=True)
-    wanted = (1 - smoothing) * np.eye(7)[targets] + smoothing / 7
+    expected = (1 - smoothing) * np.eye(7)[targets] + smoothing / 7
     loss, nll = cross_entropy(jnp.asarray(logits), jnp.asarray(targets), smoothing)
-    np.testing.assert_allclose(loss, -(wanted * logp).sum(-1), rtol=1e-5)
+    np.testing.assert_allclose(loss, -(expected * logp).sum(-1), rtol=1e-5)
     np.testing.assert_allclose(nll, -(np.eye(7)[targets] * logp).sum(-1), rtol=1e-5)
 
 
@@ -33,11 +33,11 @@ def test_the_gradient_of_cross_entropy_is_the_smoothed_losss():
     logits = random.normal(size=(2, 3, 5))
     targets = jnp.asarray(random.integers(0, 5, (2, 3)), jnp.int32)
     weights = random.normal(size=(2, 3))
-    wanted = 0.8 * np.eye(5)[np.asarray(targets)] + 0.2 / 5
-    expected = weights[..., None] * (scipy.special.softmax(logits, axis=-1) - wanted)
+    smoothed = 0.8 * np.eye(5)[np.asarray(targets)] + 0.2 / 5
+    expected = weights[..., None] * (scipy.special.softmax(logits, axis=-1) - smoothed)
     total = lambda x: (cross_entropy(x, targets, 0.2)[0] * weights.astype(np.float32)).sum()
-    found = jax.grad(total)(jnp.asarray(logits, jnp.float32))
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    gradient = jax.grad(total)(jnp.asarray(logits, jnp.float32))
+    np.testing.assert_allclose(gradient, expected, atol=1e-6)
 
 
 def tiny(**model) -> Config:
@@ -101,8 +101,8 @@ def test_packed_rows_lose_what_single_ones_do(attention):
     @jax.jit
     def sums(params, batch):
         def total(params):
-            found = task.loss(params, batch, jax.random.key(0))
-            return found["loss"], found["weight"]
+            losses = task.loss(params, batch, jax.random.key(0))
+            return losses["loss"], losses["weight"]
 
         return jax.value_and_grad(total, has_aux=True)(params)
 

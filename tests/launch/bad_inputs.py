@@ -34,19 +34,19 @@ from tests.launch.corrupt_files import (
 
 @dataclasses.dataclass(frozen=True)
 class Mistake:
-    """What a person does, and what is said.
+    """A mistake of a user, and its message.
 
     Attributes:
       command: of `launch`; "train csan" is with the arguments of that family's tiny run.
       argv: with {here}, the mistake's own folder, and {csan}, {qanet}, {attconv}, which are runs.
-      said: of the line, a pattern.
+      message: of the line, a pattern.
       make: its files.
       stdin: None is not read.
     """
 
     command: str
     argv: str
-    said: str
+    message: str
     make: Make = nothing
     stdin: bytes | None = None
 
@@ -173,7 +173,7 @@ MISTAKES = {
     "300 MB of one line in a small file": Mistake(
         "train attconv",
         "",
-        r"train\.tsv:1: a line of more than 256 MiB; part it",
+        r"train\.tsv:1: a line of more than 256 MiB; split it",
         bomb("train.tsv"),
     ),
     "half a gzip": Mistake(
@@ -192,7 +192,7 @@ MISTAKES = {
     "100,000 brackets in a line": Mistake(
         "train attconv",
         "--config.data.train=t.jsonl",
-        r"t\.jsonl:1: not JSON that can be read \(nested too deeply\); mend it, or",
+        r"t\.jsonl:1: not JSON that can be read \(nested too deeply\); fix it, or",
         files(t_jsonl=DEEP),
     ),
     "a number of 5,000 digits": Mistake(
@@ -352,7 +352,7 @@ MISTAKES = {
     "standard input without a line's end": Mistake(
         "predict",
         "--workdir {csan}",
-        "standard input:1: a line of more than 256 MiB; part it",
+        "standard input:1: a line of more than 256 MiB; split it",
         stdin=bytes(2**28 + 1),
     ),
     "brackets on standard input": Mistake(
@@ -373,7 +373,7 @@ MISTAKES = {
     "three texts for a pair": Mistake(
         "predict",
         "--workdir {attconv}",
-        "a pair is 2 texts parted by a tab, not 3",
+        "a pair is 2 texts separated by a tab, not 3",
         stdin=b"a\tb\tc",
     ),
     # Damaged runs.
@@ -410,7 +410,7 @@ MISTAKES = {
     "another width than was trained": Mistake(
         "predict",
         RUN,
-        r"float32 \[8\], the model wants float32 \[16\]",
+        r"float32 \[8\], the model expects float32 \[16\]",
         damaged("attconv", values("config.json", config__model__dim=16)),
     ),
     "no vocabulary": Mistake(
@@ -511,19 +511,19 @@ MISTAKES = {
     "a header without an end": Mistake(
         "predict",
         MODEL,
-        "not a whole safetensors file",
+        "not a complete safetensors file",
         damaged("export", sealed(text("parameters.safetensors", struct.pack("<Q", 2**62) + b"{}"))),
     ),
     "tensors that overlap": Mistake(
         "predict",
         MODEL,
-        "not a whole safetensors file",
+        "not a complete safetensors file",
         damaged("export", tensors({"a": tensor(2, 0, 8), "b": tensor(2, 4, 12)})),
     ),
     "a tensor of four terabytes": Mistake(
         "predict",
         MODEL,
-        "not a whole safetensors file",
+        "not a complete safetensors file",
         damaged("export", tensors({"a": tensor(2**40, 0, 2**42)})),
     ),
     "a tensor in a tensor": Mistake(
@@ -534,7 +534,7 @@ MISTAKES = {
     ),
     # Exports.
     "an export over another": Mistake(
-        "export", "--workdir {attconv} --out {export}", "is there already; choose another --out"
+        "export", "--workdir {attconv} --out {export}", "already exists; choose another --out"
     ),
     "an export in /proc": Mistake(
         "export", "--workdir {attconv} --out /proc/x", "/proc/x: cannot be written"
@@ -556,7 +556,7 @@ MISTAKES = {
         "report", "{here}/loop --out {here}/r.html", "loop: not the folder of a run", loop
     ),
     "a report of a run twice": Mistake("report", "{csan} {csan} --out {here}/r", "given twice"),
-    "a report of an export": Mistake("report", "{export} --out {here}/r", "a report is of runs"),
+    "a report of an export": Mistake("report", "{export} --out {here}/r", "a report needs runs"),
     "a folder for a report": Mistake("report", "{csan} --out {here}", "is a folder; name a file"),
     "a report in no folder": Mistake(
         "report", "{csan} --out {here}/a/b", "--out: there is no folder"
@@ -642,7 +642,7 @@ MISTAKES = {
     "a folder for numbers": Mistake(
         "bench", "attention --lengths 4 --json {here}", "--json: .* is a folder; name a file"
     ),
-    "no step": Mistake("bench", f"train {QUICK} --steps 0", "a whole number above 0 is wanted"),
+    "no step": Mistake("bench", f"train {QUICK} --steps 0", "must be a whole number above 0"),
     "no line to answer": Mistake(
         "bench", "predict --workdir {attconv} --model {export} --input /dev/null", "has no line"
     ),

@@ -46,7 +46,7 @@ def fails(monkeypatch, capsys, argv, main=train.main):
 
 
 def answers(monkeypatch, capsys, lines, *argv):
-    """What `launch.predict` says to lines on its standard input."""
+    """The output of `launch.predict` for lines on its standard input."""
     text = "".join(f"{line}\n" for line in lines).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
     capsys.readouterr()
@@ -56,17 +56,17 @@ def answers(monkeypatch, capsys, lines, *argv):
 
 def exports(folder, *flags):
     """Exports of a folder's run, by format; the flags are those of "stablehlo"."""
-    found = {}
+    folders = {}
     for form in get_args(Format):
-        found[form] = folder / form
+        folders[form] = folder / form
         own = flags if form == "stablehlo" else ()
-        argv = ["--workdir", folder / "run", "--out", found[form], "--format", form, *own]
+        argv = ["--workdir", folder / "run", "--out", folders[form], "--format", form, *own]
         export.main([*map(str, argv)])
-    return found
+    return folders
 
 
 def answered_without_a_model(model, lines, *flags):
-    """What an export says in a process that can import neither flax, Orbax, optax nor a model."""
+    """Predictions of an export in a process that cannot import flax, Orbax, optax or a model."""
     text = "".join(f"{line}\n" for line in lines)
     command = [sys.executable, "-c", _WITHOUT_A_MODEL, "--model", str(model), *flags]
     environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": ""}
@@ -78,9 +78,9 @@ def answered_without_a_model(model, lines, *flags):
     return done.stdout.splitlines()
 
 
-def alike(found, said):
+def same_answers(actual, expected):
     """The same JSON, but for the last digit of a number, which rounding decides."""
-    return [json.loads(a) for a in found] == [close(json.loads(a)) for a in said]
+    return [json.loads(a) for a in actual] == [close(json.loads(a)) for a in expected]
 
 
 def close(value):

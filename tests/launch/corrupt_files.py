@@ -95,7 +95,7 @@ def values(name: str, **changes: object) -> Callable[[Path], object]:
 
 
 def sealed(change: Callable[[Path], object]) -> Callable[[Path], object]:
-    """A change by somebody who makes the checksums fit."""
+    """A change with matching checksums."""
 
     def forged(folder: Path) -> None:
         change(folder)
@@ -117,15 +117,15 @@ def listed(name: str) -> Callable[[Path], object]:
 
 
 def pipe(name: str) -> Callable[[Path], object]:
-    """A pipe that nobody writes to, where a file should be."""
+    """A pipe without a writer instead of a file."""
     return lambda folder: ((folder / name).unlink(), os.mkfifo(folder / name))
 
 
 def tensors(header: object, behind: int = 12) -> Callable[[Path], object]:
     """parameters.safetensors with a header of one's own."""
-    said = json.dumps(header).encode()
+    encoded = json.dumps(header).encode()
     return sealed(
-        text("parameters.safetensors", struct.pack("<Q", len(said)) + said + bytes(behind))
+        text("parameters.safetensors", struct.pack("<Q", len(encoded)) + encoded + bytes(behind))
     )
 
 
@@ -155,8 +155,8 @@ def zipped(*names: str) -> Make:
 def squad(**changes: object) -> str:
     """A file of one question."""
     question = {"id": "1", "question": "q", "answers": [{"text": "b", "answer_start": 2}]}
-    asked = [question | changes] * (2 if changes.pop("twice", False) else 1)
-    return json.dumps({"data": [{"paragraphs": [{"context": "a b c", "qas": asked}]}]})
+    questions = [question | changes] * (2 if changes.pop("twice", False) else 1)
+    return json.dumps({"data": [{"paragraphs": [{"context": "a b c", "qas": questions}]}]})
 
 
 def trivia(name: str) -> Make:

@@ -1,7 +1,7 @@
-"""What `launch.train` looks like to a sweep's executor, without JAX: a lock, a log, a result.
+"""A stub of `launch.train` for a sweep's executor, without JAX: a lock, a log, a result.
 
-STUB_FAILS: an override with which it fails. STUB_TOGETHER: how many trials of the folder have to
-have started before one of them goes on.
+STUB_FAILS: an override with which it fails. STUB_TOGETHER: the number of trials of the folder that
+must have started before one of them continues.
 """
 
 import json
@@ -41,9 +41,9 @@ def main(argv: list[str]) -> None:
 
 
 def train(run: Path, steps: int) -> None:
-    """Goes on after the log's last step, to the last step or a request to stop."""
-    asked: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
+    """Continues after the log's last step, to the last step or a request to stop."""
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
     path, began = run / "metrics.jsonl", time.time()
     lines = [json.loads(text) for text in path.read_text().splitlines()] if path.exists() else []
     if lines:
@@ -53,8 +53,8 @@ def train(run: Path, steps: int) -> None:
         lines.append({"step": step, "loss": 1.0})
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         time.sleep(STEP_SECONDS)
-        if asked:
-            sys.exit(128 + asked[0])
+        if signals:
+            sys.exit(128 + signals[0])
     result = {
         **{
             "steps": steps,

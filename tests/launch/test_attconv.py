@@ -86,40 +86,42 @@ def test_interrupted_equals_uninterrupted(folder):
         assert again[name] == result(folder / "run")[name]
 
 
-def printed(capsys, *given):
-    evaluate.main(list(given))
+def printed(capsys, *argv):
+    evaluate.main(list(argv))
     return json.loads(capsys.readouterr().out)
 
 
 def test_evaluate_repeats_the_final_score_and_compares_runs(folder, capsys):
     runs = [str(folder / name) for name in ("run", "run1")]
-    said = printed(capsys, "--workdir", runs[0], "--against", runs[1])
-    assert said["accuracy"] == pytest.approx(result(folder / "run")["metrics"]["test"]["accuracy"])
+    scores = printed(capsys, "--workdir", runs[0], "--against", runs[1])
+    assert scores["accuracy"] == pytest.approx(
+        result(folder / "run")["metrics"]["test"]["accuracy"]
+    )
     first, second = (
         [gold == label for gold, label, *_ in labelled(folder / name)] for name in ("run", "run1")
     )
     right = sum(first)
-    assert (said["examples"], said["correct"]) == (12, right)
-    assert said["accuracy"] == pytest.approx(100 * right / 12)
+    assert (scores["examples"], scores["correct"]) == (12, right)
+    assert scores["accuracy"] == pytest.approx(100 * right / 12)
     interval = stats.binomtest(right, 12).proportion_ci(0.95, method="wilson")
     expected = [100 * interval.low, 100 * interval.high]
-    assert said["intervals"]["accuracy"] == pytest.approx(expected, abs=0.006)
+    assert scores["intervals"]["accuracy"] == pytest.approx(expected, abs=0.006)
     table = [[right, 12 - right], [sum(second), 12 - sum(second)]]
     p = stats.chi2_contingency(table, correction=False).pvalue
-    assert said["p_equal_proportions"] == pytest.approx(p, abs=6e-5)
+    assert scores["p_equal_proportions"] == pytest.approx(p, abs=6e-5)
     wins, losses = (sum(map(operator.gt, *pair)) for pair in ((first, second), (second, first)))
-    assert (said["wins"], said["losses"]) == (wins, losses)
+    assert (scores["wins"], scores["losses"]) == (wins, losses)
     p = stats.binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
-    assert said["p_mcnemar"] == pytest.approx(p, abs=6e-5)
-    assert said["right_difference"] == pytest.approx(100 * (wins - losses) / 12, abs=6e-5)
+    assert scores["p_mcnemar"] == pytest.approx(p, abs=6e-5)
+    assert scores["right_difference"] == pytest.approx(100 * (wins - losses) / 12, abs=6e-5)
     evaluated = json.loads((folder / "run" / "eval" / "test.json").read_text())
     assert "p_mcnemar" not in evaluated
 
 
 def test_an_ensemble_is_scored_as_one(folder, capsys):
     runs = [str(folder / name) for name in ("run", "run1")]
-    said = printed(capsys, "--workdir", runs[0], "--workdir", runs[1])
-    assert said["split"] == "test-ensemble2"
+    scores = printed(capsys, "--workdir", runs[0], "--workdir", runs[1])
+    assert scores["split"] == "test-ensemble2"
     names = (("run", "test"), ("run1", "test"), ("run", "test-ensemble2"))
     rows = [labelled(folder / run, name) for run, name in names]
     for one, other, both in zip(*rows, strict=True):
@@ -127,9 +129,11 @@ def test_an_ensemble_is_scored_as_one(folder, capsys):
             assert float(mean) == pytest.approx((float(a) + float(b)) / 2, abs=2e-6)
     right = commands.example_results(folder / "run", "test-ensemble2")["right"]
     assert right == [gold == label for gold, label, *_ in rows[2]]
-    said = printed(capsys, *("--workdir", runs[0], "--workdir", runs[1], "--against", runs[1]))
+    scores = printed(capsys, *("--workdir", runs[0], "--workdir", runs[1], "--against", runs[1]))
     alone = commands.example_results(folder / "run1", "test")["right"]
-    assert said["right_difference"] == pytest.approx(100 * (sum(right) - sum(alone)) / 12, abs=6e-5)
+    assert scores["right_difference"] == pytest.approx(
+        100 * (sum(right) - sum(alone)) / 12, abs=6e-5
+    )
 
 
 def test_runs_of_other_examples_are_neither_averaged_nor_compared(folder):
@@ -145,8 +149,8 @@ def test_runs_of_other_examples_are_neither_averaged_nor_compared(folder):
     for option in ("--workdir", "--against"):
         with pytest.raises(UserError) as error:
             evaluate.main(["--workdir", str(folder / "run"), option, str(other / "run")])
-        said = f"{other / 'run'}: its test is another than that of {folder / 'run'}"
-        assert str(error.value) == said
+        message = f"{other / 'run'}: its test differs from that of {folder / 'run'}"
+        assert str(error.value) == message
 
 
 def test_an_older_run_without_results_of_examples_is_compared_by_its_counts(folder, capsys):
@@ -154,16 +158,16 @@ def test_an_older_run_without_results_of_examples_is_compared_by_its_counts(fold
     (older / "eval" / "test.examples.tsv").unlink()
     evaluate.main(["--workdir", str(folder / "run"), "--against", str(older)])
     captured = capsys.readouterr()
-    said = json.loads(captured.out)
-    assert "p_equal_proportions" in said and "p_mcnemar" not in said
+    scores = json.loads(captured.out)
+    assert "p_equal_proportions" in scores and "p_mcnemar" not in scores
     assert f"{older}: no eval/test.examples.tsv; score test of that run again" in captured.err
 
 
 def test_another_file_is_scored_with_the_words_of_the_run(folder, capsys):
     path = folder / "more.tsv"
     path.write_text("entailment\tA wholly new sentence here.\tAnother.\n" * 3)
-    said = printed(capsys, "--workdir", str(folder / "run"), "--data", str(path))
-    assert (said["split"], said["examples"]) == ("more", 3)
+    scores = printed(capsys, "--workdir", str(folder / "run"), "--data", str(path))
+    assert (scores["split"], scores["examples"]) == ("more", 3)
 
 
 def test_pairs_are_labelled_on_standard_output(folder, monkeypatch, capsys):
@@ -204,12 +208,12 @@ def test_more_than_any_memory_holds_is_one_line(folder, monkeypatch, capsys):
 def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):
     pairs = [f"{p}\t{h}" for p, h, _ in generate(6, 5, "test")]
     ask = functools.partial(commands.answers, monkeypatch, capsys, pairs)
-    found = commands.exports(folder)
-    said = ask("--workdir", folder / "run", "--explain")
-    for model in found.values():
-        assert commands.alike(ask("--model", model, "--explain"), said)
-    alone = commands.answered_without_a_model(found["stablehlo"], pairs, "--explain")
-    assert commands.alike(alone, said)
+    exports = commands.exports(folder)
+    expected = ask("--workdir", folder / "run", "--explain")
+    for model in exports.values():
+        assert commands.same_answers(ask("--model", model, "--explain"), expected)
+    alone = commands.answered_without_a_model(exports["stablehlo"], pairs, "--explain")
+    assert commands.same_answers(alone, expected)
 
 
 def test_report_has_confusion_lengths_and_p(folder, capsys):
@@ -221,7 +225,7 @@ def test_report_has_confusion_lengths_and_p(folder, capsys):
     ]
     capsys.readouterr()
     evaluate.main(["--workdir", str(folder / "run1"), "--against", str(folder / "run")])
-    said = json.loads(capsys.readouterr().out)
-    assert f'<td class="number">{said["p_equal_proportions"]:.4f}</td>' in page
-    low, high = said["intervals"]["accuracy"]
+    scores = json.loads(capsys.readouterr().out)
+    assert f'<td class="number">{scores["p_equal_proportions"]:.4f}</td>' in page
+    low, high = scores["intervals"]["accuracy"]
     assert f"({low:.2f} to {high:.2f})" in page

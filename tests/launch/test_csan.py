@@ -89,8 +89,8 @@ def test_a_run_is_tested_against_another(folder, capsys):
     head, *rows = (run / "eval" / "test.examples.tsv").read_text().splitlines()
     fields = [row.split("\t") for row in rows]
     worse = [
-        "\t".join((*kept, f"{float(nll) + more:.6f}"))
-        for (*kept, nll), more in zip(fields, noise, strict=True)
+        "\t".join((*others, f"{float(nll) + more:.6f}"))
+        for (*others, nll), more in zip(fields, noise, strict=True)
     ]
     (other / "eval" / "test.examples.tsv").write_text("\n".join([head, *worse]) + "\n")
     evaluate.main(["--workdir", str(run), "--against", str(other)])
@@ -104,7 +104,7 @@ def test_a_run_is_tested_against_another(folder, capsys):
     (other / "eval" / "test.references").write_text("another\n" * 12)
     with pytest.raises(UserError) as error:
         evaluate.main(["--workdir", str(run), "--against", str(other)])
-    assert str(error.value) == f"{other}: its test is another than that of {run}"
+    assert str(error.value) == f"{other}: its test differs from that of {run}"
 
 
 def test_predict_answers_line_for_line(folder, capsys, monkeypatch):
@@ -125,14 +125,14 @@ LINES = ["The train leaves at noon.", "", "Three cats 🐈 and a dog"]
 
 def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):
     ask = functools.partial(commands.answers, monkeypatch, capsys)
-    found = commands.exports(folder, "--beam_size", "2", "--beam_size", "1")
-    said = ask(LINES, "--workdir", folder / "run", "--beam_size", "1")
-    assert said[1] == "" and said[0] and said[2]
-    model = found["stablehlo"]
-    assert ask(LINES, "--model", model, "--beam_size", "1") == said
+    exports = commands.exports(folder, "--beam_size", "2", "--beam_size", "1")
+    expected = ask(LINES, "--workdir", folder / "run", "--beam_size", "1")
+    assert expected[1] == "" and expected[0] and expected[2]
+    model = exports["stablehlo"]
+    assert ask(LINES, "--model", model, "--beam_size", "1") == expected
     long = [*LINES, "one two three " * 9]  # another shape
-    said = ask(long, "--workdir", folder / "run", "--beam_size", "2")
-    assert commands.answered_without_a_model(model, long, "--beam_size", "2") == said
+    expected = ask(long, "--workdir", folder / "run", "--beam_size", "2")
+    assert commands.answered_without_a_model(model, long, "--beam_size", "2") == expected
     with pytest.raises(UserError, match="has no program for beam_size=3, but for beam_size=1 or"):
         ask(LINES, "--model", model, "--beam_size", "3")
 
@@ -159,14 +159,14 @@ def test_describe_has_the_papers_count(capsys):
 
 
 def test_fsdp_spreads_what_training_keeps_over_devices_that_need_not_be_there(capsys):
-    held = {}
+    bytes_per_device = {}
     for fsdp in (1, 64):
         mesh = [f"--config.mesh.fsdp={fsdp}", "--config.mesh.data=1"]
         train.main(["--config", "configs/csan/wmt14_ende.py:big", *mesh, "--describe"])
         last = [line.split()[-1] for line in capsys.readouterr().out.splitlines()[-2:]]
-        held[fsdp] = [int(number.replace(",", "")) for number in last]
-    for whole, part in zip(held[1], held[64], strict=True):
-        assert whole / 64 < part < whole / 50  # biases and norms are not worth spreading
+        bytes_per_device[fsdp] = [int(number.replace(",", "")) for number in last]
+    for one, part in zip(bytes_per_device[1], bytes_per_device[64], strict=True):
+        assert one / 64 < part < one / 50  # biases and norms are not worth spreading
 
 
 def pairs(folder, source=b"a b c\nd e f\n", target=b"x y z\nu v w\n", name="train"):
@@ -271,8 +271,8 @@ def test_unknown_split_and_beam_of_nothing(folder, monkeypatch, capsys):
     workdir = ["--workdir", str(folder / "run")]
     assert "dev | test" in fails(monkeypatch, capsys, [*workdir, "--split", "x"], evaluate.main)
     assert "at least 1" in fails(monkeypatch, capsys, [*workdir, "--beam_size", "0"], predict.main)
-    asked = [*workdir, "--context", __file__, "--question", "What?"]
-    line = fails(monkeypatch, capsys, asked, predict.main)
+    argv = [*workdir, "--context", __file__, "--question", "What?"]
+    line = fails(monkeypatch, capsys, argv, predict.main)
     assert "answers no questions about a text" in line
 
 
@@ -299,18 +299,18 @@ def test_report_compares_translations(folder, tmp_path):
     if browser.CHROMIUM is None:
         pytest.skip("waits for a Chromium on the path to look at the page")
     for width in (390, 1200):
-        seen = browser.look(page, tmp_path, width)
-        assert seen["console"] == [] and seen["overflow"] == 0
-        assert len(seen["figures"]) == 5 and all(f["marks"] > 10 for f in seen["figures"])
-    assert "mean of 2: run, other" in seen["text"]
+        result = browser.look(page, tmp_path, width)
+        assert result["console"] == [] and result["overflow"] == 0
+        assert len(result["figures"]) == 5 and all(f["marks"] > 10 for f in result["figures"])
+    assert "mean of 2: run, other" in result["text"]
 
 
 def test_report_names_what_is_missing(folder, tmp_path, monkeypatch, capsys):
     out = ["--out", str(tmp_path / "report.html")]
-    for argv, said in (
+    for argv, message in (
         ([str(tmp_path), *out], f"{tmp_path}: not the folder of a run (no config.json)"),
         ([str(folder / "run"), *out, "--split", "train"], "--split train: must be dev | test"),
         ([str(folder / "run"), "--out", str(tmp_path / "a" / "b")], "--out: there is no folder"),
     ):
-        assert said in fails(monkeypatch, capsys, argv, report.main)
+        assert message in fails(monkeypatch, capsys, argv, report.main)
     assert not (tmp_path / "report.html").exists()

@@ -1,4 +1,4 @@
-"""Several processes that train one run: as one does, whoever is asked to stop, dies or fails.
+"""Distributed runs equal those of one process, also after signals, deaths and failures.
 
 They are on one machine here, with CPU devices and Gloo between them. One pair of processes of
 the toy task, stopped and started again, is for every day; the others are among the slow tests:
@@ -79,7 +79,7 @@ class Job:
         """Waits for the step in the log."""
         path = self.run / "metrics.jsonl"
         while not path.exists() or max((x["step"] for x in lines(self.run)), default=0) < step:
-            assert all(process.poll() is None for process in self.processes), self.said
+            assert all(process.poll() is None for process in self.processes), self.output
             time.sleep(0.02)
 
     def end(self):
@@ -87,14 +87,14 @@ class Job:
         return [process.wait(600) for process in self.processes]
 
     @property
-    def said(self):
+    def output(self):
         return [log.read_text(errors="replace") for log in self.logs]
 
 
 def complete(*args, **overrides):
     job = Job(*args, **overrides)
     statuses = job.end()
-    assert statuses == [0] * len(statuses), "\n".join(job.said)
+    assert statuses == [0] * len(statuses), "\n".join(job.output)
     return job
 
 
@@ -118,8 +118,8 @@ def same(one, other):
     """Bit for bit, but for the log line whose first steps another process took."""
     assert result(one)["parameters_sha256"] == result(other)["parameters_sha256"]
     assert result(one)["metrics"] == result(other)["metrics"]
-    dev, theirs = ([x for x in numbers(run) if x.get("split") == "dev"] for run in (one, other))
-    assert dev == theirs and len(dev) > 2
+    first, second = ([x for x in numbers(run) if x.get("split") == "dev"] for run in (one, other))
+    assert first == second and len(first) > 2
     assert evaluated(one) == evaluated(other)
 
 
@@ -141,22 +141,22 @@ def agree(one, two):
     return far
 
 
-def stopped(folder, family, asked):
-    """The run of two processes of which one was asked to stop, and which then went on."""
-    job = Job(folder, f"stopped{asked}", family, 2, 2)
+def stopped(folder, family, number):
+    """A run of two processes, stopped by a signal to one of them, and resumed."""
+    job = Job(folder, f"stopped{number}", family, 2, 2)
     job.reach(21)
-    job.processes[asked].send_signal(signal.SIGTERM)
+    job.processes[number].send_signal(signal.SIGTERM)
     assert job.end() == [143, 143]
-    steps = {re.search(r"^SIGTERM: stopped at step (\d+)", s, re.M)[1] for s in job.said}
-    print(f"\n{family}: process {asked} asked to stop; all stopped at step {steps}")
+    steps = {re.search(r"^SIGTERM: stopped at step (\d+)", s, re.M)[1] for s in job.output}
+    print(f"\n{family}: process {number} asked to stop; all stopped at step {steps}")
     (step,) = steps
-    complete(folder, f"stopped{asked}", family, 2, 2)
+    complete(folder, f"stopped{number}", family, 2, 2)
     assert result(job.run)["resumed_from"] == [int(step)]
     return job.run
 
 
-def test_two_processes_of_which_one_is_asked_to_stop_do_what_one_does(tmp_path):
-    """All stop at one step, and go on to the numbers of a process that was never stopped."""
+def test_two_processes_stopped_by_a_signal_to_one_equal_a_single_process(tmp_path):
+    """All stop at one step, and resume to the results of an uninterrupted process."""
     two = stopped(tmp_path, "toy", 1)
     values = {**TOY_RHYTHM, "data.cache_dir": tmp_path / "corpus", "mesh.data": 4}
     overrides = [f"--config.{key}={value}" for key, value in values.items()]
@@ -173,16 +173,16 @@ def test_two_processes_do_what_one_does(undisturbed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", [0, 1])
-def test_sigterm_to_one_is_answered_by_all_at_one_step(undisturbed, asked):
-    folder, family, whole = undisturbed
-    same(stopped(folder, family, asked), whole)
+@pytest.mark.parametrize("number", [0, 1])
+def test_sigterm_to_one_is_answered_by_all_at_one_step(undisturbed, number):
+    folder, family, run = undisturbed
+    same(stopped(folder, family, number), run)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dead", [0, 1])
 def test_the_death_of_one_ends_the_others_with_a_line(undisturbed, dead):
-    folder, family, whole = undisturbed
+    folder, family, run = undisturbed
     job = Job(folder, f"killed{dead}", family, 2, 2)
     job.reach(21)
     job.processes[dead].kill()
@@ -190,20 +190,21 @@ def test_the_death_of_one_ends_the_others_with_a_line(undisturbed, dead):
     statuses = job.end()
     seconds = time.monotonic() - began
     assert statuses[dead] == -signal.SIGKILL and statuses[1 - dead] == LOST
-    line = job.said[1 - dead].splitlines()[-1]
+    line = job.output[1 - dead].splitlines()[-1]
     print(f"\n{family}: process {dead} killed; after {seconds:.0f} s the other says: {line}")
     assert line.startswith("error: JAX has ended this process")
     assert seconds < 60
     complete(folder, f"killed{dead}", family, 2, 2)
     assert len(result(job.run)["resumed_from"]) == 1
-    same(job.run, whole)
+    same(job.run, run)
 
 
 def lines_of_a_mistake(folder, own):
     job = Job(folder, "run", "toy", 2, 1, own=own, **{"data.cache_dir": "~/corpus"})
     assert job.end() == [2, 2]
     return [
-        next(line for line in said.splitlines() if line.startswith("error: ")) for said in job.said
+        next(line for line in output.splitlines() if line.startswith("error: "))
+        for output in job.output
     ]
 
 
@@ -218,18 +219,18 @@ def test_a_mistake_on_one_machine_is_the_line_of_all(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "own,said",
+    "own,message",
     [
         ({"overrides": {"train.steps": 9}}, "differs from the first process in train.steps"),
         ({"run": "elsewhere"}, "not the folder that the first process sees there"),
     ],
 )
-def test_machines_that_differ(tmp_path, monkeypatch, own, said):
+def test_machines_that_differ(tmp_path, monkeypatch, own, message):
     monkeypatch.setenv("HOME", str(tmp_path))
     if "run" in own:
         own = {"run": tmp_path / own["run"]}
     lines = lines_of_a_mistake(tmp_path, own)
-    assert all(line.startswith("error: process 1: ") and said in line for line in lines)
+    assert all(line.startswith("error: process 1: ") and message in line for line in lines)
 
 
 @pytest.mark.slow
@@ -237,14 +238,14 @@ def test_machines_that_differ(tmp_path, monkeypatch, own, said):
 def test_a_run_goes_on_under_any_number_of_processes(tmp_path, family):
     """8 devices, 2 processes with 4 each, 1 device, 2 processes with 1 each."""
     once = {"train.evaluate_every": 48, **({"decode.beam_size": 1} if family == "csan" else {})}
-    whole = complete(tmp_path, "whole", family, 1, 8, **once).run
+    uninterrupted = complete(tmp_path, "whole", family, 1, 8, **once).run
     for steps, processes, devices in [(12, 1, 8), (24, 2, 4), (36, 1, 1), (48, 2, 1)]:
         part = {**once, "train.steps": steps}
         moved = complete(tmp_path, "moved", family, processes, devices, **part).run
     assert result(moved)["resumed_from"] == [12, 24, 36]
     losses = [
         {x["step"]: x["loss"] for x in numbers(run) if "learning_rate" in x}
-        for run in (whole, moved)
+        for run in (uninterrupted, moved)
     ]
     far = max(abs(losses[1][step] / loss - 1) for step, loss in losses[0].items())
     print(f"\n{family}: moved between devices and processes, losses differ by {far:.1e} at most")

@@ -1,4 +1,4 @@
-"""What `--help` says: everything that can be typed, and an example of it."""
+"""`--help`: all flags, and examples."""
 
 import importlib
 import re
@@ -31,7 +31,7 @@ def test_all_commands_are_looked_at():
 
 
 @pytest.mark.parametrize("words", PAGES, ids=" ".join)
-def test_each_page_explains_every_flag_and_has_an_example_of_known_ones(words, capsys):
+def test_each_page_explains_every_flag_and_has_an_example(words, capsys):
     text = page(capsys, *words)
     options = text[text.index("\noptions:") :].replace("\n  --", "\n\n  --")
     listed = re.findall(r"^  (?:-h, )?(--[\w.]+)(.*(?:\n   .*)*)", options, re.MULTILINE)

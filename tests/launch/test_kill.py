@@ -1,4 +1,4 @@
-"""SIGKILL fifty times, then the same command again: bit for bit the undisturbed runs.
+"""SIGKILL fifty times, then the same command again: bit for bit the uninterrupted runs.
 
 Runs of the three families, too small to learn, are killed at moments that a seed draws: while the
 corpus is prepared, while a start restores, between steps, inside saves, inside validations, and
@@ -87,7 +87,7 @@ def saved(start):
 
 
 def saving(start):
-    """Whether this process is writing a step; what killed ones have left is older."""
+    """Whether this process is writing a step; files of killed processes are older."""
     return any(
         wrote(start, Path(folder, name))
         for unfinished in (start.run / "checkpoints").glob("*.orbax-checkpoint-tmp*")
@@ -137,15 +137,15 @@ def watch(start):
 
 def aims(kills, chance):
     """What the kills are for, in an order that a run can have."""
-    drawn = list(itertools.islice(itertools.cycle(AIMS), kills))
-    first, last = ([aim for aim in drawn if aim == name] for name in ("preparing", "scoring"))
-    between = [aim for aim in drawn if aim not in ("preparing", "scoring")]
+    chosen = list(itertools.islice(itertools.cycle(AIMS), kills))
+    first, last = ([aim for aim in chosen if aim == name] for name in ("preparing", "scoring"))
+    between = [aim for aim in chosen if aim not in ("preparing", "scoring")]
     chance.shuffle(between)
     return first + between + last
 
 
 def kill(start, reached, pause):
-    """Kills it so long after `reached` says so, if it still does; it was not over before."""
+    """Kills it `pause` seconds after `reached`, if still reached; it must not have finished."""
     while start.process.poll() is None:
         if reached(start):
             time.sleep(pause)
@@ -157,25 +157,25 @@ def kill(start, reached, pause):
     assert start.process.wait() == -signal.SIGKILL, f"over too early: {start.errors.read_text()}"
 
 
-def counted(found):
-    return ", ".join(f"{count} {name}" for name, count in sorted(found.items()))
+def counted(counts):
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
 
 
 @pytest.fixture(scope="module")
-def found():
-    """What was hit, over all runs."""
-    found = collections.Counter()
-    yield found
-    print(f"\nkilled {found.total()} of {sum(KILLS.values())} times: {counted(found)}")
+def hits():
+    """Counts of phases that were killed, over all runs."""
+    hits = collections.Counter()
+    yield hits
+    print(f"\nkilled {hits.total()} of {sum(KILLS.values())} times: {counted(hits)}")
 
 
-def reaching(aim, at, left):
-    """What is waited for: a moment at a step or later, or a file of the final evaluation; `left`
-    kills come after this one."""
+def reaching(aim, at, remaining):
+    """The condition for a kill: a phase at a step or later, or a file of the final evaluation;
+    `remaining` kills follow."""
     if aim == "starting":
         return lambda start: True
-    if aim == "scoring" and left < 2:  # between dev and test, then at the very end
-        pattern = "test*" if left == 0 else "dev.json"
+    if aim == "scoring" and remaining < 2:  # between dev and test, then at the very end
+        pattern = "test*" if remaining == 0 else "dev.json"
         files = lambda start: (start.run / "eval").glob(pattern)
         return lambda start: any(wrote(start, path) for path in files(start))
 
@@ -189,23 +189,25 @@ def reaching(aim, at, left):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family,devices", KILLS)
-def test_killed_and_started_again_is_bit_identical(tmp_path, found, family, devices):
+def test_killed_and_started_again_is_bit_identical(tmp_path, hits, family, devices):
     kills = min(KILLS[family, devices], int(os.environ.get("KILLS") or 50))
     chance = random.Random(f"{family} {devices}")
-    whole, run = tmp_path / "whole", tmp_path / "killed"
+    undisturbed, run = tmp_path / "whole", tmp_path / "killed"
     lasts = watch(begin(tmp_path, "whole", family, devices))
-    files, aimed, hit = evaluated(whole), aims(kills, chance), collections.Counter()
+    files, aimed, hit = evaluated(undisturbed), aims(kills, chance), collections.Counter()
     newest = restarts = 0
     before_scoring = kills - aimed.count("scoring")
     for number, aim in enumerate(aimed):
-        left = kills - number - 1
+        remaining = kills - number - 1
         at = max(newest, (STEPS - 8) * number // before_scoring + chance.randrange(4)) + 1
-        share = 0.3 if aim in ("starting", "scoring") else 0.7  # those compiled in the whole run
+        share = (
+            0.3 if aim in ("starting", "scoring") else 0.7
+        )  # those compiled in the uninterrupted run
         pause = chance.uniform(0, share * lasts.get(aim, 0))
-        if aim == "scoring" and left < 2:
-            pause = chance.uniform(0, 0.02 * left)
+        if aim == "scoring" and remaining < 2:
+            pause = chance.uniform(0, 0.02 * remaining)
         killed = begin(tmp_path, "killed", family, devices)
-        kill(killed, reaching(aim, at, left), pause)
+        kill(killed, reaching(aim, at, remaining), pause)
         now, had = moment(killed), newest
         newest = max(saved(killed), default=0)
         assert newest >= had, "a kill has cost a checkpoint"
@@ -215,18 +217,18 @@ def test_killed_and_started_again_is_bit_identical(tmp_path, found, family, devi
         restarts += had > 0 and now not in ("preparing", "starting")
     last = begin(tmp_path, "killed", family, devices)
     assert last.process.wait() == 0, last.errors.read_text()
-    results = [result(folder) for folder in (whole, run)]
+    results = [result(folder) for folder in (undisturbed, run)]
     for name in ("parameters_sha256", "metrics", "best_step", "steps", "stopped_early"):
         assert results[0][name] == results[1][name], name
-    assert numbers(whole) == numbers(run)
+    assert numbers(undisturbed) == numbers(run)
     assert evaluated(run) == files
     assert not (run / "damaged").exists(), "a kill is no damage"
     assert len(results[1]["resumed_from"]) >= restarts
-    found.update(hit)
+    hits.update(hit)
     print(
         f"\n{family}, {devices} devices: killed {hit.total()} times ({counted(hit)}); "
         f"{kills} of {kills} resumed; sha256 equal: {results[1]['parameters_sha256'][:16]}"
     )
     for name in ("saving", "validating", "scoring"):
-        wanted = aimed.count(name)
-        assert hit[name] + hit["ending"] * (name == "scoring") >= wanted - wanted // 3, name
+        aimed_at = aimed.count(name)
+        assert hit[name] + hit["ending"] * (name == "scoring") >= aimed_at - aimed_at // 3, name

@@ -1,7 +1,7 @@
-"""Careless and hostile input, command by command: each ends in one line that says what is wrong.
+"""Careless and hostile input, command by command: each ends in one line with the error.
 
-The table of mistakes.py is shown in docs/mistakes.md, which
-`MISTAKES=write pytest -n 0 tests/launch/test_mistakes.py` writes anew.
+The table of bad_inputs.py is in docs/mistakes.md, which
+`MISTAKES=write pytest -n 0 tests/launch/test_mistakes.py` rewrites.
 """
 
 import io
@@ -38,8 +38,8 @@ def begun(family: ModuleType, folder: Path) -> None:
     folder.mkdir()
     for split, count in (("train", 40), ("dev", 6), ("test", 6)):
         if family is test_qanet:
-            found = family._squad(family.generate(count, 0, split))
-            (folder / f"{split}.json").write_text(json.dumps(found))
+            squad = family._squad(family.generate(count, 0, split))
+            (folder / f"{split}.json").write_text(json.dumps(squad))
         elif family is test_attconv:
             family.write(folder, split, count)
     _, file, *overrides = family.arguments(folder)
@@ -67,7 +67,7 @@ def runs(tmp_path_factory):
 
 
 def line_of(mistake: Mistake, here: Path, runs: Path, monkeypatch, capsys) -> str:
-    """What is said of a mistake, with the folder's name left out."""
+    """The message for a mistake, without the folder's name."""
     command, _, family = mistake.command.partition(" ")
     own = FAMILIES[family].arguments(here) if family else []
     if family in ("qanet", "attconv"):
@@ -87,7 +87,7 @@ def line_of(mistake: Mistake, here: Path, runs: Path, monkeypatch, capsys) -> st
 @pytest.mark.parametrize("what", MISTAKES)
 def test_a_mistake_is_one_line(what, runs, tmp_path, monkeypatch, capsys):
     line = line_of(MISTAKES[what], tmp_path, runs, monkeypatch, capsys)
-    assert re.search(MISTAKES[what].said, line)
+    assert re.search(MISTAKES[what].message, line)
     assert len(line) < 2000
     _lines[what] = line
 
@@ -100,8 +100,10 @@ def test_the_page_shows_the_table():
     if os.environ.get("MISTAKES") == "write" and _lines.keys() == MISTAKES.keys():
         PAGE.write_text(page(_lines), "utf-8", errors="backslashreplace")
     rows = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| ")][2:]
-    shown = dict(row.removeprefix("| ").removesuffix(" |").split(" | ", 1) for row in rows)
-    assert [*shown] == [f"`{m.command}`: {what}" for what, m in MISTAKES.items()]
+    lines_by_mistake = dict(
+        row.removeprefix("| ").removesuffix(" |").split(" | ", 1) for row in rows
+    )
+    assert [*lines_by_mistake] == [f"`{m.command}`: {what}" for what, m in MISTAKES.items()]
     for what, line in _lines.items():
         assert row_of(what, line) in rows
 
@@ -109,14 +111,14 @@ def test_the_page_shows_the_table():
 def page(lines: dict[str, str]) -> str:
     rows = "\n".join(row_of(what, line) for what, line in lines.items())
     return (
-        "# What is said of mistakes\n\n"
+        "# Error messages\n\n"
         "Each of these ends with exit status 2, this one line on standard error and nothing on\n"
         "standard output. Made by `MISTAKES=write pytest -n 0 tests/launch/test_mistakes.py`.\n\n"
-        f"| what was tried | what is said |\n| --- | --- |\n{rows}\n"
+        f"| mistake | message |\n| --- | --- |\n{rows}\n"
     )
 
 
 def row_of(what: str, line: str) -> str:
-    said = line if len(line) < 240 else f"{line[:240]} ..."
-    said = said.encode(errors="backslashreplace").decode().replace("|", "\\|")
-    return f"| `{MISTAKES[what].command}`: {what} | {said} |"
+    text = line if len(line) < 240 else f"{line[:240]} ..."
+    text = text.encode(errors="backslashreplace").decode().replace("|", "\\|")
+    return f"| `{MISTAKES[what].command}`: {what} | {text} |"

@@ -104,13 +104,13 @@ def test_it_answers_as_the_same_with_new_names(folder, name):
 def test_another_run_begins_with_it(folder, name):
     key = "--config.train.init_from"
     overrides = [f"--config.{name}={value}" for name, value in VALUES.items()]
-    found = []
+    names = []
     for age in ("old-", ""):
         config = parse(CONFIG, [*overrides, f"{key}={folder / f'{age}{name}'}"])
         task = task_class(config.task)(config)
         task.read_vocabulary(folder / "run" / "vocabulary")
-        found.append(starting_parameters(task, _abstract(task).params))
-    same(*found)
+        names.append(starting_parameters(task, _abstract(task).params))
+    same(*names)
 
 
 def test_a_resumed_run_goes_on_under_new_names(folder, tmp_path):

@@ -55,8 +55,8 @@ def _squad(squad, variant=""):
     for question in squad.questions:
         answers = [{"text": a.text, "answer_start": a.start} for a in question.answers]
         for name in dict.fromkeys([question.id, question.id + variant]):
-            asked = {"id": name, "question": question.text, "answers": answers}
-            paragraphs[question.context]["qas"].append(asked)
+            entry = {"id": name, "question": question.text, "answers": answers}
+            paragraphs[question.context]["qas"].append(entry)
     return {"data": [{"title": "t", "paragraphs": paragraphs}]}
 
 
@@ -124,8 +124,8 @@ def test_a_run_is_tested_against_another(folder, capsys):
     """The other's F1 is higher by 0.5 in the first question, and the same in the others."""
     run, other = folder / "run", shutil.copytree(folder / "run", folder / "better")
     head, first, *rows = (run / "eval" / "test.examples.tsv").read_text().splitlines()
-    *kept, f1 = first.split("\t")
-    better = "\t".join((*kept, str(float(f1) + 0.5)))
+    *others, f1 = first.split("\t")
+    better = "\t".join((*others, str(float(f1) + 0.5)))
     (other / "eval" / "test.examples.tsv").write_text("\n".join([head, better, *rows]) + "\n")
     evaluate.main(["--workdir", str(run), "--against", str(other)])
     printed = json.loads(capsys.readouterr().out)
@@ -157,42 +157,44 @@ def test_questions_about_anybodys_text_are_answered_from_it(folder, monkeypatch,
     assert [answer["id"] for answer in answers] == questions
     for answer in answers:
         assert len(answer["next"]) == 1
-        for found in (answer, *answer["next"]):
-            assert context[found["start"] : found["end"]] == found["answer"] != ""
-        likely = [found["probability"] for found in (answer, *answer["next"])]
+        for span in (answer, *answer["next"]):
+            assert context[span["start"] : span["end"]] == span["answer"] != ""
+        likely = [span["probability"] for span in (answer, *answer["next"])]
         assert sorted(likely, reverse=True) == likely and sum(likely) <= 1
     crlf = f"\ufeff{context}\r\nCarl\r\nwas there.\r\n"
     (folder / "context.txt").write_bytes(crlf.encode())
     file = ["--context", str(folder / "context.txt"), "--question", "Who was there?"]
     predict.main(["--workdir", str(folder / "run"), "--count", "9", *file])
-    found = json.loads(capsys.readouterr().out)
-    for answer in (found, *found["next"]):
-        assert crlf[answer["start"] : answer["end"]] == answer["answer"] != ""
+    answer = json.loads(capsys.readouterr().out)
+    for span in (answer, *answer["next"]):
+        assert crlf[span["start"] : span["end"]] == span["answer"] != ""
 
 
 def test_five_lines_of_python_do_the_same(folder):
     reader = load(folder / "run", count=1)
-    (found,) = reader.answer("Ada lives in Rome.", "Where does Ada live?")
-    assert found.text in "Ada lives in Rome."
+    (span,) = reader.answer("Ada lives in Rome.", "Where does Ada live?")
+    assert span.text in "Ada lives in Rome."
 
 
 @pytest.mark.slow
 def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):
     squad = generate(1, 5, "test")
-    asked = [(squad.contexts[0], squad.questions[0].text)]
-    lines = [json.dumps({"context": c, "question": q}) for c, q in asked]
+    questions = [(squad.contexts[0], squad.questions[0].text)]
+    lines = [json.dumps({"context": c, "question": q}) for c, q in questions]
     ask = functools.partial(commands.answers, monkeypatch, capsys)
-    found = commands.exports(folder, "--count", "5")
-    said = ask(lines, "--workdir", folder / "run", "--count", "2")
-    assert json.loads(said[0])["answer"] and len(json.loads(said[0])["next"]) == 1
-    model = found["stablehlo"]
-    assert commands.alike(ask(lines, "--model", model, "--count", "2"), said)
-    # several windows; fewer words than spans are asked for
-    asked += [(f"{squad.contexts[0]} " * 20, "what?"), ("one", "two")]
-    lines = [json.dumps({"context": c, "question": q}) for c, q in asked]
-    said = ask(lines, "--workdir", folder / "run", "--count", "5")
-    assert [len(json.loads(line)["next"]) for line in said] == [4, 4, 0]
-    assert commands.alike(commands.answered_without_a_model(model, lines, "--count", "5"), said)
+    exports = commands.exports(folder, "--count", "5")
+    expected = ask(lines, "--workdir", folder / "run", "--count", "2")
+    assert json.loads(expected[0])["answer"] and len(json.loads(expected[0])["next"]) == 1
+    model = exports["stablehlo"]
+    assert commands.same_answers(ask(lines, "--model", model, "--count", "2"), expected)
+    # several windows; fewer words than requested spans
+    questions += [(f"{squad.contexts[0]} " * 20, "what?"), ("one", "two")]
+    lines = [json.dumps({"context": c, "question": q}) for c, q in questions]
+    expected = ask(lines, "--workdir", folder / "run", "--count", "5")
+    assert [len(json.loads(line)["next"]) for line in expected] == [4, 4, 0]
+    assert commands.same_answers(
+        commands.answered_without_a_model(model, lines, "--count", "5"), expected
+    )
     with pytest.raises(UserError, match="has no program for count=6, but for count=5"):
         ask(lines, "--model", model, "--count", "6")
 
@@ -215,7 +217,7 @@ def test_mistakes_are_one_line(folder, tmp_path, monkeypatch, capsys):
         ([*run, "--context", broken, "--question", "x"], predict.main, "not UTF-8 (after 3 bytes)"),
         ([*run, "--split", "train"], evaluate.main, "dev | test"),
         ([*run, "--data", "no/file"], evaluate.main, "no/file: no such file"),
-        ([*run, "--data", "x", "--split", "dev"], evaluate.main, "in the place of --split"),
+        ([*run, "--data", "x", "--split", "dev"], evaluate.main, "instead of --split"),
         ([*run, "--predictions", "x"], evaluate.main, "--predictions does not go with --workdir"),
         (["--task", "squad", "--split", "dev"], evaluate.main, "--split does not go with --task"),
         (["--task", "squad", "--average", "1"], evaluate.main, "--average does not go with"),
@@ -230,7 +232,7 @@ def test_mistakes_are_one_line(folder, tmp_path, monkeypatch, capsys):
 def test_a_run_on_made_questions_takes_no_file(tmp_path, monkeypatch, capsys):
     Workdir(tmp_path / "run").claim(parse("configs/qanet/quickstart.py", []))
     argv = ["--workdir", str(tmp_path / "run"), "--data", "dev.json"]
-    assert "its data are not files" in fails(monkeypatch, capsys, argv, evaluate.main)
+    assert "its data.source is not 'files'" in fails(monkeypatch, capsys, argv, evaluate.main)
 
 
 PUBLISHED = "squad/dev-predictions-match-lstm-ensemble.json.gz"

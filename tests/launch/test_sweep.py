@@ -115,12 +115,12 @@ def hashes(out):
 
 def test_results_are_what_the_runs_say(swept):
     out, _ = swept
-    row, said = rows(out)["0.01"], result(out, TRIALS[0])
+    row, expected = rows(out)["0.01"], result(out, TRIALS[0])
     assert (row["state"], row["seed"], row["steps"]) == ("finished", "0", "200")
-    assert float(row["dev.loss"]) == said["metrics"]["dev"]["loss"]
-    assert float(row["test.rounded"]) == said["metrics"]["test"]["rounded"]
-    assert float(row["seconds"]) == said["wall_seconds"]
-    assert int(row["parameters"]) == said["parameters"] == 44
+    assert float(row["dev.loss"]) == expected["metrics"]["dev"]["loss"]
+    assert float(row["test.rounded"]) == expected["metrics"]["test"]["rounded"]
+    assert float(row["seconds"]) == expected["wall_seconds"]
+    assert int(row["parameters"]) == expected["parameters"] == 44
     assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert (out / "figure.svg").read_text().startswith("<svg ")
 
@@ -136,11 +136,11 @@ def test_a_trial_that_fails_is_recorded_with_its_error(swept):
 def test_a_dry_run_lists_and_writes_nothing(swept, config, tmp_path, capsys):
     argv = swept[1]
     sweep.main([*argv, "--dry_run", "--seeds", "2"])
-    said = capsys.readouterr().out.splitlines()
-    assert len(said) == 4
-    assert said[0].startswith(f"{TRIALS[0]}: finished in ")
-    assert said[1] == "optimizer.learning_rate=0.01,train.seed=1: new"
-    assert said[2].startswith("optimizer.learning_rate=1e+36,train.seed=0: failed at step")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert lines[0].startswith(f"{TRIALS[0]}: finished in ")
+    assert lines[1] == "optimizer.learning_rate=0.01,train.seed=1: new"
+    assert lines[2].startswith("optimizer.learning_rate=1e+36,train.seed=0: failed at step")
     sweep.main(["--config", config, *GRID, "--out", str(tmp_path / "new"), "--dry_run"])
     assert not (tmp_path / "new").exists()
 
@@ -173,7 +173,7 @@ def test_jobs_are_trained_side_by_side(stub, config, tmp_path, monkeypatch):
     assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
 
 
-def test_a_sweep_that_is_asked_to_stop_stops_its_trial_and_goes_on(
+def test_a_sweep_stops_its_trial_upon_a_signal_and_resumes(
     stub, config, tmp_path, monkeypatch, capsys
 ):
     argv = ["--config", config, *GRID, "--out", str(tmp_path), "--config.train.steps=1000"]
@@ -193,8 +193,8 @@ def test_a_sweep_that_is_asked_to_stop_stops_its_trial_and_goes_on(
         cli.run(sweep.main)
     asking.join()
     assert exit_.value.code == 128 + signal.SIGTERM
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said == "SIGTERM: the same command goes on from there"
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line == "SIGTERM: the same command resumes from there"
     first = result(tmp_path, TRIALS[0])
     assert not (tmp_path / "trials" / TRIALS[1] / "result.json").exists()
     sweep.main(argv)
@@ -233,9 +233,9 @@ def test_early_stopping_spares_the_worse_trial(trained, config, tmp_path):
     argv = ["--config", config, *GRID, "--out", str(tmp_path), "--executor", "ray"]
     argv += ["--jobs", "1", "--asha", "100", "--config.train.steps=4000"]
     sweep.main(argv)
-    found = rows(tmp_path)
-    assert [found[rate]["state"] for rate in ("0.01", "0.001")] == ["finished", "stopped"]
-    assert 100 <= int(found["0.001"]["steps"]) < 4000
+    trials = rows(tmp_path)
+    assert [trials[rate]["state"] for rate in ("0.01", "0.001")] == ["finished", "stopped"]
+    assert 100 <= int(trials["0.001"]["steps"]) < 4000
     before = (tmp_path / "results.csv").read_text()
     sweep.main(argv)  # what was stopped stays so
     assert (tmp_path / "results.csv").read_text() == before
@@ -252,12 +252,12 @@ def test_a_sweep_that_is_stopped_goes_on(trained, config, tmp_path, number):
     while not (log.exists() and log.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(number)
-    said = process.communicate()[1]
+    errors = process.communicate()[1]
     first = tmp_path / "trials" / TRIALS[0] / "result.json"
     made = first.stat().st_mtime_ns
     if number == signal.SIGTERM:
         assert process.returncode == 128 + signal.SIGTERM
-        assert said.splitlines()[-1] == "SIGTERM: the same command goes on from there"
+        assert errors.splitlines()[-1] == "SIGTERM: the same command resumes from there"
     sweep.main(argv)
     assert first.stat().st_mtime_ns == made
     assert hashes(tmp_path) == hashes(trained)
@@ -269,8 +269,8 @@ def test_two_sweeps_in_processes_share_the_work(trained, config, tmp_path):
     command = [sys.executable, "-m", "launch.sweep", *argv]
     both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     for process in both:
-        said = process.communicate()[1]
-        assert process.returncode == 0, said
+        errors = process.communicate()[1]
+        assert process.returncode == 0, errors
     assert hashes(tmp_path) == hashes(trained)
     assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
     for trial in TRIALS:
@@ -280,8 +280,8 @@ def test_two_sweeps_in_processes_share_the_work(trained, config, tmp_path):
 def test_jobs_share_the_gpus(monkeypatch):
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2,5")
-    found = [seat["CUDA_VISIBLE_DEVICES"] for seat in local_executor._gpu_shares(2)]
-    assert found == ["0,5", "2"]
+    devices = [seat["CUDA_VISIBLE_DEVICES"] for seat in local_executor._gpu_shares(2)]
+    assert devices == ["0,5", "2"]
     assert local_executor._gpu_shares(1) == [{}]
     with pytest.raises(UserError, match="--jobs 4: this machine has 3 GPUs"):
         local_executor._gpu_shares(4)
@@ -294,7 +294,7 @@ def test_jobs_share_the_gpus(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (["--grid", "rat=0,1"], "unknown config key 'rat'; did you mean 'rate'?"),
         (["--grid", "rate=0,1", "--config.rat=3"], "unknown config key 'rat'"),
@@ -305,12 +305,12 @@ def test_jobs_share_the_gpus(monkeypatch):
         (["--grid", "data.dir=x"], None),
     ],
 )
-def test_mistakes_end_in_one_line(config, tmp_path, monkeypatch, capsys, flags, said):
+def test_mistakes_end_in_one_line(config, tmp_path, monkeypatch, capsys, flags, message):
     (tmp_path / "file").write_text("")
-    out = tmp_path / "sweep" if said else tmp_path / "file"
+    out = tmp_path / "sweep" if message else tmp_path / "file"
     argv = ["--config", config, *flags, "--out", str(out)]
     line = fails(monkeypatch, capsys, argv, sweep.main)
-    assert (said or "file: not a folder") in line
+    assert (message or "file: not a folder") in line
     assert not (tmp_path / "sweep").exists()
 
 

@@ -50,11 +50,11 @@ def arguments(folder, **changes):
 
 
 def test_they_are_trained_and_evaluated_by_greedy_and_beam_search(folder, capsys):
-    said = json.loads((folder / "run" / "result.json").read_text())
-    assert np.isfinite(list(said["metrics"]["test"].values())).all()
+    result = json.loads((folder / "run" / "result.json").read_text())
+    assert np.isfinite(list(result["metrics"]["test"].values())).all()
     evaluate.main(["--workdir", str(folder / "run")])
     printed = json.loads(capsys.readouterr().out)
-    assert printed["nll"] == pytest.approx(said["metrics"]["test"]["nll"], rel=1e-5)
+    assert printed["nll"] == pytest.approx(result["metrics"]["test"]["nll"], rel=1e-5)
     greedy, wide = (list(load(folder / "run", beam_size=k).predict(LINES)) for k in (1, 3))
     assert greedy[1] == wide[1] == "" and all(greedy[::2]) and all(wide[::2])
 
@@ -89,8 +89,8 @@ def test_weights_of_a_run_are_those_of_what_it_learned(folder):
 
 def test_a_window_is_refused_by_name(folder, monkeypatch, capsys):
     argv = [*arguments(folder), "--config.model.token_window=5"]
-    said = "config key 'model.token_window': tests.systems.nearness:Nearness has no token_window"
-    assert said in fails(monkeypatch, capsys, argv)
+    message = "config key 'model.token_window': tests.systems.nearness:Nearness has no token_window"
+    assert message in fails(monkeypatch, capsys, argv)
 
 
 def test_they_are_swept(folder, tmp_path, monkeypatch):

@@ -85,8 +85,8 @@ def lines(run):
 
 def numbers(run):
     """metrics.jsonl without times and restarts."""
-    kept = [{k: v for k, v in line.items() if k not in TIMES} for line in lines(run)]
-    return [line for line in kept if len(line) > 1]
+    comparable = [{k: v for k, v in line.items() if k not in TIMES} for line in lines(run)]
+    return [line for line in comparable if len(line) > 1]
 
 
 def result(run):

@@ -22,7 +22,7 @@ def as_run(tmp_path):
     def make(label, ids="01234567", lengths=(30,) * 8, results=True, **notes):
         """
         Args:
-          results: whether the results of the questions are kept.
+          results: whether the results of the questions are written.
         """
         each = {"length": np.array(lengths), "exact_match": EXACT[label], "f1": F1[label]}
         files = {".predictions.json": json.dumps(dict.fromkeys(ids, "x"))}
@@ -69,12 +69,12 @@ def test_the_report_has_the_numbers_of_the_paired_tests(as_run):
 @pytest.mark.parametrize("other", [{"ids": "01234568"}, {"lengths": range(8)}])
 def test_runs_of_other_questions_are_not_tested(as_run, other):
     a, b = as_run("a"), as_run("b", **other)
-    said = f"{a.workdir.path}: its dev is another than that of {b.workdir.path}"
+    message = f"{a.workdir.path}: its dev differs from that of {b.workdir.path}"
     with pytest.raises(IncomparableError) as error:
         SpanComparison.paired(b, a, "dev")
-    assert str(error.value) == said
+    assert str(error.value) == message
     (section,) = SpanComparison.compare([a, b], "dev")
-    assert section.parts[1:] == [said]
+    assert section.parts[1:] == [message]
 
 
 def test_each_kind_has_its_scores_in_their_order(as_run):
@@ -101,9 +101,9 @@ def test_each_kind_has_its_scores_in_their_order(as_run):
 def test_runs_of_other_questions_are_not_compared(as_run):
     runs = [as_run("a", by_question_type=TYPES), as_run("b", by_question_type={"why": [8, 1, 2]})]
     _, types = SpanComparison.compare(runs, "dev")
-    chart, _, said = types.parts
+    chart, _, note = types.parts
     assert [series.name for series in chart.series] == ["a"]
-    assert said == "Not compared, having other questions: b."
+    assert note == "Not compared, due to other questions: b."
 
 
 def test_a_run_alone_without_kinds_has_nothing_to_show(as_run):

@@ -54,6 +54,6 @@ def test_an_exports_spans_are_the_same_behind_which_nothing_fits(length, count):
         assert score.shape == (2, count)
         for row in range(2):
             want = every_span(start[row], end[row], length)[:count]
-            found = list(zip(score[row], first[row], last[row], strict=True))
-            assert found[: len(want)] == want
+            actual = list(zip(score[row], first[row], last[row], strict=True))
+            assert actual[: len(want)] == want
             assert (last[row][len(want) :] >= size).all()

@@ -1,4 +1,4 @@
-"""The task: its loss, its score, and questions about anybody's text."""
+"""The task: its loss, its score, and questions about other texts."""
 
 import dataclasses
 import json
@@ -134,8 +134,8 @@ def test_the_loss_is_the_pointers_logarithms_summed_over_real_rows(task, params)
         for logits, at in ((start, batch["start"]), (end, batch["end"])):
             expected -= scipy.special.log_softmax(logits[row].astype(np.float64))[at[row]]
     loss = jax.jit(task.loss)
-    for given, rows in ((batch, 12), (empty, 12)):
-        sums = loss(params, given, jax.random.key(0))
+    for inputs, rows in ((batch, 12), (empty, 12)):
+        sums = loss(params, inputs, jax.random.key(0))
         np.testing.assert_allclose(sums["loss"], expected, rtol=1e-5)
         assert sums["weight"] == rows
 
@@ -151,7 +151,7 @@ def test_the_answer_is_that_of_the_window_that_scores_highest(task, params, read
         "_decode",
         lambda batch: shapes.append(batch["context"].shape) or decode(batch),
     )
-    found = reader.answer(context, question.text)
+    answers = reader.answer(context, question.text)
     spans, best = split_words(context), {}
     limit = task.config.data.answer_length
     windows = [spans[n : n + 48] for n in range(0, max(1, len(spans) - 48 + 18), 18)]
@@ -172,11 +172,11 @@ def test_the_answer_is_that_of_the_window_that_scores_highest(task, params, read
                 key = words[s][0], words[e][1]
                 best[key] = max(best.get(key, -np.inf), start[s] + end[e])
     ranked = sorted(best, key=lambda span: -best[span])
-    assert [(f.start, f.end) for f in found] == ranked[:3]
-    assert all(context[f.start : f.end] == f.text for f in found)
+    assert [(f.start, f.end) for f in answers] == ranked[:3]
+    assert all(context[f.start : f.end] == f.text for f in answers)
     total = scipy.special.logsumexp(largest, axis=1).sum()
     expected = [np.exp(best[span] - total) for span in ranked[:3]]
-    assert [f.probability for f in found] == pytest.approx(expected, rel=1e-4)
+    assert [f.probability for f in answers] == pytest.approx(expected, rel=1e-4)
 
 
 def test_an_answer_certain_in_overlapping_windows_is_certain(reader, monkeypatch):
@@ -190,8 +190,8 @@ def test_an_answer_certain_in_overlapping_windows_is_certain(reader, monkeypatch
             yield {"first": at, "last": at, "score": 2 * logits[at], "start": logits, "end": logits}
 
     monkeypatch.setattr(reader, "_decoded", decoded)
-    found, *_ = reader.answer(context, "Where?")
-    assert (found.text, found.probability) == ("here", pytest.approx(1))
+    best, *_ = reader.answer(context, "Where?")
+    assert (best.text, best.probability) == ("here", pytest.approx(1))
 
 
 def _text(text):
@@ -204,9 +204,9 @@ def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
     """One pass for all lines, and no second one for words that the file lacks."""
     file = tmp_path / "vectors.txt"
     file.write_text("cats 1 2\nZebra 3 4\nnine 5 6\n", "utf-8")
-    known = ["cats", "."]
+    in_vocabulary = ["cats", "."]
     vocabulary = Vocabulary.make(
-        Counter(known), read_vectors(file, known, 2, BadExamples("error")), 40
+        Counter(in_vocabulary), read_vectors(file, in_vocabulary, 2, BadExamples("error")), 40
     )
     words = dataclasses.replace(WORDS, rows=0, dim=2)
     data = DataConfig(dir=str(tmp_path), vectors=str(file), word_length=4)
@@ -240,10 +240,12 @@ def test_a_run_that_trained_its_vectors_takes_no_others(task, params):
 def test_commands_to_type_are_the_shells_own(task):
     """The shells' echo reads backslashes in its own ways; printf '%s' does not."""
     command = task.next_commands("runs/x")[0].partition(" | ")[0]
-    said = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, check=True
+    ).stdout
     squad = task.data.texts("test")
     question = squad.questions[0]
-    assert json.loads(said) == {"context": squad.contexts[0], "question": question.text}
+    assert json.loads(output) == {"context": squad.contexts[0], "question": question.text}
     assert command.startswith("printf '%s\\n' ")
 
 

@@ -48,7 +48,7 @@ def test_exact_match_and_f1_by_hand():
     assert f1("x", names) == 0
 
 
-def test_confidences_of_what_normalises_alike_add_up():
+def test_confidences_of_equal_normalised_answers_add_up():
     answers = [("Paris", 0.4), ("the London", 0.3), ("LONDON!", 0.31), ("Rome", 0.5)]
     assert aggregate(answers) == "LONDON!"
     assert aggregate(answers[:1]) == "Paris"
@@ -84,7 +84,7 @@ def test_full_and_verified():
 
 
 @needs_real_data
-def test_spans_found_in_text_are_right_answers():
+def test_spans_of_text_are_right_answers():
     path = real_data("triviaqa_short/wiki_dev_7993.jsonl.gz")
     records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
     questions, predictions = [], {}
@@ -94,5 +94,5 @@ def test_spans_found_in_text_are_right_answers():
             start, end = record["span"]
             predictions[record["id"]] = record["context"][start:end]
     assert (len(questions), len(predictions)) == (7983, 4719)
-    found = 100 * 4719 / 7983
-    assert score(predictions, questions) == pytest.approx({"exact_match": found, "f1": found})
+    expected = 100 * 4719 / 7983
+    assert score(predictions, questions) == pytest.approx({"exact_match": expected, "f1": expected})

@@ -88,8 +88,10 @@ class OverlapModule(PairModule):
 
     def explain(self, texts: Sequence[Text]):
         both = [self._pooled(text) for text in texts]
-        seen = [AttentionMap(POOLED, number, weights) for number, (_, weights) in enumerate(both)]
-        return self._logits([pooled for pooled, _ in both], texts), [seen]
+        attention = [
+            AttentionMap(POOLED, number, weights) for number, (_, weights) in enumerate(both)
+        ]
+        return self._logits([pooled for pooled, _ in both], texts), [attention]
 
     def _pooled(self, text: Text):
         letters = self.embedding(text.inputs["ends"][..., :2]).sum(axis=2)

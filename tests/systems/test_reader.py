@@ -44,7 +44,7 @@ def get_config():
     config.train.log_every = 1
     return config
 """
-ASKED = ("Ada lives in Rome. Ben lives in Paris.", "Where does Ben live?")
+REQUEST = ("Ada lives in Rome. Ben lives in Paris.", "Where does Ben live?")
 
 
 @pytest.fixture(scope="module")
@@ -104,19 +104,19 @@ def test_a_batch_has_the_inputs_of_each_window_and_each_example(task):
             if index < 0:
                 assert not batch["context_spelling"][row].any() and not batch["shared"][row].any()
                 continue
-            asked = squad.questions[corpus.numbers[index]]
-            text = squad.contexts[asked.context]
+            question = squad.questions[corpus.numbers[index]]
+            text = squad.contexts[question.context]
             length = np.count_nonzero(batch["context"][row])
             spans = [corpus.characters(int(index), at, at) for at in range(length)]
             words = {
                 "context": [text[slice(*span)] for span in spans],
-                "question": [asked.text[slice(*span)] for span in split_words(asked.text)],
+                "question": [question.text[slice(*span)] for span in split_words(question.text)],
             }
-            for name, found in words.items():
+            for name, tokens in words.items():
                 spelling = batch[f"{name}_spelling"][row]
-                expected = [[1 + w[0].isupper(), min(7, len(w))] for w in found]
-                assert spelling[: len(found)].tolist() == expected
-                assert not spelling[len(found) :].any()
+                expected = [[1 + w[0].isupper(), min(7, len(w))] for w in tokens]
+                assert spelling[: len(tokens)].tolist() == expected
+                assert not spelling[len(tokens) :].any()
                 assert batch[f"{name}_characters"].shape[2] == 3
             shared = {w for w in words["context"] if w in words["question"]}
             assert batch["shared"][row].tolist() == [len(shared)]
@@ -135,11 +135,13 @@ def test_it_is_evaluated(run, capsys):
 def test_an_export_answers_as_the_run_does(run, tmp_path, monkeypatch, capsys):
     out = tmp_path / "export"
     export.main(["--workdir", str(run), "--out", str(out), "--format", "stablehlo"])
-    lines = [json.dumps({"context": ASKED[0] * n, "question": ASKED[1]}) for n in (1, 12)]
-    said = commands.answers(monkeypatch, capsys, lines, "--workdir", run)
-    assert len(said) == 2 and json.loads(said[0])["answer"] in ASKED[0]
-    assert commands.alike(commands.answers(monkeypatch, capsys, lines, "--model", out), said)
-    assert load(out).answer(*ASKED)[0].text == load(run).answer(*ASKED)[0].text
+    lines = [json.dumps({"context": REQUEST[0] * n, "question": REQUEST[1]}) for n in (1, 12)]
+    expected = commands.answers(monkeypatch, capsys, lines, "--workdir", run)
+    assert len(expected) == 2 and json.loads(expected[0])["answer"] in REQUEST[0]
+    assert commands.same_answers(
+        commands.answers(monkeypatch, capsys, lines, "--model", out), expected
+    )
+    assert load(out).answer(*REQUEST)[0].text == load(run).answer(*REQUEST)[0].text
 
 
 def test_it_is_swept(config, tmp_path, monkeypatch):

@@ -38,8 +38,8 @@ def folder(tmp_path):
 
 def data(folder, words=WORDS, **changes):
     files = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
-    given = {"dir": str(folder), "cache_dir": str(folder / "cache"), "batch_size": 4, **files}
-    return LabelledData(DataConfig(**(given | changes)), words)
+    fields = {"dir": str(folder), "cache_dir": str(folder / "cache"), "batch_size": 4, **files}
+    return LabelledData(DataConfig(**(fields | changes)), words)
 
 
 def prepared(folder, words=WORDS, **changes):
@@ -78,7 +78,7 @@ def test_a_batch_has_the_texts_and_the_label(folder, split):
         assert made.texts(split) == [list(pair) for _, *pair in texts]
 
 
-def test_training_batches_are_as_large_as_asked_and_shuffled_anew(folder):
+def test_training_batches_have_the_configured_size_and_are_shuffled(folder):
     batches = prepared(folder).train_batches(1)
     orders = []
     for epoch in range(3):
@@ -101,33 +101,37 @@ def test_single_texts(folder):
         assert rows[0]["first"] == made.vocabulary.word_ids(["good", "soup", "."])
 
 
-def test_what_is_prepared_is_found_again(folder, caplog):
+def test_prepared_corpora_are_reused(folder, caplog):
     table(folder, "train.tsv", [*PAIRS, ("-", "a", "b")])
     with caplog.at_level("INFO"):
         for _ in range(2):
             made = prepared(folder)
             made.report()
-    said = [record.getMessage() for record in caplog.records]
-    assert said[0].startswith("in 0 s prepared 48 examples in") and str(made.path) in said[0]
-    assert said[1] == f"train: kept 30 examples, left out 1 labelled '-' ({folder}/train.tsv:31)"
-    assert said[2] == "no data.vectors: word vectors are trained from scratch"
-    assert said[3].startswith("found 48 examples in")
+    messages = [record.getMessage() for record in caplog.records]
+    assert (
+        messages[0].startswith("in 0 s prepared 48 examples in") and str(made.path) in messages[0]
+    )
+    assert (
+        messages[1] == f"train: kept 30 examples, left out 1 labelled '-' ({folder}/train.tsv:31)"
+    )
+    assert messages[2] == "no data.vectors: word vectors are trained from scratch"
+    assert messages[3].startswith("found 48 examples in")
     assert made.prepared and not data(folder).prepared
     for attribute in ("path", "vocabulary"):
         with pytest.raises(RuntimeError, match=r"LabelledData: call prepare\(\)"):
             getattr(data(folder), attribute)
 
 
-def test_vectors_are_reported_and_named(folder, caplog):
+def test_coverage_of_vectors_is_reported(folder, caplog):
     (folder / "glove.txt").write_text("premise 1 2 3\nHypothesis 4 5 6\nbad 1\n")
-    with pytest.raises(UserError, match=r"^data\.vectors: .*glove\.txt:3: 1 numbers behind a word"):
+    with pytest.raises(UserError, match=r"^data\.vectors: .*glove\.txt:3: 1 numbers after a word"):
         prepared(folder, vectors=str(folder / "glove.txt"))
     made = prepared(folder, vectors=str(folder / "glove.txt"), on_bad_example="skip")
     with caplog.at_level("INFO"):
         made.report()
     distinct = {word for _, *pair in PAIRS for text in pair for word in tokenize(text)}
     share = f"{200 / len(distinct):.1f}% of {len(distinct)} distinct words have a vector"
-    assert share in caplog.text and "left out 1 1 numbers behind a word, not 3" in caplog.text
+    assert share in caplog.text and "left out 1 1 numbers after a word, not 3" in caplog.text
     numbers, vectors = made.vectors()
     expected = {"premise": [1, 2, 3], "hypothesis": [4, 5, 6]}
     for word, vector in expected.items():
@@ -177,8 +181,8 @@ def ranked(tmp_path_factory):
 
 
 def sentences(article, number):
-    context, asked = anss.passage(article, number)
-    return [f"{part}." for part in context.removesuffix(".").split(". ")], asked
+    context, questions = anss.passage(article, number)
+    return [f"{part}." for part in context.removesuffix(".").split(". ")], questions
 
 
 def test_training_has_a_right_and_a_wrong_sentence_of_each_question(ranked):
@@ -186,48 +190,48 @@ def test_training_has_a_right_and_a_wrong_sentence_of_each_question(ranked):
     expected = {}
     for article in range(12):
         for number in range(2):
-            parts, asked = sentences(article, number)
-            for question, place in asked.items():
+            parts, questions = sentences(article, number)
+            for question, place in questions.items():
                 if len(parts) > 1:
                     right = {words(part) for part in parts if place in part}
                     expected[words(question)] = right, {words(part) for part in parts} - right
     batches = ranked.train_batches(3)
-    drawn = collections.defaultdict(collections.Counter)
+    counts = collections.defaultdict(collections.Counter)
     for epoch in range(40):
         rows = rows_of(batches, epoch)
         assert len(rows) == len(expected) == 60 - 6
         for row in rows:
             right, wrong = expected[tuple(row["first"])]
             assert tuple(row["second"]) in right and tuple(row["other"]) in wrong
-            drawn[tuple(row["first"])][tuple(row["other"])] += 1
+            counts[tuple(row["first"])][tuple(row["other"])] += 1
     for question, (_, wrong) in expected.items():
-        assert drawn[question].keys() == wrong  # all of them, sooner or later
+        assert counts[question].keys() == wrong  # all of them, sooner or later
     assert batches.left_out == 6
 
 
-def test_what_is_drawn_is_a_function_of_seed_and_epoch(ranked):
+def test_samples_are_a_function_of_seed_and_epoch(ranked):
     draw = lambda seed, epoch: [row["other"] for row in rows_of(ranked.train_batches(seed), epoch)]
     assert draw(3, 1) == draw(3, 1)
     assert draw(3, 1) != draw(3, 2) and draw(3, 1) != draw(4, 1)
 
 
-def test_several_right_sentences_are_drawn_alike(tmp_path):
+def test_right_sentences_are_sampled_uniformly(tmp_path):
     anss.write(tmp_path)
     squad = json.loads((tmp_path / "train.json").read_text())
     for article, number in itertools.product(range(12), range(2)):
         paragraph = squad["data"][article]["paragraphs"][number]
         answers = [a for qa in paragraph["qas"] for a in qa["answers"]]
-        kept = [{**paragraph["qas"][0], "answers": answers[:2]}]
-        paragraph["qas"] = kept if article == 2 else []  # of three sentences and of four
+        questions = [{**paragraph["qas"][0], "answers": answers[:2]}]
+        paragraph["qas"] = questions if article == 2 else []  # of three sentences and of four
     (tmp_path / "train.json").write_text(json.dumps(squad))
     batches = prepared(tmp_path, **RANKING, **JSON).train_batches(0)
-    seen = collections.defaultdict(collections.Counter)
+    counts = collections.defaultdict(collections.Counter)
     for epoch in range(60):
         for at, row in enumerate(rows_of(batches, epoch)):
             for name in ("second", "other"):
-                seen[at, name][tuple(row[name])] += 1
-    assert [len(seen[key]) for key in sorted(seen)] == [1, 2, 2, 2]
-    assert min(seen[0, "second"].values()) > 15 and min(seen[1, "other"].values()) > 15
+                counts[at, name][tuple(row[name])] += 1
+    assert [len(counts[key]) for key in sorted(counts)] == [1, 2, 2, 2]
+    assert min(counts[0, "second"].values()) > 15 and min(counts[1, "other"].values()) > 15
 
 
 def test_evaluation_has_every_sentence(ranked):
@@ -235,8 +239,8 @@ def test_evaluation_has_every_sentence(ranked):
     expected = []
     for article in range(20, 23):
         for number in range(2):
-            parts, asked = sentences(article, number)
-            expected += [(q, p, int(place in p)) for q, place in asked.items() for p in parts]
+            parts, questions = sentences(article, number)
+            expected += [(q, p, int(place in p)) for q, place in questions.items() for p in parts]
     assert ranked.texts("dev") == [[question, part] for question, part, _ in expected]
     assert [row["label"] == YES for row in rows] == [bool(label) for *_, label in expected]
     for row, (question, part, _) in zip(rows, expected, strict=True):
@@ -258,9 +262,9 @@ def test_nothing_to_learn_ranking_from_is_one_line(tmp_path):
     ("changes", "message"),
     [
         ({"examples": -1}, "data.examples=-1: at least 0"),
-        ({**RANKING, "examples": 5}, "data.examples=5: what is ranked is not sampled"),
-        ({**RANKING, "balanced": True}, "data.balanced: what is ranked"),
-        ({**RANKING, "labels": "yes,no"}, "data.labels='yes,no': a sentence that is ranked is"),
+        ({**RANKING, "examples": 5}, "data.examples=5: rankings are not sampled"),
+        ({**RANKING, "balanced": True}, "data.balanced: not for data.format=ranking"),
+        ({**RANKING, "labels": "yes,no"}, "data.labels='yes,no': must be no,yes"),
     ],
 )
 def test_configs_that_cannot_be(folder, changes, message):

@@ -70,7 +70,7 @@ GROUPS = {
     "P": rf"(?P<place>{'|'.join(PLACES)})",
 }
 READINGS = [
-    (kind, re.compile(re.sub("[A-Z]+", lambda found: GROUPS[found[0]], pattern)))
+    (kind, re.compile(re.sub("[A-Z]+", lambda match: GROUPS[match[0]], pattern)))
     for kind, patterns in PATTERNS.items()
     for pattern in "|".join(patterns).split("|")
 ]
@@ -83,8 +83,8 @@ BAGS = [
 ]
 
 
-class Said(NamedTuple):
-    """What a statement says of its thing in its place."""
+class Statement(NamedTuple):
+    """The condition of a statement, without its thing and place."""
 
     kind: str
     how: str
@@ -106,19 +106,19 @@ class Said(NamedTuple):
 
 
 @functools.cache
-def worlds(said: Said, of_nothing: bool) -> frozenset[int]:
-    return frozenset(i for i, bag in enumerate(BAGS) if said.true(bag, of_nothing))
+def worlds(statement: Statement, of_nothing: bool) -> frozenset[int]:
+    return frozenset(i for i, bag in enumerate(BAGS) if statement.true(bag, of_nothing))
 
 
 @functools.cache
-def read(clause: str) -> tuple[tuple[str, str], Said]:
-    """Thing and place, and what is said of them: the only reading of a clause."""
-    ((kind, found),) = [(k, f.groupdict()) for k, p in READINGS if (f := p.fullmatch(clause))]
-    thing = found.get("thing") or SINGULAR[found["things"]]
-    how = found.get("how") or ("at least" if found.get("m") else "exactly")
-    number = "no" if found.get("none") else found.get("n") or found.get("m")
+def read(clause: str) -> tuple[tuple[str, str], Statement]:
+    """Thing and place, and the condition: the unique parse of a clause."""
+    ((kind, fields),) = [(k, f.groupdict()) for k, p in READINGS if (f := p.fullmatch(clause))]
+    thing = fields.get("thing") or SINGULAR[fields["things"]]
+    how = fields.get("how") or ("at least" if fields.get("m") else "exactly")
+    number = "no" if fields.get("none") else fields.get("n") or fields.get("m")
     n = None if number is None else NUMBER[number]
-    return (thing, found["place"]), Said(kind, how, n, found.get("colour"))
+    return (thing, fields["place"]), Statement(kind, how, n, fields.get("colour"))
 
 
 def clause(sentence: str) -> str:
@@ -128,15 +128,15 @@ def clause(sentence: str) -> str:
 
 def judge(premise: str, hypothesis: str, of_nothing: bool = False, empty: bool = True) -> str:
     """The label; without `empty` worlds, what a hypothesis about a share is about exists."""
-    about, asked = read(clause(hypothesis))
+    about, statement = read(clause(hypothesis))
     of, fact = read(clause(premise))
     if of != about:
         return "neutral"
-    colour = asked.colour and ("a" if asked.colour == fact.colour else "b")
+    colour = statement.colour and ("a" if statement.colour == fact.colour else "b")
     possible = worlds(fact._replace(colour="a"), of_nothing)
-    if asked.kind != "count" and not empty:
+    if statement.kind != "count" and not empty:
         possible = possible - {0}
-    holds = worlds(asked._replace(colour=colour), of_nothing)
+    holds = worlds(statement._replace(colour=colour), of_nothing)
     if possible <= holds:
         return "entailment"
     return "neutral" if possible & holds else "contradiction"
@@ -163,10 +163,10 @@ def corpora() -> dict[str, list[tuple[str, str, str]]]:
 )
 def test_the_judge_by_hand(premise, hypothesis, label):
     """Of counts: statements are "... in the shed"; the others are tested below."""
-    said = f"There are {premise[0].lower()}{premise[1:]} in the shed."
-    assert judge(said, f"{hypothesis} in the shed.") == label
-    assert judge(said, f"{hypothesis} in the barn.") == "neutral"
-    assert judge(said.replace("boxes", "hats"), f"{hypothesis} in the shed.") == "neutral"
+    sentence = f"There are {premise[0].lower()}{premise[1:]} in the shed."
+    assert judge(sentence, f"{hypothesis} in the shed.") == label
+    assert judge(sentence, f"{hypothesis} in the barn.") == "neutral"
+    assert judge(sentence.replace("boxes", "hats"), f"{hypothesis} in the shed.") == "neutral"
 
 
 @pytest.mark.parametrize(
@@ -229,11 +229,11 @@ def test_no_label_hangs_on_what_all_says_of_nothing(corpora):
 
 
 def _abouts(corpus: Iterable[tuple[str, str, str]]) -> set[tuple[str, str]]:
-    """What is spoken of, premises and hypotheses alike."""
+    """Pairs of thing and place, of premises and hypotheses."""
     return {read(clause(text))[0] for *texts, _ in corpus for text in texts}
 
 
-def test_what_is_spoken_of_is_held_out(corpora):
+def test_things_in_places_are_held_out(corpora):
     train, dev, test = (_abouts(corpora[split]) for split in COUNTS)
     assert not train & dev and not train & test and not dev & test
     assert len(train | dev | test) == len(THINGS) * len(PLACES)
@@ -242,10 +242,10 @@ def test_what_is_spoken_of_is_held_out(corpora):
         assert {about[part] for about in dev | test} <= {about[part] for about in train}
 
 
-def _form(hypothesis: str) -> Said:
+def _form(hypothesis: str) -> Statement:
     """Of colours, only whether there is one."""
-    said = read(clause(hypothesis))[1]
-    return said._replace(colour="C" if said.colour else None)
+    statement = read(clause(hypothesis))[1]
+    return statement._replace(colour="C" if statement.colour else None)
 
 
 def _shape(text: str) -> str:
@@ -267,16 +267,16 @@ def test_each_form_and_number_has_all_labels_in_fair_shares(corpora):
 
 def _score(corpora, features: Callable[[str, str], Iterable[str]]) -> float:
     """Accuracy on dev of naive Bayes over what `features` sees of premise and hypothesis."""
-    seen = {label: collections.Counter() for label in LABELS}
+    counts_by_label = {label: collections.Counter() for label in LABELS}
     for premise, hypothesis, label in corpora["train"]:
-        seen[label].update(set(features(premise, hypothesis)))
+        counts_by_label[label].update(set(features(premise, hypothesis)))
     most = COUNTS["train"] / len(LABELS)
     right = 0
     for premise, hypothesis, label in corpora["dev"]:
-        known = set(features(premise, hypothesis))
+        present = set(features(premise, hypothesis))
         scores = {
-            guess: sum(math.log((counts[f] + 1) / (most + 2)) for f in known)
-            for guess, counts in seen.items()
+            guess: sum(math.log((counts[f] + 1) / (most + 2)) for f in present)
+            for guess, counts in counts_by_label.items()
         }
         right += max(scores, key=scores.__getitem__) == label
     return right / COUNTS["dev"]
@@ -326,7 +326,7 @@ def test_sizes(corpora):
             assert not re.search(r"[{}_]|  | [.,]", premise + hypothesis)
 
 
-def test_the_words_are_few_and_known_from_training(corpora):
+def test_the_words_are_few_and_occur_in_training(corpora):
     words = {
         split: {
             word for *texts, _ in corpus for t in texts for word in re.findall(r"\w+", t.lower())

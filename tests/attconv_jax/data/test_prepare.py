@@ -24,9 +24,9 @@ WORDS = WordsConfig(dim=2, rows=100)
 @given(st.text("abc", min_size=1, max_size=30), st.integers(0, 3))
 def test_balanced_labels_are_as_many_as_the_rarest(labels, seed):
     least = min(labels.count(label) for label in set(labels))
-    found = balance(np.array([*map(ord, labels)]), seed).tolist()
-    assert collections.Counter(labels[n] for n in found) == dict.fromkeys(labels, least)
-    assert found == sorted(set(found))
+    indices = balance(np.array([*map(ord, labels)]), seed).tolist()
+    assert collections.Counter(labels[n] for n in indices) == dict.fromkeys(labels, least)
+    assert indices == sorted(set(indices))
 
 
 @given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from("abcd")))
@@ -55,8 +55,8 @@ def table(folder, name, rows):
 
 
 def config(folder, **options) -> DataConfig:
-    given = {"dir": str(folder), "train": "train.tsv", "dev": "dev.tsv", "test": "dev.tsv"}
-    return DataConfig(**(given | options))
+    fields = {"dir": str(folder), "train": "train.tsv", "dev": "dev.tsv", "test": "dev.tsv"}
+    return DataConfig(**(fields | options))
 
 
 @pytest.fixture
@@ -90,8 +90,8 @@ def test_a_corpus_has_numbers_of_words_and_labels_in_the_order_of_the_config(fol
         for name, text in zip(("first", "second"), texts, strict=True):
             numbers = corpus.row(row, name).tolist()
             assert numbers == vocabulary.word_ids(tokenize(text)) and UNKNOWN not in numbers
-    kept = texts_of(path / "dev")
-    assert kept == [list(texts) for label, *texts in ROWS if label != "-"]
+    dev = texts_of(path / "dev")
+    assert dev == [list(texts) for label, *texts in ROWS if label != "-"]
     assert not (path / "train" / "texts.jsonl").exists()
 
 
@@ -120,16 +120,17 @@ def test_a_bad_review_is_one_line_or_skipped_and_counted(tmp_path, line, message
     options = {**files, "format": "texts", "labels": "1,2,3,4,5"}
     with pytest.raises(UserError) as error:
         built(tmp_path, **options)
-    said = str(error.value)
-    assert said.startswith(f"{tmp_path}/train.json:2") and message in said and "\n" not in said
-    assert said.endswith("; mend it, or set data.on_bad_example=skip") and len(said) < 300
+    actual = str(error.value)
+    assert actual.startswith(f"{tmp_path}/train.json:2") and message in actual
+    assert actual.endswith("; fix it, or set data.on_bad_example=skip")
+    assert "\n" not in actual and len(actual) < 300
     (tmp_path / "built").rmdir()
     corpus = Corpus.open(built(tmp_path, **options, on_bad_example="skip") / "train")
     assert corpus.columns == ("first", "label") and len(corpus) == 1
     assert [fault["count"] for fault in corpus.meta["dropped"].values()] == [1]
 
 
-def test_a_pair_of_5000_words_and_an_unknown_label_are_named(folder):
+def test_a_pair_of_5000_words_and_an_unknown_label_are_reported(folder):
     for bad in (("neutral", "A b.", "word " * 5000), ("neural", "A b.", "c")):
         table(folder, "train.tsv", [*ROWS, bad])
         with pytest.raises(
@@ -138,7 +139,7 @@ def test_a_pair_of_5000_words_and_an_unknown_label_are_named(folder):
             Builder(config(folder), WORDS).build(folder)
 
 
-def test_nothing_left_is_one_line(folder):
+def test_no_remaining_examples_is_one_line(folder):
     table(folder, "train.tsv", ROWS[1:2])
     for options in ({}, {"dev": "", "test": ""}):
         with pytest.raises(UserError) as error:
@@ -158,8 +159,8 @@ def test_dev_and_test_are_held_out_by_premise(tmp_path):
         ]
         for split in ("dev", "test")
     }
-    assert [len(found) for found in texts.values()] == [12, 12]
-    premises = [{premise for premise, _ in found} for found in texts.values()]
+    assert [len(pairs) for pairs in texts.values()] == [12, 12]
+    premises = [{premise for premise, _ in pairs} for pairs in texts.values()]
     assert not premises[0] & premises[1]
     assert len(Corpus.open(path / "train")) == 66
 
@@ -182,14 +183,14 @@ def test_training_can_be_balanced(tmp_path):
     assert len(Corpus.open(path / "dev")) == 40
 
 
-def test_words_of_other_splits_are_known_where_a_file_has_vectors_for_them(folder):
+def test_words_of_other_splits_with_vectors_are_in_the_vocabulary(folder):
     table(folder, "dev.tsv", [("neutral", "A zebra Eats zwieback.", "A yak.")])
     (folder / "glove.txt").write_text("Eats 1 2\nzebra 3 4\nYAK 5 6\nunused 7 8\nman 9 9\n")
     vectors = str(folder / "glove.txt")
     path = built(folder, vectors=vectors)
     vocabulary = Vocabulary.load(path)
-    known = {w: vocabulary.word_ids([w])[0] for w in ("zebra", "yak", "zwieback", "unused", "cats")}
-    assert [w for w, number in known.items() if number == UNKNOWN] == ["zwieback", "unused"]
+    ids = {w: vocabulary.word_ids([w])[0] for w in ("zebra", "yak", "zwieback", "unused", "cats")}
+    assert [w for w, number in ids.items() if number == UNKNOWN] == ["zwieback", "unused"]
     with np.load(path / VECTORS) as arrays:
         begun = dict(zip(arrays["numbers"].tolist(), arrays["vectors"].tolist(), strict=True))
     words = {"eats": [1, 2], "zebra": [3, 4], "yak": [5, 6], "man": [9, 9]}
@@ -213,8 +214,8 @@ def test_what_is_ranked_has_questions_and_overlaps(tmp_path):
     corpus = Corpus.open(path / "dev")
     assert corpus.columns == columns("ranking")
     texts = texts_of(path / "dev")
-    asked = list(dict.fromkeys(question for question, _ in texts))
-    assert column(corpus, "question") == [asked.index(question) for question, _ in texts]
+    questions = list(dict.fromkeys(question for question, _ in texts))
+    assert column(corpus, "question") == [questions.index(question) for question, _ in texts]
     for row, pair in enumerate(texts):
         question, sentence = (set(tokenize(text)) for text in pair)
         expected = [len(question & sentence), len(question), len(sentence)]
@@ -236,16 +237,18 @@ def test_all_that_decides_the_content_is_in_the_fingerprint(folder, monkeypatch)
         *({"labels": "neutral,entailment,contradiction"}, {"ignored_labels": "neutral"}),
         *({"balanced": True}, {"on_bad_example": "skip"}, {"vectors": str(folder / "glove.txt")}),
     ]
-    found = [Builder(config(folder, **options), WORDS).fingerprint() for options in changes]
+    fingerprints = [Builder(config(folder, **options), WORDS).fingerprint() for options in changes]
     other = dataclasses.replace(WORDS, rows=99)
-    found.append(Builder(config(folder), other).fingerprint())
+    fingerprints.append(Builder(config(folder), other).fingerprint())
     table(folder, "dev.tsv", ROWS[2:])
-    found.append(Builder(config(folder), WORDS).fingerprint())
+    fingerprints.append(Builder(config(folder), WORDS).fingerprint())
     table(folder, "dev.tsv", ROWS)
     monkeypatch.setattr(word_level, "TOKENISER", recorded_identity(1, "another"))
-    found.append(Builder(config(folder), WORDS).fingerprint())
+    fingerprints.append(Builder(config(folder), WORDS).fingerprint())
     monkeypatch.undo()
-    assert len({json.dumps(f, sort_keys=True) for f in [before, *found]}) == 1 + len(found)
+    assert len({json.dumps(f, sort_keys=True) for f in [before, *fingerprints]}) == 1 + len(
+        fingerprints
+    )
     assert Builder(config(folder), WORDS).fingerprint() == before
 
 

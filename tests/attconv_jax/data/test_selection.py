@@ -13,7 +13,7 @@ PASSAGE = 'Ada lived in Rome.  "Was it hot?" She liked it (the sun)! It rained.'
 SENTENCES = ["Ada lived in Rome.", '"Was it hot?"', "She liked it (the sun)!", "It rained."]
 
 
-def asked(*answers, context=PASSAGE):
+def candidates_of(*answers, context=PASSAGE):
     """The candidates of one question with answers at these offsets."""
     spans = tuple(Answer(text, start) for text, start in answers)
     return list(candidates(Squad([context], [Question("q", "Who?", 0, spans)], ["a"])))
@@ -24,20 +24,23 @@ def test_the_sentence_in_which_an_answer_starts_is_right():
         start = PASSAGE.index(sentence)
         for first in range(start, start + len(sentence)):
             if not PASSAGE[first].isspace():
-                found = asked((PASSAGE[first : first + 40], first))
-                assert [c.sentence for c in found] == SENTENCES
-                assert [c.right for c in found] == [n == number for n in range(4)]
+                selected = candidates_of((PASSAGE[first : first + 40], first))
+                assert [c.sentence for c in selected] == SENTENCES
+                assert [c.right for c in selected] == [n == number for n in range(4)]
 
 
 def test_an_answer_that_starts_with_space_is_in_the_sentence_of_its_word():
     start = PASSAGE.index(' "Was')
-    assert [c.right for c in asked((' "Was', start))] == [False, True, False, False]
-    assert [c.right for c in asked(("  Yes", 0), context="  Yes. It is so.")] == [True, False]
+    assert [c.right for c in candidates_of((' "Was', start))] == [False, True, False, False]
+    assert [c.right for c in candidates_of(("  Yes", 0), context="  Yes. It is so.")] == [
+        True,
+        False,
+    ]
 
 
 def test_each_of_several_answers_makes_its_sentence_right():
     places = [(text, PASSAGE.index(text)) for text in ("Rome", "sun", "it (the")]
-    assert [c.right for c in asked(*places)] == [True, False, True, False]
+    assert [c.right for c in candidates_of(*places)] == [True, False, True, False]
 
 
 def test_questions_come_one_after_the_other_each_with_its_own_passage():
@@ -82,10 +85,10 @@ def test_punkt_learns_abbreviations_from_the_passages():
 def test_real_counts():
     """Those of the paper are 105,980 pairs; its 10,570 questions are all here."""
     squad = read_squad(real_data("squad/dev-v1.1.json.gz"), BadExamples("error"))
-    found = list(candidates(squad))
+    selected = list(candidates(squad))
     by_question: dict[str, list[bool]] = {}
-    for candidate in found:
+    for candidate in selected:
         by_question.setdefault(candidate.question.id, []).append(candidate.right)
     assert len(by_question) == 10_570 and all(map(any, by_question.values()))
-    assert 50_000 < len(found) < 56_000
+    assert 50_000 < len(selected) < 56_000
     assert len(set(squad.articles)) == 48

@@ -22,19 +22,19 @@ FORMS = {
 
 
 def config(folder, format="pairs", **options) -> DataConfig:
-    given = {
+    fields = {
         "dir": str(folder),
         "cache_dir": str(folder / "cache"),
         "format": format,
         **FORMS[format],
     }
-    return DataConfig(**(given | options))
+    return DataConfig(**(fields | options))
 
 
 def read(folder, format="pairs", policy="error", split="train", **options):
     """A split's examples and the faults."""
-    source, faults = source_of(config(folder, format, **options), split), BadExamples(policy)
-    return list(source.read(faults)), faults.counts
+    source, bad_examples = source_of(config(folder, format, **options), split), BadExamples(policy)
+    return list(source.read(bad_examples)), bad_examples.counts
 
 
 def contents(examples):
@@ -59,12 +59,12 @@ SNLI = [
 @pytest.mark.parametrize("name", ["train.jsonl", "train.jsonl.gz", "train.json"])
 def test_snlis_json_lines(tmp_path, name):
     path = write(tmp_path, name, "".join(json.dumps(row) + "\n\n" for row in SNLI))
-    examples, faults = read(tmp_path, train=name.removesuffix(".gz"))
+    examples, bad_examples = read(tmp_path, train=name.removesuffix(".gz"))
     assert contents(examples) == [
         ("neutral", "A man — “Zoë” — plays.", "A man\tplays\nwell.", "A man — “Zoë” — plays."),
         ("-", "A dog.", "A cat.", "A dog."),
     ]
-    assert [e.place for e in examples] == [f"{path}:1", f"{path}:3"] and not faults
+    assert [e.place for e in examples] == [f"{path}:1", f"{path}:3"] and not bad_examples
 
 
 def test_tables_of_pairs_and_of_texts(tmp_path):
@@ -119,28 +119,30 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("format", "name", "content", "kept", "message"), BAD)
-def test_bad_lines_are_named_or_skipped_and_counted(tmp_path, format, name, content, kept, message):
+@pytest.mark.parametrize(("format", "name", "content", "expected", "message"), BAD)
+def test_bad_lines_are_errors_or_skipped_and_counted(
+    tmp_path, format, name, content, expected, message
+):
     path = write(tmp_path, name, content)
     with pytest.raises(UserError) as error:
         read(tmp_path, format, train=name)
-    said = str(error.value)
-    assert said.startswith(f"{path}:{message}") and "\n" not in said
-    assert said.endswith("; mend it, or set data.on_bad_example=skip")
-    examples, faults = read(tmp_path, format, "skip", train=name)
-    assert len(examples) == kept
-    assert [fault["count"] for fault in faults.values()] == [1]
+    line = str(error.value)
+    assert line.startswith(f"{path}:{message}") and "\n" not in line
+    assert line.endswith("; fix it, or set data.on_bad_example=skip")
+    examples, bad_examples = read(tmp_path, format, "skip", train=name)
+    assert len(examples) == expected
+    assert [fault["count"] for fault in bad_examples.values()] == [1]
 
 
 def test_rows_behind_one_that_is_not_csv_are_read(tmp_path):
     write(tmp_path, "x.csv", '"1","a" b\n"2","c"\n"3,"d"\n"4","e"\n')
-    examples, faults = read(tmp_path, "texts", "skip", train="x.csv")
+    examples, bad_examples = read(tmp_path, "texts", "skip", train="x.csv")
     assert [e.label for e in examples] == ["2", "4"]
-    ((kind, fault),) = faults.items()
+    ((kind, fault),) = bad_examples.items()
     assert kind.startswith("not CSV") and [p[-2:] for p in fault["first"]] == [":1", ":3"]
 
 
-def test_files_are_joined_and_missing_ones_named(tmp_path):
+def test_files_are_joined_and_missing_ones_reported(tmp_path):
     write(tmp_path, "a.tsv", "neutral\ta\tb\n")
     write(tmp_path, "b.tsv.gz", "neutral\tc\td\n")
     examples, _ = read(tmp_path, train="a.tsv, b.tsv")
@@ -208,9 +210,9 @@ def test_what_is_wrong_with_a_dataset_is_one_line(tfds):
     assert "it has no label and the texts premise, hypothesis" in fails("unlabelled")
     assert "which needs the label 'label' and the texts question, " in fails(format="ranking")
     assert "data.train='dev': entailments/pairs has the splits train, val" in fails(train="dev")
-    assert "entailments/bytes train:6: not UTF-8; mend it, or set" in fails("bytes")
-    examples, faults = records(tfds, "bytes", policy="skip")
-    assert len(examples) == 13 and faults["not UTF-8"]["count"] == 1
+    assert "entailments/bytes train:6: not UTF-8; fix it, or set" in fails("bytes")
+    examples, bad_examples = records(tfds, "bytes", policy="skip")
+    assert len(examples) == 13 and bad_examples["not UTF-8"]["count"] == 1
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +224,7 @@ def squad(tmp_path_factory):
 
 def test_candidates_of_squads_file(squad):
     examples, _ = read(squad, "ranking", train="train.json")
-    context, asked = anss.passage(0, 1)
+    context, questions = anss.passage(0, 1)
     sentences = [f"{part}." for part in context.removesuffix(".").split(". ")]
     expected = [
         Example(
@@ -232,7 +234,7 @@ def test_candidates_of_squads_file(squad):
             f"{squad}/train.json: question 0-1-{place}",
             f"0-1-{place}",
         )
-        for question, place in asked.items()
+        for question, place in questions.items()
         for sentence in sentences
     ]
     assert [e for e in examples if e.question.startswith("0-1-")] == expected
@@ -250,20 +252,20 @@ def test_the_dataset_has_what_the_files_have(squad, tmp_path):
         "test": "test",
     }
     plain = lambda examples: [(e.texts, e.label, e.group, e.question) for e in examples]
-    found = {
+    by_split = {
         split: plain(read(tmp_path, "ranking", split=split, **options)[0])
         for split in ("train", "dev", "test")
     }
-    assert found["test"] == plain(read(squad, "ranking", train="dev.json")[0])
+    assert by_split["test"] == plain(read(squad, "ranking", train="dev.json")[0])
     everything = plain(read(squad, "ranking", train="train.json")[0])
-    articles = {split: {group for _, _, group, _ in rows} for split, rows in found.items()}
+    articles = {split: {group for _, _, group, _ in rows} for split, rows in by_split.items()}
     assert articles["train"] | articles["dev"] == {f"Article {n}" for n in range(12)}
     for split in ("train", "dev"):  # in their old order
-        assert found[split] == [row for row in everything if row[2] in articles[split]]
+        assert by_split[split] == [row for row in everything if row[2] in articles[split]]
     assert not articles["train"] & articles["dev"]
     assert (
         20
-        <= len(found["dev"])
+        <= len(by_split["dev"])
         < 20 + max(sum(row[2] == article for row in everything) for article in articles["dev"])
     )
 
@@ -281,10 +283,10 @@ def test_a_dataset_that_cannot_be_built_is_one_line(squad, tmp_path):
     broken = json.loads(dev.read_text())
     broken["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 1
     (tmp_path / "broken.json").write_text(json.dumps(broken))
-    said = fails(train, tmp_path / "broken.json", tmp_path, holdout_size=9)
-    assert "broken.json: data[0].paragraphs[0].qas[0].answers[0]: answer not at its" in said
+    message = fails(train, tmp_path / "broken.json", tmp_path, holdout_size=9)
+    assert "broken.json: data[0].paragraphs[0].qas[0].answers[0]: answer not at its" in message
     build(train, tmp_path / "broken.json", tmp_path, holdout_size=9, on_bad_example="skip")
-    assert "is there already; delete it, or" in fails(train, dev, tmp_path, holdout_size=9)
+    assert "already exists; delete it, or" in fails(train, dev, tmp_path, holdout_size=9)
     (tmp_path / "file").touch()
     assert f"{tmp_path}/file" in fails(train, dev, tmp_path / "file", holdout_size=9)
 
@@ -299,8 +301,8 @@ def test_a_dataset_that_cannot_be_built_is_one_line(squad, tmp_path):
     ],
 )
 def test_real_pairs(name, counts):
-    examples, faults = read(real_data("snli"), train=name)
+    examples, bad_examples = read(real_data("snli"), train=name)
     labels = [e.label for e in examples]
-    found = tuple(labels.count(n) for n in ("entailment", "neutral", "contradiction"))
-    assert sum(found) == len(labels) and not faults
-    assert found == counts if counts else len(labels) == 20_000
+    actual = tuple(labels.count(n) for n in ("entailment", "neutral", "contradiction"))
+    assert sum(actual) == len(labels) and not bad_examples
+    assert actual == counts if counts else len(labels) == 20_000

@@ -45,9 +45,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sections(folder):
-    found = report(read_runs([folder / name for name in RUNS]))
-    assert found.title == "Toy"
-    return {section.title: section.parts for section in found.sections}
+    page = report(read_runs([folder / name for name in RUNS]))
+    assert page.title == "Toy"
+    return {section.title: section.parts for section in page.sections}
 
 
 def lines(folder, name):
@@ -92,19 +92,19 @@ def test_scores_stand_beside_their_mean_over_seeds_and_the_papers(folder, sectio
     seeds = [result(folder, name)["metrics"]["test"]["loss"] for name in ("base", "seed1")]
     half = stats.t.ppf(0.975, 1) * stats.sem(seeds)
     assert rows["mean of 2: base, seed1"]["loss"] == f"{sum(seeds) / 2:.2f} ± {half:.2f}"
-    said = "the paper (Table 9): Summer"
-    assert rows[said] == {"test": said, "loss": 1.5, "rounded": 97.0}
+    label = "the paper (Table 9): Summer"
+    assert rows[label] == {"test": label, "loss": 1.5, "rounded": 97.0}
     assert len(rows) == 5
     assert by_name(dev)["the paper (Table 9): Winter"]["rounded"] is None
 
 
-def test_intervals_of_a_score_are_shown_with_it(folder, tmp_path):
+def test_scores_have_intervals(folder, tmp_path):
     shutil.copytree(folder / "base", tmp_path / "base")
     file = tmp_path / "base" / "eval" / "test.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "intervals": {"loss": [1, 2.5]}}))
-    found = report(read_runs([tmp_path / "base"]))
+    page = report(read_runs([tmp_path / "base"]))
     (test,) = [
-        t for s in found.sections for t in s.parts if isinstance(t, Table) and "test" in t.head
+        t for s in page.sections for t in s.parts if isinstance(t, Table) and "test" in t.head
     ]
     loss = result(folder, "base")["metrics"]["test"]["loss"]
     assert by_name(test)["base"]["loss"] == f"{loss:.2f} (1.00 to 2.50)"
@@ -151,8 +151,8 @@ def test_a_metric_that_a_seed_lacks_has_no_mean(folder, tmp_path):
 
 
 def scores(folder, names):
-    found = report(read_runs([folder / name for name in names]))
-    (parts,) = [section.parts for section in found.sections if section.title == "Toy: scores"]
+    page = report(read_runs([folder / name for name in names]))
+    (parts,) = [section.parts for section in page.sections if section.title == "Toy: scores"]
     return parts
 
 
@@ -160,21 +160,21 @@ def test_a_trial_that_failed_before_it_had_a_vocabulary_is_no_hindrance(folder, 
     shutil.copytree(folder / "base", tmp_path / "base")
     (tmp_path / "begun").mkdir()
     shutil.copy(folder / "base" / "config.json", tmp_path / "begun")
-    found = report(read_runs([tmp_path / "begun", tmp_path / "base"]))
-    rows = by_name(found.sections[0].parts[0])
+    page = report(read_runs([tmp_path / "begun", tmp_path / "base"]))
+    rows = by_name(page.sections[0].parts[0])
     assert (rows["begun"]["steps"], rows["base"]["steps"]) == (0, 60)
-    (parts,) = [s.parts for s in found.sections if s.title == "Toy: scores"]
+    (parts,) = [s.parts for s in page.sections if s.title == "Toy: scores"]
     assert parts[-1] == "Not scored on test, hence not compared: begun."
 
 
-def test_a_damaged_result_is_named(folder, tmp_path):
+def test_a_damaged_result_is_reported(folder, tmp_path):
     shutil.copytree(folder / "base", tmp_path / "base")
     (tmp_path / "base" / "result.json").write_text("[]")
     with pytest.raises(UserError, match=r"result.json: a list where an object is needed"):
         report(read_runs([tmp_path / "base"]))
 
 
-def test_lines_of_the_log_that_are_no_numbers_are_left_out(folder, tmp_path):
+def test_lines_of_the_log_without_numbers_are_skipped(folder, tmp_path):
     shutil.copytree(folder / "base", tmp_path / "base")
     wrong = [
         {"step": 1, "loss": {}, "wall_seconds": 1.0},
@@ -185,19 +185,19 @@ def test_lines_of_the_log_that_are_no_numbers_are_left_out(folder, tmp_path):
     ]
     with (tmp_path / "base" / "metrics.jsonl").open("a") as file:
         file.writelines(json.dumps(line) + "\n" for line in wrong)
-    whole, found = (report(read_runs([f / "base"])) for f in (folder, tmp_path))
-    for wanted, section in zip(whole.sections, found.sections, strict=True):
+    expected, actual = (report(read_runs([f / "base"])) for f in (folder, tmp_path))
+    for intact, section in zip(expected.sections, actual.sections, strict=True):
         charts = [part for part in section.parts if isinstance(part, Chart)]
-        assert charts == [part for part in wanted.parts if isinstance(part, Chart)]
+        assert charts == [part for part in intact.parts if isinstance(part, Chart)]
 
 
 def test_a_run_that_is_not_over_has_curves_and_no_score(folder, tmp_path):
     shutil.copytree(folder / "base", tmp_path / "base")
     (tmp_path / "base" / "result.json").unlink()
-    found = report(read_runs([tmp_path / "base"]))
-    titles = [section.title for section in found.sections]
+    page = report(read_runs([tmp_path / "base"]))
+    titles = [section.title for section in page.sections]
     assert titles == ["Runs", "Toy: learning"]
-    assert by_name(found.sections[0].parts[0])["base"]["best step"] == "not finished"
+    assert by_name(page.sections[0].parts[0])["base"]["best step"] == "not finished"
 
 
 def test_labels_tell_runs_apart(folder, tmp_path):
@@ -216,12 +216,12 @@ def test_trials_of_a_sweep_are_called_by_what_tells_them_apart(folder, tmp_path)
 
 
 def test_what_is_no_run_is_refused(folder, tmp_path):
-    for folders, said in (
+    for folders, message in (
         ([tmp_path], "not the folder of a run"),
         ([tmp_path / "none"], "not the folder of a run"),
         ([folder / "base", Path(f"{folder}/./base")], "given twice"),
     ):
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             read_runs(folders)
     with pytest.raises(UserError, match=r"--split train: must be dev \| test"):
         report(read_runs([folder / "base"]), "train")
@@ -242,5 +242,5 @@ def test_what_is_no_run_is_refused(folder, tmp_path):
 def test_a_papers_number_has_a_system_a_split_and_a_metric(line):
     with pytest.raises(UserError, match="write SYSTEM: SPLIT METRIC VALUE"):
         PaperConfig((line,))
-    known = PaperConfig(("a: b: dev f1 1 em 2.5",)).parsed
-    assert known == [("a: b", "dev", "f1", 1.0), ("a: b", "dev", "em", 2.5)]
+    parsed = PaperConfig(("a: b: dev f1 1 em 2.5",)).parsed
+    assert parsed == [("a: b", "dev", "f1", 1.0), ("a: b", "dev", "em", 2.5)]

@@ -1,4 +1,4 @@
-"""Batches against plain loops over the corpus, and a stream that goes on from any position."""
+"""Batches against plain loops over the corpus, and a stream that resumes at any position."""
 
 import itertools
 import subprocess
@@ -42,7 +42,7 @@ def test_batches_hold_the_corpus(batches):
     assert len(epoch) == len(batches) == len(list(epoch))
     shapes = [{name: array.shape for name, array in batch.items()} for batch in epoch]
     assert all(shape in batches.shapes for shape in shapes)
-    seen = []
+    indices = []
     for batch in epoch:
         assert all(array.dtype == np.int32 for array in batch.values())
         for at, index in enumerate(batch["index"]):
@@ -50,20 +50,20 @@ def test_batches_hold_the_corpus(batches):
                 tokens = batches.corpus.row(int(index), column).tolist() if index >= 0 else []
                 row = batch[column][at].tolist()
                 assert row == tokens + [0] * (len(row) - len(tokens))
-        seen += batch["index"][batch["index"] >= 0].tolist()
-    assert sorted(seen) == list(range(61))
+        indices += batch["index"][batch["index"] >= 0].tolist()
+    assert sorted(indices) == list(range(61))
 
 
 def test_packed_batches_hold_the_corpus(packed):
     """Every sentence read back by its segment, wherever it lies."""
     names = ["index", *(f"{c}{end}" for c in COLUMNS for end in ("", "_segments"))]
-    seen = []
+    indices = []
     for number, batch in enumerate(packed.epoch(4)):
         assert list(batch) == names
         assert [{name: array.shape for name, array in batch.items()}] == packed.shapes
         assert all(array.dtype == np.int32 for array in batch.values())
         examples = packed.examples((4, number)).tolist()
-        seen += examples
+        indices += examples
         for at, index in enumerate(batch["index"].tolist()):
             if index < 0:
                 assert not any(batch[name][at].any() for name in names[1:])
@@ -83,7 +83,7 @@ def test_packed_batches_hold_the_corpus(packed):
                 assert tokens == expected + padding and row == numbers + padding
             del examples[:size]
         assert not examples
-    assert sorted(seen) == list(range(61))
+    assert sorted(indices) == list(range(61))
 
 
 @pytest.mark.parametrize("kind", ["batches", "packed"])
@@ -99,10 +99,10 @@ def test_examples_of_a_position(kind, request):
 
 
 def test_a_packed_stream_resumes(packed):
-    whole = list(itertools.islice(stream(packed), len(packed) + 3))
+    expected = list(itertools.islice(stream(packed), len(packed) + 3))
     for done in (0, len(packed) - 1, len(packed)):
-        place, batch = next(stream(packed, whole[done][0]))
-        assert place == whole[done + 1][0] and _same(batch, whole[done + 1][1])
+        place, batch = next(stream(packed, expected[done][0]))
+        assert place == expected[done + 1][0] and _same(batch, expected[done + 1][1])
 
 
 def test_columns_may_be_a_part(batches):
@@ -118,15 +118,17 @@ def _same(one, other) -> bool:
 
 def test_stream_resumes_at_every_position(batches):
     size = len(batches)
-    whole = list(itertools.islice(stream(batches), 2 * size + 3))
+    streamed = list(itertools.islice(stream(batches), 2 * size + 3))
     expected = [(e, b) for e in range(3) for b in range(size)]
-    assert [position for position, _ in whole] == expected[1 : len(whole) + 1]
-    for number, (_, batch) in enumerate(whole):
+    assert [position for position, _ in streamed] == expected[1 : len(streamed) + 1]
+    for number, (_, batch) in enumerate(streamed):
         assert _same(batch, batches.epoch(number // size)[number % size])
-    for done in range(len(whole) - 2):
-        position = whole[done][0]
+    for done in range(len(streamed) - 2):
+        position = streamed[done][0]
         resumed = list(itertools.islice(stream(batches, position), 2))
-        for (place, batch), (other_place, other) in zip(resumed, whole[done + 1 :], strict=False):
+        for (place, batch), (other_place, other) in zip(
+            resumed, streamed[done + 1 :], strict=False
+        ):
             assert place == other_place and _same(batch, other)
 
 

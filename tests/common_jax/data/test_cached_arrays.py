@@ -1,4 +1,4 @@
-"""What is kept beside a corpus: read if whole, computed anew if not, done without if it must be."""
+"""Cached arrays: read if intact, otherwise computed; failures to write are ignored."""
 
 import numpy as np
 import pytest

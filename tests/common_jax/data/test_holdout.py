@@ -1,4 +1,4 @@
-"""Held-out groups: never in two splits, as many as asked for, a function of the seed."""
+"""Held-out groups: in one split each, of the requested number, a function of the seed."""
 
 import collections
 
@@ -41,14 +41,14 @@ def test_whole_groups_are_held_out(rule, groups, size, seed):
         return
     assert list(parts) == ["train", "dev", "test"] and parts["train"]
     assert sorted(n for part in parts.values() for n in part) == list(range(len(groups)))
-    found = {split: {groups[n] for n in part} for split, part in parts.items()}
-    assert sum(map(len, found.values())) == len(sizes)  # none is in two
+    groups_by_split = {split: {groups[n] for n in part} for split, part in parts.items()}
+    assert sum(map(len, groups_by_split.values())) == len(sizes)  # none is in two
     for split in ("dev", "test"):
         if rule is ShuffledGroups:
             assert len(parts[split]) >= size
-            assert any(len(parts[split]) - sizes[group] < size for group in found[split])
+            assert any(len(parts[split]) - sizes[group] < size for group in groups_by_split[split])
         else:
-            assert len(found[split]) == size
+            assert len(groups_by_split[split]) == size
     assert hold_out(rule, groups, ["dev", "test"], size, seed) == parts
 
 

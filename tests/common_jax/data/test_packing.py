@@ -34,13 +34,13 @@ def lengths_and_widths(draw):
 
 @settings(max_examples=150, deadline=None)
 @given(
-    given=lengths_and_widths(),
+    case=lengths_and_widths(),
     tokens=st.integers(1, 100),
     seed=st.integers(-3, 2**40),
     epoch=st.integers(0, 2**40),
 )
-def test_every_example_once_in_a_row_that_holds_it(given, tokens, seed, epoch):
-    lengths, widths = given
+def test_every_example_once_in_a_row_that_holds_it(case, tokens, seed, epoch):
+    lengths, widths = case
     plan = PackedPlan(lengths, pack(lengths, widths), tokens, seed)
     size = max(1, tokens // max(widths))
     assert plan.rows.tolist() == [size] and plan.shapes.tolist() == [widths]
@@ -61,7 +61,7 @@ def test_every_example_once_in_a_row_that_holds_it(given, tokens, seed, epoch):
 
 
 def test_rows_that_can_be_full_are_full():
-    """Where the best packing is plain, it is found."""
+    """Finds the optimal packing in simple cases."""
     for lengths, rows in (
         ([[1, 1]] * 64, 8),
         ([[8, 8]] * 5, 5),
@@ -92,14 +92,14 @@ def test_an_epoch_is_a_function_of_seed_and_epoch():
     lengths = _like_sentences(1500)
     plan, again = (PackedPlan(lengths, pack(lengths, [128, 128]), 512, seed=5) for _ in range(2))
     plan.epoch(3)
-    seen = {epoch: rows_of(plan, epoch) for epoch in (2, 0, 1)}
-    assert all(seen[epoch] == rows_of(again, epoch) for epoch in seen)
-    seen[-1] = rows_of(PackedPlan(lengths, pack(lengths, [128, 128]), 512, seed=6), 0)
-    together = {
+    rows_by_epoch = {epoch: rows_of(plan, epoch) for epoch in (2, 0, 1)}
+    assert all(rows_by_epoch[epoch] == rows_of(again, epoch) for epoch in rows_by_epoch)
+    rows_by_epoch[-1] = rows_of(PackedPlan(lengths, pack(lengths, [128, 128]), 512, seed=6), 0)
+    neighbours = {
         epoch: {pair for row in rows for pair in itertools.combinations(sorted(row), 2)}
-        for epoch, rows in seen.items()
+        for epoch, rows in rows_by_epoch.items()
     }
-    for one, other in itertools.combinations(together.values(), 2):
+    for one, other in itertools.combinations(neighbours.values(), 2):
         assert len(one & other) < 0.1 * len(one)  # neighbours change, not the order of rows alone
 
 

@@ -132,12 +132,12 @@ def test_an_epoch_is_a_function_of_seed_and_epoch():
     shapes = choose_shapes(lengths, 4)
     plan, again = (BucketPlan(lengths, shapes, 128, seed=5) for _ in range(2))
     plan.epoch(3)
-    seen = {}
+    orders = {}
     for epoch in (2, 0, 1):
-        seen[epoch] = _order(plan.epoch(epoch))
-        assert seen[epoch] == _order(again.epoch(epoch))
+        orders[epoch] = _order(plan.epoch(epoch))
+        assert orders[epoch] == _order(again.epoch(epoch))
     other = _order(BucketPlan(lengths, shapes, 128, seed=6).epoch(0))
-    assert len({str(order) for order in (*seen.values(), other)}) == 4
+    assert len({str(order) for order in (*orders.values(), other)}) == 4
 
 
 @pytest.mark.parametrize("seed", [None, 0, 9])

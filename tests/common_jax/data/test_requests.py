@@ -17,13 +17,13 @@ def test_widths_hold_their_length_and_are_few():
 def test_everyone_is_in_one_group_that_holds_it(texts):
     random = np.random.default_rng(0)
     lengths = [tuple(each) for each in random.integers(1, 200, (150, texts)).tolist()]
-    seen = []
+    indices = []
     for members, rows, widths in groups(lengths, 500):
-        seen += members
+        indices += members
         assert len(members) <= rows and rows * max(widths) <= 500
         for number in members:
             assert widths == tuple(padded_width(length) for length in lengths[number])
-    assert sorted(seen) == list(range(150))
+    assert sorted(indices) == list(range(150))
 
 
 def test_a_few_take_no_more_rows_than_they_must():

@@ -43,17 +43,17 @@ def test_streams_what_was_prepared(dataset):
 
 
 def test_parts_of_splits(dataset):
-    whole = list(dataset.stream("train", "", ("en",)))
-    assert list(dataset.stream("train[:7]", "", ("en",))) == whole[:7]
-    assert list(dataset.stream("train[50%:]", "", ("en",))) == whole[len(whole) // 2 :]
+    records = list(dataset.stream("train", "", ("en",)))
+    assert list(dataset.stream("train[:7]", "", ("en",))) == records[:7]
+    assert list(dataset.stream("train[50%:]", "", ("en",))) == records[len(records) // 2 :]
     both = list(dataset.stream("train+test", "", ("en",)))
-    assert sorted(both) == sorted([*whole, *dataset.stream("test", "", ("en",))])
+    assert sorted(both) == sorted([*records, *dataset.stream("test", "", ("en",))])
 
 
 def test_chunks_end_to_end(dataset, monkeypatch):
-    whole = list(dataset.stream("train", "", ("de", "en")))
+    records = list(dataset.stream("train", "", ("de", "en")))
     monkeypatch.setattr("common_jax.data.tfds._CHUNK", 7)
-    assert list(dataset.stream("train", "", ("de", "en"))) == whole
+    assert list(dataset.stream("train", "", ("de", "en"))) == records
 
 
 def test_identity_is_of_the_version_and_the_text(dataset, tmp_path, monkeypatch):
@@ -109,7 +109,7 @@ def test_unknown_splits(folder, split):
     assert f"data.dev={split!r}: phrasebook/de-en has the splits train, validation, test" in message
 
 
-def test_wmt_registers_when_it_is_wanted(tmp_path, monkeypatch):
+def test_wmt_is_registered_on_demand(tmp_path, monkeypatch):
     """With the network away the error is about that, not about an unknown name."""
     import tensorflow_datasets as tfds
 
@@ -123,7 +123,7 @@ def test_wmt_registers_when_it_is_wanted(tmp_path, monkeypatch):
         assert message.endswith("or set data.dir to where it is prepared")
 
 
-def test_missing_packages_are_named(tmp_path):
+def test_missing_packages_are_reported(tmp_path):
     message = fails("phrasebook/needs-tensorflow", tmp_path)
     assert "install the extra tf" in message
     assert "the package no_such_package is needed" in fails("phrasebook/needs-beam", tmp_path)
@@ -139,7 +139,7 @@ def test_files_that_only_tensorflow_reads(tmp_path):
     (info,) = tmp_path.rglob("dataset_info.json")
     info.write_text(info.read_text().replace("array_record", "tfrecord"))
     message = fails("phrasebook/de-en", tmp_path)
-    assert "has tfrecord files, and array_record is needed; give another data.dir" in message
+    assert "has tfrecord files, and array_record is needed; use another data.dir" in message
 
 
 CODE = """
@@ -156,7 +156,7 @@ print("read", len(dataset.source("train", "")), "generated", phrasebook.generate
 def test_several_processes_prepare_once(tmp_path):
     command = [sys.executable, "-c", CODE.format(folder=str(tmp_path))]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [process.communicate(timeout=120)[0].splitlines()[-1] for process in processes]
-    assert sorted(said) == [
+    outputs = [process.communicate(timeout=120)[0].splitlines()[-1] for process in processes]
+    assert sorted(outputs) == [
         f"read {COUNTS['train']} generated {n}" for n in (0, sum(COUNTS.values()))
     ]

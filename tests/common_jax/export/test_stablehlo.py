@@ -1,4 +1,4 @@
-"""Programs of whole models: any number of rows, any lengths, the same numbers."""
+"""Exported models: any number of rows, any lengths, the same results."""
 
 import flax.linen as nn
 import jax
@@ -80,13 +80,13 @@ def test_a_program_computes_what_the_model_does(case):
     answer = jax.jit(lambda params, arrays: task.serve(params, arrays, **static))
     program = jax.export.deserialize(bytearray(serialized(answer, shapes, task.inputs)))
     assert set(program.platforms) == {"cpu", "cuda", "tpu"}
-    arrays = drawn(task.inputs, 12)
-    found, want = jax.jit(program.call)(params, arrays), answer(params, arrays)
+    arrays = random_inputs(task.inputs, 12)
+    actual, expected = jax.jit(program.call)(params, arrays), answer(params, arrays)
     atol = 2e-2 if "bfloat16" in case else 2e-5
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=atol), found, want)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=atol), actual, expected)
 
 
-def drawn(inputs, size):
+def random_inputs(inputs, size):
     """As many texts as the longest has words, zeros behind the shorter ones."""
     random = np.random.default_rng(size)
     words, arrays = {}, {}

@@ -58,11 +58,18 @@ def test_errors_name_the_place(tmp_path):
 
 def test_damaged_gzip(tmp_path):
     lines = "".join(f"{n * 7919} some line\n" for n in range(5000)).encode()
-    whole = gzip.compress(lines, mtime=0)
+    compressed = gzip.compress(lines, mtime=0)
     path = tmp_path / "a.gz"
-    flipped = bytearray(whole)
-    flipped[len(whole) // 2] ^= 0xFF
-    for data in (whole[:-9], whole[:200], whole[:5], bytes(flipped), b"plain\n", b""):
+    flipped = bytearray(compressed)
+    flipped[len(compressed) // 2] ^= 0xFF
+    for data in (
+        compressed[:-9],
+        compressed[:200],
+        compressed[:5],
+        bytes(flipped),
+        b"plain\n",
+        b"",
+    ):
         path.write_bytes(data)
         message = _fails(path)
         assert message.startswith(f"{path}:") and "gzip data is damaged or cut off" in message
@@ -102,11 +109,11 @@ def test_zip_without_one_text(tmp_path):
 
 def test_damaged_zip(tmp_path):
     lines = "".join(f"{n * 7919} some line\n" for n in range(5000)).encode()
-    whole = _zipped({"a.txt": lines})
-    flipped = bytearray(whole)
-    flipped[len(whole) // 2] ^= 0xFF
+    archive = _zipped({"a.txt": lines})
+    flipped = bytearray(archive)
+    flipped[len(archive) // 2] ^= 0xFF
     path = tmp_path / "a.zip"
-    for data in (whole[:-9], whole[:200], bytes(flipped), b"plain\n", b""):
+    for data in (archive[:-9], archive[:200], bytes(flipped), b"plain\n", b""):
         path.write_bytes(data)
         message = _fails(path)
         assert message.startswith(f"{path}:") and "zip data is damaged or cut off" in message

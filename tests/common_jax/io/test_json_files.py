@@ -33,16 +33,16 @@ def node(**fields):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_is_of_its_kind_is_given_and_nothing_else(name):
+def test_only_values_of_the_kind_are_returned(name):
     kind, right, wrong = KINDS[name]
-    found = node(field=right).get("field", kind)
-    assert found == right and type(found) is type(right)
+    accepted = node(field=right).get("field", kind)
+    assert accepted == right and type(accepted) is type(right)
     for value in wrong:
         with pytest.raises(UserError) as error:
             node(field=value).get("field", kind)
-        said = str(error.value)
-        assert said.startswith("FILE: field") and "\n" not in said
-        said.encode()  # can be printed
+        message = str(error.value)
+        assert message.startswith("FILE: field") and "\n" not in message
+        message.encode()  # can be printed
 
 
 def test_a_line_names_the_value_that_is_wrong():

@@ -16,16 +16,16 @@ RANDOM = np.random.default_rng(0)
 
 @pytest.mark.parametrize("count", [2, 9, 400])
 def test_the_t_test_is_scipys(count):
-    ours, theirs = RANDOM.normal(0.1, size=count), RANDOM.normal(size=count)
-    found = paired_t(ours - theirs)
-    expected = scipy.stats.ttest_rel(ours, theirs)
+    first, second = RANDOM.normal(0.1, size=count), RANDOM.normal(size=count)
+    result = paired_t(first - second)
+    expected = scipy.stats.ttest_rel(first, second)
     interval = expected.confidence_interval(0.95)
-    assert found.mean == pytest.approx(np.mean(ours) - np.mean(theirs))
-    assert found.p == pytest.approx(expected.pvalue)
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    assert result.mean == pytest.approx(np.mean(first) - np.mean(second))
+    assert result.p == pytest.approx(expected.pvalue)
+    assert (result.low, result.high) == pytest.approx((interval.low, interval.high))
 
 
-def test_the_detectable_difference_is_found_in_80_of_100_samples():
+def test_the_detectable_difference_is_detected_in_80_of_100_samples():
     spread, count = 2.0, 200
     detectable = paired_t(RANDOM.permutation(np.linspace(-1, 1, count)) * spread).detectable
     deviation = np.std(np.linspace(-1, 1, count) * spread, ddof=1)
@@ -36,8 +36,8 @@ def test_the_detectable_difference_is_found_in_80_of_100_samples():
 
 @pytest.mark.parametrize("shift,p", [(0.0, 1.0), (0.5, 0.0)])
 def test_differences_without_spread(shift, p):
-    found = paired_t(np.full(4, shift))
-    assert (found.mean, found.low, found.high, found.p) == (shift, shift, shift, p)
+    result = paired_t(np.full(4, shift))
+    assert (result.mean, result.low, result.high, result.p) == (shift, shift, shift, p)
 
 
 def test_one_difference_has_no_spread():

@@ -21,7 +21,7 @@ def test_groups_share_one_standard_deviation():
     assert interval_of_means(groups) == pytest.approx(halves)
 
 
-def test_without_a_second_seed_nothing_is_known():
+def test_without_a_second_seed_there_are_no_intervals():
     assert interval_of_means([[1.0], [2.0]]) == [None, None]
     assert interval_of_means([]) == []
 

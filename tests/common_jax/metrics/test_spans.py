@@ -74,8 +74,8 @@ def test_f1_is_the_best_pairing_of_words(prediction, golds):
         precision, recall = (common / max(len(side), 1) for side in (one, other))
         return 2 * precision * recall / (precision + recall) if common else 0
 
-    kept = [[word for word in words if word != "the"] for words in (prediction, *golds)]
-    expected = max(best(kept[0], gold) for gold in kept[1:])
+    without_articles = [[word for word in words if word != "the"] for words in (prediction, *golds)]
+    expected = max(best(without_articles[0], gold) for gold in without_articles[1:])
     assert f1(" ".join(prediction), [" ".join(gold) for gold in golds]) == pytest.approx(expected)
 
 
@@ -219,12 +219,12 @@ ANSWERS = {str(n): "cat" if n % 3 == 0 else f"blue {n}" for n in range(39)}
 
 def test_kinds_add_up_to_the_score_of_all():
     kinds = {key: "odd" if int(key) % 2 else "even" for key in GOLDS}
-    found = by_kind(scores(ANSWERS, GOLDS), kinds)
+    by_type = by_kind(scores(ANSWERS, GOLDS), kinds)
     for parity, kind in enumerate(("even", "odd")):
         part = {key: GOLDS[key] for key in GOLDS if int(key) % 2 == parity}
-        wanted = score(ANSWERS, part)
-        assert found[kind] == [
-            20, round(wanted["exact_match"], 2), round(wanted["f1"], 2)
+        expected = score(ANSWERS, part)
+        assert by_type[kind] == [
+            20, round(expected["exact_match"], 2), round(expected["f1"], 2)
         ]  # fmt: skip
     assert list(by_kind(scores(ANSWERS, GOLDS), dict.fromkeys(GOLDS, "rare") | {"1": "x"})) == [
         "rare",
@@ -237,9 +237,9 @@ def test_intervals_are_wilsons_and_those_of_a_bootstrap():
     values = np.array(each, float) * 100
     means = values[np.random.default_rng(0).integers(0, 400, (10_000, 400))].mean(axis=1)
     low, high = np.percentile(means, [2.5, 97.5], axis=0)
-    found = intervals(each)
-    assert np.array([*found.values()]) == pytest.approx(np.stack([low, high], axis=1), abs=0.5)
+    bounds = intervals(each)
+    assert np.array([*bounds.values()]) == pytest.approx(np.stack([low, high], axis=1), abs=0.5)
     right = sum(exact for exact, _ in each)
-    assert found["exact_match"] == [round(100 * end, 2) for end in wilson_interval(right, 400)]
+    assert bounds["exact_match"] == [round(100 * end, 2) for end in wilson_interval(right, 400)]
     all_right = [round(100 * end, 2) for end in wilson_interval(9, 9)]
     assert intervals([(True, 1.0)] * 9) == {"exact_match": all_right, "f1": all_right}

@@ -103,7 +103,7 @@ def test_empty_hypotheses_have_0():
     assert ours.metrics == {"sacrebleu": 0, "chrf": 0, "tokenized_bleu": 0}
 
 
-def test_case_counts_unless_told_otherwise():
+def test_case_matters_by_default():
     small = [line.lower() for line in REFERENCES]
     assert score(small, REFERENCES, language="de").metrics["sacrebleu"] < 90
     folded = score(small, REFERENCES, language="de", lowercase=True)
@@ -116,10 +116,10 @@ def test_moses_tokens_keep_their_characters():
 
 
 def test_tokenizer_follows_the_language(monkeypatch):
-    wanted = {"de": "13a", "zh": "zh", "ja": "char", "ko": "char", "xx": "13a"}
-    wanted |= {"zh_TW": "zh", "ZH-cn": "zh", "cmn": "zh", "jpn": "char", "ja-JP": "char"}
+    expected = {"de": "13a", "zh": "zh", "ja": "char", "ko": "char", "xx": "13a"}
+    expected |= {"zh_TW": "zh", "ZH-cn": "zh", "cmn": "zh", "jpn": "char", "ja-JP": "char"}
     monkeypatch.setattr("importlib.util.find_spec", lambda module: None)
-    assert {language: sacrebleu_tokenizer(language) for language in wanted} == wanted
+    assert {language: sacrebleu_tokenizer(language) for language in expected} == expected
     monkeypatch.setattr("importlib.util.find_spec", lambda module: "found")
     assert [sacrebleu_tokenizer(x) for x in ("ja", "jpn", "ko")] == ["ja-mecab"] * 2 + ["ko-mecab"]
     monkeypatch.setattr(  # the analyser without its dictionary will not do
@@ -132,7 +132,7 @@ JAPANESE = ["私は今日りんごと梨を食べました。"], ["私は昨日�
 
 
 def test_japanese_is_segmented_as_the_command_does(official):
-    """By MeCab where it is installed, or else by characters; the signature says which."""
+    """By MeCab if installed, otherwise by characters, according to the signature."""
     tokenizer = sacrebleu_tokenizer("ja")
     expected = official(*JAPANESE, "--tokenize", tokenizer)
     ours = score(*JAPANESE, language="ja")

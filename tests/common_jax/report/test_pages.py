@@ -39,9 +39,9 @@ def test_markdown_has_the_tables_and_names_the_pictures(tmp_path):
     assert "# Two \\<runs\\>\n\n## All & more\n\nHello \\<you\\>.\n" in text
     assert "| run | score | p |\n| --- | --- | --- |\n| a\\|b \\<i\\> | 1,234 | 0.50 |" in text
     assert "| c | -1.00 | - |" in text
-    shown = re.findall(r"!\[.*\]\((.*)\)", text)
-    assert len(shown) == 3
-    for name in shown:
+    pictures = re.findall(r"!\[.*\]\((.*)\)", text)
+    assert len(pictures) == 3
+    for name in pictures:
         assert (tmp_path / name).read_text().startswith("<svg ")
 
 
@@ -64,7 +64,7 @@ def test_the_same_report_is_the_same_page():
     assert html.to_html(REPORT) == html.to_html(REPORT)
 
 
-def test_parts_of_pictures_are_told_apart():
+def test_ids_in_pictures_are_unique():
     text = html.to_html(REPORT)
     clips = re.findall(r'<clipPath id="([^"]*)"', text)
     assert len(clips) == len({*clips}) > 2
@@ -77,12 +77,12 @@ def test_nothing_to_draw_is_a_mistake():
             charts.draw(empty)
 
 
-def test_any_name_can_be_drawn():
+def test_any_name_can_be_rendered():
     names = ["a$\\foo$", "$", "_old", "x" * 300, "<&>", "ünï 🐈"]
     series = [Series(name, [1, 2], [1.0, 2.0]) for name in names]
     text = charts.svg([Chart("$t$", "_x", "y" * 200, series)], "names")
-    for said in ("a$\\foo$", "_old", "&lt;&amp;&gt;", "ünï"):
-        assert said in text
+    for label in ("a$\\foo$", "_old", "&lt;&amp;&gt;", "ünï"):
+        assert label in text
     assert "x" * 80 not in text
     charts.svg([Chart("t", "x", "y", [Series("", names, [1.0] * 6)], form="bars")], "places")
 
@@ -90,19 +90,19 @@ def test_any_name_can_be_drawn():
 @needs_chromium
 @pytest.mark.parametrize("width", [360, 1200])
 def test_a_browser_shows_it_all(tmp_path, width):
-    seen = look(html.to_html(REPORT), tmp_path, width)
-    assert seen["console"] == []
-    assert seen["overflow"] == 0
-    for said in ("Two <runs>", "Hello <you>.", "a|b <i>", "1,234", "Said * so.", "A note <b>."):
-        assert said in seen["text"]
-    assert seen["figures"][0]["label"] == "Gap <to> a|b: BLEU against n"
-    assert len(seen["figures"]) == 3
-    for figure in seen["figures"]:
+    result = look(html.to_html(REPORT), tmp_path, width)
+    assert result["console"] == []
+    assert result["overflow"] == 0
+    for text in ("Two <runs>", "Hello <you>.", "a|b <i>", "1,234", "Said * so.", "A note <b>."):
+        assert text in result["text"]
+    assert result["figures"][0]["label"] == "Gap <to> a|b: BLEU against n"
+    assert len(result["figures"]) == 3
+    for figure in result["figures"]:
         assert figure["width"] > 300 and figure["svg"] > 200
         assert figure["marks"] > 10
         assert figure["letter"] > 8  # pixels: it can be read
-    assert {"one & two", "three", "BLEU"} <= {*seen["figures"][0]["words"]}
-    assert {"what", "who"} <= {*seen["figures"][1]["words"]}
+    assert {"one & two", "three", "BLEU"} <= {*result["figures"][0]["words"]}
+    assert {"what", "who"} <= {*result["figures"][1]["words"]}
 
 
 @needs_chromium

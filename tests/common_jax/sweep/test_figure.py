@@ -17,16 +17,16 @@ FINDINGS = {"model.token_window": "Eleven is best.", "model.other": "No."}
 
 
 def swept(scores, names=("model.token_window", "model.head_window"), state="finished"):
-    trials, found = [], []
+    trials, statuses = [], []
     for setting, values in scores.items():
         for seed, value in enumerate(values):
             fields = dict(zip(names, setting, strict=True))
             trials.append(Trial({**fields, "train.seed": seed}, "", (), None, Path()))
-            found.append(TrialStatus(state, metrics={"dev.sacrebleu": value}))
-    return trials, found
+            statuses.append(TrialStatus(state, metrics={"dev.sacrebleu": value}))
+    return trials, statuses
 
 
-def test_fields_that_move_together_come_apart_into_the_papers_two_charts():
+def test_zipped_fields_give_the_papers_two_charts():
     tokens, heads = sweep_charts(*swept(SCORES), "dev.sacrebleu")
     (line,) = tokens.series
     assert (tokens.x_label, line.name) == ("model.token_window", "head_window=1")
@@ -57,24 +57,24 @@ def test_seeds_alone_are_no_chart_and_one_setting_is_one_point():
     assert sweep_charts(*swept({(): [1.0, 2.0]}, ()), "dev.sacrebleu") == []
 
 
-def test_the_caption_says_what_the_paper_found_of_the_fields_shown():
-    said = caption(sweep_charts(*swept(SCORES), "dev.sacrebleu"), FINDINGS)
-    assert "95 % interval" in said and "seeds" in said
-    assert said.endswith("Eleven is best.")
+def test_the_caption_has_the_papers_findings_on_the_fields():
+    text = caption(sweep_charts(*swept(SCORES), "dev.sacrebleu"), FINDINGS)
+    assert "95 % interval" in text and "seeds" in text
+    assert text.endswith("Eleven is best.")
     alone = {setting: values[:1] for setting, values in SCORES.items()}
     assert caption(sweep_charts(*swept(alone), "dev.sacrebleu"), FINDINGS) == "Eleven is best."
 
 
 def test_the_picture_has_every_point(tmp_path: Path):
-    shown = sweep_charts(*swept(SCORES), "dev.sacrebleu")
-    figure = charts.draw(shown, "A caption.")
-    drawn = [
+    panels = sweep_charts(*swept(SCORES), "dev.sacrebleu")
+    figure = charts.draw(panels, "A caption.")
+    points_by_panel = [
         {tuple(point) for line in axes.lines for point in line.get_xydata()} for axes in figure.axes
     ]
-    for chart, points in zip(shown, drawn, strict=True):
+    for chart, points in zip(panels, points_by_panel, strict=True):
         (line,) = chart.series
         assert {*zip(line.x, line.y, strict=True)} <= points
         assert {(x, y) for x, ys in zip(line.x, line.dots, strict=True) for y in ys} <= points
     figure.savefig(tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
-    assert "A caption." in charts.svg(shown, "figure", "A caption.")
+    assert "A caption." in charts.svg(panels, "figure", "A caption.")

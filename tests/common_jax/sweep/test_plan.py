@@ -42,8 +42,8 @@ def planned(tmp_path):
 
 def test_a_grid_has_every_combination_and_every_seed(planned):
     trials = planned(grid_axis("rate=0,0.1"), grid_axis("train.steps=3,4,5"), seeds=2)
-    found = [(t.config.rate, t.config.train.steps, t.config.train.seed) for t in trials]
-    assert found == [(r, n, s) for r in (0.0, 0.1) for n in (3, 4, 5) for s in (0, 1)]
+    values = [(t.config.rate, t.config.train.steps, t.config.train.seed) for t in trials]
+    assert values == [(r, n, s) for r in (0.0, 0.1) for n in (3, 4, 5) for s in (0, 1)]
     assert trials[0].name == "rate=0.0,train.steps=3,train.seed=0"
     assert trials[0].workdir.path == trials[0].folder / trials[0].name
 
@@ -51,8 +51,10 @@ def test_a_grid_has_every_combination_and_every_seed(planned):
 def test_systems_have_every_combination_and_every_seed(planned):
     rates = grid_axis("rate=0,0.1")
     trials = planned(rates, seeds=2, file="systems.py", systems=["fast", "slow"])
-    found = [(t.config.optimizer.learning_rate, t.config.rate, t.config.train.seed) for t in trials]
-    assert found == [(lr, r, s) for lr in (0.5, 0.1) for r in (0.0, 0.1) for s in (0, 1)]
+    values = [
+        (t.config.optimizer.learning_rate, t.config.rate, t.config.train.seed) for t in trials
+    ]
+    assert values == [(lr, r, s) for lr in (0.5, 0.1) for r in (0.0, 0.1) for s in (0, 1)]
     assert trials[0].name == "system=fast,rate=0.0,train.seed=0"
     assert trials[0].file.endswith("systems.py:fast")
     with pytest.raises(UserError, match="--systems: fast is given twice"):
@@ -63,11 +65,11 @@ def test_systems_have_every_combination_and_every_seed(planned):
         planned(file="systems.py", systems=["none"])
 
 
-def test_zipped_fields_move_together_beside_a_grid(planned):
+def test_zipped_fields_combine_with_a_grid(planned):
     both = zipped_axis(["train.steps=3,4", "train.log_every=1,2"])
     trials = planned(grid_axis("rate=0,0.1"), both)
-    found = [(t.config.rate, t.config.train.steps, t.config.train.log_every) for t in trials]
-    assert found == [(0.0, 3, 1), (0.0, 4, 2), (0.1, 3, 1), (0.1, 4, 2)]
+    values = [(t.config.rate, t.config.train.steps, t.config.train.log_every) for t in trials]
+    assert values == [(0.0, 3, 1), (0.0, 4, 2), (0.1, 3, 1), (0.1, 4, 2)]
 
 
 def test_seeds_count_up_from_the_configs(planned):
@@ -106,7 +108,7 @@ def test_a_list_holds_values_with_commas(planned):
 
 
 @pytest.mark.parametrize(
-    ("texts", "said"),
+    ("texts", "message"),
     [
         (["rates=1"], "unknown config key 'rates'; did you mean 'rate'?"),
         (["train.steps=2,many"], "train.steps=many,train.seed=0: .*whole number"),
@@ -122,15 +124,15 @@ def test_a_list_holds_values_with_commas(planned):
         (["rate=0", "rate=1"], "rate: swept twice"),
     ],
 )
-def test_what_cannot_be_swept_is_refused(planned, texts, said):
-    with pytest.raises(UserError, match=said.replace("?", r"\?").replace("[", r"\[")):
+def test_what_cannot_be_swept_is_refused(planned, texts, message):
+    with pytest.raises(UserError, match=message.replace("?", r"\?").replace("[", r"\[")):
         planned(*map(grid_axis, texts))
 
 
 def test_a_field_is_swept_or_set(planned):
     with pytest.raises(UserError, match="rate: swept, and set with"):
         planned(grid_axis("rate=0,1"), overrides=["--config.rate=0.5"])
-    with pytest.raises(UserError, match="swept, hence --seeds cannot be"):
+    with pytest.raises(UserError, match="swept, so --seeds cannot be set"):
         planned(grid_axis("train.seed=0,1"), seeds=2)
 
 

@@ -39,8 +39,8 @@ CASES = [
 @pytest.mark.parametrize("case", CASES)
 def test_by_hand(case):
     text = case.replace("|", "")
-    found = [text[start:end] for start, end in split_sentences(text)]
-    assert found == [part.strip() for part in case.split("|") if part.strip()]
+    sentences = [text[start:end] for start, end in split_sentences(text)]
+    assert sentences == [part.strip() for part in case.split("|") if part.strip()]
 
 
 @given(

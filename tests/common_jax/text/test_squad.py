@@ -134,7 +134,7 @@ def test_malformed_json_is_placed(tmp_path, text, where):
 
 
 @pytest.mark.parametrize("text", ['{"data": ' + "[" * 100_000, '{"version": 1' + "0" * 5_000 + "}"])
-def test_json_that_python_cannot_read_is_named(tmp_path, text):
+def test_json_that_python_cannot_read_is_reported(tmp_path, text):
     path = tmp_path / "dev.json"
     path.write_text(text)
     assert says(path).startswith(f"{path}: not JSON that can be read")
@@ -195,16 +195,16 @@ def test_bad_examples(tmp_path, where, value, kind, place, lost):
     path.write_text(json.dumps(changed(where, value)))
     message = says(path)
     assert kind in message and f"{place}: " in message and message.startswith(f"{path}: data[")
-    assert "mend it, or set data.on_bad_example=skip" in message
-    faults = BadExamples("skip")
-    squad = read_squad(path, faults)
-    kept = [q.id for n, q in enumerate(READ.questions) if n not in lost]
-    assert [q.id for q in squad.questions] == kept
+    assert "fix it, or set data.on_bad_example=skip" in message
+    bad_examples = BadExamples("skip")
+    squad = read_squad(path, bad_examples)
+    expected = [q.id for n, q in enumerate(READ.questions) if n not in lost]
+    assert [q.id for q in squad.questions] == expected
     assert [squad.contexts[q.context] for q in squad.questions] == [
-        READ.contexts[q.context] for q in READ.questions if q.id in kept
+        READ.contexts[q.context] for q in READ.questions if q.id in expected
     ]
-    ((told, fault),) = faults.counts.items()
-    assert kind in told and fault["count"] == 1 and fault["first"][0].endswith(place)
+    ((reason, entry),) = bad_examples.counts.items()
+    assert kind in reason and entry["count"] == 1 and entry["first"][0].endswith(place)
 
 
 @pytest.mark.parametrize(
@@ -226,23 +226,23 @@ def test_bad_examples(tmp_path, where, value, kind, place, lost):
 def test_unreadable_examples(tmp_path, where, value, message, lost):
     path = tmp_path / "dev.json"
     path.write_text(json.dumps(changed(where, value)))
-    said = says(path)
-    assert message in said and said.startswith(f"{path}: data[")
-    assert said.endswith("; mend it, or set data.on_bad_example=skip")
-    faults = BadExamples("skip")
-    kept = [q.id for n, q in enumerate(READ.questions) if n not in lost]
-    assert [q.id for q in read_squad(path, faults).questions] == kept
-    ((kind, fault),) = faults.counts.items()
+    actual = says(path)
+    assert message in actual and actual.startswith(f"{path}: data[")
+    assert actual.endswith("; fix it, or set data.on_bad_example=skip")
+    bad_examples = BadExamples("skip")
+    expected = [q.id for n, q in enumerate(READ.questions) if n not in lost]
+    assert [q.id for q in read_squad(path, bad_examples).questions] == expected
+    ((kind, fault),) = bad_examples.counts.items()
     assert kind == "unreadable" and fault["count"] == 1 and message in fault["first"][0]
 
 
 def test_a_field_with_half_a_character_in_its_name(tmp_path):
     path = tmp_path / "dev.json"
     path.write_text(json.dumps(changed("data.2.paragraphs.1.qas.0", {"\ud83d": ""})))
-    faults = BadExamples("skip")
-    read_squad(path, faults)
-    ((fault),) = faults.counts.values()
-    assert b"no 'id'; it has \\ud83d" in fault["first"][0].encode()
+    bad_examples = BadExamples("skip")
+    read_squad(path, bad_examples)
+    ((entry),) = bad_examples.counts.values()
+    assert b"no 'id'; it has \\ud83d" in entry["first"][0].encode()
 
 
 def test_files_that_cannot_be_read(tmp_path):
@@ -311,31 +311,31 @@ def test_the_same_from_tensorflow_datasets(folder):
     squad = read_squad_dataset(dataset("v1.1", folder), "train", "data.train", BadExamples("error"))
     by_id = {q.id: q for q in squad.questions}
     assert set(squad.contexts) == {HARBOUR, MILL} and len(squad.contexts) == 2
-    for wanted in READ.questions:
-        found = by_id.pop(wanted.id)
-        assert (found.text, found.answers) == (wanted.text, wanted.answers)
-        assert squad.contexts[found.context] == READ.contexts[wanted.context]
-        assert all(type(answer.start) is int for answer in found.answers)
+    for expected in READ.questions:
+        actual = by_id.pop(expected.id)
+        assert (actual.text, actual.answers) == (expected.text, expected.answers)
+        assert squad.contexts[actual.context] == READ.contexts[expected.context]
+        assert all(type(answer.start) is int for answer in actual.answers)
     assert not by_id
 
 
 def test_mistakes_of_datasets(folder):
-    said = []
+    messages = []
     for name, split in [("other", "train"), ("plain", "train"), ("bad", "train"), ("v1.1", "dev")]:
         with pytest.raises(UserError) as error:
             read_squad_dataset(dataset(name, folder), split, "data.train", BadExamples("error"))
-        said.append(str(error.value))
-    assert said[0] == (
+        messages.append(str(error.value))
+    assert messages[0] == (
         "data.tfds=quiz/other: not of SQuAD's form: it has the texts text, and not id, context, "
         "question"
     )
-    assert "quiz/plain: not of SQuAD's form: no answers with text and answer_start" in said[1]
-    assert "quiz/bad train:" in said[2] and "though elsewhere in its context" in said[2]
-    assert "data.train='dev': quiz/v1.1 has the splits train" in said[3]
-    faults = BadExamples("skip")
-    squad = read_squad_dataset(dataset("bad", folder), "train", "data.train", faults)
+    assert "quiz/plain: not of SQuAD's form: no answers with text and answer_start" in messages[1]
+    assert "quiz/bad train:" in messages[2] and "though elsewhere in its context" in messages[2]
+    assert "data.train='dev': quiz/v1.1 has the splits train" in messages[3]
+    bad_examples = BadExamples("skip")
+    squad = read_squad_dataset(dataset("bad", folder), "train", "data.train", bad_examples)
     assert {q.id for q in squad.questions} == {"h1", "m1-high-conf"}
-    assert [fault["count"] for fault in faults.counts.values()] == [1]
+    assert [entry["count"] for entry in bad_examples.counts.values()] == [1]
 
 
 @needs_real_data

@@ -14,7 +14,7 @@ from common_jax.errors import UserError
 from common_jax.text.vectors import read_vectors
 from tests.real import needs_real_data, real_data
 
-SKIP = "; mend it, or set data.on_bad_example=skip"
+SKIP = "; fix it, or set data.on_bad_example=skip"
 FILE = """\
 the 0.5 -1 2e-3
 The 1 1 1
@@ -68,8 +68,8 @@ def test_rows(tmp_path, name, header, end):
     }
     assert vectors.rows["the"] == vectors.rows["THE"] == 0  # in the file's order, none unused
     assert sorted(set(vectors.rows.values())) == list(range(len(vectors.table)))
-    found = {"exact": 6, "lower": 1, "capitalized": 2, "upper": 2, "missing": 4}
-    assert vectors.found == found
+    counts = {"exact": 6, "lower": 1, "capitalized": 2, "upper": 2, "missing": 4}
+    assert vectors.found == counts
 
 
 _FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss", "ß."])
@@ -77,18 +77,18 @@ _FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss", "�
 
 @settings(deadline=None)
 @given(st.lists(_FORMS), st.lists(_FORMS, min_size=1))
-def test_the_first_form_that_the_file_has(tmp_path_factory, wanted, in_file):
+def test_the_first_form_that_the_file_has(tmp_path_factory, words, in_file):
     text = "".join(f"{word} {n} {n}\n" for n, word in enumerate(in_file))
     path = _write(tmp_path_factory.mktemp("vectors") / "a.txt", text)
-    vectors = read_vectors(path, wanted, 2, BadExamples("error"))
-    for word in wanted:
+    vectors = read_vectors(path, words, 2, BadExamples("error"))
+    for word in words:
         forms = [word, word.lower(), word.capitalize(), word.upper()]
         place = next((in_file.index(form) for form in forms if form in in_file), None)
         if place is None:
             assert word not in vectors.rows
         else:
             assert vectors.table[vectors.rows[word]].tolist() == [place, place]
-    assert sum(vectors.found.values()) == len(set(wanted))
+    assert sum(vectors.found.values()) == len(set(words))
     assert vectors.table.shape == (len(set(vectors.rows.values())), 2)
 
 
@@ -100,23 +100,23 @@ def _fails(path: Path, words: list[str], dim: int = 3) -> str:
 
 
 @pytest.mark.parametrize("row", ["cat 1 2", "cat 1 2 x 3 4", "cat 1 2 3 4", "cat", "", "x cat 1 2"])
-def test_a_row_of_another_length_is_noticed_though_not_wanted(tmp_path, row):
+def test_a_row_of_another_length_is_rejected_for_any_word(tmp_path, row):
     path = _write(tmp_path / "a.txt", f"the 1 2 3\n{row}\ndog 1 2 3\n")
     numbers = {"": 0, "cat": 0, "cat 1 2 3 4": 4}.get(row, 2)
-    faults = BadExamples("skip")
+    bad_examples = BadExamples("skip")
     if row == "x cat 1 2":  # as many fields as there must be: only its numbers betray it
         assert _fails(path, ["x"]) == f"{path}:2: 'cat' is not a number{SKIP}"
-        vectors = read_vectors(path, ["x", "the"], 3, faults)
+        vectors = read_vectors(path, ["x", "the"], 3, bad_examples)
         assert vectors.rows == {"the": 0} and vectors.found["missing"] == 1
     else:
-        wrong = f"{numbers} numbers behind a word, not 3"
+        wrong = f"{numbers} numbers after a word, not 3"
         assert _fails(path, ["dog"]) == f"{path}:2: {wrong}{SKIP}"
-        assert read_vectors(path, ["dog"], 3, faults).table.tolist() == [[1, 2, 3]]
-        assert faults.counts == {wrong: {"count": 1, "first": [f"{path}:2"]}}
+        assert read_vectors(path, ["dog"], 3, bad_examples).table.tolist() == [[1, 2, 3]]
+        assert bad_examples.counts == {wrong: {"count": 1, "first": [f"{path}:2"]}}
 
 
 @pytest.mark.parametrize("field", ["abc", "nan", "-inf", "1e39", "0,5", "½"])
-def test_a_wanted_row_holds_numbers(tmp_path, field):
+def test_the_row_of_a_word_has_numbers(tmp_path, field):
     path = _write(tmp_path / "a.txt", f"the 1 2 3\ncat 1 {field} 3\n")
     assert _fails(path, ["CAT"]) == f"{path}:2: {field!r} is not a number{SKIP}"
     assert len(read_vectors(path, ["the"], 3, BadExamples("error")).table) == 1
@@ -125,8 +125,8 @@ def test_a_wanted_row_holds_numbers(tmp_path, field):
 @pytest.mark.parametrize("first", ["the 1 2", "5 2\nthe 1 2"])
 def test_another_dimension(tmp_path, first):
     path = _write(tmp_path / "a.txt", first)
-    wanted = f"words.dim=3: {path}:1 has vectors of 2; set it to 2"
-    assert _fails(path, ["the"]) == wanted
+    message = f"words.dim=3: {path}:1 has vectors of 2; set it to 2"
+    assert _fails(path, ["the"]) == message
 
 
 def test_files_that_cannot_be_read(tmp_path):

@@ -53,24 +53,24 @@ def test_unknown_words_share_numbers_by_their_hash(tmp_path):
         )  # which had a number, were there room
     assert not saved.compatible_with(Vocabulary.make(COUNTS, 2 + 2 + 6, 0, 6))
     other = Vocabulary.make(Counter(["cat", "emu", "gnu"]), 2 + 3 + 7, 0, 7)
-    seen = np.array(other.word_ids(["cat", "emu", *names]))
-    assert saved.ids_from(other)[seen].tolist() == saved.word_ids(["cat", "emu", *names])
+    ids = np.array(other.word_ids(["cat", "emu", *names]))
+    assert saved.ids_from(other)[ids].tolist() == saved.word_ids(["cat", "emu", *names])
 
 
 FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss"])
 
 
 @settings(deadline=None)
-@given(known=st.lists(FORMS, unique=True), wanted=st.lists(FORMS))
-def test_a_word_has_the_number_of_its_first_form_that_has_one(known, wanted):
-    vocabulary = Vocabulary({word: n for n, word in enumerate(known, start=2)}, "")
+@given(in_vocabulary=st.lists(FORMS, unique=True), words=st.lists(FORMS))
+def test_a_word_has_the_number_of_its_first_form_that_has_one(in_vocabulary, words):
+    vocabulary = Vocabulary({word: n for n, word in enumerate(in_vocabulary, start=2)}, "")
     for _ in range(2):  # the second time it remembers
         expected = []
-        for word in wanted:
+        for word in words:
             forms = [word, word.lower(), word.capitalize(), word.upper()]
-            there = [known.index(form) + 2 for form in forms if form in known]
+            there = [in_vocabulary.index(form) + 2 for form in forms if form in in_vocabulary]
             expected.append([*there, UNKNOWN][0])
-        assert vocabulary.word_ids(wanted) == expected
+        assert vocabulary.word_ids(words) == expected
 
 
 def test_fixed_vectors():
@@ -127,7 +127,7 @@ def test_what_was_trained_with_one_vocabulary_and_is_used_with_another():
     """Where vectors are fixed, they are what the words' numbers stand for."""
     fixed, trained = Vocabulary({"a": 2, "b": 3}, "xy", TABLE), Vocabulary({"a": 2, "b": 3}, "xy")
     more = np.concatenate([TABLE[1:], TABLE[:1], TABLE])  # the same vectors in other rows
-    for other, alike in [
+    for other, compatible in [
         (fixed, True),
         (Vocabulary({"b": 2, "a": 4, "c": 5}, ["x", "y"], more), True),
         (Vocabulary({"c": 2}, "xy", TABLE), True),
@@ -138,7 +138,7 @@ def test_what_was_trained_with_one_vocabulary_and_is_used_with_another():
         (Vocabulary({"a": 2, "b": 3}, "xy", TABLE[:, :1]), False),
         (trained, False),
     ]:
-        assert fixed.compatible_with(other) is other.compatible_with(fixed) is alike
+        assert fixed.compatible_with(other) is other.compatible_with(fixed) is compatible
     assert trained.compatible_with(Vocabulary({"a": 2, "b": 3}, "xy"))
     for words in ({"a": 2}, {"a": 2, "b": 3, "c": 4}, {"a": 3, "b": 2}):
         assert not trained.compatible_with(Vocabulary(words, "xy"))
@@ -155,9 +155,9 @@ def test_a_vocabulary_that_is_missing_or_broken(tmp_path):
     _fails(tmp_path)
     Vocabulary({"a": 2}, "xy", TABLE).save(tmp_path)
     text, vectors = tmp_path / "lexicon.json", tmp_path / "vectors.npy"
-    whole = text.read_bytes(), vectors.read_bytes()
+    intact = text.read_bytes(), vectors.read_bytes()
     for broken in (
-        whole[0][:-5],
+        intact[0][:-5],
         b"",
         b"[1]",
         b"3",
@@ -167,9 +167,9 @@ def test_a_vocabulary_that_is_missing_or_broken(tmp_path):
     ):
         text.write_bytes(broken)
         _fails(tmp_path)
-    text.write_bytes(whole[0])
-    for broken in (whole[1][:-1], whole[1][:20], b"", b"no array"):
+    text.write_bytes(intact[0])
+    for broken in (intact[1][:-1], intact[1][:20], b"", b"no array"):
         vectors.write_bytes(broken)
         _fails(tmp_path)
-    vectors.write_bytes(whole[1])
+    vectors.write_bytes(intact[1])
     assert Vocabulary.load(tmp_path).word_ids(["a"]) == [2]

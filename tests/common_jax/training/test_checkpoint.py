@@ -61,7 +61,7 @@ def abstract():
     return abstract_of(make_state(0))
 
 
-def said(caplog):
+def messages(caplog):
     return [r.getMessage() for r in caplog.records if r.name.startswith("common_jax")]
 
 
@@ -140,12 +140,12 @@ def damages(step):
     return cases
 
 
-def test_every_damage_is_named_and_set_aside_and_the_one_before_restored(
+def test_damaged_steps_are_reported_moved_aside_and_the_one_before_restored(
     saved, abstract, tmp_path, caplog
 ):
     before, count = make_state(5), 0
     cases = damages(saved / "checkpoints" / "8")
-    for name, (do, named) in cases.items():
+    for name, (do, message) in cases.items():
         run = tmp_path / f"{count}"
         shutil.copytree(saved, run)
         do(run / "checkpoints" / "8")
@@ -153,8 +153,8 @@ def test_every_damage_is_named_and_set_aside_and_the_one_before_restored(
         restored = reopen(run).restore_newest(abstract)
         assert restored is not None and (restored.step, restored.position) == (5, (0, 5)), name
         same(restored.state, before)
-        (line,) = said(caplog)
-        assert line.startswith(f"{run}/checkpoints/8: {named}"), name
+        (line,) = messages(caplog)
+        assert line.startswith(f"{run}/checkpoints/8: {message}"), name
         assert line.endswith(f"; set aside in {run}/damaged/8") and "\n" not in line, name
         assert (run / "damaged" / "8").exists() and not (run / "checkpoints" / "8").exists()
         count += 1
@@ -163,14 +163,14 @@ def test_every_damage_is_named_and_set_aside_and_the_one_before_restored(
     assert count >= 30
 
 
-def test_what_is_whole_is_restored_in_silence(saved, abstract, caplog):
+def test_intact_steps_are_restored_without_a_message(saved, abstract, caplog):
     restored = reopen(saved).restore_newest(abstract)
-    assert (restored.step, restored.position) == (8, (1, 2)) and not said(caplog)
+    assert (restored.step, restored.position) == (8, (1, 2)) and not messages(caplog)
     same(restored.state, make_state(8))
     assert reopen(saved).steps == [5, 8] and reopen(saved).best == 8
 
 
-def test_files_of_others_are_left_alone(saved, abstract, tmp_path, caplog):
+def test_other_files_are_unchanged(saved, abstract, tmp_path, caplog):
     shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
     folder = tmp_path / "checkpoints"
     (folder / "8" / "notes.txt").write_text("the good one")
@@ -183,9 +183,9 @@ def test_files_of_others_are_left_alone(saved, abstract, tmp_path, caplog):
     assert checkpoints.restore_newest(abstract).step == 8
     checkpoints.save(make_state(9), 9, (1, 3), None)
     checkpoints.close()
-    assert checkpoints.steps == [8, 9] and not said(caplog)
-    left = {path.name for path in folder.iterdir()}
-    assert left == {"8", "9", "notes.txt", "8.bak", ".nfs0001", "007", "old", "+11"}
+    assert checkpoints.steps == [8, 9] and not messages(caplog)
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"8", "9", "notes.txt", "8.bak", ".nfs0001", "007", "old", "+11"}
 
 
 def test_saving_goes_on_to_the_same_step_again(saved, abstract, tmp_path):
@@ -241,7 +241,7 @@ def test_who_only_reads_refuses_and_moves_nothing(saved, abstract, tmp_path):
     assert reader.steps == [5, 8] and not (tmp_path / "damaged").exists()
 
 
-def test_the_best_of_those_that_are_whole(saved, abstract, tmp_path, caplog):
+def test_the_best_of_the_intact_steps(saved, abstract, tmp_path, caplog):
     shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
     (tmp_path / "checkpoints" / "8" / "metrics" / "metrics").write_text("{}")
     restored = reopen(tmp_path).restore_best(abstract)
@@ -259,16 +259,16 @@ def test_another_model_is_refused_by_the_parameters_name(saved, abstract):
     leaf = lambda shape, kind: jax.ShapeDtypeStruct(shape, kind)
     table = lambda *a: replaced(abstract, embed={"table": leaf(*a)})
     wrong = {
-        r"params/embed/table: float32 \[40, 6\], the model wants float32 \[41, 6\]": table(
+        r"params/embed/table: float32 \[40, 6\], the model expects float32 \[41, 6\]": table(
             (41, 6), jnp.float32
         ),
-        r"params/embed/table: float32 \[40, 6\], the model wants bfloat16 \[40, 6\]": table(
+        r"params/embed/table: float32 \[40, 6\], the model expects bfloat16 \[40, 6\]": table(
             (40, 6), jnp.bfloat16
         ),
-        r"params/extra: missing, the model wants int32 \[\]": replaced(
+        r"params/extra: missing, the model expects int32 \[\]": replaced(
             abstract, extra=leaf((), jnp.int32)
         ),
-        r"params/layers/bias: bfloat16 \[2, 6\], the model wants none": replaced(
+        r"params/layers/bias: bfloat16 \[2, 6\], the model expects none": replaced(
             abstract, layers={"kernel": abstract.params["layers"]["kernel"]}
         ),
     }
@@ -288,7 +288,7 @@ def test_parameters_alone(saved, abstract):
 
 
 @pytest.mark.parametrize(
-    "metric,values,kept,best",
+    "metric,values,steps,best",
     [
         ("loss", [3.0, 1.0, 2.0, 2.5, None], [1, 3, 4], 1),
         ("bleu", [9.0, 1.0, 2.0, 2.5, None], [0, 3, 4], 0),
@@ -296,7 +296,7 @@ def test_parameters_alone(saved, abstract):
         ("loss", [None, None, None, None, None], [3, 4], 4),
     ],
 )
-def test_the_newest_two_and_the_best_are_kept(tmp_path, metric, values, kept, best):
+def test_the_newest_two_and_the_best_are_preserved(tmp_path, metric, values, steps, best):
     checkpoints = Checkpoints(tmp_path / "checkpoints", metric)
     for step, value in enumerate(values):
         metrics = None if value is None else {metric: value}
@@ -304,9 +304,9 @@ def test_the_newest_two_and_the_best_are_kept(tmp_path, metric, values, kept, be
             state_of(step=jnp.int32(step), params={}, opt_state=()), step, (0, step), metrics
         )
     checkpoints.wait()
-    assert (checkpoints.steps, checkpoints.best, checkpoints.latest) == (kept, best, 4)
+    assert (checkpoints.steps, checkpoints.best, checkpoints.latest) == (steps, best, 4)
     checkpoints.close()
-    assert {path.name for path in (tmp_path / "checkpoints").iterdir()} == set(map(str, kept))
+    assert {path.name for path in (tmp_path / "checkpoints").iterdir()} == set(map(str, steps))
 
 
 def test_metrics_may_come_later(abstract, tmp_path):
@@ -351,7 +351,7 @@ def test_a_killed_save_and_a_killed_deletion_leave_nothing_to_complain_of(
     (folder / "9.orbax-checkpoint-tmp" / checksums.NAME).unlink()
     shutil.copytree(folder / "5" / "state", folder / ".deleted" / "2" / "state")
     checkpoints = reopen(tmp_path)
-    assert checkpoints.restore_newest(abstract).step == 8 and not said(caplog)
+    assert checkpoints.restore_newest(abstract).step == 8 and not messages(caplog)
     checkpoints.save(make_state(9), 9, (1, 3), None)
     checkpoints.close()
     assert {path.name for path in folder.iterdir()} == {"8", "9"}

@@ -121,7 +121,7 @@ def test_what_a_run_leaves_behind(complete):
 def test_a_finished_run_is_not_repeated_and_more_steps_continue_it(
     config, complete, tmp_path, monkeypatch
 ):
-    """The last line of its metrics was cut short by a kill, and is written anew."""
+    """The last line of its metrics was truncated by a kill, and is rewritten."""
     expected, result = complete()
     shorter = changed(config, "train", steps=16)
     first = run(shorter, tmp_path / "run")
@@ -230,12 +230,12 @@ def test_a_run_stops_when_validations_bring_nothing_better(
     assert run(config, tmp_path / "run").result == result
 
 
-def asked_to_stop_after(batches, count, number):
+def signal_after(batches, count, number):
     """The batches; a signal comes while the step after the first `count` runs."""
 
     def stream(*args):
-        for taken, item in enumerate(batches(*args)):
-            if taken == count:
+        for number_of_batches, item in enumerate(batches(*args)):
+            if number_of_batches == count:
                 signal.raise_signal(number)
             yield item
 
@@ -249,7 +249,7 @@ def test_a_request_to_stop_is_answered_after_the_step(
     config = changed(config, "train", steps_per_call=per_call, checkpoint_every=8, log_every=4)
     expected = complete()[1] if per_call == 1 else run(config, tmp_path / "complete").result
     original, handler = loop.stream, signal.getsignal(number)
-    monkeypatch.setattr(loop, "stream", asked_to_stop_after(original, 10, number))
+    monkeypatch.setattr(loop, "stream", signal_after(original, 10, number))
     with pytest.raises(Interrupted, match=r"stopped at step 1\d, which is saved") as caught:
         run(config, tmp_path / "run")
     monkeypatch.setattr(loop, "stream", original)
@@ -288,10 +288,10 @@ def test_too_many_bad_steps_end_the_run_with_the_examples_of_the_batch(config, t
     config = changed(config, "optimizer", learning_rate=1e30)  # only the first step is finite
     with pytest.raises(UserError, match=r"step 4: .* 3 times in a row.*nothing is saved") as caught:
         run(config, tmp_path / "run")
-    named = {int(n) for n in re.findall(r"\d+", str(caught.value).partition("examples")[2])}
+    examples = {int(n) for n in re.findall(r"\d+", str(caught.value).partition("examples")[2])}
     task = Toy(config)
     task.prepare()
-    assert named == set(task.train_batches().epoch(0)[3]["index"].tolist())
+    assert examples == set(task.train_batches().epoch(0)[3]["index"].tolist())
     assert lines(tmp_path / "run")[0]["bad_steps"] == 2
 
 
@@ -317,10 +317,10 @@ def test_the_mean_of_the_newest_checkpoints(config, complete, tmp_path, ema_deca
     assert steps == [16, 20, 23]
     states = [checkpoints.restore(step, abstract_state(task, mesh)).state for step in steps]
     expected = np.mean([state.inference_params["out"] for state in states], axis=0)
-    found = read_parameters(folder, task, mesh, average=3).values
-    np.testing.assert_allclose(found["out"], expected, rtol=1e-6)
+    averaged = read_parameters(folder, task, mesh, average=3).values
+    np.testing.assert_allclose(averaged["out"], expected, rtol=1e-6)
     assert abs(expected - np.asarray(states[-1].inference_params["out"])).max() > 1e-4
-    with pytest.raises(UserError, match=r"too few to average 9; train\.keep_checkpoints"):
+    with pytest.raises(UserError, match=r"too few to average 9; see train\.keep_checkpoints"):
         read_parameters(folder, task, mesh, average=9)
 
 
@@ -336,7 +336,7 @@ def batches_of(widths):
         (2, [5] * 10, [1, 1, 1, 1, 1, 1, 4]),
     ],
 )
-def test_which_steps_are_taken_together(start, widths, groups):
+def test_groups_of_steps(start, widths, groups):
     config = TrainConfig(
         steps=12, evaluate_every=12, checkpoint_every=12, log_every=6, steps_per_call=4
     )

@@ -27,6 +27,6 @@ def test_memory_that_was_freed_is_used_again_without_a_fault():
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
     )
-    faults, kilobytes = map(int, run.stdout.split())
-    assert faults < 64  # 65,536 small pages are in it, and 128 large ones
+    page_faults, kilobytes = map(int, run.stdout.split())
+    assert page_faults < 64  # 65,536 small pages are in it, and 128 large ones
     assert kilobytes < 512 << 10

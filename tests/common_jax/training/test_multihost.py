@@ -72,8 +72,8 @@ def test_each_hears_what_all_say(several):
 
 
 def test_a_mistake_in_one_is_the_line_of_all(several):
-    said = in_each(several, lambda m, n: m.gather_from_all(lambda: refused(n, 1)))
-    assert said == ["process 1: no such file"] * 3
+    messages = in_each(several, lambda m, n: m.gather_from_all(lambda: refused(n, 1)))
+    assert messages == ["process 1: no such file"] * 3
     assert in_each(several, lambda m, n: m.gather_from_all(lambda: n)) == [[0, 1, 2]] * 3
 
 
@@ -85,8 +85,8 @@ def test_the_first_alone_calls_and_all_have_its_result_or_mistake(several):
         return module.broadcast_from_first(inner)
 
     assert in_each(several, call) == [0, 0, 0] and called == [0]
-    said = in_each(several, lambda m, n: m.broadcast_from_first(lambda: refused(n, 0)))
-    assert said == ["no such file"] * 3
+    messages = in_each(several, lambda m, n: m.broadcast_from_first(lambda: refused(n, 0)))
+    assert messages == ["no such file"] * 3
     assert in_each(several, lambda m, n: m.broadcast_from_first(lambda: refused(n, 1))) == [0] * 3
 
 

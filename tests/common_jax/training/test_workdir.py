@@ -58,7 +58,7 @@ def contents(folder):
     return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_a_second_run_is_told_who_trains_until_that_one_is_killed(other, tmp_path):
+def test_a_second_run_reports_the_holder_of_the_lock(other, tmp_path):
     """The other one could claim it, since our claim, which was refused, holds nothing."""
     run = tmp_path / "run"
     config = (run / "config.json").read_bytes()
@@ -117,7 +117,7 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_full_disk_is_one_line_and_what_was_whole_stays_whole(name, workdir, monkeypatch):
+def test_a_full_disk_is_one_line_and_changes_no_file(name, workdir, monkeypatch):
     write = WRITERS[name]
     MetricsLog(workdir.metrics, 0).close()
     write(workdir)
@@ -145,10 +145,10 @@ def test_results_of_examples_are_read_as_they_were_written(workdir):
         ["1", "0", "0"],
         ["2", "12", "1"],
     ]
-    found = workdir.example_results("dev")
-    assert found.keys() == results.keys()
+    restored = workdir.example_results("dev")
+    assert restored.keys() == results.keys()
     for name, column in results.items():
-        assert found[name].astype(column.dtype).tolist() == column.tolist()
+        assert restored[name].astype(column.dtype).tolist() == column.tolist()
 
 
 def test_a_score_without_results_has_none(workdir):
@@ -230,8 +230,8 @@ def test_the_log_forgets_what_comes_after_the_step_and_what_is_damaged(tmp_path)
     assert log.resumed_from == [3] and log.validations == []
     log.write(4, {"split": "dev", "loss": 2.0, "wall_seconds": 7.5})
     log.close()
-    kept = [json.loads(line) for line in path.read_text().splitlines()]
-    assert kept[:-1] == [{"step": 1}, {"step": 3}, {"step": 3, "resumed_from": 3}]
+    logged = [json.loads(line) for line in path.read_text().splitlines()]
+    assert logged[:-1] == [{"step": 1}, {"step": 3}, {"step": 3, "resumed_from": 3}]
     again = MetricsLog(path, 5)
     again.close()
     assert [(step, values["loss"]) for step, values in again.validations] == [(4, 2.0)]
@@ -246,7 +246,7 @@ def test_tensorboard_reads_what_was_logged(tmp_path):
         log = MetricsLog(tmp_path / "metrics.jsonl", start)
         log.write(step, {"split": "dev", "loss": 1.5})
         log.close()
-    found = []
+    events = []
     for path in (tmp_path / "tensorboard").iterdir():
         content = path.read_bytes()
         while content:
@@ -254,10 +254,10 @@ def test_tensorboard_reads_what_was_logged(tmp_path):
             event = event_pb2.Event.FromString(content[12 : 12 + length])
             kind = event.WhichOneof("what")
             values = [(v.tag, v.simple_value) for v in event.summary.value]
-            found += [] if kind == "file_version" else [(event.step, kind, values)]
+            events += [] if kind == "file_version" else [(event.step, kind, values)]
             content = content[16 + length :]
     value = [("dev/loss", 1.5)]
-    assert sorted(found) == [
+    assert sorted(events) == [
         (1, "session_log", []),
         (4, "session_log", []),
         (4, "summary", value),
@@ -266,7 +266,7 @@ def test_tensorboard_reads_what_was_logged(tmp_path):
 
 
 def test_a_disk_that_fills_up_during_a_run(tmp_path):
-    """A real one, where one may mount it; the last of the things that were whole is still whole."""
+    """On a small tmpfs, if it can be mounted; existing files stay intact."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(disk)]

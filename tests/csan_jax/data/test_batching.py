@@ -1,4 +1,4 @@
-"""The two ways to batch the training pairs, and what is kept of them beside the corpus."""
+"""The two ways to batch the training pairs, and their caches beside the corpus."""
 
 import numpy as np
 import pytest
@@ -16,8 +16,8 @@ def cache(tmp_path_factory):
 
 
 def prepared(cache, **options) -> TranslationData:
-    given = dict(source="generated", examples=400, holdout_size=30, vocab_size=600, max_length=64)
-    config = DataConfig(cache_dir=str(cache), batch_tokens=256, **(given | options))
+    fields = dict(source="generated", examples=400, holdout_size=30, vocab_size=600, max_length=64)
+    config = DataConfig(cache_dir=str(cache), batch_tokens=256, **(fields | options))
     data = TranslationData(config)
     data.prepare()
     return data
@@ -45,13 +45,13 @@ def test_packed_and_bucketed_batches_hold_the_same_pieces(cache):
 
 
 @pytest.mark.parametrize("batching", ["buckets", "packed"])
-def test_what_is_kept_is_used_and_mended(cache, batching, monkeypatch):
+def test_cached_plans_are_reused_and_repaired(cache, batching, monkeypatch):
     data = prepared(cache, batching=batching)
     first = order(data)
-    kept = [p for p in (data.path / "train" / "plans").iterdir() if p.name.startswith(batching)]
-    for path in kept:
+    cached = [p for p in (data.path / "train" / "plans").iterdir() if p.name.startswith(batching)]
+    for path in cached:
         path.write_bytes(path.read_bytes()[:-40])
-    assert kept and order(data) == first
+    assert cached and order(data) == first
 
     def fail(*args):
         raise AssertionError("it was kept")
@@ -61,7 +61,7 @@ def test_what_is_kept_is_used_and_mended(cache, batching, monkeypatch):
     assert order(data) == first
 
 
-def test_other_parameters_are_kept_apart(cache):
+def test_plans_are_cached_by_parameters(cache):
     widths = [prepared(cache, batching="packed", row_tokens=w).train_batches() for w in (64, 128)]
     assert [batches.plan.shapes.tolist() for batches in widths] == [[[64, 64]], [[128, 128]]]
     shapes = [prepared(cache, max_shapes=n).train_batches().shapes for n in (1, 3)]
@@ -72,9 +72,9 @@ def test_other_parameters_are_kept_apart(cache):
     "options", [{"max_length": 129}, {"row_tokens": 63}, {"row_tokens": 300}, {"batching": "rows"}]
 )
 def test_refused(options):
-    given = dict(dir="d", batching="packed", max_length=64, batch_tokens=256)
+    fields = dict(dir="d", batching="packed", max_length=64, batch_tokens=256)
     with pytest.raises(UserError, match=r"data\.(row_tokens|batching)=\S+: ") as error:
-        from_mapping(DataConfig, given | options, "data.")
+        from_mapping(DataConfig, fields | options, "data.")
     assert "\n" not in str(error.value)
     if "batching" not in options:
-        DataConfig(**(given | options | {"batching": "buckets"}))
+        DataConfig(**(fields | options | {"batching": "buckets"}))

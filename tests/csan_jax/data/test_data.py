@@ -29,8 +29,8 @@ PAIRS = [
 
 
 def config(folder, **options) -> DataConfig:
-    given = dict(dir=str(folder), cache_dir=str(folder / "cache"), vocab_size=330, max_length=40)
-    return DataConfig(**(given | dict(batch_tokens=128, max_shapes=2) | options))
+    fields = dict(dir=str(folder), cache_dir=str(folder / "cache"), vocab_size=330, max_length=40)
+    return DataConfig(**(fields | dict(batch_tokens=128, max_shapes=2) | options))
 
 
 def prepared(*args, **options) -> TranslationData:
@@ -60,7 +60,7 @@ def folder(tmp_path) -> Path:
 
 def train_pairs(data: TranslationData) -> list[tuple[str, str]]:
     """The training text as the batches have it, in corpus order, each row ended and padded."""
-    found = {}
+    pairs = {}
     for batch in data.train_batches().epoch(0):
         for index, source, target in zip(*batch.values(), strict=True):
             if index < 0:
@@ -71,10 +71,10 @@ def train_pairs(data: TranslationData) -> list[tuple[str, str]]:
                 length = np.count_nonzero(row)
                 assert row[length - 1] == 1 and not row[length:].any()
                 texts += subwords.decode([row[: length - 1]])
-            assert index not in found
-            found[int(index)] = tuple(texts)
-    assert sorted(found) == list(range(len(found)))
-    return [found[index] for index in sorted(found)]
+            assert index not in pairs
+            pairs[int(index)] = tuple(texts)
+    assert sorted(pairs) == list(range(len(pairs)))
+    return [pairs[index] for index in sorted(pairs)]
 
 
 @pytest.mark.parametrize("joint", [True, False])
@@ -84,8 +84,8 @@ def test_parallel_files(folder, joint):
     assert (data.source_subwords is data.target_subwords) == joint
     for split, rows in (("dev", PAIRS[200:220]), ("test", PAIRS[220:250])):
         assert list(zip(data.sources(split), data.references(split), strict=True)) == rows
-        seen = [i for b in data.split_batches(split, 64).epoch(0) for i in b["index"] if i >= 0]
-        assert sorted(seen) == list(range(len(rows)))
+        indices = [i for b in data.split_batches(split, 64).epoch(0) for i in b["index"] if i >= 0]
+        assert sorted(indices) == list(range(len(rows)))
     pieces = sum(len(data.source_subwords.encode([s])[0]) + 1 for s, _ in PAIRS[:200])
     assert data.sizes["train"]["pairs"] == 200
     assert data.sizes["train"]["source_tokens"] == pieces
@@ -119,13 +119,13 @@ def test_equal_sizes_are_what_vocab_size_says(folder):
         {"source_vocab_size": 310, "target_vocab_size": 305},
     ]
     configs = [config(folder, joint_vocabulary=False, **each) for each in options]
-    found = [Builder(each).fingerprint() for each in configs]
-    assert found[0] == found[1] == found[2]
-    assert [each["vocabulary"] for each in (found[0], found[3])] == [
+    fingerprints = [Builder(each).fingerprint() for each in configs]
+    assert fingerprints[0] == fingerprints[1] == fingerprints[2]
+    assert [each["vocabulary"] for each in (fingerprints[0], fingerprints[3])] == [
         [False, 310],
         [False, 310, 305],
     ]
-    assert set(found[0]) == set(found[3])
+    assert set(fingerprints[0]) == set(fingerprints[3])
 
 
 def test_order_is_a_function_of_the_seed(folder):
@@ -208,7 +208,7 @@ def test_held_out_choice_is_a_function_of_the_seed(tmp_path):
 
 def test_held_out_needs_enough(tmp_path):
     with pytest.raises(
-        UserError, match=r"holdout_size=200: .*tsv\.gz:.* 256 .*at most 127 would do"
+        UserError, match=r"holdout_size=200: .*tsv\.gz:.* 256 .*at most 127 are possible"
     ):
         held_out(tmp_path, holdout_size=200)
     held_out(tmp_path, holdout_size=127, vocab_size=300)
@@ -223,7 +223,7 @@ def test_tsv_columns(tmp_path):
 LONG = ("the cat " * 30, "die Katze " * 30)
 
 
-def test_long_training_pairs_are_dropped_and_named(folder, caplog):
+def test_long_training_pairs_are_dropped_and_reported(folder, caplog):
     write(folder, "train", [*PAIRS[:100], LONG, *PAIRS[100:200], (LONG[0], "kurz")])
     data = prepared(folder)
     assert train_pairs(data) == PAIRS[:200]
@@ -297,13 +297,13 @@ def test_text_in_another_encoding(folder):
     for name, line in (("train.de", 3), ("dev.en", 2)):
         lines = (folder / name).read_bytes().split(b"\n")
         lines[line - 1] = "für".encode("latin-1")
-        whole = (folder / name).read_bytes()
+        intact = (folder / name).read_bytes()
         (folder / name).write_bytes(b"\n".join(lines))
         with pytest.raises(UserError, match=rf"{name}:{line}: not UTF-8; .*skip"):
             prepared(folder)
         skipped = prepared(folder, on_bad_example="skip").sizes[name.split(".")[0]]
         assert skipped["dropped"] == {"not UTF-8": 1}
-        (folder / name).write_bytes(whole)
+        (folder / name).write_bytes(intact)
 
 
 def fails(folder, **options) -> str:

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from csan_jax.data import synthetic_phrases as say
-from csan_jax.data.synthetic import _lanes, generate, split_of
+from csan_jax.data.synthetic import _template_streams, generate, split_of
 from csan_jax.data.synthetic_templates import EVENTS, SUBJECTS, TEMPLATES, THINGS
 
 COUNTS = {"train": 30_000, "dev": 8_000, "test": 8_000}
@@ -203,7 +203,7 @@ def test_sentences_are_distinct_and_so_a_function(corpora):
     assert len(set(english)) == len(english) == sum(COUNTS.values())
 
 
-def test_another_seed_translates_alike(corpora):
+def test_another_seed_has_the_same_translations(corpora):
     german = dict(corpora["train"])
     again = list(generate(COUNTS["train"], 8, "train"))
     shared = [(source, target) for source, target in again if source in german]
@@ -229,16 +229,16 @@ def test_phrases_are_read_from_their_carriers():
 
 def test_splits_share_no_phrase(corpora):
     phrases = {split: {_phrase(e) for e, _ in pairs} for split, pairs in corpora.items()}
-    assert all(len(found) > 1_000 for found in phrases.values())
+    assert all(len(values) > 1_000 for values in phrases.values())
     assert not phrases["train"] & phrases["dev"]
     assert not phrases["train"] & phrases["test"]
     assert not phrases["dev"] & phrases["test"]
 
 
-def test_held_out_phrases_are_made_of_words_seen_in_training(corpora):
-    seen = set(" ".join(e for e, _ in corpora["train"][:20_000]).split(" "))
+def test_held_out_phrases_consist_of_words_of_training(corpora):
+    words = set(" ".join(e for e, _ in corpora["train"][:20_000]).split(" "))
     for split in ("dev", "test"):
-        unseen = {word for e, _ in corpora[split][:5_000] for word in e.split(" ")} - seen
+        unseen = {word for e, _ in corpora[split][:5_000] for word in e.split(" ")} - words
         assert {word for word in unseen if "-" not in word} <= set(), split
 
 
@@ -273,7 +273,7 @@ def test_sentences_stay_the_same_over_versions():
 
 
 @pytest.mark.parametrize("count", [0, 1, 10, 999])
-def test_gives_the_count_asked_for(count):
+def test_generates_the_requested_count(count):
     assert sum(1 for _ in generate(count, 0, "dev")) == count
 
 
@@ -289,15 +289,17 @@ def test_memory_does_not_grow_with_the_count():
 
 
 def test_a_lane_says_all_it_can_once():
-    (lane,) = [lane for lane in _lanes("dev") if lane.template.render.__name__ == "_time_there"]
+    (lane,) = [
+        lane for lane in _template_streams("dev") if lane.template.render.__name__ == "_time_there"
+    ]
     sentences = list(lane.sentences(random.Random(0)))
     assert len(sentences) == lane.size == len(set(sentences))
 
 
 def test_other_templates_go_on_where_one_is_exhausted():
-    lanes = {lane.template.render.__name__: lane.size for lane in _lanes("dev")}
-    found = sum(e.startswith("In ") for e, _ in generate(20_000, 0, "dev"))
-    assert found == lanes["_time_there"]
+    lanes = {lane.template.render.__name__: lane.size for lane in _template_streams("dev")}
+    count = sum(e.startswith("In ") for e, _ in generate(20_000, 0, "dev"))
+    assert count == lanes["_time_there"]
 
 
 @pytest.mark.parametrize(

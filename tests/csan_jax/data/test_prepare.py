@@ -16,8 +16,8 @@ from csan_jax.data.dataset import TranslationData
 
 
 def config(cache, **options) -> DataConfig:
-    given = dict(source="generated", examples=3000, holdout_size=50, vocab_size=600)
-    return DataConfig(**(given | options), cache_dir=str(cache))
+    fields = dict(source="generated", examples=3000, holdout_size=50, vocab_size=600)
+    return DataConfig(**(fields | options), cache_dir=str(cache))
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -27,13 +27,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_workers_change_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("csan_jax.data.prepare._CHUNK", 700)  # several, the last not whole
-    found = []
+    folders = []
     for workers in (1, 3, None):
         data = TranslationData(config(tmp_path / str(workers)))
         data.prepare(workers)
-        found.append((data.path.name, contents(data.path)))
-    assert found[0] == found[1] == found[2]
-    assert len(found[0][1]["train/source.offsets"]) == 8 * 3001
+        folders.append((data.path.name, contents(data.path)))
+    assert folders[0] == folders[1] == folders[2]
+    assert len(folders[0][1]["train/source.offsets"]) == 8 * 3001
 
 
 def test_what_it_says(tmp_path, caplog):
@@ -75,9 +75,9 @@ def last_line(process: subprocess.Popen) -> str:
 
 @pytest.mark.slow
 def test_two_processes_prepare_once(tmp_path):
-    said = sorted(map(last_line, [start(tmp_path, 4_000) for _ in range(2)]))
-    assert said[0].startswith("found 4,100 prepared pairs")
-    assert said[1].startswith("prepared 4,100 pairs in ")
+    last_lines = sorted(map(last_line, [start(tmp_path, 4_000) for _ in range(2)]))
+    assert last_lines[0].startswith("found 4,100 prepared pairs")
+    assert last_lines[1].startswith("prepared 4,100 pairs in ")
 
 
 @pytest.mark.slow

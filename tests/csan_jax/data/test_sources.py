@@ -17,8 +17,8 @@ from tests.real import needs_real_data, real_data
 
 
 def config(folder, **options) -> DataConfig:
-    given = dict(dir=str(folder), cache_dir=str(folder / "cache"), vocab_size=320)
-    return from_mapping(DataConfig, given | options, "data.")
+    fields = dict(dir=str(folder), cache_dir=str(folder / "cache"), vocab_size=320)
+    return from_mapping(DataConfig, fields | options, "data.")
 
 
 def prepared(folder, **options) -> TranslationData:
@@ -30,9 +30,9 @@ def prepared(folder, **options) -> TranslationData:
 
 def read(config, split="train", policy="error"):
     """The pairs, their places, and the faults."""
-    source, faults = source_of(config, split), BadExamples(policy)
-    rows = list(source.read(faults))
-    return [row[1:] for row in rows], [row.place for row in rows], faults.counts
+    source, bad_examples = source_of(config, split), BadExamples(policy)
+    rows = list(source.read(bad_examples))
+    return [row[1:] for row in rows], [row.place for row in rows], bad_examples.counts
 
 
 ASPEC = dict(
@@ -59,8 +59,8 @@ def aspec(tmp_path) -> Path:
 
 
 def test_aspec(aspec):
-    pairs, places, faults = read(config(aspec, **ASPEC))
-    assert pairs == JAEN[:70] and not faults
+    pairs, places, bad_examples = read(config(aspec, **ASPEC))
+    assert pairs == JAEN[:70] and not bad_examples
     assert places[0] == f"{aspec}/train-1.txt:1" and places[69] == f"{aspec}/train-2.txt:30"
     assert len(set(places)) == 70
     data = prepared(aspec, **ASPEC)
@@ -76,29 +76,29 @@ def test_order_and_number_of_files_are_of_the_fingerprint(aspec):
     assert len(paths) == 3
 
 
-def test_a_short_line_is_named(aspec):
+def test_a_short_line_is_reported(aspec):
     with (aspec / "train-2.txt").open("a") as file:
         file.write("no columns\n0.1 ||| A ||| 3 ||| \u3000 ||| x\n")
     with pytest.raises(UserError, match=r"train-2\.txt:31: fewer than 2 columns; .*skip"):
         read(config(aspec, **ASPEC))
-    pairs, _, faults = read(config(aspec, **ASPEC), policy="skip")
+    pairs, _, bad_examples = read(config(aspec, **ASPEC), policy="skip")
     assert pairs == JAEN[:70]
-    assert {kind: fault["first"] for kind, fault in faults.items()} == {
+    assert {kind: fault["first"] for kind, fault in bad_examples.items()} == {
         "fewer than 2 columns": [f"{aspec}/train-2.txt:31"],
         "empty source": [f"{aspec}/train-2.txt:32"],
     }
 
 
-def test_several_parallel_files_and_what_is_held_out_of_them(tmp_path):
+def test_several_parallel_files_and_held_out_splits(tmp_path):
     for name, rows in (("a", JAEN[:50]), ("b", JAEN[50:])):
         for side, language in enumerate(("ja", "en")):
             text = "".join(f"{row[side]}\n" for row in rows)
             (tmp_path / f"{name}.{language}").write_text(text)
     options = dict(source_language="ja", target_language="en", train="a,b", dev="", test="")
     data = prepared(tmp_path, **options, holdout_size=5)
-    kept = [set(data.sources(split)) for split in ("dev", "test")]
-    assert [len(part) for part in kept] == [5, 5] and data.sizes["train"]["pairs"] == 80
-    assert kept[0] | kept[1] < {source for source, _ in JAEN}
+    by_split = [set(data.sources(split)) for split in ("dev", "test")]
+    assert [len(part) for part in by_split] == [5, 5] and data.sizes["train"]["pairs"] == 80
+    assert by_split[0] | by_split[1] < {source for source, _ in JAEN}
     with pytest.raises(UserError, match=r"data\.train: name its files"):
         read(config(tmp_path, **(options | {"train": "a,,b"})))
     with pytest.raises(UserError, match=r"c\.ja: no such file"):
@@ -147,8 +147,8 @@ def test_tensorflow_datasets(tfds):
         "dev": 15,
         "test": 25,
     }
-    found = set(zip(data.sources("test"), data.references("test"), strict=True))
-    assert found == set(phrasebook.PAIRS[95:120])
+    actual = set(zip(data.sources("test"), data.references("test"), strict=True))
+    assert actual == set(phrasebook.PAIRS[95:120])
     pairs, places, _ = read(config(tfds, **TFDS))
     assert set(pairs) == set(phrasebook.PAIRS[:80])
     assert places == [f"phrasebook/de-en train:{n}" for n in range(1, 81)]
@@ -157,7 +157,7 @@ def test_tensorflow_datasets(tfds):
         assert prepared(tfds, **TFDS | changed).path != data.path
 
 
-def test_the_other_direction_and_what_is_held_out(tfds):
+def test_the_other_direction_and_held_out_splits(tfds):
     other = {"source_language": "en", "target_language": "de", "dev": "", "holdout_size": 6}
     data = prepared(tfds, **TFDS | other)
     assert [sizes["pairs"] for sizes in data.sizes.values()] == [74, 6, 25]
@@ -165,13 +165,13 @@ def test_the_other_direction_and_what_is_held_out(tfds):
     assert held_out < set(phrasebook.PAIRS[:80])
 
 
-def test_bad_records_are_named(tfds):
+def test_bad_records_are_reported(tfds):
     broken = TFDS | {"tfds": "phrasebook/broken"}
     with pytest.raises(UserError, match=r"phrasebook/broken (train|test):\d+: .*on_bad_example"):
         prepared(tfds, **broken)
-    pairs, _, faults = read(config(tfds, **broken), policy="skip")
+    pairs, _, bad_examples = read(config(tfds, **broken), policy="skip")
     assert ("zwei Zeilen", "two lines") in pairs and len(pairs) == 77
-    assert {kind: fault["count"] for kind, fault in faults.items()} == {
+    assert {kind: fault["count"] for kind, fault in bad_examples.items()} == {
         "not UTF-8": 1,
         "empty source": 2,
     }
@@ -210,21 +210,23 @@ def test_moses_escapes(tmp_path):
     for split in ("train", "dev", "test"):
         assert read(config(tmp_path), split)[0] == ESCAPED * 20
         assert read(config(tmp_path, moses_escapes="undo"), split)[0] == plain
-    kept, undone = (prepared(tmp_path, moses_escapes=m, vocab_size=300) for m in ("keep", "undo"))
-    assert kept.path != undone.path
-    assert kept.references("dev") == [target for _, target in ESCAPED * 20]
+    escaped, undone = (
+        prepared(tmp_path, moses_escapes=m, vocab_size=300) for m in ("keep", "undo")
+    )
+    assert escaped.path != undone.path
+    assert escaped.references("dev") == [target for _, target in ESCAPED * 20]
     assert undone.references("dev") == [target for _, target in plain]
     undone_places = read(config(tmp_path, moses_escapes="undo"))[1]
     assert undone_places == read(config(tmp_path))[1]
 
 
 @needs_real_data
-def test_wmt_has_no_escapes_left():
+def test_wmt_has_no_remaining_escapes():
     folder = real_data("wmt_ende")
     options = dict(train="train.10k", dev="newstest2013", test="newstest2013")
-    pairs, _, faults = read(config(folder, **options, moses_escapes="undo"), "dev")
+    pairs, _, bad_examples = read(config(folder, **options, moses_escapes="undo"), "dev")
     undo = MosesDetokenizer().unescape_xml
     for side, language in enumerate(("en", "de")):
         lines = list(read_lines(folder / f"newstest2013.{language}.gz"))
-        assert [pair[side] for pair in pairs] == list(map(undo, lines)) and not faults
+        assert [pair[side] for pair in pairs] == list(map(undo, lines)) and not bad_examples
         assert any(pair[side] != line for pair, line in zip(pairs, lines, strict=True))

@@ -89,26 +89,26 @@ def words(text):
 def test_a_training_batch_has_the_passage_the_question_and_the_answers_words(folder):
     data = prepared(folder)
     texts = [(c, q, a) for c, questions in TRAIN for _, q, a in questions]
-    seen = {"word": {}, "letter": {}}
+    mappings = {"word": {}, "letter": {}}
     rows = epoch(data.train_batches(0))
     assert len(rows) == len(texts)
-    for row, (context, asked, answer) in zip(rows, texts, strict=True):
-        for name, text in (("context", words(context)), ("question", words(asked))):
+    for row, (context, question, answer) in zip(rows, texts, strict=True):
+        for name, text in (("context", words(context)), ("question", words(question))):
             ids, characters = row[name], row[f"{name}_characters"]
             assert np.count_nonzero(ids) == len(text) and (ids[: len(text)] > 0).all()
             for word, number, letters in zip(text, ids, characters, strict=False):
                 length = min(6, len(word))
                 assert (letters[:length] > 0).all() and not letters[length:].any()
-                assert seen["word"].setdefault(word, int(number)) == number
+                assert mappings["word"].setdefault(word, int(number)) == number
                 for letter, value in zip(word, letters.tolist(), strict=False):
-                    assert seen["letter"].setdefault(letter, value) == value
+                    assert mappings["letter"].setdefault(letter, value) == value
             assert not characters[len(text) :].any()
         assert words(context)[row["start"] : row["end"] + 1] == words(answer)
-    for numbers in seen.values():
+    for numbers in mappings.values():
         assert len(set(numbers.values())) == len(numbers) and min(numbers.values()) > 1
 
 
-def test_batches_have_as_many_rows_as_asked_and_an_epoch_every_question_once(folder):
+def test_batches_have_the_configured_rows_and_an_epoch_every_question_once(folder):
     batches = prepared(folder, batch_size=3).train_batches(1)
     for number in range(3):
         read = list(batches.epoch(number))
@@ -139,11 +139,11 @@ def test_evaluation_reads_every_word_of_every_question(folder):
         length = np.count_nonzero(row["context"])
         assert length <= 50
         covered[number] |= {corpus.characters(example, at, at) for at in range(length)}
-    for number, asked in enumerate(texts.questions):
-        assert covered[number] == set(split_words(texts.contexts[asked.context]))
+    for number, question in enumerate(texts.questions):
+        assert covered[number] == set(split_words(texts.contexts[question.context]))
 
 
-def test_what_is_too_long_to_train_on_is_dropped_counted_and_named(folder):
+def test_long_training_examples_are_dropped_counted_and_reported(folder):
     data = prepared(folder, context_length=30, answer_length=2, question_length=5)
     kinds = data.split("train").questions.meta["dropped"]
     assert {kind: fault["count"] for kind, fault in kinds.items()} == {
@@ -154,7 +154,7 @@ def test_what_is_too_long_to_train_on_is_dropped_counted_and_named(folder):
     assert len(data.texts("dev").questions) == 5
 
 
-def test_nothing_left_to_train_on_is_one_line(folder):
+def test_no_remaining_training_examples_is_one_line(folder):
     with pytest.raises(UserError, match=r"train\.json: no questions left for train: 5 over"):
         prepared(folder, context_length=1)
 
@@ -170,10 +170,10 @@ def other_file(folder):
 
 def again(data, folder, words, **changes):
     """The data that a run finds later, whose vocabulary is in `folder`."""
-    found = ReadingData(Config(words=words, data=dataclasses.replace(data.config, **changes)))
-    found.read_vocabulary(folder)
-    found.prepare()
-    return found
+    other = ReadingData(Config(words=words, data=dataclasses.replace(data.config, **changes)))
+    other.read_vocabulary(folder)
+    other.prepare()
+    return other
 
 
 @pytest.mark.parametrize("numbers", [FIXED, TRAINED])
@@ -194,8 +194,8 @@ def test_a_run_reads_other_files_but_notices_other_words(folder, numbers):
             assert ben == data.vocabulary.word_ids(["Ben"])[0] and zebra == UNKNOWN
         else:
             assert row["context_vectors"][:3].tolist() == [[7, 8, 9], [0, 0, 0], [5, 6, 7]]
-        known = data.vocabulary.char_ids(["Ben"], 3).tolist()
-        assert row["context_characters"][0, :3].tolist() == known[0]
+        expected = data.vocabulary.char_ids(["Ben"], 3).tolist()
+        assert row["context_characters"][0, :3].tolist() == expected[0]
     changes = [({"train": str(other_file(folder))}, numbers)]
     if numbers.rows:
         changes.append(({}, dataclasses.replace(numbers, rows=90)))
@@ -211,7 +211,7 @@ def test_a_run_reads_other_files_but_notices_other_words(folder, numbers):
 def test_characters_and_trained_words_are_those_of_the_training_split(folder, numbers):
     vectors = "" if numbers.rows else str(folder / "glove.txt")
     data = prepared(folder, numbers, vectors=vectors, dev=str(other_file(folder)))
-    letters = {letter for context, asked in TRAIN for letter in context + str(asked)}
+    letters = {letter for context, questions in TRAIN for letter in context + str(questions)}
     numbers = data.vocabulary.char_ids(["zebra北京"], 7)[0].tolist()
     assert [n == UNKNOWN for n in numbers] == [letter not in letters for letter in "zebra北京"]
     assert numbers[-2:] == [UNKNOWN, UNKNOWN]
@@ -220,17 +220,17 @@ def test_characters_and_trained_words_are_those_of_the_training_split(folder, nu
 def test_the_home_folders_vectors_and_how_many_words_have_one(folder, monkeypatch, caplog):
     monkeypatch.setenv("HOME", str(folder))
     (folder / "glove.txt").write_text(GLOVE + "cat 1 2\n")
-    with pytest.raises(UserError, match=r"^data\.vectors: .*glove\.txt:5: 2 numbers behind"):
+    with pytest.raises(UserError, match=r"^data\.vectors: .*glove\.txt:5: 2 numbers after"):
         prepared(folder, FIXED, vectors="~/glove.txt")
     data = prepared(folder, FIXED, vectors="~/glove.txt", on_bad_example="skip")
     with caplog.at_level("INFO"):
         data.report()
-    texts = [text for c, asked in TRAIN for text in (c, *(q for _, q, _ in asked))]
+    texts = [text for c, questions in TRAIN for text in (c, *(q for _, q, _ in questions))]
     every = {word for text in texts for word in words(text)}
-    found = [word for word in every if word in {"Ada", "Paris", "Ben", "."}]
-    share = f"{100 * len(found) / len(every):.1f}% of {len(every)} distinct words have a vector"
+    in_file = [word for word in every if word in {"Ada", "Paris", "Ben", "."}]
+    share = f"{100 * len(in_file) / len(every):.1f}% of {len(every)} distinct words have a vector"
     assert share in caplog.text
-    assert "~/glove.txt: left out 1 2 numbers behind a word, not 3 (" in caplog.text
+    assert "~/glove.txt: left out 1 2 numbers after a word, not 3 (" in caplog.text
 
 
 def test_another_tokeniser_prepares_anew(folder, monkeypatch):
@@ -255,7 +255,7 @@ def test_another_tokeniser_prepares_anew(folder, monkeypatch):
         ({"train": ""}, "data.train: name the file"),
         (
             {"source": "tfds", "tfds": "trivia_qa/rc", "format": "triviaqa_lines"},
-            "data.format=triviaqa_lines: a dataset is of the form squad or triviaqa",
+            "data.format=triviaqa_lines: a dataset has the format squad or triviaqa",
         ),
     ],
 )
@@ -313,6 +313,6 @@ def test_every_short_span_lies_in_a_window(length, answer, draw):
 def test_an_answers_words_are_those_it_has_a_character_of(text, draw):
     start = draw.draw(st.integers(0, len(text)))
     end = draw.draw(st.integers(start, len(text)))
-    found = TokenizedText.of(text).locate(Answer(text[start:end], start))
+    span = TokenizedText.of(text).locate(Answer(text[start:end], start))
     inside = [n for n, (a, b) in enumerate(split_words(text)) if a < end and b > start]
-    assert found == ((inside[0], inside[-1]) if inside else None)
+    assert span == ((inside[0], inside[-1]) if inside else None)

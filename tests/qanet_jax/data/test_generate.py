@@ -13,7 +13,7 @@ from qanet_jax.data.synthetic_scenes import SCENES
 
 COUNTS = {"train": 3_000, "dev": 800, "test": 800}
 
-# K (a name) or k (another word) is what a fact is about, V, v or D (digits) what is said of it.
+# K (a name) or k (another word) is a fact's key, V, v or D (digits) its value.
 # Statements come first, then questions.
 FACTS = {
     "leaves": (
@@ -120,15 +120,15 @@ def facts(context: str) -> list[tuple[str, dict[str, str], dict[str, int]]]:
     ]
 
 
-def asked(question: str) -> tuple[str, dict[str, str]]:
+def parse_question(question: str) -> tuple[str, dict[str, str]]:
     """The relation, and what is given: a key or a value."""
-    (found,) = {
+    (parsed,) = {
         (relation, *match.groupdict().items())
         for relation, alternatives in QUESTIONS.items()
         for pattern in alternatives
         if (match := pattern.search(question))
     }
-    return found[0], dict(found[1:])
+    return parsed[0], dict(parsed[1:])
 
 
 @pytest.fixture(scope="module")
@@ -140,13 +140,13 @@ def corpora() -> dict[str, Squad]:
 def test_one_sentence_answers_each_question(corpora, split):
     read = [facts(context) for context in corpora[split].contexts]
     for question in corpora[split].questions:
-        relation, given = asked(question.text)
-        ((field, word),) = given.items()
+        relation, fields = parse_question(question.text)
+        ((field, word),) = fields.items()
         stated = read[question.context]
-        (found,) = [f for f in stated if f[0] == relation and f[1][field] == word]
-        wanted = {"key": "value", "value": "key"}[field]
+        (fact,) = [f for f in stated if f[0] == relation and f[1][field] == word]
+        other = {"key": "value", "value": "key"}[field]
         (answer,) = question.answers
-        assert (answer.text, answer.start) == (found[1][wanted], found[2][wanted])
+        assert (answer.text, answer.start) == (fact[1][other], fact[2][other])
         context = corpora[split].contexts[question.context]
         assert context[answer.start :].startswith(answer.text)
 
@@ -157,8 +157,8 @@ def test_neither_entity_nor_relation_is_enough(corpora):
     for question in train.questions:
         if question.id.endswith("a"):
             stated = facts(train.contexts[question.context])
-            relation, given = asked(question.text)
-            ((field, word),) = given.items()
+            relation, fields = parse_question(question.text)
+            ((field, word),) = fields.items()
             (key,) = [f[1]["key"] for f in stated if f[0] == relation and f[1][field] == word]
             assert any(f[0] != relation and f[1]["key"] == key for f in stated)
             assert any(f[0] == relation and f[1]["key"] != key for f in stated)
@@ -170,22 +170,22 @@ def test_every_relation_and_sentence_occurs(corpora):
     sentences = sum(context.count(".") for context in corpora["train"].contexts)
     unread = sentences - len(stated)  # an opening each, and a closing half of the time
     assert 1.4 < unread / len(corpora["train"].contexts) < 1.6
-    kinds = {asked(q.text)[0] for q in corpora["test"].questions}
+    kinds = {parse_question(q.text)[0] for q in corpora["test"].questions}
     assert kinds == set(FACTS)
 
 
 def test_names_and_numbers_are_held_out(corpora):
     """Read from the text alone: what is written large inside a sentence, and what has a digit."""
-    seen = {}
+    words_by_split = {}
     for split, squad in corpora.items():
         text = " ".join([*squad.contexts, *(q.text for q in squad.questions)])
         names = set(re.findall(r"(?<=[a-z,] )[A-Z][a-z]+|[\d:]*\d", text))
-        seen[split] = names, set(re.findall(r"[A-Za-z]+|[\d:]*\d", text))
+        words_by_split[split] = names, set(re.findall(r"[A-Za-z]+|[\d:]*\d", text))
     months = {"May"}
     for split in COUNTS:
         for other in set(COUNTS) - {split}:
-            assert seen[split][0] & seen[other][1] <= set(WORDS["day"]) | months
-    assert len(seen["train"][0]) > 3_000
+            assert words_by_split[split][0] & words_by_split[other][1] <= set(WORDS["day"]) | months
+    assert len(words_by_split["train"][0]) > 3_000
 
 
 def test_splits_share_out_all_words():
@@ -210,10 +210,10 @@ def test_sizes(corpora, split):
         assert not re.search(r"[{}_]|  | [.,?]|\ba [aeiou]", text)
 
 
-def test_a_question_is_asked_once(corpora):
+def test_questions_are_distinct(corpora):
     for squad in corpora.values():
-        asked_here = {(q.context, q.text) for q in squad.questions}
-        assert len(asked_here) == len(squad.questions)
+        questions = {(q.context, q.text) for q in squad.questions}
+        assert len(questions) == len(squad.questions)
 
 
 def test_the_same_everywhere_and_longer_by_its_end_only():

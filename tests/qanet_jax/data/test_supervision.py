@@ -31,14 +31,14 @@ def question(text: str, *aliases: str, name="q") -> Trivia:
 
 def span(text: str, *aliases: str) -> str | None:
     squad = supervise([question(text, *aliases)], 10_000, 0, BadExamples("error"), answered=False)
-    (asked,) = squad.questions
-    for answer in asked.answers:
-        assert squad.contexts[asked.context][answer.start :].startswith(answer.text)
-    return asked.answers[0].text if asked.answers else None
+    (supervised,) = squad.questions
+    for answer in supervised.answers:
+        assert squad.contexts[supervised.context][answer.start :].startswith(answer.text)
+    return supervised.answers[0].text if supervised.answers else None
 
 
 @pytest.mark.parametrize(
-    ("text", "aliases", "found"),
+    ("text", "aliases", "expected"),
     [
         ("Then SUNSET blvd came.", ["Sunset Blvd"], "SUNSET blvd"),
         ("In sunset\n\u00a0boulevard, then Sunset Blvd", ["Sunset Blvd", "Sunset Boulevard"], 0),
@@ -54,13 +54,13 @@ def span(text: str, *aliases: str) -> str | None:
         ("nothing", ["", " "], None),
     ],
 )
-def test_spans_by_hand(text, aliases, found):
-    if found == 0:
-        found = text[3:20]
+def test_spans_by_hand(text, aliases, expected):
+    if expected == 0:
+        expected = text[3:20]
     if text.startswith("İ"):  # whose small letter is two: offsets must not move
         assert span(text, *aliases) in ("İstanbul", "Istanbul")
     else:
-        assert span(text, *aliases) == found
+        assert span(text, *aliases) == expected
 
 
 def brute_force(text: str, aliases: list[str]) -> str | None:
@@ -71,8 +71,8 @@ def brute_force(text: str, aliases: list[str]) -> str | None:
     for start in range(len(text)):
         for stop in range(len(text), start, -1):
             inside = text[start:stop]
-            whole = not word(start - 1) and not word(stop)
-            if whole and inside == inside.strip() and plain(inside) in names:
+            complete = not word(start - 1) and not word(stop)
+            if complete and inside == inside.strip() and plain(inside) in names:
                 return inside
     return None
 
@@ -108,23 +108,23 @@ def long_text(length: int, answer: int) -> str:
 def test_windows(width):
     names = [f"q{n}" for n in range(40)]
     many = [question(long_text(2_000, 20 * n), "zebra", name=q) for n, q in enumerate(names)]
-    faults = BadExamples("error")
-    squad = supervise(many, width, 5, faults)
-    assert not faults.counts and [q.id for q in squad.questions] == [f"{q}--d" for q in names]
+    bad_examples = BadExamples("error")
+    squad = supervise(many, width, 5, bad_examples)
+    assert not bad_examples.counts and [q.id for q in squad.questions] == [f"{q}--d" for q in names]
     starts = []
-    for number, (asked, context) in enumerate(zip(squad.questions, squad.contexts, strict=True)):
+    for number, (each, context) in enumerate(zip(squad.questions, squad.contexts, strict=True)):
         words = context.split(" ")
-        assert len(words) == width and asked.context == number
-        (answer,) = asked.answers
+        assert len(words) == width and each.context == number
+        (answer,) = each.answers
         assert answer.text == "Zebra" and context[answer.start :].startswith("Zebra")
         starts.append(words.index("Zebra"))
         assert long_text(2_000, 20 * number).startswith(context) or words[0] != "word0"
         last = int(words[-1].removeprefix("word")) if words[-1] != "Zebra" else 20 * number
         assert last < SUPERVISED_WORDS
     assert len(set(starts)) > 20  # anywhere in the window
-    alone = supervise([many[17]], width, 5, faults)
+    alone = supervise([many[17]], width, 5, bad_examples)
     assert alone.contexts == [squad.contexts[17]]  # whatever else there is
-    others = supervise(many, width, 6, faults).contexts
+    others = supervise(many, width, 6, bad_examples).contexts
     assert sum(a != b for a, b in zip(others, squad.contexts, strict=True)) > 30
 
 
@@ -137,20 +137,20 @@ def test_what_has_no_window():
         "short": "Zebra",
     }
     many = [question(text, "zebra", name=name) for name, text in texts.items()]
-    faults = BadExamples("error")
-    squad = supervise(many, 400, 0, faults)
+    bad_examples = BadExamples("error")
+    squad = supervise(many, 400, 0, bad_examples)
     assert [q.id for q in squad.questions] == ["inside--d", "short--d"]
     assert squad.contexts[1] == "Zebra"
-    assert faults.counts == {
-        "document that names no answer": {"count": 2, "first": ["outside--d", "none--d"]},
+    assert bad_examples.counts == {
+        "document without an answer": {"count": 2, "first": ["outside--d", "none--d"]},
         "empty document": {"count": 1, "first": ["empty--d"]},
     }
     squad = supervise(many, 400, 0, BadExamples("error"), answered=False)
     assert [len(q.answers) for q in squad.questions] == [1, 0, 0, 1]
     assert squad.contexts[1] == " ".join(f"word{n}" for n in range(400))
-    faults = BadExamples("error")
-    assert not supervise([question("one two three", "one two three")], 2, 0, faults).questions
-    assert faults.counts["answer longer than the window"]["count"] == 1
+    bad_examples = BadExamples("error")
+    assert not supervise([question("one two three", "one two three")], 2, 0, bad_examples).questions
+    assert bad_examples.counts["answer longer than the window"]["count"] == 1
 
 
 def test_each_document_is_its_own_question():
@@ -170,34 +170,34 @@ PROSE = (
 
 @given(st.integers(0, 80), st.integers(0, 60))
 @settings(max_examples=40, deadline=None)
-def test_first_words_are_those_of_the_whole_text(start, count):
+def test_first_words_equal_those_of_the_complete_text(start, count):
     text = (PROSE * 12)[start:]
     assert first_words(text, count) == split_words(text)[:count]
 
 
 @needs_real_data
 @pytest.mark.parametrize(
-    ("name", "questions", "theirs", "blank"),
+    ("name", "questions", "expected", "blank"),
     [("wiki_dev_7993", 7_983, 4_719, 3), ("wiki_train_sample", 772, 492, 0)],
 )
-def test_real_spans(name, questions, theirs, blank):
-    """Agrees with spans that others found, but for a no-break space in a name."""
+def test_real_spans(name, questions, expected, blank):
+    """Agrees with reference spans, except for a no-break space in a name."""
     path = real_data(f"triviaqa_short/{name}.jsonl.gz")
     with gzip.open(path, "rt", encoding="utf-8") as file:
-        given = {row["id"]: row["span"] for row in map(json.loads, file)}
+        spans = {row["id"]: row["span"] for row in map(json.loads, file)}
     read = list(read_sample(path, BadExamples("error")))
-    assert len(read) == len(given) == questions
-    assert sum(span is not None for span in given.values()) == theirs
-    # The same few in either form, so that nobody waits: one in ten, and all that could differ.
-    odd = [q for q in read if given[q.id] is None and "\u00a0" in q.documents[0].text]
+    assert len(read) == len(spans) == questions
+    assert sum(span is not None for span in spans.values()) == expected
+    # A subset in both formats, for speed: one in ten, and all that could differ.
+    odd = [q for q in read if spans[q.id] is None and "\u00a0" in q.documents[0].text]
     some = [q for q in read[::10] if q not in odd]
-    faults = BadExamples("error")
-    squad = supervise(odd + some, TRAIN_WINDOW, 0, faults)
-    found = {q.id.split("--")[0]: q for q in squad.questions}
-    assert len([q for q in odd if q.id in found]) == blank
-    assert {q.id for q in some if q.id in found} == {q.id for q in some if given[q.id]}
+    bad_examples = BadExamples("error")
+    squad = supervise(odd + some, TRAIN_WINDOW, 0, bad_examples)
+    by_id = {q.id.split("--")[0]: q for q in squad.questions}
+    assert len([q for q in odd if q.id in by_id]) == blank
+    assert {q.id for q in some if q.id in by_id} == {q.id for q in some if spans[q.id]}
     for trivia in some:
-        if trivia.id in found:  # contexts are short: the window is all of them
-            asked = found[trivia.id]
-            shift = trivia.documents[0].text.index(squad.contexts[asked.context])
-            assert asked.answers[0].start + shift <= given[trivia.id][0]
+        if trivia.id in by_id:  # contexts are short: the window is all of them
+            question = by_id[trivia.id]
+            shift = trivia.documents[0].text.index(squad.contexts[question.context])
+            assert question.answers[0].start + shift <= spans[trivia.id][0]

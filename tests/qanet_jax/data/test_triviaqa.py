@@ -64,9 +64,9 @@ def release(folder: Path, *questions: dict) -> Path:
 
 
 def read(path: Path, policy="error") -> tuple[list[Trivia], dict[str, int]]:
-    faults = BadExamples(policy)
-    questions = list(read_release(path, faults))
-    return questions, {kind: fault["count"] for kind, fault in faults.counts.items()}
+    bad_examples = BadExamples(policy)
+    questions = list(read_release(path, bad_examples))
+    return questions, {kind: fault["count"] for kind, fault in bad_examples.counts.items()}
 
 
 def says(path: Path) -> str:
@@ -94,13 +94,13 @@ def test_the_release(tmp_path):
     assert not dropped
 
 
-def test_files_named_in_another_case(tmp_path):
+def test_file_names_in_another_case(tmp_path):
     pages = [{"Filename": "andrew_lloyd_WEBBER.txt"}, {"Filename": "E\u0301vita.txt"}]
-    ((found,), _) = read(release(tmp_path, {**SUNSET, "EntityPages": pages}))
-    assert [document.text for document in found.documents] == [d.text for d in PLAIN.documents]
+    ((trivia,), _) = read(release(tmp_path, {**SUNSET, "EntityPages": pages}))
+    assert [document.text for document in trivia.documents] == [d.text for d in PLAIN.documents]
 
 
-def test_pages_and_questions_that_are_left_out(tmp_path):
+def test_skipped_pages_and_questions(tmp_path):
     pages = [*SUNSET["EntityPages"], {"Title": "a page that was never stored"}]
     path = release(
         tmp_path, {**SUNSET, "EntityPages": pages}, {**SUNSET, "QuestionId": "b", "EntityPages": []}
@@ -108,16 +108,16 @@ def test_pages_and_questions_that_are_left_out(tmp_path):
     assert read(path) == ([PLAIN], {"page without a file": 1, "question without a document": 1})
     path = release(tmp_path, {**SUNSET, "EntityPages": [*pages, {"Filename": "Gone.txt"}]})
     place = f"{path}: Data[0].EntityPages[3] 'Gone.txt'"
-    assert says(path).startswith(f"{place}: no such file in {tmp_path}/evidence/wikipedia; mend")
+    assert says(path).startswith(f"{place}: no such file in {tmp_path}/evidence/wikipedia; fix")
     questions, counts = read(path, "skip")
     assert questions == [PLAIN]
     assert counts[f"no such file in {tmp_path}/evidence/wikipedia"] == 1
     path = release(tmp_path, SUNSET, {**SUNSET, "QuestionId": "b", "Question": " "})
-    assert f"{path}: Data[1]: empty question; mend it" in says(path)
-    asked = {key: SUNSET[key] for key in ("Question", "EntityPages")} | {"QuestionId": "b"}
+    assert f"{path}: Data[1]: empty question; fix it" in says(path)
+    unanswered = {key: SUNSET[key] for key in ("Question", "EntityPages")} | {"QuestionId": "b"}
     for answer in ({}, {"Answer": {}}, {"Answer": {"Aliases": [], "NormalizedAliases": [" "]}}):
-        path = release(tmp_path, SUNSET, {**asked, **answer})  # as in the test file
-        assert f"{path}: Data[1]: no answers; mend it" in says(path)
+        path = release(tmp_path, SUNSET, {**unanswered, **answer})  # as in the test file
+        assert f"{path}: Data[1]: no answers; fix it" in says(path)
         assert read(path, "skip") == ([PLAIN], {"no answers": 1})
 
 
@@ -126,8 +126,8 @@ def test_a_document_that_is_no_text(tmp_path):
     file = tmp_path / "evidence" / "wikipedia" / "Évita.txt"
     file.write_bytes(b"one\n\xff")
     assert says(path).startswith(f"{file}:2: not UTF-8 (byte 0xff")
-    ((found,), counts) = read(path, "skip")
-    assert found.documents == PLAIN.documents[:1] and counts == {"unreadable": 1}
+    ((trivia,), counts) = read(path, "skip")
+    assert trivia.documents == PLAIN.documents[:1] and counts == {"unreadable": 1}
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_document_that_is_no_text(tmp_path):
         ({"Question": "\ud83d"}, "Data[1].Question: '\\ud83d' is half a character"),
         ({"EntityPages": 3}, "Data[1].EntityPages: a whole number where a list is needed"),
         ({"EntityPages": [{"Filename": 3}]}, "Data[1].EntityPages[0].Filename: a whole number"),
-        ({}, "Data[1] 'tc_33': an id that an earlier question has; mend it"),
+        ({}, "Data[1] 'tc_33': an id that an earlier question has; fix it"),
     ],
 )
 def test_another_form(tmp_path, changes, message):
@@ -171,9 +171,9 @@ def test_the_sample(tmp_path):
     ]
     path = tmp_path / "dev.jsonl"
     for bad, message in [
-        (row, ":2 'a': an id that an earlier question has; mend it, or set "),
-        ({**row, "id": "b", "question": ""}, ":2: empty question; mend it, or set "),
-        ({**row, "id": "b", "aliases": [" "]}, ":2: no answers; mend it, or set "),
+        (row, ":2 'a': an id that an earlier question has; fix it, or set "),
+        ({**row, "id": "b", "question": ""}, ":2: empty question; fix it, or set "),
+        ({**row, "id": "b", "aliases": [" "]}, ":2: no answers; fix it, or set "),
         ({"id": "b"}, ":2: no 'aliases'; it has id"),
         (3, ":2: a whole number where an object is needed"),
         ('{"id"}', ":2:6: not JSON"),
@@ -188,11 +188,12 @@ def test_the_sample(tmp_path):
         path.write_text("\n".join(lines), "utf-8", "surrogateescape")
         with pytest.raises(UserError) as error:
             list(read_sample(path, BadExamples("error")))
-        said = str(error.value)
-        assert said.startswith(f"{path}:2") and message in said and "on_bad_example=skip" in said
-        faults = BadExamples("skip")
-        assert [trivia.id for trivia in read_sample(path, faults)] == ["a", "last"]
-        assert [fault["count"] for fault in faults.counts.values()] == [1]
+        actual = str(error.value)
+        assert actual.startswith(f"{path}:2")
+        assert message in actual and "on_bad_example=skip" in actual
+        bad_examples = BadExamples("skip")
+        assert [trivia.id for trivia in read_sample(path, bad_examples)] == ["a", "last"]
+        assert [fault["count"] for fault in bad_examples.counts.values()] == [1]
 
 
 def register() -> None:
@@ -279,17 +280,17 @@ def register() -> None:
 def test_tensorflow_datasets(tmp_path):
     register()
     dataset = Dataset("pubquiz/rc", str(tmp_path))
-    faults = BadExamples("error")
-    (found,) = read_dataset(dataset, "validation", "data.dev", faults)
+    bad_examples = BadExamples("error")
+    (trivia,) = read_dataset(dataset, "validation", "data.dev", bad_examples)
     documents = tuple(Document(f"{page}.txt", f"Bo of {page} – é") for page in "xy")
-    assert found == Trivia("q1", "Who is q1?", ("Bo", "Bó", "bo"), ("bo",), False, documents)
-    assert {kind: fault["count"] for kind, fault in faults.counts.items()} == {
-        "question of the web's": 1,
-        "question that was there already": 1,
+    assert trivia == Trivia("q1", "Who is q1?", ("Bo", "Bó", "bo"), ("bo",), False, documents)
+    assert {kind: fault["count"] for kind, fault in bad_examples.counts.items()} == {
+        "question of the web domain": 1,
+        "repeated question": 1,
         "question without a document": 1,
     }
     with pytest.raises(UserError, match=r"data\.dev='dev': pubquiz/rc has the splits validation"):
-        list(read_dataset(dataset, "dev", "data.dev", faults))
+        list(read_dataset(dataset, "dev", "data.dev", bad_examples))
     other = Dataset("pubquiz/other", str(tmp_path))
     with pytest.raises(UserError, match=r"pubquiz/other: not of the form of trivia_qa/rc \(KeyEr"):
-        list(read_dataset(other, "validation", "data.dev", faults))
+        list(read_dataset(other, "validation", "data.dev", bad_examples))
