@@ -218,7 +218,7 @@ def plan(task: "Task", topology: str, devices: Sequence[Any], shape: Sequence[in
     try:
         compiled = traced.lower().compile()
     except jax.errors.JaxRuntimeError as error:
-        needed = re.search(r"[Uu]sed ([\d.]+)([KMGT]) of", str(error))
+        needed = re.search(r"(?:[Uu]sed |temporaries \()([\d.]+)([KMGT])", str(error))
         if needed is None:
             raise
         size = float(needed[1]) * 2 ** (10 * (1 + "KMGT".index(needed[2])))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+_CONTEXT = 8  # bytes of the handle that a "-start" returns beside its arrays
 _BITS = {"pred": 8, "c64": 64, "c128": 128, "token": 0, "opaque": 0}
 _COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 # These move nothing: they name, group or end what another instruction has begun.
@@ -164,8 +165,12 @@ class Program:
         if instruction.kind == "fusion":
             (called,) = instruction.called("calls")
             return self._of_fusion(called, instruction)
+        if instruction.kind in ("copy-start", "slice-start"):  # between HBM and on-chip memory
+            moving = [array for array in instruction.arrays if array.bytes > _CONTEXT]
+            sides = 1 if any(array.on_chip for array in moving) else 2
+            return sides * min((array.bytes for array in moving), default=0)
         if instruction.kind.endswith("-start"):
-            return 2 * max((a.bytes for a in instruction.arrays), default=0)
+            return instruction.bytes
         read = (arrays[name].bytes for name in instruction.operands if name in arrays)
         if instruction.kind in ("dynamic-slice", "slice", "gather"):
             return 2 * instruction.bytes
