@@ -24,6 +24,7 @@ from common_jax.layers import (
     LayerNorm,
     MultiHeadAttention,
     ProjectedKV,
+    product,
     sinusoids,
 )
 from common_jax.masks import Mask, padding, positions, segments
@@ -345,7 +346,7 @@ class Transformer(nn.Module):
     def _logits(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
         with part("vocabulary"):
             x = self.decoder_norm(x) if self.config.norm == "pre" else x
-            logits = x @ self.output_embedding.astype(self.dtype).T
+            logits = product(x, self.output_embedding.T, ("embed", "vocab"))
             return spread(logits, "vocab").astype(jnp.float32)
 
 

@@ -75,4 +75,4 @@ def test_a_step_on_a_pod_sends_what_fsdp_needs():
     sent = sum(one.bytes for one in program.collectives)
     assert sent <= 1.2 * (2 * 2 + 4) * params * 7 / 8
     kinds = {one.kind: one.bytes for one in program.collectives}
-    assert kinds["reduce-scatter"] >= 0.8 * 4 * params * 7 / 8  # in float32
+    assert kinds["reduce-scatter"] >= 0.95 * 4 * params * 7 / 8  # in float32
