@@ -61,6 +61,17 @@ class TranslationComparison(Comparison):
         return Paired({**numbers, **sentences.numbers}, sentences.notes)
 
     @classmethod
+    def example_error(cls, run: Run, other: Run, split: str, metric: str) -> float:
+        """Also of sacreBLEU and tokenised BLEU, by resampling the sentences."""
+        if metric not in ("sacrebleu", "tokenized_bleu"):
+            return super().example_error(run, other, split, metric)
+        cls.require_same(run, other, split, split)
+        systems = [_hypotheses(one, split) for one in (run, other)]
+        return translation.bleu_error(
+            *systems, run.file(split, ".references"), language=_language(run)
+        )
+
+    @classmethod
     def scores(cls, run: Run, split: str) -> Mapping[str, Cell]:
         """BLEU and chrF with their 95 % intervals."""
         compared, _ = _alone(run, split)

@@ -9,7 +9,7 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -62,13 +62,26 @@ def add_train(commands) -> argparse.ArgumentParser:
 def measure_train(args: argparse.Namespace) -> list[Row]:
     """A row for each measure, with a column for each system, or for each number of steps a call."""
     from common_jax.sweep.plan import system_files
-    from common_jax.training.config import parse, task_class
-    from common_jax.training.memory import keep_freed_memory
+    from common_jax.training.config import parse
     from launch.cli import configure_logging
 
     files = system_files(args.config, args.systems)
     configs = {name: parse(file, args.overrides) for name, file in files.items()}
     configure_logging()
+    return measure_configs(configs, args)
+
+
+def measure_configs(configs: Mapping[str, Any], args: argparse.Namespace) -> list[Row]:
+    """As `measure_train`, of parsed configs by the names of their columns; with a single one named
+    "", a column for each number of steps a call.
+
+    Args:
+      args: of `add_train`: `steps`, `inference`, `parts`, `profile`.
+    """
+    from common_jax.training.config import task_class
+    from common_jax.training.memory import keep_freed_memory
+
+    several = "" not in configs
     keep_freed_memory()
     columns = {}
     for name, config in configs.items():
@@ -78,13 +91,13 @@ def measure_train(args: argparse.Namespace) -> list[Row]:
         for per_call in sorted(calls):
             columns[name or f"{per_call} a call"] = _Measured(task, per_call, args)
     order = list(columns.values())
-    for number in range(ROUNDS if args.systems else 1):
+    for number in range(ROUNDS if several else 1):
         random.Random(number).shuffle(order)
         for measured in order:
             measured.time(args.steps)
     first = next(iter(columns.values()))
     for measured in columns.values():
-        measured.finish(first if args.systems else None)
+        measured.finish(first if several else None)
     names = dict.fromkeys(name for measured in columns.values() for name in measured.values)
     return [
         {"measure": name, **{at: measured.values.get(name) for at, measured in columns.items()}}

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from jaxtyping import Shaped
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
@@ -127,6 +129,39 @@ def paired_bootstrap(
             low, high = float(result.mean - result.ci), float(result.mean + result.ci)
             compared[name][metric] = Compared(float(result.score), low, high, result.p_value)
     return compared, dict(zip(metrics, map(str, signatures.values()), strict=True))
+
+
+def bleu_error(
+    hypotheses: Sequence[str],
+    others: Sequence[str],
+    references: Sequence[str],
+    *,
+    language: str,
+    resamples: int = 1000,
+) -> float:
+    """The standard error of a difference of two systems' BLEU over the choice of sentences: its
+    standard deviation over bootstrap resamples of them (Koehn 2004; seed 12345)."""
+    bleu = _bleu(language, effective_order=True)
+    counts = []
+    for system in (hypotheses, others):
+        scores = (bleu.sentence_score(h, [r]) for h, r in zip(system, references, strict=True))
+        counts.append(np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in scores]))
+    random, differences = np.random.default_rng(12345), []
+    for _ in range(resamples):
+        weights = np.bincount(
+            random.integers(0, len(references), len(references)), minlength=len(references)
+        )
+        first, second = (_corpus_bleu(weights @ one) for one in counts)
+        differences.append(first - second)
+    return float(np.std(differences, ddof=1))
+
+
+def _corpus_bleu(counts: Shaped[np.ndarray, "10"]) -> float:
+    """From the sums of matches and n-grams for n from 1 to 4, and of both lengths."""
+    correct, total, (own, reference) = counts[:4], counts[4:8], counts[8:]
+    return BLEU.compute_bleu(
+        [*map(int, correct)], [*map(int, total)], int(own), int(reference)
+    ).score
 
 
 def ngrams(

@@ -1,4 +1,4 @@
-"""A claim that one system is better than another, judged from runs with several seeds."""
+"""The verdict on a claim that one system is better than another, judged from runs with several seeds."""
 
 import dataclasses
 import functools

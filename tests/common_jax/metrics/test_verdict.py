@@ -37,7 +37,9 @@ def test_at_the_smallest_detectable_effect_80_percent_are_confirmed(seeds, noise
     spread *= of_seeds / max(spread.std(ddof=1), 1e-9)
     detectable = judge(spread, of_examples).detectable
     verdicts = simulated(detectable, seeds, noise, np.random.default_rng(1))
-    assert np.mean([verdict.decision == "confirmed" for verdict in verdicts]) >= 0.79  # of 3,000 trials: 0.8 +- 0.007
+    assert (
+        np.mean([verdict.decision == "confirmed" for verdict in verdicts]) >= 0.79
+    )  # of 3,000 trials: 0.8 +- 0.007
 
 
 def test_limiting_cases():
