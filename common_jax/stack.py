@@ -16,25 +16,18 @@ Unroll = Literal["auto", True, False]
 class Stack(nn.Module):
     """`length` equal layers; their parameters are one tree with leaves [L, ...], scanned over.
 
-        The layers' masks are not in the tree: `spans` slices it, so that initialisation and checkpoints
-        do not depend on how many layers attend locally.
+    The layers' masks are not in the tree: `spans` slices it, so that initialisation and checkpoints
+    do not depend on how many layers attend locally.
 
-        Attributes:
-          layer: makes one layer, unbound.
-          length: L.
-    <<<<<<< HEAD
-          unroll: run the layers one after another in the program instead of a loop: it compiles twice
-            as long, and saves an accelerator half of the memory's traffic, since a loop writes what
-            the backward pass needs into stacked arrays. "auto": on accelerators.
-          remat: keep only the layers' inputs for the backward pass and compute the rest again: memory
-            for a third more time (Chen et al. 2016).
-          params_name: of that tree.
-    =======
-          unroll: unrolls the loop over layers: slower to compile and, for few layers, faster to run.
-          remat: stores only the layers' inputs for the backward pass and recomputes the rest: less
-            memory for a third more time (Chen et al. 2016).
-          params_name: of the parameter tree.
-    >>>>>>> locals
+    Attributes:
+      layer: makes one layer, unbound.
+      length: L.
+      unroll: unrolls the loop over layers: it compiles twice as long, and saves an accelerator a
+        third to half of the memory's traffic, since a loop writes what the backward pass needs into
+        stacked arrays. "auto": on accelerators.
+      remat: stores only the layers' inputs for the backward pass and recomputes the rest: less
+        memory for a third more time (Chen et al. 2016).
+      params_name: of the parameter tree.
     """
 
     layer: Callable[[], nn.Module]
