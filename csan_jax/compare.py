@@ -66,10 +66,12 @@ class TranslationComparison(Comparison):
         if metric not in ("sacrebleu", "tokenized_bleu"):
             return super().example_error(run, other, split, metric)
         cls.require_same(run, other, split, split)
-        systems = [_hypotheses(one, split) for one in (run, other)]
-        return translation.bleu_error(
-            *systems, run.file(split, ".references"), language=_language(run)
+        own, others, references = (
+            _hypotheses(run, split),
+            _hypotheses(other, split),
+            run.file(split, ".references"),
         )
+        return translation.bleu_error(own, others, references, language=_language(run))
 
     @classmethod
     def scores(cls, run: Run, split: str) -> Mapping[str, Cell]:

@@ -27,8 +27,8 @@ of an ordinary sweep in OUT/trials: the same command again resumes, and trains n
 finished. Trials that docs/results/TABLE keeps are not trained again, if their config and version
 are those of today.
 
-OUT/page.md and page.html have each row beside the paper's and a verdict on each claim, OUT/table.csv
-the rows.
+OUT/page.md and page.html have each row beside the paper's and a verdict on each claim,
+OUT/table.csv the rows.
 
 example:
   python -m launch.reproduce --list

@@ -1,4 +1,4 @@
-"""The verdict on a claim that one system is better than another, judged from runs with several seeds."""
+"""The verdict on a claim: one system is better than another, by runs with several seeds."""
 
 import dataclasses
 import functools
@@ -11,6 +11,9 @@ from jaxtyping import Float
 CONFIDENCE = 0.95
 POWER = 0.8
 _GRID = 4000  # quantiles over which the power is averaged
+
+
+Decision = Literal["confirmed", "contradicted", "undecidable"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Verdict:
       seeds: their number.
     """
 
-    decision: Literal["confirmed", "contradicted", "undecidable"]
+    decision: Decision
     mean: float
     low: float
     high: float
@@ -77,7 +80,7 @@ def judge(differences: Float[np.ndarray, "seeds"], example_error: float = 0.0) -
     seed_error = float(differences.std(ddof=1)) / math.sqrt(seeds)
     half = float(_half_width(np.array([seed_error]), seeds - 1, example_error)[0])
     low, high = mean - half, mean + half
-    decision = "confirmed" if low > 0 else "contradicted" if high < 0 else "undecidable"
+    decision: Decision = "confirmed" if low > 0 else "contradicted" if high < 0 else "undecidable"
     return Verdict(decision, mean, low, high, seed_error, example_error, seeds)
 
 

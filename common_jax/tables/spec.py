@@ -149,8 +149,8 @@ def read_table(path: Path) -> TableSpec:
         _require(not wrong, node, f"no [data.{scale.data}]")
     for row in rows:
         _require(names.count(row.name) == 1, node, f"two rows {row.name!r}")
-        for scale in row.scales:
-            _require(scale in scales, node, f"row {row.name!r}: no [scales.{scale}]")
+        for name in row.scales:
+            _require(name in scales, node, f"row {row.name!r}: no [scales.{name}]")
     for claim in claims:
         for name in (claim.row, claim.than):
             _require(name in names, node, f"claim {claim.text!r}: no row {name!r}")

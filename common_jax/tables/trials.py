@@ -38,7 +38,8 @@ def trials_of(spec: TableSpec, name: str, data: Path, out: Path) -> list[Trial]:
                 trials.append(Trial(values, file, own, config, out / "trials"))
     if not trials:
         raise UserError(f"tables/{spec.name}.toml: no rows at the scale {name}")
-    known = task_class(trials[0].config.task).metric_names
+    config = trials[0].config
+    known = task_class(config.task)(config).metric_names
     metrics = {*scale.metrics, *(claim.metric for claim in claims_of(spec, name))}
     if unknown := sorted(metrics - {*known}):
         raise UserError(
