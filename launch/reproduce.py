@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,13 @@ from common_jax.fields import suggestion
 from common_jax.io.atomic import replace_text, write_json, writing
 from launch.cli import Parser, command_line, configure_logging, run
 from launch.sweep import add_executor, summary, train
+from launch.timing import positive
 
 if TYPE_CHECKING:
+    from common_jax.report.document import Part
     from common_jax.sweep.plan import Trial
-    from common_jax.tables.spec import TableSpec
+    from common_jax.tables.page import Results, Speeds
+    from common_jax.tables.spec import Scale, TableSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLES, KEPT = ROOT / "tables", ROOT / "docs" / "results"
@@ -39,6 +42,7 @@ example:
 def main(argv: list[str]) -> None:
     parser = _parser()
     args = parser.parse_args(argv)
+    from common_jax.tables.page import read_results
     from common_jax.tables.spec import read_table, read_tables
     from common_jax.tables.trials import require_data, trials_of
 
@@ -53,11 +57,7 @@ def main(argv: list[str]) -> None:
         names = [str(file.relative_to(TABLES))[:-5] for file in sorted(TABLES.glob("*/*.toml"))]
         raise UserError(f"{args.table}: no such table{suggestion(args.table, names)}")
     spec = read_table(path)
-    if spec.unavailable:
-        raise UserError(f"{spec.name}: cannot be made: {spec.unavailable}")
-    scale = args.scale or next(iter(spec.scales))
-    if scale not in spec.scales:
-        raise UserError(f"--scale {scale}: {spec.name} has {' | '.join(spec.scales)}")
+    scale = _scale(spec, args)
     if args.out is None:
         parser.error("--out: name the folder of the runs and the page")
     data = (args.data or Path("data")).absolute()
@@ -67,11 +67,43 @@ def main(argv: list[str]) -> None:
         return
     configure_logging()
     require_data(spec, scale, data)
-    notes = _train(spec, scale, trials, data, args)
+    speed_alone = spec.kind == "speed"
+    notes = [] if speed_alone else _train(spec, scale, trials, data, args)
     speeds = {} if args.no_speed else _speeds(trials, args.out)
-    _write(spec, scale, trials, speeds, notes, args)
-    if args.keep:
+    results = read_results(spec, scale, trials, speeds, notes)
+    _write(results, args)
+    unfinished = [
+        trial.name
+        for trial, status in zip(trials, results.statuses, strict=True)
+        if status.state != "finished" and not speed_alone
+    ]
+    if unfinished:
+        print(f"{len(unfinished)} of {len(trials)} trials have not finished: "
+              f"{', '.join(unfinished)}")  # fmt: skip
+        sys.exit(1)
+    if args.keep and not speed_alone:
         _keep(spec, scale, trials, data)
+
+
+def _scale(spec: "TableSpec", args: argparse.Namespace) -> "Scale":
+    """The scale with the rows and seeds that the arguments name."""
+    name = args.scale or next(iter(spec.scales))
+    if name not in spec.scales:
+        raise UserError(f"--scale {name}: {spec.name} has {' | '.join(spec.scales)}")
+    scale = spec.scales[name]
+    if scale.unavailable:
+        raise UserError(f"{spec.name} --scale {name}: cannot be made: {scale.unavailable}")
+    return scale.only(_row_names(args.rows or "", [row.name for row in scale.rows]), args.seeds)
+
+
+def _row_names(text: str, known: Sequence[str]) -> list[str]:
+    """Names separated by commas, which names may contain too: the longest that fit."""
+    names = []
+    while text := text.strip():
+        fits = [name for name in known if f"{text},".startswith(f"{name},")]
+        names.append(max(fits, key=len, default=text.partition(",")[0]))
+        text = text[len(names[-1]) + 1 :]
+    return names
 
 
 def _parser() -> Parser:
@@ -83,6 +115,10 @@ def _parser() -> Parser:
         "--data", type=Path, metavar="DIR", help="folder with a folder for each corpus (data)"
     )
     parser.add_argument("--out", type=Path, metavar="OUT", help="folder of the runs and the page")
+    parser.add_argument("--rows", metavar="ROW,ROW,...", help="some rows (all)")
+    parser.add_argument(
+        "--seeds", type=positive, metavar="N", help="seeds of each row (the file's)"
+    )
     add_executor(parser)
     parser.add_argument("--no_speed", action="store_true", help="time no training steps")
     parser.add_argument(
@@ -99,25 +135,31 @@ def _parser() -> Parser:
 
 def _listed(spec: "TableSpec") -> str:
     """A table in a few lines: scales, systems, data, kept trials, what cannot be made."""
-    from common_jax.tables.trials import corpora_of, trials_of
+    from common_jax.tables.trials import corpora_of, not_made
 
     lines = [f"{spec.name}: {spec.title} ({spec.source})"]
-    if spec.unavailable:
-        lines.append(f"  cannot be made: {spec.unavailable}")
     for name, scale in spec.scales.items():
-        rows, folder = spec.rows_of(name), KEPT / spec.name / name
-        kept = len([*folder.glob("*.zip")])
-        lines.append(
-            f"  --scale {name}: {scale.config}, {len(rows)} rows x {scale.seeds} seeds, "
-            f"{kept} trials kept"
-        )
-        for corpus, needed in corpora_of(spec, name).items():
-            lines.append(f"    data {corpus}: {', '.join(needed.files)} ({needed.origin})")
-        try:
-            trials_of(spec, name, Path("data"), Path("out"))
-        except UserError as error:
-            lines.append(f"    not yet: {error}")
-    lines += [f"  not run: {row.name}: {row.missing}" for row in spec.rows if row.missing]
+        if scale.unavailable:
+            lines.append(f"  --scale {name}: cannot be made: {scale.unavailable}")
+            continue
+        kept = len([*(KEPT / spec.name / name).glob("*.zip")])
+        counts = f"{len(scale.made)} rows, {sum(row.seeds for row in scale.made)} trials"
+        files = ", ".join(dict.fromkeys(row.file.partition(":")[0] for row in scale.made))
+        lines.append(f"  --scale {name}: {counts} of {files}; {kept} kept")
+        systems = dict.fromkeys(row.file.partition(":")[2] or "its default" for row in scale.made)
+        lines.append(f"    systems {', '.join(systems)}")
+        for corpus in corpora_of(spec, scale):
+            note = f"; {corpus.note}" if corpus.note else ""
+            listed = ", ".join(corpus.files) or "an empty folder"
+            lines.append(f"    data {corpus.folder}: {listed} ({corpus.origin}{note})")
+        if wrong := dict.fromkeys(not_made(spec, scale).values()):
+            absent = [one.removeprefix("no system ") for one in wrong if "no system" in one]
+            others = [one for one in wrong if "no system" not in one]
+            short = [f"no system {', '.join(absent)}"] if absent else []
+            lines.append(f"    not yet: {'; '.join([*short, *others])}")
+        for reason in dict.fromkeys(row.missing for row in scale.rows if row.missing):
+            names = [row.name for row in scale.rows if row.missing == reason]
+            lines.append(f"    not run: {', '.join(names)}: {reason}")
     return "\n".join(lines)
 
 
@@ -147,7 +189,11 @@ def _print_plan(trials: Sequence["Trial"], args: argparse.Namespace) -> None:
 
 
 def _train(
-    spec: "TableSpec", scale: str, trials: Sequence["Trial"], data: Path, args: argparse.Namespace
+    spec: "TableSpec",
+    scale: "Scale",
+    trials: Sequence["Trial"],
+    data: Path,
+    args: argparse.Namespace,
 ) -> list[str]:
     """Trains what is neither here nor kept.
 
@@ -158,7 +204,7 @@ def _train(
 
     with error_context("--out"):
         require_own_folders(trials)
-    kept = KEPT / spec.name / scale
+    kept = KEPT / spec.name / scale.name
     notes = [note for trial in trials if (note := restore(trial, kept, data))]
     try:
         train(trials, args.out / "results.csv", argparse.Namespace(**vars(args), asha=None))
@@ -167,61 +213,79 @@ def _train(
     return notes
 
 
-def _speeds(trials: Sequence["Trial"], out: Path) -> Mapping[str, float]:
-    """Each row's rate of training steps relative to the first row's; measured once for OUT."""
+def _speeds(trials: Sequence["Trial"], out: Path) -> "Speeds":
+    """Each row's batches a second in some rounds of timing; measured once for OUT."""
     from common_jax.io.json_files import read_json
+    from common_jax.tables.spec import SPEEDS
     from common_jax.tables.trials import ROW
-    from launch.bench_train import measure_configs
+    from launch.bench_train import measure_rounds
 
     path = out / "speed.json"
     first = {trial.values[ROW]: trial.config for trial in reversed(trials)}
     configs = {row: first[row] for row in dict.fromkeys(trial.values[ROW] for trial in trials)}
-    if not path.exists() and len(configs) > 1:
-        options = {"steps": 10, "inference": False, "parts": False, "profile": None}
-        measures = measure_configs(configs, argparse.Namespace(**options))
-        speeds = next((m for m in measures if m["measure"] == "speed_to_first"), {})
+    known = read_json(path).value if path.exists() else {}
+    if known.keys() != configs.keys() and len(configs) > 1:
+        rounds = measure_rounds(configs, steps=10)
+        names = dict(zip(SPEEDS, ("steps_per_second", "inference_batches_per_second"), strict=True))
+        known = {
+            row: {name: [one[measure] for one in each] for name, measure in names.items()}
+            for row, each in rounds.items()
+        }
         with writing(path):
-            write_json(path, {row: speeds.get(row) or 1.0 for row in configs})
-    return read_json(path).value if path.exists() else {}
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, known)
+    return {row: known[row] for row in configs if row in known}
 
 
-def _write(
-    spec: "TableSpec",
-    scale: str,
-    trials: Sequence["Trial"],
-    speeds: Mapping[str, float],
-    notes: Sequence[str],
-    args: argparse.Namespace,
-) -> None:
-    """The page, and the rows; exits with 1 if trials have failed."""
+def _write(results: "Results", args: argparse.Namespace) -> None:
+    """The page, and the rows."""
     from common_jax.report import html, markdown
-    from common_jax.tables.page import page, read_results, to_csv
+    from common_jax.tables.page import page, to_csv
 
-    results = read_results(spec, scale, trials, speeds, notes)
+    options = {"scale": results.scale.name, "rows": args.rows, "seeds": args.seeds}
+    given = [text for k, v in options.items() if v for text in (f"--{k}", str(v))]
     made_by = command_line(
-        "reproduce", [spec.name, "--scale", scale, "--data", "DIR", "--out", "OUT"]
+        "reproduce", [results.spec.name, *given, "--data", "DIR", "--out", "OUT"]
     )
-    report = page(results, made_by)
+    report = page(results, made_by, _examples(results))
     with writing(args.out):
+        args.out.mkdir(parents=True, exist_ok=True)
         markdown.write(args.out / "page.md", report)
         replace_text(args.out / "page.html", html.to_html(report))
         replace_text(args.out / "table.csv", to_csv(results))
     print(f"wrote {args.out / 'page.md'}, page.html and table.csv")
-    if missing := [
-        t.name for t, s in zip(trials, results.statuses, strict=True) if s.state != "finished"
-    ]:
-        print(f"{len(missing)} of {len(trials)} trials have not finished: {', '.join(missing)}")
-        sys.exit(1)
 
 
-def _keep(spec: "TableSpec", scale: str, trials: Sequence["Trial"], data: Path) -> None:
+def _examples(results: "Results") -> list["Part"]:
+    """What the first run of each row makes of the examples, with the attended words if it can."""
+    from common_jax.deploy import load
+    from common_jax.report.document import Cell, Table
+    from common_jax.training.config import task_class
+
+    runs = {run.label: run.workdir.path for run in results.runs()}
+    rows: list[list[Cell]] = []
+    options = task_class(results.trials[0].config.task).predictor_class.options
+    explained = {"explain": True} if "explain" in [option.name for option in options] else {}
+    for example in results.scale.examples:
+        for names in [example.through] if example.through else [[name] for name in runs]:
+            if not {*names} <= {*runs}:
+                continue
+            text = "\t".join(example.texts)
+            for name in names:
+                predictor = load(runs[name], **explained)
+                (text,) = predictor.predict([text])
+            rows.append([example.name, ", ".join(names), example.paper or None, text])
+    return [Table(("example", "row", "paper", "ours"), rows)] if rows else []
+
+
+def _keep(spec: "TableSpec", scale: "Scale", trials: Sequence["Trial"], data: Path) -> None:
     from common_jax.sweep.plan import SEED
     from common_jax.tables.kept import keep
 
-    folder, split = KEPT / spec.name / scale, spec.scales[scale].split
+    folder = KEPT / spec.name / scale.name
     first = min(trial.values[SEED] for trial in trials)
     for trial in trials:
-        keep(trial, folder, split, data, predictions=trial.values[SEED] == first)
+        keep(trial, folder, scale.split, data, predictions=trial.values[SEED] == first)
     print(f"kept {len(trials)} trials in {folder}")
 
 

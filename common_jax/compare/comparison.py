@@ -49,10 +49,17 @@ class Comparison:
       tests: describes the tests of `paired`, a sentence for the caption of a table.
       findings: the paper's findings, a sentence by the key of a config field, for the caption of a
         sweep's figure.
+      metrics: names of metrics beyond those of a validation; see `further`.
     """
 
     tests: ClassVar[str] = "p of the paired t-test over the examples."
     findings: ClassVar[Mapping[str, str]] = {}
+    metrics: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def further(cls, run: Run, split: str) -> Mapping[str, float]:
+        """Metrics of a run's score that are not in its result.json, such as BLEU of 5-grams."""
+        return {}
 
     @classmethod
     def intervals(cls, run: Run, split: str) -> Mapping[str, Sequence[float]]:

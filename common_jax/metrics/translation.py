@@ -137,31 +137,35 @@ def bleu_error(
     references: Sequence[str],
     *,
     language: str,
+    order: int | None = None,
     resamples: int = 1000,
 ) -> float:
     """The standard error of a difference of two systems' BLEU over the choice of sentences: its
-    standard deviation over bootstrap resamples of them (Koehn 2004; seed 12345)."""
-    bleu = _bleu(language, effective_order=True)
+    standard deviation over bootstrap resamples of them (Koehn 2004; seed 12345).
+
+    Args:
+      order: of the longest n-grams, unsmoothed as in `ngrams`; None for BLEU as in `score`.
+    """
+    options: dict[str, Any] = {"max_ngram_order": order or 4}
+    bleu = _bleu(language, effective_order=True, **options)
     counts = []
     for system in (hypotheses, others):
         scores = (bleu.sentence_score(h, [r]) for h, r in zip(system, references, strict=True))
-        counts.append(np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in scores]))
-    random, differences = np.random.default_rng(12345), []
+        counts.append(np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores]))
+    options["smooth_method"] = "none" if order else "exp"
+    random, size, differences = np.random.default_rng(12345), len(references), []
     for _ in range(resamples):
-        weights = np.bincount(
-            random.integers(0, len(references), len(references)), minlength=len(references)
-        )
-        first, second = (_corpus_bleu(weights @ one) for one in counts)
+        weights = np.bincount(random.integers(0, size, size), minlength=size)
+        first, second = (_corpus_bleu(weights @ one, options) for one in counts)
         differences.append(first - second)
     return float(np.std(differences, ddof=1))
 
 
-def _corpus_bleu(counts: Shaped[np.ndarray, "10"]) -> float:
-    """From the sums of matches and n-grams for n from 1 to 4, and of both lengths."""
-    correct, total, (own, reference) = counts[:4], counts[4:8], counts[8:]
-    return BLEU.compute_bleu(
-        [*map(int, correct)], [*map(int, total)], int(own), int(reference)
-    ).score
+def _corpus_bleu(counts: Shaped[np.ndarray, "n"], options: Mapping[str, Any]) -> float:
+    """From the sums of both lengths, and of matches and n-grams of each order."""
+    own, reference, *grams = map(int, counts)
+    middle = len(grams) // 2
+    return BLEU.compute_bleu(grams[:middle], grams[middle:], own, reference, **options).score
 
 
 def ngrams(

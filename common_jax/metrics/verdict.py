@@ -22,11 +22,13 @@ class Verdict:
 
     Attributes:
       decision: "confirmed" if the interval of the difference is above 0, "contradicted" if it is
-        below 0, else "undecidable".
+        below 0, else "undecidable"; of a claim "A is comparable with B", "confirmed" if the
+        interval is within the bounds, "contradicted" if it is outside of them.
       mean: of the differences A - B over the seeds.
       low, high: its 95 % interval; infinite for a single seed.
       seed_error, example_error: standard errors of the mean, over the seeds and over the examples.
       seeds: their number.
+      within: the bound of a claim that A is comparable with B.
     """
 
     decision: Decision
@@ -36,12 +38,14 @@ class Verdict:
     seed_error: float
     example_error: float
     seeds: int
+    within: float | None = None
 
     @functools.cached_property
     def detectable(self) -> float:
         """The smallest true difference that is confirmed with a probability of 80 %, given this
-        noise: by bisection of the power, which is averaged over the chi-distributed estimates of
-        `seed_error` that so many seeds give."""
+        noise; of a claim that A is comparable with B, the smallest bound with which equal systems
+        are confirmed to be so. By bisection of the power, which is averaged over the
+        chi-distributed estimates of `seed_error` that so many seeds give."""
         from scipy.special import chdtri, ndtr  # slow to import
 
         error, freedom = math.hypot(self.seed_error, self.example_error), self.seeds - 1
@@ -53,12 +57,19 @@ class Verdict:
         low, high = 0.0, float(half.max()) + 10 * error
         for _ in range(40):
             middle = (low + high) / 2
-            enough = ndtr((middle - half) / error).mean() >= POWER
+            power = ndtr((middle - half) / error)
+            if self.within is not None:
+                power = np.maximum(2 * power - 1, 0)
+            enough = power.mean() >= POWER
             low, high = (low, middle) if enough else (middle, high)
         return high
 
 
-def judge(differences: Float[np.ndarray, "seeds"], example_error: float = 0.0) -> Verdict:
+def judge(
+    differences: Float[np.ndarray, "seeds"],
+    example_error: float = 0.0,
+    within: float | None = None,
+) -> Verdict:
     """Judges the differences A - B of a metric, one for each seed, of which a larger one is better.
 
     Two sources of noise are independent: the seeds, of which the differences show the spread, and
@@ -69,6 +80,7 @@ def judge(differences: Float[np.ndarray, "seeds"], example_error: float = 0.0) -
     Args:
       differences: of runs with the same seed and order of the data.
       example_error: standard error, over the examples, of the mean difference.
+      within: the claim is that A and B are comparable, which differ by less than this.
 
     References:
       Howe (1974), Approximate Confidence Limits on the Mean of X + Y Where X and Y Are Two Tabled
@@ -76,12 +88,17 @@ def judge(differences: Float[np.ndarray, "seeds"], example_error: float = 0.0) -
     """
     mean, seeds = float(differences.mean()), len(differences)
     if seeds < 2:
-        return Verdict("undecidable", mean, -math.inf, math.inf, math.inf, example_error, seeds)
+        unknown = (-math.inf, math.inf, math.inf)
+        return Verdict("undecidable", mean, *unknown, example_error, seeds, within)
     seed_error = float(differences.std(ddof=1)) / math.sqrt(seeds)
     half = float(_half_width(np.array([seed_error]), seeds - 1, example_error)[0])
     low, high = mean - half, mean + half
-    decision: Decision = "confirmed" if low > 0 else "contradicted" if high < 0 else "undecidable"
-    return Verdict(decision, mean, low, high, seed_error, example_error, seeds)
+    if within is None:
+        holds, fails = low > 0, high < 0
+    else:
+        holds, fails = -within < low and high < within, low > within or high < -within
+    decision: Decision = "confirmed" if holds else "contradicted" if fails else "undecidable"
+    return Verdict(decision, mean, low, high, seed_error, example_error, seeds, within)
 
 
 def _half_width(

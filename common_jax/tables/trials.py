@@ -1,99 +1,115 @@
 """The trials of a table at a scale, as those of an ordinary sweep."""
 
-from collections.abc import Mapping
+import shlex
 from pathlib import Path
 from typing import Any
 
+from common_jax.compare import comparison_of
 from common_jax.config import value_of
 from common_jax.errors import UserError, error_context
 from common_jax.sweep.plan import SEED, Trial
-from common_jax.tables.spec import Corpus, Row, Scale, TableSpec
+from common_jax.tables.spec import MEASURED, Corpus, Row, Scale, TableSpec
 from common_jax.training.config import parse, task_class
 
 ROW = "row"
 
 
-def trials_of(spec: TableSpec, name: str, data: Path, out: Path) -> list[Trial]:
+def trials_of(spec: TableSpec, scale: Scale, data: Path, out: Path) -> list[Trial]:
     """Each row's trials, one for each seed.
 
     Args:
-      name: of the scale.
       data: the folder with a folder for each corpus.
       out: the folder of the runs, which are in OUT/trials.
 
     Raises:
-      UserError: for a scale, system, field or metric that is not there, or no rows.
+      UserError: for a system, field or metric that is not there, with the rows that can be trained;
+        or no rows.
     """
-    scale = spec.scales[name]
-    trials = []
-    for row in spec.rows_of(name):
-        file = f"{scale.config}:{row.system}" if row.system else scale.config
-        overrides = _overrides(scale, row, data)
-        with error_context(f"tables/{spec.name}.toml, row {row.name!r}"):
-            first = value_of(parse(file, overrides), SEED)
-            for seed in range(first, first + scale.seeds):
-                own = (*overrides, f"--config.{SEED}={seed}")
-                config = parse(file, own)
-                values = {ROW: row.name, SEED: seed}
-                trials.append(Trial(values, file, own, config, out / "trials"))
-    if not trials:
-        raise UserError(f"tables/{spec.name}.toml: no rows at the scale {name}")
-    config = trials[0].config
-    known = task_class(config.task)(config).metric_names
-    metrics = {*scale.metrics, *(claim.metric for claim in claims_of(spec, name))}
-    if unknown := sorted(metrics - {*known}):
+    trials, wrong = [], dict[str, UserError]()
+    for row in scale.made:
+        try:
+            trials += _of_row(spec, row, data, out)
+        except UserError as error:
+            wrong[row.name] = error
+    if wrong:
+        first = next(iter(wrong.values()))
+        others = ",".join(row.name for row in scale.made if row.name not in wrong)
         raise UserError(
-            f"tables/{spec.name}.toml: no metric {unknown[0]!r}; there are {', '.join(known)}"
+            f"{first}; --rows {shlex.quote(others)} can be made" if others else str(first)
         )
+    if not trials:
+        raise UserError(f"tables/{spec.name}.toml: no rows at the scale {scale.name}")
+    task = task_class(trials[0].config.task)(trials[0].config)
+    known = (*task.metric_names, *comparison_of(type(task)).metrics, *MEASURED)
+    for name in (*scale.metrics, *(name for claim in scale.claims for name in claim.metrics)):
+        if name not in known:
+            raise UserError(f"tables/{spec.name}.toml: no metric {name!r}; there are "
+                            f"{', '.join(known)}")  # fmt: skip
     return trials
 
 
-def claims_of(spec: TableSpec, name: str) -> list[Any]:
-    """The claims whose rows are made at a scale."""
-    rows = {row.name for row in spec.rows_of(name)}
-    return [claim for claim in spec.claims if {claim.row, claim.than} <= rows]
+def not_made(spec: TableSpec, scale: Scale) -> dict[str, str]:
+    """Why rows of a scale cannot be trained, by name: the system that does not exist yet, or what
+    is wrong with the row."""
+    reasons = {}
+    for row in scale.made:
+        try:
+            _of_row(spec, row, Path("data"), Path("out"))
+        except UserError as error:
+            file, _, system = row.file.partition(":")
+            try:
+                parse(row.file, ())
+                reasons[row.name] = str(error).partition("': ")[2].partition(";")[0]
+            except UserError:
+                exists = Path(file).is_file()
+                reasons[row.name] = f"no system {system}" if exists else f"no {file}"
+    return reasons
 
 
-def fields_of(spec: TableSpec, trial: Trial) -> dict[str, Any]:
+def fields_of(scale: Scale, trial: Trial) -> dict[str, Any]:
     """The fields that a trial's row sets, with their values, and the seed: a sweep's values."""
-    (row,) = (row for row in spec.rows if row.name == trial.values[ROW])
-    fields = {field: value_of(trial.config, field) for field in row.overrides}
+    (row,) = (row for row in scale.rows if row.name == trial.values[ROW])
+    fields = {field: value_of(trial.config, field) for field in row.varied}
     return {**fields, SEED: trial.values[SEED]}
 
 
-def require_data(spec: TableSpec, name: str, data: Path) -> None:
+def require_data(spec: TableSpec, scale: Scale, data: Path) -> None:
     """Raises UserError if a corpus of a scale is not in `data`, with where it comes from."""
-    for corpus, needed in corpora_of(spec, name).items():
-        folder = data / corpus
+    for corpus in corpora_of(spec, scale):
+        folder = data / corpus.folder
         missing = [
             file
-            for file in needed.files
+            for file in corpus.files
             if not any((folder / f"{file}{ending}").exists() for ending in ("", ".gz"))
         ]
         if missing:
+            note = f" ({corpus.note})" if corpus.note else ""
             raise UserError(
-                f"--data: {folder} has no {', '.join(missing)}; they come from {needed.origin}"
+                f"--data: {folder} has no {', '.join(missing)}; they come from {corpus.origin}"
+                f"{note}"
             )
 
 
-def corpora_of(spec: TableSpec, name: str) -> Mapping[str, Corpus]:
-    """The corpora that a scale needs."""
-    scale = spec.scales[name]
-    return {
-        corpus: needed
-        for corpus, needed in spec.corpora.items()
-        if corpus == scale.data or any(f"{{{corpus}}}" in v for v in scale.overrides.values())
-    }
+def corpora_of(spec: TableSpec, scale: Scale) -> list[Corpus]:
+    """The corpora that a scale's trials need."""
+    named = lambda name: any(
+        name == row.data or any(f"{{{name}}}" in value for value in row.overrides.values())
+        for row in scale.made
+    )
+    return [corpus for name, corpus in spec.corpora.items() if named(name)]
 
 
-def _overrides(scale: Scale, row: Row, data: Path) -> tuple[str, ...]:
-    values = {"data.dir": f"{{{scale.data}}}"} if scale.data else {}
-    values = {**values, **scale.overrides, **row.overrides}
-    return tuple(f"--config.{key}={_filled(value, data)}" for key, value in values.items())
-
-
-def _filled(value: str, data: Path) -> str:
-    """A value with the folders of corpora for their names in braces."""
-    before, brace, rest = value.partition("{")
-    corpus, closed, after = rest.partition("}")
-    return f"{before}{data / corpus}{after}" if brace and closed else value
+def _of_row(spec: TableSpec, row: Row, data: Path, out: Path) -> list[Trial]:
+    fields = {**({"data.dir": f"{{{row.data}}}"} if row.data else {}), **row.overrides}
+    for name, corpus in spec.corpora.items():
+        folder = str(data / corpus.folder)
+        fields = {key: value.replace(f"{{{name}}}", folder) for key, value in fields.items()}
+    overrides = tuple(f"--config.{key}={value}" for key, value in fields.items())
+    trials = []
+    with error_context(f"tables/{spec.name}.toml, row {row.name!r}"):
+        first = value_of(parse(row.file, overrides), SEED)
+        for seed in range(first, first + row.seeds):
+            own = (*overrides, f"--config.{SEED}={seed}")
+            values = {ROW: row.name, SEED: seed}
+            trials.append(Trial(values, row.file, own, parse(row.file, own), out / "trials"))
+    return trials

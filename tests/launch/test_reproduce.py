@@ -109,7 +109,7 @@ def test_trials_are_trained_once_kept_and_used_again(folders, capsys):
     other, _ = made(folder, "third")
     assert len(trained) == 8 and "has another train.steps" in other
     reproduce.main(["--list"])
-    assert "2 rows x 2 seeds, 4 trials kept" in capsys.readouterr().out
+    assert "2 rows, 4 trials of configs/attconv/quickstart.py; 4 kept" in capsys.readouterr().out
 
 
 def test_a_dry_run_lists_commands(folders, capsys):
