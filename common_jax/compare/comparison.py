@@ -146,16 +146,25 @@ class Comparison:
         Raises:
           IncomparableError: for scores of different examples, or without results of the examples.
         """
+        differences = cls.example_differences(run, other, split, metric)
+        return float(differences.std(ddof=1)) / math.sqrt(len(differences))
+
+    @classmethod
+    def example_differences(
+        cls, run: Run, other: Run, split: str, metric: str
+    ) -> Float[np.ndarray, "n"]:
+        """The differences, run - other, of which that of a metric is the mean.
+
+        Raises:
+          IncomparableError: as `example_error`.
+        """
         cls.require_same(run, other, split, split)
-        column, results = (
-            COLUMNS.get(metric),
-            [r.workdir.example_results(split) for r in (run, other)],
-        )
-        if any(one is None or column not in one for one in results):
+        results = [one.workdir.example_results(split) or {} for one in (run, other)]
+        column = COLUMNS.get(metric, "")
+        if any(column not in one for one in results):
             raise IncomparableError(f"{run.workdir.path}: no {metric} of the examples of {split}")
-        first, second = (one[column] for one in results)  # type: ignore[index]
-        scale = 100 if column in RATES else 1
-        return scale * float((first - second).std(ddof=1)) / math.sqrt(len(first))
+        first, second = (one[column] for one in results)
+        return (100.0 if column in RATES else 1.0) * (first - second)
 
     @classmethod
     def require_same(cls, run: Run, other: Run, name: str, split: str) -> None:

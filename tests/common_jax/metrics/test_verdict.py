@@ -42,6 +42,23 @@ def test_at_the_smallest_detectable_effect_80_percent_are_confirmed(seeds, noise
     )  # of 3,000 trials: 0.8 +- 0.007
 
 
+@pytest.mark.parametrize("noise", NOISE)
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+def test_equal_systems_are_comparable_and_those_that_differ_by_the_bound_are_not(seeds, noise):
+    """With a probability of 80 % at the bound that `judge` states, and of at most 5 %."""
+    of_seeds, of_examples = noise
+    spread = np.linspace(-1, 1, seeds)
+    spread *= of_seeds / max(spread.std(ddof=1), 1e-9)
+    bound, random = judge(spread, of_examples, within=1.0).detectable, np.random.default_rng(2)
+    confirmed = {}
+    for effect, count in ((0.0, 4 * TRIALS), (bound, TRIALS)):  # 0.8 +- 0.004
+        seen = effect + random.normal(0, of_seeds, (count, seeds))
+        seen += random.normal(0, of_examples, (count, 1))
+        decisions = [judge(each, of_examples, bound).decision for each in seen]
+        confirmed[effect] = np.mean([decision == "confirmed" for decision in decisions])
+    assert confirmed[0.0] >= 0.79 and confirmed[bound] <= 0.05
+
+
 def test_limiting_cases():
     alone = judge(np.array([3.0]))
     assert alone.decision == "undecidable" and math.isinf(alone.detectable)
