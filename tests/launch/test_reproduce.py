@@ -1,6 +1,9 @@
 """`launch.reproduce`: a table's trials are trained once, kept, judged; mistakes are one line."""
 
+import itertools
+import json
 import re
+import statistics
 
 import pytest
 
@@ -44,6 +47,18 @@ text = "attention is better than none"
 row = "light"
 than = "bi-CNN"
 metric = "accuracy"
+"""
+EXAMPLES = """
+[[examples]]
+name = "each"
+texts = ["a dog runs", "a cat sleeps"]
+paper = "neutral"
+
+[[examples]]
+name = "one"
+texts = ["a dog runs", "a dog moves"]
+through = ["light"]
+
 """
 
 
@@ -110,6 +125,68 @@ def test_trials_are_trained_once_kept_and_used_again(folders, capsys):
     assert len(trained) == 8 and "has another train.steps" in other
     reproduce.main(["--list"])
     assert "2 rows, 4 trials of configs/attconv/quickstart.py; 4 kept" in capsys.readouterr().out
+
+
+def test_some_rows_with_fewer_seeds(folders):
+    folder, trained = folders
+    page, table = made(folder, "out", "--rows", "light", "--seeds", "1")
+    assert trained == ["row=light,train.seed=0"]
+    assert "Claims" not in page and "--rows light --seeds 1" in page
+    assert [line.split(",")[0] for line in table.splitlines()] == ["row", "light"]
+
+
+def test_rows_without_a_system_yet_do_not_hinder_others(folders, monkeypatch, capsys):
+    folder, _ = folders
+    write(folder, **{'"cnn"': '"cnns"', '"of others"': '"of, others"'})
+    out = ["--out", str(folder / "out"), "--dry_run"]
+    line = fails(monkeypatch, capsys, ["attconv/toy", *out], reproduce.main)
+    assert "row 'bi-CNN'" in line and "'cnns': must be cnn" in line and "--rows light" in line
+    reproduce.main(["attconv/toy", "--rows", "light, of, others", *out])
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    reproduce.main(["--list"])
+    listed = capsys.readouterr().out.splitlines()
+    assert "    not yet: no system cnns" in listed
+    assert "    not run: of, others: their code is not public" in listed
+
+
+def test_names_of_rows_may_have_commas():
+    names = ["a", "a, b", "c", "- d"]
+    assert reproduce._row_names("a, b,c", names) == ["a, b", "c"]
+    assert reproduce._row_names("- d, a,c", names) == ["- d", "a", "c"]
+    assert reproduce._row_names("a, c, e, f", names) == ["a", "c", "e", "f"]
+    assert reproduce._row_names("", names) == []
+
+
+def test_speeds_are_measured_without_training_to_the_end(folders):
+    folder, trained = folders
+    speeds = {'["accuracy"]': '["train_speed", "decode_speed"]', '"accuracy"': '"train_speed"'}
+    write(folder, "speed", **speeds)
+    argv = ["attconv/toy", "--out", str(folder / "out")]
+    reproduce.main(argv)
+    rows = [line.split(",") for line in (folder / "out" / "table.csv").read_text().splitlines()]
+    values = {(row[0], row[1]): row for row in rows[1:]}
+    rounds = json.loads((folder / "out" / "speed.json").read_text())
+    for row, metric in itertools.product(("bi-CNN", "light"), ("train_speed", "decode_speed")):
+        mean = sum(rounds[row][metric]) / len(rounds[row][metric])
+        assert float(values[row, metric][3]) == pytest.approx(mean, rel=1e-4)
+        assert values[row, metric][6] == "5"
+    ratios = zip(rounds["light"]["train_speed"], rounds["bi-CNN"]["train_speed"], strict=True)
+    expected = statistics.median(own / other for own, other in ratios)
+    assert float(values["light", "train_speed"][8]) == pytest.approx(expected, rel=1e-4)
+    page = (folder / "out" / "page.md").read_text()
+    assert re.search(r"\| (confirmed|contradicted|undecidable) \| \d\.\d\d times \(", page)
+    reproduce.main(argv)
+    assert not trained and (folder / "out" / "page.md").read_text() == page
+
+
+def test_a_figure_without_fields_compares_the_runs_and_examples_are_answered(folders):
+    folder, _ = folders
+    write(folder, "figure", **{"[[claims]]": EXAMPLES + "[[claims]]"})
+    page, _ = made(folder, "out", "--seeds", "1")
+    assert "differences on test" in page and "Accuracy by length" in page
+    answers = [line for line in page.splitlines() if line.startswith(("| each", "| one"))]
+    assert [line.split("|")[2].strip() for line in answers] == ["bi-CNN", "light", "light"]
+    assert all('"label"' in line for line in answers) and "| neutral |" in answers[0]
 
 
 def test_a_dry_run_lists_commands(folders, capsys):
