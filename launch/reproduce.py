@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from common_jax.errors import Interrupted, UserError, error_context
 from common_jax.fields import suggestion
@@ -14,13 +14,14 @@ from launch.sweep import add_executor, summary, train
 from launch.timing import positive
 
 if TYPE_CHECKING:
-    from common_jax.report.document import Part
+    from common_jax.report.document import Part, Report
     from common_jax.sweep.plan import Trial
     from common_jax.tables.page import Results, Speeds
     from common_jax.tables.spec import Scale, TableSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLES, KEPT = ROOT / "tables", ROOT / "docs" / "results"
+SPEED = "speed.json"
 DESCRIPTION = (
     __doc__
     + """
@@ -42,6 +43,7 @@ example:
 def main(argv: list[str]) -> None:
     parser = _parser()
     args = parser.parse_args(argv)
+    from common_jax.report import html
     from common_jax.tables.page import read_results
     from common_jax.tables.spec import read_table, read_tables
     from common_jax.tables.trials import require_data, trials_of
@@ -69,9 +71,14 @@ def main(argv: list[str]) -> None:
     require_data(spec, scale, data)
     speed_alone = spec.kind == "speed"
     notes = [] if speed_alone else _train(spec, scale, trials, data, args)
-    speeds = {} if args.no_speed else _speeds(trials, args.out)
+    kept = KEPT / spec.name / scale.name
+    speeds = {} if args.no_speed else _speeds(trials, args.out, kept)
     results = read_results(spec, scale, trials, speeds, notes)
-    _write(results, args)
+    report = _report(results, args)
+    with writing(args.out):
+        _write(args.out, results, report)
+        replace_text(args.out / "page.html", html.to_html(report))
+    print(f"wrote {args.out / 'page.md'}, page.html and table.csv")
     unfinished = [
         trial.name
         for trial, status in zip(trials, results.statuses, strict=True)
@@ -81,8 +88,10 @@ def main(argv: list[str]) -> None:
         print(f"{len(unfinished)} of {len(trials)} trials have not finished: "
               f"{', '.join(unfinished)}")  # fmt: skip
         sys.exit(1)
-    if args.keep and not speed_alone:
-        _keep(spec, scale, trials, data)
+    if args.keep:
+        _keep(results, [] if speed_alone else trials, kept, data)
+        _write(kept, results, report)
+        print(f"kept {len(trials)} trials in {kept}")
 
 
 def _scale(spec: "TableSpec", args: argparse.Namespace) -> "Scale":
@@ -122,7 +131,7 @@ def _parser() -> Parser:
     add_executor(parser)
     parser.add_argument("--no_speed", action="store_true", help="time no training steps")
     parser.add_argument(
-        "--keep", action="store_true", help="keep the finished trials in docs/results/TABLE"
+        "--keep", action="store_true", help="keep the page and the trials in docs/results/TABLE"
     )
     parser.add_argument("--dry_run", action="store_true", help="list the trials and exit")
     parser.add_argument(
@@ -213,17 +222,20 @@ def _train(
     return notes
 
 
-def _speeds(trials: Sequence["Trial"], out: Path) -> "Speeds":
-    """Each row's batches a second in some rounds of timing; measured once for OUT."""
+def _speeds(trials: Sequence["Trial"], out: Path, kept: Path) -> "Speeds":
+    """Each row's batches a second in some rounds of timing; measured once for OUT, or kept."""
     from common_jax.io.json_files import read_json
     from common_jax.tables.spec import SPEEDS
     from common_jax.tables.trials import ROW
     from launch.bench_train import measure_rounds
 
-    path = out / "speed.json"
+    path = out / SPEED
     first = {trial.values[ROW]: trial.config for trial in reversed(trials)}
     configs = {row: first[row] for row in dict.fromkeys(trial.values[ROW] for trial in trials)}
-    known = read_json(path).value if path.exists() else {}
+    known: dict[str, Any] = {}
+    for file in (path, kept / SPEED):
+        if file.exists() and known.keys() != configs.keys():
+            known = read_json(file).value
     if known.keys() != configs.keys() and len(configs) > 1:
         rounds = measure_rounds(configs, steps=10)
         names = dict(zip(SPEEDS, ("steps_per_second", "inference_batches_per_second"), strict=True))
@@ -237,23 +249,28 @@ def _speeds(trials: Sequence["Trial"], out: Path) -> "Speeds":
     return {row: known[row] for row in configs if row in known}
 
 
-def _write(results: "Results", args: argparse.Namespace) -> None:
-    """The page, and the rows."""
-    from common_jax.report import html, markdown
-    from common_jax.tables.page import page, to_csv
+def _report(results: "Results", args: argparse.Namespace) -> "Report":
+    from common_jax.tables.page import page
 
     options = {"scale": results.scale.name, "rows": args.rows, "seeds": args.seeds}
     given = [text for k, v in options.items() if v for text in (f"--{k}", str(v))]
     made_by = command_line(
         "reproduce", [results.spec.name, *given, "--data", "DIR", "--out", "OUT"]
     )
-    report = page(results, made_by, _examples(results))
-    with writing(args.out):
-        args.out.mkdir(parents=True, exist_ok=True)
-        markdown.write(args.out / "page.md", report)
-        replace_text(args.out / "page.html", html.to_html(report))
-        replace_text(args.out / "table.csv", to_csv(results))
-    print(f"wrote {args.out / 'page.md'}, page.html and table.csv")
+    return page(results, made_by, _examples(results))
+
+
+def _write(folder: Path, results: "Results", report: "Report") -> None:
+    """The page and the rows, and the speeds."""
+    from common_jax.report import markdown
+    from common_jax.tables.page import to_csv
+
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        markdown.write(folder / "page.md", report)
+        replace_text(folder / "table.csv", to_csv(results))
+        if results.speeds:
+            write_json(folder / SPEED, results.speeds)
 
 
 def _examples(results: "Results") -> list["Part"]:
@@ -278,15 +295,13 @@ def _examples(results: "Results") -> list["Part"]:
     return [Table(("example", "row", "paper", "ours"), rows)] if rows else []
 
 
-def _keep(spec: "TableSpec", scale: "Scale", trials: Sequence["Trial"], data: Path) -> None:
+def _keep(results: "Results", trials: Sequence["Trial"], folder: Path, data: Path) -> None:
     from common_jax.sweep.plan import SEED
     from common_jax.tables.kept import keep
 
-    folder = KEPT / spec.name / scale.name
-    first = min(trial.values[SEED] for trial in trials)
+    first = min((trial.values[SEED] for trial in trials), default=0)
     for trial in trials:
-        keep(trial, folder, scale.split, data, predictions=trial.values[SEED] == first)
-    print(f"kept {len(trials)} trials in {folder}")
+        keep(trial, folder, results.scale.split, data, predictions=trial.values[SEED] == first)
 
 
 if __name__ == "__main__":

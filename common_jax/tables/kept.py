@@ -58,31 +58,41 @@ def restore(trial: Trial, folder: Path, data: Path) -> str | None:
     Raises:
       UserError: for a damaged file.
     """
-    path, run = path_of(trial, folder), trial.workdir.path
+    path = path_of(trial, folder)
     if not path.exists() or trial.workdir.result.exists():
         return None
-    try:
-        with zipfile.ZipFile(path) as archive:
-            files = {name: archive.read(name).decode() for name in archive.namelist()}
-        config, result = (
-            parse_json(files[name], f"{path}: {name}").value for name in (CONFIG, RESULT)
-        )
-    except (zipfile.BadZipFile, LookupError, ValueError, EOFError) as error:
-        raise UserError(f"{path}: not a kept trial ({error})") from error
+    files = _read(path)
+    config, result = (parse_json(files[name], f"{path}: {name}").value for name in (CONFIG, RESULT))
     settings = json.loads(json.dumps(_settings(trial.config, data)))
     if differing := sorted(k for k in config.keys() | settings if config.get(k) != settings.get(k)):
         return f"{path.name}: has another {', '.join(differing[:3])}"
     own, kept = (of.get(PACKAGE) for of in (versions(), result["versions"]))
     if own != kept:
         return f"{path.name}: is of version {kept}, not {own}"
+    unpack(trial, folder)
+    return None
+
+
+def unpack(trial: Trial, folder: Path) -> None:
+    """Unpacks a kept trial into its workdir, of whatever config and version it is."""
+    run = trial.workdir.path
     trial.workdir.claim(trial.config)
     trial.workdir.release()
     with writing(run):
-        for name, text in files.items():
+        for name, text in _read(path_of(trial, folder)).items():
             if name != CONFIG:
                 (run / name).parent.mkdir(parents=True, exist_ok=True)
                 (run / name).write_text(text, "utf-8")
-    return None
+
+
+def _read(path: Path) -> dict[str, str]:
+    """The files of a kept trial."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            files = {name: archive.read(name).decode() for name in archive.namelist()}
+        return {CONFIG: files.pop(CONFIG), RESULT: files.pop(RESULT), **files}
+    except (zipfile.BadZipFile, LookupError, ValueError, EOFError) as error:
+        raise UserError(f"{path}: not a kept trial ({error})") from error
 
 
 def _settings(config: Any, data: Path) -> dict[str, Any]:

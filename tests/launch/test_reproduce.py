@@ -10,6 +10,7 @@ import pytest
 from launch import local_executor, reproduce, train
 from tests.launch.commands import fails
 from tests.launch.tiny_runs import ROOT, SMALL
+from tests.test_results import unfounded
 
 TINY = SMALL["attconv"] | {
     **{"data.examples": 200, "data.holdout_size": 100, "data.max_shapes": 1},
@@ -118,6 +119,13 @@ def test_trials_are_trained_once_kept_and_used_again(folders, capsys):
     again, same = made(folder, "second", "--keep")  # from the kept trials
     assert len(trained) == 4 and (again, same) == (page, table)
     assert {path: path.read_bytes() for path in files} == files
+
+    path = folder / "kept" / "attconv" / "toy" / "small" / "page.md"
+    assert path.read_text() == page
+    assert not unfounded(path, folder / "tables", folder / "again")
+    number = re.search(r"\d\.\d\d \(", page)[0]
+    path.write_text(page.replace(number, f"{number[0]}.{99 - int(number[2:4]):02} (", 1))
+    assert len(unfounded(path, folder / "tables", folder / "more")) == 1  # on a changed digit
 
     write(folder, **{'"train.steps" = "8"': '"train.steps" = "4"'})
     capsys.readouterr()
