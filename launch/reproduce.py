@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +14,14 @@ from launch.sweep import add_executor, summary, train
 from launch.timing import positive
 
 if TYPE_CHECKING:
-    from common_jax.report.document import Part, Report
+    from common_jax.report.document import Report
     from common_jax.sweep.plan import Trial
     from common_jax.tables.page import Results, Speeds
     from common_jax.tables.spec import Scale, TableSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLES, KEPT = ROOT / "tables", ROOT / "docs" / "results"
-SPEED = "speed.json"
+SPEED, ANSWERS = "speed.json", "examples.json"
 DESCRIPTION = (
     __doc__
     + """
@@ -43,8 +43,6 @@ example:
 def main(argv: list[str]) -> None:
     parser = _parser()
     args = parser.parse_args(argv)
-    from common_jax.report import html
-    from common_jax.tables.page import read_results
     from common_jax.tables.spec import read_table, read_tables
     from common_jax.tables.trials import require_data, trials_of
 
@@ -69,21 +67,38 @@ def main(argv: list[str]) -> None:
         return
     configure_logging()
     require_data(spec, scale, data)
-    speed_alone = spec.kind == "speed"
+    _make(spec, scale, trials, data, args)
+
+
+def _make(
+    spec: "TableSpec",
+    scale: "Scale",
+    trials: Sequence["Trial"],
+    data: Path,
+    args: argparse.Namespace,
+) -> None:
+    """Trains, measures, writes and keeps; exits with 1 if trials have failed."""
+    from common_jax.report import html
+    from common_jax.tables.kept import path_of
+    from common_jax.tables.page import read_results
+
+    speed_alone, kept = spec.kind == "speed", KEPT / spec.name / scale.name
     notes = [] if speed_alone else _train(spec, scale, trials, data, args)
-    kept = KEPT / spec.name / scale.name
-    speeds = {} if args.no_speed else _speeds(trials, args.out, kept)
+    same = not notes and all(path_of(trial, kept).exists() for trial in trials)
+    folders = [args.out, kept] if same else [args.out]
+    speeds = {} if args.no_speed else _speeds(trials, folders)
     results = read_results(spec, scale, trials, speeds, notes)
-    report = _report(results, args)
-    with writing(args.out):
-        _write(args.out, results, report)
-        replace_text(args.out / "page.html", html.to_html(report))
-    print(f"wrote {args.out / 'page.md'}, page.html and table.csv")
     unfinished = [
         trial.name
         for trial, status in zip(trials, results.statuses, strict=True)
         if status.state != "finished" and not speed_alone
     ]
+    answers = _answers(results, folders) if not unfinished else {}
+    report = _report(results, answers, args)
+    with writing(args.out):
+        _write(args.out, results, report)
+        replace_text(args.out / "page.html", html.to_html(report))
+    print(f"wrote {args.out / 'page.md'}, page.html and table.csv")
     if unfinished:
         print(f"{len(unfinished)} of {len(trials)} trials have not finished: "
               f"{', '.join(unfinished)}")  # fmt: skip
@@ -91,6 +106,9 @@ def main(argv: list[str]) -> None:
     if args.keep:
         _keep(results, [] if speed_alone else trials, kept, data)
         _write(kept, results, report)
+        for name, values in ((SPEED, speeds), (ANSWERS, answers)):
+            if values:
+                write_json(kept / name, values)
         print(f"kept {len(trials)} trials in {kept}")
 
 
@@ -222,34 +240,42 @@ def _train(
     return notes
 
 
-def _speeds(trials: Sequence["Trial"], out: Path, kept: Path) -> "Speeds":
-    """Each row's batches a second in some rounds of timing; measured once for OUT, or kept."""
-    from common_jax.io.json_files import read_json
+def _speeds(trials: Sequence["Trial"], folders: Sequence[Path]) -> "Speeds":
+    """Each row's batches a second in some rounds of timing, measured once; see `_once`."""
     from common_jax.tables.spec import SPEEDS
     from common_jax.tables.trials import ROW
     from launch.bench_train import measure_rounds
 
-    path = out / SPEED
     first = {trial.values[ROW]: trial.config for trial in reversed(trials)}
     configs = {row: first[row] for row in dict.fromkeys(trial.values[ROW] for trial in trials)}
-    known: dict[str, Any] = {}
-    for file in (path, kept / SPEED):
-        if file.exists() and known.keys() != configs.keys():
-            known = read_json(file).value
-    if known.keys() != configs.keys() and len(configs) > 1:
-        rounds = measure_rounds(configs, steps=10)
-        names = dict(zip(SPEEDS, ("steps_per_second", "inference_batches_per_second"), strict=True))
-        known = {
-            row: {name: [one[measure] for one in each] for name, measure in names.items()}
-            for row, each in rounds.items()
-        }
-        with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_json(path, known)
-    return {row: known[row] for row in configs if row in known}
+    names = dict(zip(SPEEDS, ("steps_per_second", "inference_batches_per_second"), strict=True))
+    measure = lambda: {
+        row: {name: [one[measure] for one in rounds] for name, measure in names.items()}
+        for row, rounds in measure_rounds(configs, steps=10).items()
+    }
+    return _once(SPEED, [*configs], folders, measure) if len(configs) > 1 else {}
 
 
-def _report(results: "Results", args: argparse.Namespace) -> "Report":
+def _once(
+    name: str, keys: Sequence[str], folders: Sequence[Path], make: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """An object of a JSON file with these keys, of one of the folders; if none has it, it is made,
+    and written to the first."""
+    from common_jax.io.json_files import read_json
+
+    for file in (folder / name for folder in folders):
+        if file.exists() and {*keys} == (known := read_json(file).value).keys():
+            return {key: known[key] for key in keys}
+    values = make()
+    with writing(folders[0]):
+        folders[0].mkdir(parents=True, exist_ok=True)
+        write_json(folders[0] / name, values)
+    return values
+
+
+def _report(
+    results: "Results", answers: Mapping[str, Mapping[str, str]], args: argparse.Namespace
+) -> "Report":
     from common_jax.tables.page import page
 
     options = {"scale": results.scale.name, "rows": args.rows, "seeds": args.seeds}
@@ -257,11 +283,11 @@ def _report(results: "Results", args: argparse.Namespace) -> "Report":
     made_by = command_line(
         "reproduce", [results.spec.name, *given, "--data", "DIR", "--out", "OUT"]
     )
-    return page(results, made_by, _examples(results))
+    return page(results, made_by, answers)
 
 
 def _write(folder: Path, results: "Results", report: "Report") -> None:
-    """The page and the rows, and the speeds."""
+    """The page, and the rows."""
     from common_jax.report import markdown
     from common_jax.tables.page import to_csv
 
@@ -269,30 +295,34 @@ def _write(folder: Path, results: "Results", report: "Report") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         markdown.write(folder / "page.md", report)
         replace_text(folder / "table.csv", to_csv(results))
-        if results.speeds:
-            write_json(folder / SPEED, results.speeds)
 
 
-def _examples(results: "Results") -> list["Part"]:
-    """What the first run of each row makes of the examples, with the attended words if it can."""
+def _answers(results: "Results", folders: Sequence[Path]) -> dict[str, dict[str, str]]:
+    """What the first run of each row makes of each example, with the attended words if it can; by
+    the names of the example and of the rows; see `_once`."""
     from common_jax.deploy import load
-    from common_jax.report.document import Cell, Table
     from common_jax.training.config import task_class
 
     runs = {run.label: run.workdir.path for run in results.runs()}
-    rows: list[list[Cell]] = []
     options = task_class(results.trials[0].config.task).predictor_class.options
     explained = {"explain": True} if "explain" in [option.name for option in options] else {}
-    for example in results.scale.examples:
-        for names in [example.through] if example.through else [[name] for name in runs]:
-            if not {*names} <= {*runs}:
-                continue
-            text = "\t".join(example.texts)
-            for name in names:
-                predictor = load(runs[name], **explained)
-                (text,) = predictor.predict([text])
-            rows.append([example.name, ", ".join(names), example.paper or None, text])
-    return [Table(("example", "row", "paper", "ours"), rows)] if rows else []
+
+    def answer(texts: Sequence[str], names: Sequence[str]) -> str:
+        text = "\t".join(texts)
+        for name in names:
+            (text,) = load(runs[name], **explained).predict([text])
+        return text
+
+    examples = results.scale.examples
+    make = lambda: {
+        one.name: {
+            ", ".join(names): answer(one.texts, names)
+            for names in ([one.through] if one.through else [[name] for name in runs])
+            if {*names} <= {*runs}
+        }
+        for one in examples
+    }
+    return _once(ANSWERS, [one.name for one in examples], folders, make) if examples else {}
 
 
 def _keep(results: "Results", trials: Sequence["Trial"], folder: Path, data: Path) -> None:

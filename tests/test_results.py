@@ -1,8 +1,8 @@
 """Every number in the tables of a page in docs/results is that of the raw files beside it.
 
-A page is made by a command, which it names, from the trials in the zip files and speed.json of its
-folder; made again from these files, it has the same tables. A page without such files has "raw file
-missing" in it, and is counted.
+A page is made by a command, which it names, from the trials in the zip files, speed.json and
+examples.json of its folder; made again from these files, it has the same tables. A page without
+such files has "raw file missing" in it, and is counted.
 """
 
 import json
@@ -37,10 +37,10 @@ def unfounded(path, tables, out):
     for trial in trials:
         if path_of(trial, path.parent).exists():
             unpack(trial, path.parent)
-    file = path.parent / reproduce.SPEED
-    speeds = json.loads(file.read_text()) if file.exists() else {}
+    files = [path.parent / name for name in (reproduce.SPEED, reproduce.ANSWERS)]
+    speeds, answers = (json.loads(f.read_text()) if f.exists() else {} for f in files)
     results = read_results(spec, scale, trials, speeds, [])
-    markdown.write(out / "again.md", page(results, "again"))
+    markdown.write(out / "again.md", page(results, "again", answers))
     return [line for line in table_lines(path) if line not in table_lines(out / "again.md")]
 
 

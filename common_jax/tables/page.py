@@ -211,12 +211,14 @@ def to_csv(results: Results) -> str:
     return text.getvalue()
 
 
-def page(results: Results, command: str, examples: Sequence[Part] = ()) -> Report:
+def page(
+    results: Results, command: str, answers: Mapping[str, Mapping[str, str]] | None = None
+) -> Report:
     """The page of a table.
 
     Args:
       command: that makes it again.
-      examples: what the rows make of the table's examples.
+      answers: what rows make of each example, by the example's name and the rows'.
     """
     spec, scale = results.spec, results.scale
     about = [
@@ -227,12 +229,18 @@ def page(results: Results, command: str, examples: Sequence[Part] = ()) -> Repor
     notes = [[row.name, row.missing or row.note] for row in scale.rows if row.missing or row.note]
     claims = [[one.claim.text, one.decision, one.difference or None, one.detectable or None]
               for one in judged(results)]  # fmt: skip
+    examples: list[list[Cell]] = [
+        [one.name, "; ".join(one.texts), one.paper or None, rows, answer]
+        for one in scale.examples
+        for rows, answer in (answers or {}).get(one.name, {}).items()
+    ]
+    asked = ("example", "texts", "paper", "row", "ours")
     head = ("claim", "verdict", "difference", "detectable")
     sections = [
         Section("Setting", about),
         Section("Results", _tables(results)),
         *(_figures(results) if spec.kind == "figure" else []),
-        Section("Examples", examples),
+        Section("Examples", [Table(asked, examples)] if examples else []),
         Section("Claims", [Table(head, claims, _RULE)] if claims else []),
         Section("Notes on rows", [Table(("row", "note"), notes)] if notes else []),
     ]

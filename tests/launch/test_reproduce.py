@@ -190,10 +190,13 @@ def test_speeds_are_measured_without_training_to_the_end(folders):
 def test_a_figure_without_fields_compares_the_runs_and_examples_are_answered(folders):
     folder, _ = folders
     write(folder, "figure", **{"[[claims]]": EXAMPLES + "[[claims]]"})
-    page, _ = made(folder, "out", "--seeds", "1")
+    page, _ = made(folder, "out", "--seeds", "1", "--keep")
+    assert made(folder, "from kept trials", "--seeds", "1")[0] == page
+    kept = folder / "kept" / "attconv" / "toy" / "small" / "page.md"
+    assert not unfounded(kept, folder / "tables", folder / "again")
     assert "differences on test" in page and "Accuracy by length" in page
     answers = [line for line in page.splitlines() if line.startswith(("| each", "| one"))]
-    assert [line.split("|")[2].strip() for line in answers] == ["bi-CNN", "light", "light"]
+    assert [line.split("|")[4].strip() for line in answers] == ["bi-CNN", "light", "light"]
     assert all('"label"' in line for line in answers) and "| neutral |" in answers[0]
 
 
