@@ -221,8 +221,9 @@ def page(
       answers: what rows make of each example, by the example's name and the rows'.
     """
     spec, scale = results.spec, results.scale
+    files = dict.fromkeys(row.file.partition(":")[0] for row in scale.made)
     about = [
-        f"{spec.source}, at the scale {scale.name!r}, split {scale.split}.",
+        f"{spec.source}, at the scale {scale.name!r}: {', '.join(files)}, split {scale.split}.",
         f"Made by: {command}",
         *results.notes,
     ]
@@ -266,7 +267,8 @@ def _tables(results: Results) -> list[Part]:
     titles, scale = results.spec.columns, results.scale
     note = "Ours: the mean over the seeds, with its 95 % interval (one deviation for all rows)."
     if results.speeds:
-        note += " Speed: of training steps, relative to the first row, timed in turn in one run."
+        note += " Speed: of training steps, relative to the first row, timed in turn in one run. "
+        note += "The seeds of a speed are rounds of timing, its unit is batches a second."
     for metric in scale.metrics:
         cells = [
             [row["row"], row["published"], _interval(row),
