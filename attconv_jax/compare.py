@@ -7,9 +7,10 @@ import numpy as np
 from jaxtyping import Float
 
 from common_jax.compare import Comparison, IncomparableError, Paired, Run, read_notes
-from common_jax.metrics.classification import equal_proportions
+from common_jax.metrics.classification import equal_proportions, members_by_length
 from common_jax.metrics.paired import mcnemar
 from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
+from common_jax.training.examples import LENGTH
 
 # Notes of `score`.
 ByLength = list[tuple[int, int, float]]  # shortest, longest, accuracy of each tenth
@@ -24,6 +25,25 @@ class LabelComparison(Comparison):
         "and of McNemar's test, which counts the examples that only this run has right (wins) or "
         "only the other (losses)."
     )
+
+    metrics = tuple(f"accuracy_tenth_{n}" for n in range(1, 11))  # by length
+
+    @classmethod
+    def further(cls, run: Run, split: str) -> Mapping[str, float]:
+        """Accuracy on each tenth of the examples by length."""
+        parts = read_notes([run], split, "by_length", ByLength).get(run.label, [])
+        return dict(zip(cls.metrics, (rate for *_, rate in parts), strict=False))
+
+    @classmethod
+    def example_differences(
+        cls, run: Run, other: Run, split: str, metric: str
+    ) -> Float[np.ndarray, "n"]:
+        """Also of a tenth of the examples."""
+        if metric not in cls.metrics:
+            return super().example_differences(run, other, split, metric)
+        differences = super().example_differences(run, other, split, "accuracy")
+        lengths = (run.workdir.example_results(split) or {})[LENGTH]
+        return differences[members_by_length(lengths)[cls.metrics.index(metric)]]
 
     @classmethod
     def examples(cls, run: Run, split: str) -> Mapping[str, Any]:

@@ -32,6 +32,14 @@ class TranslationComparison(Comparison):
         "head is better than to one, and to many is worse.",
     }
 
+    metrics = tuple(f"bleu_{n}" for n in range(1, 9))  # of n-grams up to n, unsmoothed
+
+    @classmethod
+    def further(cls, run: Run, split: str) -> Mapping[str, float]:
+        """BLEU of n-grams up to n, from the notes of `Task.score`."""
+        scores = run.workdir.read_scored(split).get("bleu_by_order", list[float], [])
+        return dict(zip(cls.metrics, scores, strict=False))
+
     @classmethod
     def intervals(cls, run: Run, split: str) -> Mapping[str, Sequence[float]]:
         """The bootstrap's 95 % intervals of a run's scores; empty if its texts are missing."""
@@ -59,6 +67,21 @@ class TranslationComparison(Comparison):
             numbers[f"{metric}_difference"] = score.score - compared["other"][metric].score
             numbers[f"p_{metric}"] = score.p
         return Paired({**numbers, **sentences.numbers}, sentences.notes)
+
+    @classmethod
+    def example_error(cls, run: Run, other: Run, split: str, metric: str) -> float:
+        """Also of BLEU, by resampling the sentences."""
+        if metric not in ("sacrebleu", "tokenized_bleu", *cls.metrics):
+            return super().example_error(run, other, split, metric)
+        cls.require_same(run, other, split, split)
+        own, others, references = (
+            _hypotheses(run, split),
+            _hypotheses(other, split),
+            run.file(split, ".references"),
+        )
+        order = int(metric.removeprefix("bleu_")) if metric in cls.metrics else 4
+        language = _language(run)
+        return translation.bleu_error(own, others, references, language=language, order=order)
 
     @classmethod
     def scores(cls, run: Run, split: str) -> Mapping[str, Cell]:

@@ -112,14 +112,19 @@ class Translation(Task[Config]):
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
         hypotheses = to_text(self.data.target_subwords, predictions["pieces"])
         sources, references = self.data.sources(split), self.data.references(split)
-        scores = translation.score(
-            hypotheses, references, language=self.config.data.target_language
-        )
+        language = self.config.data.target_language
+        scores = translation.score(hypotheses, references, language=language)
+        by_order = [
+            bleu for bleu, _ in translation.ngrams(hypotheses, references, language=language)
+        ]
         nll = float(predictions["nll"].sum() / predictions["weight"].sum())
         lines = lambda texts: "".join(f"{text}\n" for text in texts)
         return Scores(
             metrics={**scores.metrics, "nll": nll},
-            notes={f"{name}_signature": s for name, s in scores.signatures.items()},
+            notes={
+                **{f"{name}_signature": s for name, s in scores.signatures.items()},
+                "bleu_by_order": by_order,
+            },
             files={
                 ".predictions.txt": lines(hypotheses),
                 ".references": lines(references),

@@ -9,7 +9,7 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -62,13 +62,51 @@ def add_train(commands) -> argparse.ArgumentParser:
 def measure_train(args: argparse.Namespace) -> list[Row]:
     """A row for each measure, with a column for each system, or for each number of steps a call."""
     from common_jax.sweep.plan import system_files
-    from common_jax.training.config import parse, task_class
-    from common_jax.training.memory import keep_freed_memory
+    from common_jax.training.config import parse
     from launch.cli import configure_logging
 
     files = system_files(args.config, args.systems)
     configs = {name: parse(file, args.overrides) for name, file in files.items()}
     configure_logging()
+    return measure_configs(configs, args)
+
+
+def measure_configs(configs: Mapping[str, Any], args: argparse.Namespace) -> list[Row]:
+    """As `measure_train`, of parsed configs by the names of their columns; with a single one named
+    "", a column for each number of steps a call.
+
+    Args:
+      args: of `add_train`: `steps`, `inference`, `parts`, `profile`.
+    """
+    several = "" not in configs
+    columns = _timed(configs, args, ROUNDS if several else 1)
+    first = next(iter(columns.values()))
+    for measured in columns.values():
+        measured.finish(first if several else None)
+    names = dict.fromkeys(name for measured in columns.values() for name in measured.values)
+    return [
+        {"measure": name, **{at: measured.values.get(name) for at, measured in columns.items()}}
+        for name in names
+    ]
+
+
+def measure_rounds(configs: Mapping[str, Any], steps: int) -> dict[str, list[dict[str, float]]]:
+    """The rates of training and inference in each round, by the names of the configs, which are
+    timed in turn.
+
+    Args:
+      steps: timed in a round.
+    """
+    args = argparse.Namespace(steps=steps, inference=True, parts=False, profile=None)
+    return {name: measured.rounds for name, measured in _timed(configs, args, ROUNDS).items()}
+
+
+def _timed(
+    configs: Mapping[str, Any], args: argparse.Namespace, rounds: int
+) -> dict[str, "_Measured"]:
+    from common_jax.training.config import task_class
+    from common_jax.training.memory import keep_freed_memory
+
     keep_freed_memory()
     columns = {}
     for name, config in configs.items():
@@ -78,18 +116,11 @@ def measure_train(args: argparse.Namespace) -> list[Row]:
         for per_call in sorted(calls):
             columns[name or f"{per_call} a call"] = _Measured(task, per_call, args)
     order = list(columns.values())
-    for number in range(ROUNDS if args.systems else 1):
+    for number in range(rounds):
         random.Random(number).shuffle(order)
         for measured in order:
             measured.time(args.steps)
-    first = next(iter(columns.values()))
-    for measured in columns.values():
-        measured.finish(first if args.systems else None)
-    names = dict.fromkeys(name for measured in columns.values() for name in measured.values)
-    return [
-        {"measure": name, **{at: measured.values.get(name) for at, measured in columns.items()}}
-        for name in names
-    ]
+    return columns
 
 
 class _Measured:
@@ -98,13 +129,14 @@ class _Measured:
     def __init__(self, task: Any, per_call: int, args: argparse.Namespace):
         from common_jax.training.mesh import make_mesh
         from common_jax.training.state import abstract_state, init_state
-        from common_jax.training.step import make_train_step
+        from common_jax.training.step import make_predict_step, make_train_step
 
         self.task, self.mesh, self.per_call = task, make_mesh(task.config.mesh), per_call
         abstract = abstract_state(task, self.mesh)
         self.state = init_state(task, self.mesh, abstract)
         self.key = jax.random.key(task.config.train.seed)
         self.step = make_train_step(task, self.mesh, abstract)
+        self.predict_step = make_predict_step(task, self.mesh, final=True)
         self.programs: dict[Any, Any] = {}
         self.flops: dict[Any, float] = {}
         self.values: dict[str, float | None] = {}
@@ -127,8 +159,6 @@ class _Measured:
             ratios = (own["steps_per_second"] / one["steps_per_second"] for own, one in rates)
             self.values["speed_to_first"] = statistics.median(ratios)
         self._save()
-        if self._args.inference:
-            self._infer(self._args.steps)
         if self._args.parts or self._args.profile:
             self._trace(self._args)
 
@@ -201,7 +231,7 @@ class _Measured:
             "waiting_for_data_share": waited / seconds,
             "gflop_per_second": flops / seconds / 1e9,
         }
-        self.rounds.append(values)
+        self.rounds.append(values | (self._infer(steps) if self._args.inference else {}))
 
     def _peak(self) -> float | None:
         """What all devices could do; on a CPU, what a large product reaches in this very run."""
@@ -236,21 +266,21 @@ class _Measured:
         host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         self.values["peak_memory_mib"] = stats.get("peak_bytes_in_use", host) / 2**20
 
-    def _infer(self, steps: int) -> None:
+    def _infer(self, steps: int) -> dict[str, float]:
+        """The rates of answering the same batches."""
         from common_jax.training.mesh import put_batch
-        from common_jax.training.step import make_predict_step
 
-        step = make_predict_step(self.task, self.mesh, final=True)
         batches = [batch for group in itertools.islice(self._calls(), steps) for batch in group]
         placed = [put_batch(batch, self.mesh) for batch in batches[:steps]]
-        for batch in {_shapes((batch,)): batch for batch in placed}.values():
-            jax.block_until_ready(step(self.state.params, batch))
+        if not self.rounds:  # compiles every shape
+            for batch in {_shapes((batch,)): batch for batch in placed}.values():
+                jax.block_until_ready(self.predict_step(self.state.params, batch))
         start = time.perf_counter()
         for batch in placed:
-            jax.block_until_ready(step(self.state.params, batch))
+            jax.block_until_ready(self.predict_step(self.state.params, batch))
         seconds = time.perf_counter() - start
         real = sum(self.task.count_units(batch)[0] for batch in batches[:steps])
-        self.values |= {
+        return {
             "inference_batches_per_second": len(placed) / seconds,
             f"inference_{self.task.unit}_per_second": real / seconds,
         }

@@ -160,7 +160,7 @@ def main(argv: list[str]) -> None:
 
     config = parse(args.config, overrides)
     task = task_class(config.task)(config)
-    shapes = args.shape or _prepared_shapes(task)
+    shapes = args.shape or prepared_shapes(task)
     for shape in shapes:
         if len(shape) != len(task.batch_dims):
             raise UserError(
@@ -336,7 +336,7 @@ def _sizes(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(",")))
 
 
-def _prepared_shapes(task: "Task") -> list[tuple[int, ...]]:
+def prepared_shapes(task: "Task") -> list[tuple[int, ...]]:
     """Of the corpus's batches."""
     task.prepare()
     plan = task.train_batches().plan

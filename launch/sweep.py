@@ -56,12 +56,12 @@ def main(argv: list[str]) -> None:
     if args.asha and args.asha > most:
         parser.error(f"--asha {args.asha}: no trial has more than {most} steps")
     if args.dry_run:
-        print("\n".join(f"{trial.name}: {_summary(find(trial))}" for trial in trials))
+        print("\n".join(f"{trial.name}: {summary(find(trial))}" for trial in trials))
         return
     configure_logging()
     results = args.out / "results.csv"
     try:
-        _train(trials, results, args)
+        train(trials, results, args)
     except Interrupted as request:
         raise Interrupted(request.signal, "the same command resumes from there") from request
     statuses = [find(trial) for trial in trials]
@@ -96,6 +96,25 @@ def _parser() -> Parser:
     parser.add_argument(
         "--out", required=True, type=Path, metavar="DIR", help="folder of the sweep"
     )
+    add_executor(parser)
+    parser.add_argument(
+        "--asha",
+        type=positive,
+        metavar="STEP",
+        help="on Ray: stop a trial that is not among the best quarter of those at STEP, at four "
+        "times STEP, and so on",
+    )
+    parser.add_argument(
+        "--metric",
+        metavar="SPLIT.NAME",
+        help="metric of the figure, a column of results.csv (dev's train.best_metric)",
+    )
+    parser.add_argument("--dry_run", action="store_true", help="list the trials and exit")
+    return parser
+
+
+def add_executor(parser: Parser) -> None:
+    """Where trials run: `--jobs`, `--executor`, `--cpus`, `--gpus`."""
     parser.add_argument(
         "--jobs",
         type=positive,
@@ -114,24 +133,14 @@ def _parser() -> Parser:
     parser.add_argument(
         "--gpus", type=int, metavar="N", help="GPUs of a trial on Ray (1 if there are any)"
     )
-    parser.add_argument(
-        "--asha",
-        type=positive,
-        metavar="STEP",
-        help="on Ray: stop a trial that is not among the best quarter of those at STEP, at four "
-        "times STEP, and so on",
-    )
-    parser.add_argument(
-        "--metric",
-        metavar="SPLIT.NAME",
-        help="metric of the figure, a column of results.csv (dev's train.best_metric)",
-    )
-    parser.add_argument("--dry_run", action="store_true", help="list the trials and exit")
-    return parser
 
 
-def _train(trials: Sequence[Trial], results: Path, args: argparse.Namespace) -> None:
-    """Trains the remaining trials, and updates `results`."""
+def train(trials: Sequence[Trial], results: Path, args: argparse.Namespace) -> None:
+    """Trains the remaining trials, and updates `results`.
+
+    Args:
+      args: of `add_executor`, and `asha` and `out`.
+    """
     from common_jax.training.preemption import PreemptionHandler
     from launch.local_executor import run_here
 
@@ -141,7 +150,7 @@ def _train(trials: Sequence[Trial], results: Path, args: argparse.Namespace) -> 
     numbers = itertools.count(1)
 
     def done(trial: Trial) -> None:
-        _say(f"[{next(numbers)}/{len(remaining)}] {trial.name}: {_summary(find(trial))}")
+        _say(f"[{next(numbers)}/{len(remaining)}] {trial.name}: {summary(find(trial))}")
         write_results(results, trials, [find(each) for each in trials])
 
     if args.executor == "ray" and remaining:
@@ -185,7 +194,8 @@ def _draw(trials: Sequence[Trial], statuses: Sequence[TrialStatus], metric: str,
     print(f"wrote {out / 'figure.png'} and .svg")
 
 
-def _summary(status: TrialStatus) -> str:
+def summary(status: TrialStatus) -> str:
+    """The status in one line."""
     if status.state == "failed":
         return f"failed at step {status.step}: {status.error}"
     if status.state != "finished":

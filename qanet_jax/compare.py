@@ -24,6 +24,7 @@ class SpanComparison(Comparison):
     """Exact match and F1: paired tests, by type of question and by length of answer."""
 
     tests = "p of the paired permutation test over questions (10,000 samples)."
+    metrics = ("verified_exact_match", "verified_f1")  # of TriviaQA
 
     @classmethod
     def examples(cls, run: Run, split: str) -> Mapping[str, Any]:

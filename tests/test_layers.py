@@ -26,6 +26,7 @@ LAYERS = (
     {"export", "report"},
     {"training"},
     {"compare", "deploy", "sweep"},
+    {"tables"},
 )
 HEAVY = {"tensorflow_datasets", "tensorboardX", "nltk", "ray", "sacremoses", "grain"}
 WITHOUT_JAX = (

@@ -1,6 +1,7 @@
 """Comparison of runs of one task: paired tests, and further sections of a report."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -15,6 +16,9 @@ from common_jax.report.document import Cell, Section, Table
 from common_jax.training.examples import LENGTH
 from common_jax.training.task import Task
 
+# Metrics that are means of a column of eval/<split>.examples.tsv.
+COLUMNS = {"accuracy": "right", "precision_at_1": "right", "exact_match": "exact_match", "f1": "f1"}
+COLUMNS["nll"] = "nll"
 RATES = ("right", "exact_match", "f1")  # results of 0 to 1, compared in percent points
 
 
@@ -45,10 +49,17 @@ class Comparison:
       tests: describes the tests of `paired`, a sentence for the caption of a table.
       findings: the paper's findings, a sentence by the key of a config field, for the caption of a
         sweep's figure.
+      metrics: names of metrics beyond those of a validation; see `further`.
     """
 
     tests: ClassVar[str] = "p of the paired t-test over the examples."
     findings: ClassVar[Mapping[str, str]] = {}
+    metrics: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def further(cls, run: Run, split: str) -> Mapping[str, float]:
+        """Metrics of a run's score that are not in its result.json, such as BLEU of 5-grams."""
+        return {}
 
     @classmethod
     def intervals(cls, run: Run, split: str) -> Mapping[str, Sequence[float]]:
@@ -111,11 +122,7 @@ class Comparison:
           UserError: if a file of a score is damaged.
         """
         name = name or split
-        own, others = cls.examples(run, name), cls.examples(other, split)
-        if any(own[key] != others[key] for key in own.keys() & others.keys()):
-            raise IncomparableError(
-                f"{other.workdir.path}: its {split} differs from that of {run.workdir.path}"
-            )
+        cls.require_same(run, other, name, split)
         each = {(r, s): r.workdir.example_results(s) for r, s in ((run, name), (other, split))}
         notes = [
             f"{r.workdir.path}: no eval/{s}.examples.tsv; score {s} of that run again to compare "
@@ -130,6 +137,44 @@ class Comparison:
                 scale = 100 if result in RATES else 1
                 numbers |= cls.tested(result, scale * (first[result] - second[result]))
         return Paired(numbers, notes)
+
+    @classmethod
+    def example_error(cls, run: Run, other: Run, split: str, metric: str) -> float:
+        """The standard error, over the examples, of the difference of a metric of two runs, which
+        is a mean over the examples.
+
+        Raises:
+          IncomparableError: for scores of different examples, or without results of the examples.
+        """
+        differences = cls.example_differences(run, other, split, metric)
+        return float(differences.std(ddof=1)) / math.sqrt(len(differences))
+
+    @classmethod
+    def example_differences(
+        cls, run: Run, other: Run, split: str, metric: str
+    ) -> Float[np.ndarray, "n"]:
+        """The differences, run - other, of which that of a metric is the mean.
+
+        Raises:
+          IncomparableError: as `example_error`.
+        """
+        cls.require_same(run, other, split, split)
+        results = [one.workdir.example_results(split) or {} for one in (run, other)]
+        column = COLUMNS.get(metric, "")
+        if any(column not in one for one in results):
+            raise IncomparableError(f"{run.workdir.path}: no {metric} of the examples of {split}")
+        first, second = (one[column] for one in results)
+        return (100.0 if column in RATES else 1.0) * (first - second)
+
+    @classmethod
+    def require_same(cls, run: Run, other: Run, name: str, split: str) -> None:
+        """Raises IncomparableError if two scores, `name` of the run and `split` of the other, are
+        of different examples."""
+        own, others = cls.examples(run, name), cls.examples(other, split)
+        if any(own[key] != others[key] for key in own.keys() & others.keys()):
+            raise IncomparableError(
+                f"{other.workdir.path}: its {split} differs from that of {run.workdir.path}"
+            )
 
     @classmethod
     def scores(cls, run: Run, split: str) -> Mapping[str, Cell]:

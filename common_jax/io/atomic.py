@@ -46,10 +46,15 @@ def _system_reason(error: BaseException) -> str | None:
 
 
 def replace_text(path: Path, text: str) -> None:
+    """`replace_bytes` of a text in UTF-8."""
+    replace_bytes(path, text.encode())
+
+
+def replace_bytes(path: Path, content: bytes) -> None:
     """Replaces a file atomically; on an error, such as a full disk, the old file remains."""
     partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_text(text, encoding="utf-8", newline="")
+        partial.write_bytes(content)
         os.replace(partial, path)
     except OSError:
         with contextlib.suppress(OSError):

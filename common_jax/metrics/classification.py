@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 
 _Z = 1.959963984540054  # the normal distribution's 97.5 % point
 
@@ -45,6 +45,14 @@ def confusion(
     return np.bincount(gold * labels + predicted, minlength=labels * labels).reshape(labels, labels)
 
 
+def members_by_length(
+    lengths: Shaped[np.ndarray, "n"], parts: int = 10
+) -> list[Int[np.ndarray, "_"]]:
+    """The numbers of the examples of each of equal parts by length; without empty parts."""
+    order = np.argsort(lengths, kind="stable")
+    return [part for part in np.array_split(order, parts) if len(part)]
+
+
 def by_length(
     right: Bool[np.ndarray, "n"], lengths: Int[np.ndarray, "n"], parts: int = 10
 ) -> list[tuple[int, int, float]]:
@@ -52,8 +60,7 @@ def by_length(
 
     Returns: the shortest and the longest length of each part, and its accuracy.
     """
-    order = np.argsort(lengths, kind="stable")
-    members = [part for part in np.array_split(order, parts) if len(part)]
+    members = members_by_length(lengths, parts)
     return [(int(lengths[m].min()), int(lengths[m].max()), float(right[m].mean())) for m in members]
 
 

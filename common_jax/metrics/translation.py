@@ -7,6 +7,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from jaxtyping import Shaped
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
@@ -127,6 +129,43 @@ def paired_bootstrap(
             low, high = float(result.mean - result.ci), float(result.mean + result.ci)
             compared[name][metric] = Compared(float(result.score), low, high, result.p_value)
     return compared, dict(zip(metrics, map(str, signatures.values()), strict=True))
+
+
+def bleu_error(
+    hypotheses: Sequence[str],
+    others: Sequence[str],
+    references: Sequence[str],
+    *,
+    language: str,
+    order: int | None = None,
+    resamples: int = 1000,
+) -> float:
+    """The standard error of a difference of two systems' BLEU over the choice of sentences: its
+    standard deviation over bootstrap resamples of them (Koehn 2004; seed 12345).
+
+    Args:
+      order: of the longest n-grams, unsmoothed as in `ngrams`; None for BLEU as in `score`.
+    """
+    options: dict[str, Any] = {"max_ngram_order": order or 4}
+    bleu = _bleu(language, effective_order=True, **options)
+    counts = []
+    for system in (hypotheses, others):
+        scores = (bleu.sentence_score(h, [r]) for h, r in zip(system, references, strict=True))
+        counts.append(np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores]))
+    options["smooth_method"] = "none" if order else "exp"
+    random, size, differences = np.random.default_rng(12345), len(references), []
+    for _ in range(resamples):
+        weights = np.bincount(random.integers(0, size, size), minlength=size)
+        first, second = (_corpus_bleu(weights @ one, options) for one in counts)
+        differences.append(first - second)
+    return float(np.std(differences, ddof=1))
+
+
+def _corpus_bleu(counts: Shaped[np.ndarray, "n"], options: Mapping[str, Any]) -> float:
+    """From the sums of both lengths, and of matches and n-grams of each order."""
+    own, reference, *grams = map(int, counts)
+    middle = len(grams) // 2
+    return BLEU.compute_bleu(grams[:middle], grams[middle:], own, reference, **options).score
 
 
 def ngrams(

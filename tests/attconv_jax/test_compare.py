@@ -70,6 +70,21 @@ def test_the_report_has_the_numbers_of_the_paired_tests(as_run):
     assert second["right detectable"] == f"{numbers['right_detectable']:.2f}"
 
 
+def test_a_tenth_by_length_has_the_noise_of_its_own_examples(as_run):
+    parts = [[1, 2, rate] for rate in range(10)]
+    a, b = as_run("a", by_length=parts), as_run("b")
+    assert LabelComparison.further(a, "test") == {
+        f"accuracy_tenth_{n}": n - 1.0 for n in range(1, 11)
+    }
+    assert LabelComparison.further(b, "test") == {}
+    order = sorted(range(200), key=lambda at: LENGTHS[at])  # stable
+    for number, metric in ((1, "accuracy_tenth_1"), (10, "accuracy_tenth_10")):
+        members = order[20 * (number - 1) : 20 * number]
+        differences = [100.0 * RIGHT["b"][at] - 100.0 * RIGHT["a"][at] for at in members]
+        error = LabelComparison.example_error(b, a, "test", metric)
+        assert error == pytest.approx(stats.sem(differences))
+
+
 def test_runs_of_other_examples_are_not_compared(as_run):
     a, b = as_run("a"), as_run("b", gold="yes")
     c = as_run("c", RIGHT["b"], lengths=LENGTHS + 1)

@@ -3,15 +3,17 @@
 import collections
 import json
 import math
+import statistics
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sacrebleu.metrics import BLEU
 from scipy import stats
 
-from common_jax.compare import Run
+from common_jax.compare import IncomparableError, Run
 from common_jax.metrics import translation
 from common_jax.training.task import Scores
 from common_jax.training.workdir import Workdir
@@ -90,6 +92,38 @@ def test_differences_are_those_of_the_official_command(official):
     assert [actual["sacrebleu"].p is None for actual in compared.values()] == [True, False, False]
     assert compared["better"]["sacrebleu"].p < 0.01 < compared["alike"]["sacrebleu"].p
     assert "bs:1000|seed:12345" in signatures["sacrebleu"]
+
+
+@pytest.mark.parametrize("order", [None, 2])
+def test_the_error_of_a_difference_of_bleu_is_that_of_scoring_each_resample(order):
+    """By scoring 20 resamples, sentences and all, with sacrebleu."""
+    options = {"max_ngram_order": order, "smooth_method": "none"} if order else {}
+    bleu, random = BLEU(tokenize="13a", **options), np.random.default_rng(12345)
+    first, better = SYSTEMS["first"], SYSTEMS["better"]
+    differences = []
+    for _ in range(20):
+        chosen = random.integers(0, len(REFERENCES), len(REFERENCES))
+        pick = lambda lines, chosen=chosen: [lines[at] for at in chosen]
+        scores = [bleu.corpus_score(pick(x), [pick(REFERENCES)]).score for x in (first, better)]
+        differences.append(scores[0] - scores[1])
+    error = translation.bleu_error(
+        first, better, REFERENCES, language="en", order=order, resamples=20
+    )
+    assert error == pytest.approx(statistics.stdev(differences), rel=1e-9)
+
+
+def test_the_error_of_a_difference_of_metrics(runs):
+    """Of BLEU by its bootstrap, of the nll by its examples, of BLEU by order from the notes."""
+    first, better, _ = runs
+    error = lambda metric: TranslationComparison.example_error(better, first, "test", metric)
+    texts = (SYSTEMS["better"], SYSTEMS["first"], REFERENCES)
+    assert error("sacrebleu") == translation.bleu_error(*texts, language="en")
+    assert error("bleu_5") == translation.bleu_error(*texts, language="en", order=5)
+    assert error("bleu_5") != error("bleu_6")
+    differences = NLL["better"] - NLL["first"]
+    assert error("nll") == pytest.approx(stats.sem(differences))
+    with pytest.raises(IncomparableError, match="no chrf of the examples"):
+        error("chrf")
 
 
 def test_ngrams_are_counted_right():

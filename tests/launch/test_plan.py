@@ -50,7 +50,7 @@ def test_the_program_is_that_of_training(family, changes, tmp_path):
     flags = [f"--config.{key}={value}" for key, value in values.items()]
     config = parse(f"configs/{family}/quickstart.py", flags)
     task = task_class(config.task)(config)
-    (shape,) = plan._prepared_shapes(task)
+    (shape,) = plan.prepared_shapes(task)
     mesh = make_mesh(config.mesh)
     batch = task.train_batches().select_rows(local_rows(mesh)).epoch(0)[0]
     arguments = init_state(task, mesh), (put_batch(batch, mesh),), run_key(0, mesh)

@@ -1,0 +1,109 @@
+"""Finished trials kept in the repository: a zip file each, the same bytes for the same files."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from common_jax.errors import UserError
+from common_jax.fields import to_mapping
+from common_jax.io.atomic import replace_bytes, writing
+from common_jax.io.json_files import parse_json
+from common_jax.sweep.plan import Trial
+from common_jax.training.workdir import flat
+from common_jax.versions import versions
+
+PACKAGE = "conv-attention-jax"
+CONFIG, RESULT = "config.json", "result.json"
+_DATE = (1980, 1, 1, 0, 0, 0)
+_NO_MATTER = ("mesh.", "paper.", "data.cache_dir", "model.unroll")
+
+
+def path_of(trial: Trial, folder: Path) -> Path:
+    """The file of a trial in a table's folder of kept trials."""
+    return folder / f"{trial.name}.zip"
+
+
+def keep(trial: Trial, folder: Path, split: str, data: Path, predictions: bool) -> None:
+    """Writes a finished trial's config, result, log and scores.
+
+    Args:
+      split: whose scores are kept.
+      data: the folder of the corpora, which the kept config does not name.
+      predictions: whether the predictions are kept too.
+    """
+    run = trial.workdir.path
+    files = {CONFIG: json.dumps(_settings(trial.config, data), indent=1, sort_keys=True) + "\n"}
+    endings = (".json", ".examples.tsv", *((".predictions.*", ".references") * predictions))
+    patterns = (RESULT, "metrics.jsonl", *(f"eval/{split}{ending}" for ending in endings))
+    for file in sorted(path for pattern in patterns for path in run.glob(pattern)):
+        name = file.relative_to(run).as_posix()
+        text = file.read_text("utf-8")
+        files[name] = _rounded(text) if name.endswith(".examples.tsv") else text
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_LZMA) as archive:
+        for name, text in files.items():
+            archive.writestr(zipfile.ZipInfo(name, _DATE), text, zipfile.ZIP_LZMA)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_bytes(path_of(trial, folder), packed.getvalue())
+
+
+def restore(trial: Trial, folder: Path, data: Path) -> str | None:
+    """Unpacks a kept trial into its workdir, unless it has a run.
+
+    Returns: why a kept trial is not used; None if it is, or there is none.
+
+    Raises:
+      UserError: for a damaged file.
+    """
+    path = path_of(trial, folder)
+    if not path.exists() or trial.workdir.result.exists():
+        return None
+    files = _read(path)
+    config, result = (parse_json(files[name], f"{path}: {name}").value for name in (CONFIG, RESULT))
+    settings = json.loads(json.dumps(_settings(trial.config, data)))
+    if differing := sorted(k for k in config.keys() | settings if config.get(k) != settings.get(k)):
+        return f"{path.name}: has another {', '.join(differing[:3])}"
+    own, kept = (of.get(PACKAGE) for of in (versions(), result["versions"]))
+    if own != kept:
+        return f"{path.name}: is of version {kept}, not {own}"
+    unpack(trial, folder)
+    return None
+
+
+def unpack(trial: Trial, folder: Path) -> None:
+    """Unpacks a kept trial into its workdir, of whatever config and version it is."""
+    run = trial.workdir.path
+    trial.workdir.claim(trial.config)
+    trial.workdir.release()
+    with writing(run):
+        for name, text in _read(path_of(trial, folder)).items():
+            if name != CONFIG:
+                (run / name).parent.mkdir(parents=True, exist_ok=True)
+                (run / name).write_text(text, "utf-8")
+
+
+def _read(path: Path) -> dict[str, str]:
+    """The files of a kept trial."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            files = {name: archive.read(name).decode() for name in archive.namelist()}
+        return {CONFIG: files.pop(CONFIG), RESULT: files.pop(RESULT), **files}
+    except (zipfile.BadZipFile, LookupError, ValueError, EOFError) as error:
+        raise UserError(f"{path}: not a kept trial ({error})") from error
+
+
+def _settings(config: Any, data: Path) -> dict[str, Any]:
+    """The fields that a result can depend on; {data} for the folder of the corpora."""
+    text = lambda value: value.replace(str(data), "{data}") if isinstance(value, str) else value
+    fields = flat(to_mapping(config))
+    return {k: text(v) for k, v in fields.items() if not k.startswith(_NO_MATTER)}
+
+
+def _rounded(table: str) -> str:
+    """Numbers of a table with four digits."""
+    head, *rows = table.splitlines()
+    short = lambda field: f"{float(field):.4g}" if "." in field or "e" in field else field
+    return "\n".join([head, *("\t".join(map(short, row.split("\t"))) for row in rows)]) + "\n"

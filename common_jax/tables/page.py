@@ -1,0 +1,292 @@
+"""The page of a table: each row beside the paper, a verdict on each claim; as a report and CSV."""
+
+import csv
+import dataclasses
+import functools
+import io
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from common_jax.compare import Comparison, IncomparableError, Run, comparison_of
+from common_jax.metrics.seeds import interval_of_means
+from common_jax.metrics.verdict import Verdict, judge
+from common_jax.report.document import Cell, Part, Report, Section, Table
+from common_jax.sweep.figure import sweep_charts
+from common_jax.sweep.plan import SEED, Trial
+from common_jax.sweep.results import TrialStatus, find
+from common_jax.tables.spec import HOURS, SPEEDS, Claim, Scale, TableSpec
+from common_jax.tables.trials import ROW, fields_of
+from common_jax.training.config import task_class
+from common_jax.training.log import read_metrics
+
+HEAD = ("row", "metric", "published", "mean", "low", "high", "seeds", "parameters", "speed")
+_RULE = (
+    "A claim that A is better than B is confirmed if the 95 % interval of the mean difference over "
+    "the seeds is above 0, contradicted if it is below 0, and otherwise undecidable; that A is "
+    "comparable with B, if the interval is within the bounds, or outside of them. The interval has "
+    "the noise of the seeds (Student's t) and of the examples. A ratio of speeds is judged by its "
+    "logarithm in several rounds of timing. A claim on several metrics must hold for all; the one "
+    "with the lowest interval is shown. Detectable is the true difference that is confirmed with a "
+    "probability of 80 % under this noise; of comparable systems, the bound."
+)
+Speeds = Mapping[str, Mapping[str, Sequence[float]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """A claim and its verdict, as cells; without numbers if it cannot be judged.
+
+    Attributes:
+      decision: "confirmed", "contradicted", or "undecidable" with the reason.
+    """
+
+    claim: Claim
+    decision: str
+    difference: str = ""
+    detectable: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """A table's trials at a scale, read.
+
+    Attributes:
+      speeds: by row and name of `SPEEDS`, batches a second in each of some rounds; the rows of one
+        round were measured in turn.
+      notes: on trials that were not used.
+    """
+
+    spec: TableSpec
+    scale: Scale
+    trials: Sequence[Trial]
+    statuses: Sequence[TrialStatus]
+    speeds: Speeds
+    notes: Sequence[str]
+
+    def values(self, row: str, metric: str) -> dict[int, float]:
+        """A metric of a row's finished trials by seed; a speed by the number of its round."""
+        if metric in SPEEDS:
+            return dict(enumerate(self.speeds.get(row, {}).get(metric, ())))
+        values = {t.values[SEED]: self._value(t, status, metric) for t, status in self.of(row)}
+        return {seed: value for seed, value in values.items() if value is not None}
+
+    def parameters(self, row: str) -> int | None:
+        """Of a row's model."""
+        return next((s.parameters for _, s in self.of(row) if s.parameters), None)
+
+    def speed(self, row: str) -> float | None:
+        """Of a row's training steps, relative to the first row: the median over the rounds."""
+        if row not in self.speeds:
+            return None
+        first = next(iter(self.speeds.values()))[SPEEDS[0]]
+        own = self.speeds[row][SPEEDS[0]]
+        return statistics.median(a / b for a, b in zip(own, first, strict=True))
+
+    def of(self, row: str) -> list[tuple[Trial, TrialStatus]]:
+        """A row's trials."""
+        pairs = zip(self.trials, self.statuses, strict=True)
+        return [(trial, status) for trial, status in pairs if trial.values[ROW] == row]
+
+    def runs(self) -> list[Run]:
+        """The first finished run of each row."""
+        first: dict[str, Run] = {}
+        for trial, status in zip(self.trials, self.statuses, strict=True):
+            if status.state == "finished":
+                first.setdefault(trial.values[ROW], Run(trial.values[ROW], trial.workdir))
+        return [*first.values()]
+
+    @functools.cached_property
+    def comparison(self) -> type[Comparison]:
+        """Of the rows' task."""
+        return comparison_of(task_class(self.trials[0].config.task))
+
+    def _value(self, trial: Trial, status: TrialStatus, metric: str) -> float | None:
+        if status.state != "finished":
+            return None
+        if metric == HOURS and self.scale.target:
+            name, least = self.scale.target
+            dev = (line for line in read_metrics(trial.workdir.metrics) if line.get(name))
+            seconds = (line["wall_seconds"] for line in dev if line[name] >= least)
+            return next((second / 3600 for second in seconds), None)
+        values = status.metrics
+        if metric in self.comparison.metrics:
+            further = self.comparison.further(Run(trial.name, trial.workdir), self.scale.split)
+            values = {**values, **{f"{self.scale.split}.{k}": v for k, v in further.items()}}
+        return values.get(f"{self.scale.split}.{metric}")
+
+
+def judged(results: Results) -> list[Judged]:
+    """The verdicts on the claims of a scale."""
+    return [_judged(results, claim) for claim in results.scale.claims]
+
+
+def _judged(results: Results, claim: Claim) -> Judged:
+    for row in results.scale.rows:
+        if row.missing and row.name in (claim.row, claim.than):
+            return Judged(claim, f"undecidable: {row.name} has no runs here")
+    if claim.relation == "equal":
+        own, other = results.parameters(claim.row), results.parameters(claim.than)
+        if own is None or other is None:
+            return Judged(claim, "undecidable: finished runs of both rows are needed")
+        return Judged(claim, "confirmed" if own == other else "contradicted", f"{own - other:+,}")
+    try:
+        verdicts = [_verdict(results, claim, metric) for metric in claim.metrics]
+    except IncomparableError as reason:
+        return Judged(claim, f"undecidable: {reason}")
+    decisions = [verdict.decision for verdict in verdicts]
+    shown = min(verdicts, key=lambda verdict: verdict.low)
+    wrong = "contradicted" if "contradicted" in decisions else "undecidable"
+    decision = "confirmed" if {*decisions} == {"confirmed"} else wrong
+
+    def written(value: float) -> str:
+        is_ratio = claim.relation == "ratio"
+        return f"{claim.factor * math.exp(value):.2f} times" if is_ratio else f"{value:+.2f}"
+
+    if not math.isfinite(shown.low):
+        return Judged(claim, decision, f"{written(shown.mean)} (one seed)")
+    interval = f"{written(shown.mean)} ({written(shown.low)} to {written(shown.high)})"
+    return Judged(claim, decision, interval, written(shown.detectable).removeprefix("+"))
+
+
+def _verdict(results: Results, claim: Claim, metric: str) -> Verdict:
+    """Raises IncomparableError if runs are missing or their examples differ."""
+    own, other = (results.values(row, metric) for row in (claim.row, claim.than))
+    if claim.relation == "ratio":
+        if not own or not other:
+            raise IncomparableError("no speeds were measured")
+        ratios = [math.log(own[at] / other[at] / claim.factor) for at in own]
+        return judge(np.array(ratios))
+    trials = [results.of(row) for row in (claim.row, claim.than)]
+    if len(own) < len(trials[0]) or len(other) < len(trials[1]):
+        raise IncomparableError(f"{metric} of all runs of both rows is needed")
+    seeds = sorted(own.keys() & other.keys())
+    first, second = (Run(pairs[0][0].values[ROW], pairs[0][0].workdir) for pairs in trials)
+    error = 0.0
+    if metric != HOURS:
+        error = results.comparison.example_error(first, second, results.scale.split, metric)
+    differences = np.array([own[seed] - other[seed] for seed in seeds])
+    return judge(differences, error, claim.within or None)
+
+
+def read_results(
+    spec: TableSpec, scale: Scale, trials: Sequence[Trial], speeds: Speeds, notes: Sequence[str]
+) -> Results:
+    """The results of a table's trials, from their workdirs."""
+    return Results(spec, scale, trials, [find(trial) for trial in trials], speeds, notes)
+
+
+def rows_of(results: Results) -> list[dict[str, Any]]:
+    """The table's rows, by the columns of `HEAD`; the paper's rows that are no trials too."""
+    rows = []
+    for metric in results.scale.metrics:
+        values = {
+            row.name: [*results.values(row.name, metric).values()] for row in results.scale.rows
+        }
+        present = {name: group for name, group in values.items() if group}
+        halves = dict(zip(present, interval_of_means([*present.values()]), strict=True))
+        for row in results.scale.rows:
+            mean = statistics.fmean(values[row.name]) if values[row.name] else None
+            half = halves.get(row.name)
+            bounds = (None, None) if mean is None or half is None else (mean - half, mean + half)
+            cells = (
+                *(row.name, metric, row.published.get(metric), mean, *bounds),
+                *(len(values[row.name]), results.parameters(row.name), results.speed(row.name)),
+            )
+            rows.append(dict(zip(HEAD, cells, strict=True)))
+    return rows
+
+
+def to_csv(results: Results) -> str:
+    """The rows as CSV, numbers with six significant digits."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, HEAD, lineterminator="\n")
+    writer.writeheader()
+    for row in rows_of(results):
+        short = lambda value: f"{value:.6g}" if isinstance(value, float) else value
+        writer.writerow({name: short(value) for name, value in row.items()})
+    return text.getvalue()
+
+
+def page(
+    results: Results, command: str, answers: Mapping[str, Mapping[str, str]] | None = None
+) -> Report:
+    """The page of a table.
+
+    Args:
+      command: that makes it again.
+      answers: what rows make of each example, by the example's name and the rows'.
+    """
+    spec, scale = results.spec, results.scale
+    files = dict.fromkeys(row.file.partition(":")[0] for row in scale.made)
+    about = [
+        f"{spec.source}, at the scale {scale.name!r}: {', '.join(files)}, split {scale.split}.",
+        f"Made by: {command}",
+        *results.notes,
+    ]
+    notes = [[row.name, row.missing or row.note] for row in scale.rows if row.missing or row.note]
+    claims = [[one.claim.text, one.decision, one.difference or None, one.detectable or None]
+              for one in judged(results)]  # fmt: skip
+    examples: list[list[Cell]] = [
+        [one.name, "; ".join(one.texts), one.paper or None, rows, answer]
+        for one in scale.examples
+        for rows, answer in (answers or {}).get(one.name, {}).items()
+    ]
+    asked = ("example", "texts", "paper", "row", "ours")
+    head = ("claim", "verdict", "difference", "detectable")
+    sections = [
+        Section("Setting", about),
+        Section("Results", _tables(results)),
+        *(_figures(results) if spec.kind == "figure" else []),
+        Section("Examples", [Table(asked, examples)] if examples else []),
+        Section("Claims", [Table(head, claims, _RULE)] if claims else []),
+        Section("Notes on rows", [Table(("row", "note"), notes)] if notes else []),
+    ]
+    title = f"{spec.name}: {spec.title}"
+    return Report(title, [section for section in sections if section.parts])
+
+
+def _figures(results: Results) -> list[Section]:
+    """The metric by the rows' fields; or, if they have none, the comparison of their runs."""
+    scale = results.scale
+    if not any(row.varied for row in scale.rows):
+        return [*results.comparison.compare(results.runs(), scale.split)] if results.runs() else []
+    name = f"{scale.split}.{scale.metrics[0]}"
+    if not any(name in status.metrics for status in results.statuses):
+        return []
+    fields = [dataclasses.replace(t, values=fields_of(scale, t)) for t in results.trials]
+    return [Section("Figure", sweep_charts(fields, results.statuses, name))]
+
+
+def _tables(results: Results) -> list[Part]:
+    """A table for each metric, and one for the paper's other columns."""
+    parts: list[Part] = []
+    titles, scale = results.spec.columns, results.scale
+    note = "Ours: the mean over the seeds, with its 95 % interval (one deviation for all rows)."
+    if results.speeds:
+        note += " Speed: of training steps, relative to the first row, timed in turn in one run. "
+        note += "The seeds of a speed are rounds of timing, its unit is batches a second."
+    for metric in scale.metrics:
+        cells = [
+            [row["row"], row["published"], _interval(row),
+             row["seeds"], row["parameters"], row["speed"]]
+            for row in rows_of(results) if row["metric"] == metric
+        ]  # fmt: skip
+        head = ("row", "paper", titles.get(metric, metric), "seeds", "parameters", "speed")
+        parts.append(Table(head, cells, note))
+    keys = [key for row in scale.rows for key in row.published if key not in scale.metrics]
+    if further := [*dict.fromkeys(keys)]:
+        columns = ["row", *(titles.get(key, key) for key in further)]
+        published = [row for row in scale.rows if {*further} & {*row.published}]
+        rows = [[row.name, *map(row.published.get, further)] for row in published]
+        parts.append(Table(columns, rows, "Further numbers of the paper."))
+    return parts
+
+
+def _interval(row: Mapping[str, Any]) -> Cell:
+    if row["mean"] is None or row["low"] is None:
+        return row["mean"]
+    return f"{row['mean']:.2f} ({row['low']:.2f} to {row['high']:.2f})"

@@ -1,0 +1,326 @@
+"""Table files: which trials make a table or figure of a paper, and what the paper says of it.
+
+tables/PAPER/NAME.toml has the fields of `TableSpec`; `[data.NAME]` is a `Corpus`. Its `[scales]`,
+`[[rows]]`, `[[claims]]` and `[[examples]]` are read as a `Scale` each, whose rows are complete:
+
+* the config, data, seeds and overrides of a row are those of `[scales.NAME]`, unless the row has
+  its own; `by_scale.NAME` in a row has seeds and overrides for one scale;
+* a row with `scales`, or one that the scale's own `rows` does not name, is not in the others;
+* a claim or an example is in the scales that have all of its rows, or in `scales` of them.
+"""
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from common_jax.errors import UserError
+from common_jax.fields import suggestion
+from common_jax.io.files import read_lines
+from common_jax.io.json_files import Node
+
+KINDS = ("table", "figure", "examples", "speed")
+RELATIONS = ("better", "equal", "comparable", "ratio")
+PARAMETERS, HOURS = "parameters", "hours_to_target"
+SPEEDS = ("train_speed", "decode_speed")
+MEASURED = (PARAMETERS, HOURS, *SPEEDS)  # not by the task
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """Data that a row needs.
+
+    Attributes:
+      folder: its name in the folder of all data.
+      files: FILE or FILE.gz, or a folder if it ends in "/"; empty if the first run downloads it.
+      origin: the public page that they come from.
+      note: on their format or selection.
+    """
+
+    folder: str
+    files: tuple[str, ...]
+    origin: str
+    note: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A system of a table, or a point of a figure, at a scale.
+
+    Attributes:
+      name: as in the paper.
+      file: `--config` of its runs.
+      data: the corpus that `data.dir` is set to; "" if the config generates its own.
+      overrides: fields of the config; {NAME} in a value is the folder of a corpus.
+      varied: names of those that are the row's own.
+      seeds: their number.
+      published: the paper's numbers by metric, and its further columns.
+      note: on how it differs from the paper's.
+      missing: why there can be no trial; "" if there can be one.
+    """
+
+    name: str
+    file: str
+    data: str
+    overrides: Mapping[str, str]
+    varied: tuple[str, ...]
+    seeds: int
+    published: Mapping[str, float]
+    note: str
+    missing: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """A conclusion of the paper on two rows.
+
+    Attributes:
+      row, than: names of rows, A and B.
+      metrics: for each of which it must hold; the scale's first one by default.
+      relation: "better", A - B > 0; "equal", A = B; "comparable", |A - B| < `within`; "ratio",
+        A / B > `factor`.
+      within, factor: bounds.
+    """
+
+    text: str
+    row: str
+    than: str
+    metrics: tuple[str, ...]
+    relation: Literal["better", "equal", "comparable", "ratio"]
+    within: float
+    factor: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """Texts that rows are applied to.
+
+    Attributes:
+      texts: one input.
+      through: names of rows, each applied to the result of the one before; empty for all rows, each
+        applied to the texts.
+      paper: what the paper has for it.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    through: tuple[str, ...]
+    paper: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """A setting in which a table is made.
+
+    Attributes:
+      split: whose metrics are shown.
+      metrics: their names in result.json, or of `MEASURED`; the first is that of a figure.
+      target: of `HOURS`: a metric of dev, and its value.
+      unavailable: why it cannot be made; "" if it can.
+    """
+
+    name: str
+    split: str
+    metrics: tuple[str, ...]
+    target: tuple[str, float] | None
+    unavailable: str
+    rows: tuple[Row, ...]
+    claims: tuple[Claim, ...]
+    examples: tuple[Example, ...]
+
+    @property
+    def made(self) -> list[Row]:
+        """The rows that are made by trials."""
+        return [row for row in self.rows if not row.missing]
+
+    def only(self, names: Sequence[str], seeds: int | None) -> "Scale":
+        """The scale with some of its rows, all if no names are given, and another number of seeds.
+
+        Raises:
+          UserError: for a name that is no row's.
+        """
+        known = [row.name for row in self.rows]
+        for name in names:
+            if name not in known:
+                raise UserError(f"--rows: no row {name!r}{suggestion(name, known)}")
+        rows = tuple(
+            dataclasses.replace(row, seeds=seeds or row.seeds)
+            for row in self.rows
+            if not names or row.name in names
+        )
+        has = lambda needed: {*needed} <= {row.name for row in rows}
+        claims = tuple(claim for claim in self.claims if has((claim.row, claim.than)))
+        examples = tuple(one for one in self.examples if has(one.through))
+        return dataclasses.replace(self, rows=rows, claims=claims, examples=examples)
+
+
+@dataclasses.dataclass(frozen=True)
+class TableSpec:
+    """A table, a figure or a set of examples of a paper.
+
+    Attributes:
+      name: PAPER/FILE without its ending.
+      source: the paper, and where it is there.
+      columns: titles of metrics and of the paper's further columns.
+    """
+
+    name: str
+    title: str
+    source: str
+    kind: str
+    columns: Mapping[str, str]
+    corpora: Mapping[str, Corpus]
+    scales: Mapping[str, Scale]
+
+
+_TABLE = ("title", "source", "kind", "split", "metrics", "columns", "data", "scales", "rows",
+          "claims", "examples")  # fmt: skip
+_SETTING = ("config", "data", "seeds", "overrides")
+_SCALE = (*_SETTING, "split", "metrics", "target", "rows", "unavailable")
+_ROW = (*_SETTING, "name", "system", "scales", "by_scale", "published", "note", "missing")
+_CLAIM = ("text", "row", "than", "metric", "metrics", "relation", "within", "factor", "scales")
+
+
+def read_tables(folder: Path) -> dict[str, TableSpec]:
+    """All tables of a folder, by name.
+
+    Raises:
+      UserError: for a file that is no table, with the location of what is wrong.
+    """
+    files = sorted(folder.glob("*/*.toml"))
+    return {spec.name: spec for spec in map(read_table, files)}
+
+
+def read_table(path: Path) -> TableSpec:
+    """A table file.
+
+    Raises:
+      UserError: if it cannot be read, a field is missing, unknown or of another type, or a row,
+        corpus or scale is named that is not there.
+    """
+    try:
+        node = Node(tomllib.loads("\n".join(read_lines(path))), str(path))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: not TOML ({error})") from error
+    _require_fields(node, _TABLE)
+    kind = node.get("kind", str)
+    _require(kind in KINDS, node, f"kind {kind!r}: must be {' | '.join(KINDS)}")
+    corpora = {name: _corpus(below, name) for name, below in _named(node, "data")}
+    rows = {row.get("name", str): row for row in node.nodes("rows", [])}
+    _require(len(rows) == len(node.get("rows", list, [])), node, "two rows of one name")
+    scales = {name: _scale(name, below, node, rows) for name, below in _named(node, "scales")}
+    _require(bool(scales), node, "no [scales.NAME]")
+    for one in (*rows.values(), *node.nodes("claims", [])):
+        for name in (*one.get("scales", list[str], []), *one.get("by_scale", dict, {})):
+            _require(name in scales, one, f"no [scales.{name}]")
+    for scale in scales.values():
+        for row in scale.rows:
+            wrong = row.data and row.data not in corpora
+            _require(not wrong, node, f"row {row.name!r}: no [data.{row.data}]")
+    title, source = node.get("title", str), node.get("source", str)
+    columns = node.get("columns", dict[str, str], {})
+    name = f"{path.parent.name}/{path.stem}"
+    return TableSpec(name, title, source, kind, columns, corpora, scales)
+
+
+def _corpus(node: Node, name: str) -> Corpus:
+    _require_fields(node, ("folder", "files", "origin", "note"))
+    folder, files = node.get("folder", str, name), tuple(node.get("files", list[str]))
+    return Corpus(folder, files, node.get("origin", str), node.get("note", str, ""))
+
+
+def _scale(name: str, node: Node, table: Node, rows: Mapping[str, Node]) -> Scale:
+    _require_fields(node, _SCALE)
+    named = node.get("rows", list[str], [*rows])
+    for row in named:
+        _require(row in rows, node, f"no row {row!r}")
+    metrics = tuple(node.get("metrics", list[str], table.get("metrics", list[str])))
+    target = node.node("target", {})
+    split = node.get("split", str, table.get("split", str))
+    unavailable = node.get("unavailable", str, "")
+    scale = Scale(
+        name,
+        split,
+        metrics,
+        (target.get("metric", str), target.get("value", float)) if target.value else None,
+        unavailable,
+        tuple(
+            _row(row, node, name)
+            for row in map(rows.__getitem__, named)
+            if name in row.get("scales", list[str], [name]) and not unavailable
+        ),
+        tuple(
+            _claim(claim, metrics, rows)
+            for claim in table.nodes("claims", [])
+            if name in claim.get("scales", list[str], [name])
+        ),
+        tuple(_example(example, rows) for example in table.nodes("examples", [])),
+    )
+    return scale.only((), None)
+
+
+def _row(node: Node, scale: Node, name: str) -> Row:
+    _require_fields(node, _ROW)
+    own, missing = node.node("by_scale", {}).node(name, {}), node.get("missing", str, "")
+    _require_fields(own, ("seeds", "overrides"))
+    overrides = [one.get("overrides", dict, {}) for one in (scale, node, own)]
+    seeds = own.get("seeds", int, node.get("seeds", int, scale.get("seeds", int, 1)))
+    _require(seeds > 0, node, f"seeds = {seeds}: at least 1")
+    inherited = scale.value.get("config") or (None if not missing else "")
+    config, system = node.get("config", str, inherited), node.get("system", str, "")
+    return Row(
+        node.get("name", str),
+        f"{config}:{system}" if system else config,
+        node.get("data", str, scale.get("data", str, "")),
+        {key: str(value) for of in overrides for key, value in of.items()},
+        tuple(overrides[1]),
+        seeds,
+        node.get("published", dict[str, float], {}),
+        node.get("note", str, ""),
+        missing,
+    )
+
+
+def _claim(node: Node, metrics: tuple[str, ...], rows: Mapping[str, Node]) -> Claim:
+    _require_fields(node, _CLAIM)
+    relation = node.get("relation", str, "better")
+    _require(relation in RELATIONS, node, f"relation {relation!r}: one of {', '.join(RELATIONS)}")
+    names = tuple(node.get("metrics", list[str], [node.get("metric", str, metrics[0])]))
+    if relation == "better" and names[0] in SPEEDS:
+        relation, factor = "ratio", 1.0
+    else:
+        factor = node.get("factor", float, None if relation == "ratio" else 1.0)
+    within = node.get("within", float, None if relation == "comparable" else 0.0)
+    row, than = node.get("row", str), node.get("than", str)
+    for name in (row, than):
+        _require(name in rows, node, f"no row {name!r}")
+    rated = {*names} <= {*SPEEDS} and factor > 0
+    _require(rated or relation != "ratio", node, "a ratio is one of speeds, and above 0")
+    _require((names == (PARAMETERS,)) == (relation == "equal"), node, "equal goes with parameters")
+    return Claim(node.get("text", str), row, than, names, relation, within, factor)  # type: ignore[arg-type]
+
+
+def _example(node: Node, rows: Mapping[str, Node]) -> Example:
+    _require_fields(node, ("name", "texts", "through", "paper"))
+    through = tuple(node.get("through", list[str], []))
+    for name in through:
+        _require(name in rows, node, f"no row {name!r}")
+    texts = tuple(node.get("texts", list[str]))
+    return Example(node.get("name", str), texts, through, node.get("paper", str, ""))
+
+
+def _named(node: Node, key: str) -> list[tuple[str, Node]]:
+    below = node.node(key, {})
+    return [(name, below.node(name)) for name in below.value]
+
+
+def _require_fields(node: Node, known: Sequence[str]) -> None:
+    """Raises UserError for another field."""
+    for name in node.value:
+        _require(name in known, node, f"unknown field {name!r}{suggestion(name, [*known])}")
+
+
+def _require(condition: Any, node: Node, message: str) -> None:
+    if not condition:
+        raise UserError(f"{node.place}: {message}")

@@ -1,0 +1,338 @@
+"""Makes a table or figure of one of the papers: trains what is missing, and writes a page."""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from common_jax.errors import Interrupted, UserError, error_context
+from common_jax.fields import suggestion
+from common_jax.io.atomic import replace_text, write_json, writing
+from launch.cli import Parser, command_line, configure_logging, run
+from launch.sweep import add_executor, summary, train
+from launch.timing import positive
+
+if TYPE_CHECKING:
+    from common_jax.report.document import Report
+    from common_jax.sweep.plan import Trial
+    from common_jax.tables.page import Results, Speeds
+    from common_jax.tables.spec import Scale, TableSpec
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLES, KEPT = ROOT / "tables", ROOT / "docs" / "results"
+SPEED, ANSWERS = "speed.json", "examples.json"
+DESCRIPTION = (
+    __doc__
+    + """
+TABLE is a file tables/TABLE.toml, such as csan/figure2: its rows, seeds, claims and the paper's
+numbers. --list prints all of them with what they need. A row is trained with each seed, as a trial
+of an ordinary sweep in OUT/trials: the same command again resumes, and trains nothing when all are
+finished. Trials that docs/results/TABLE keeps are not trained again, if their config and version
+are those of today.
+
+OUT/page.md and page.html have each row beside the paper's and a verdict on each claim,
+OUT/table.csv the rows.
+
+example:
+  python -m launch.reproduce --list
+  python -m launch.reproduce csan/figure2 --scale small --data DIR --out OUT"""
+)
+
+
+def main(argv: list[str]) -> None:
+    parser = _parser()
+    args = parser.parse_args(argv)
+    from common_jax.tables.spec import read_table, read_tables
+    from common_jax.tables.trials import require_data, trials_of
+
+    if args.list:
+        for spec in read_tables(TABLES).values():
+            print(_listed(spec))
+        return
+    if args.table is None:
+        parser.error("name a table, or --list")
+    path = TABLES / f"{args.table}.toml"
+    if not path.is_file():
+        names = [str(file.relative_to(TABLES))[:-5] for file in sorted(TABLES.glob("*/*.toml"))]
+        raise UserError(f"{args.table}: no such table{suggestion(args.table, names)}")
+    spec = read_table(path)
+    scale = _scale(spec, args)
+    if args.out is None:
+        parser.error("--out: name the folder of the runs and the page")
+    data = (args.data or Path("data")).absolute()
+    trials = trials_of(spec, scale, data, args.out)
+    if args.dry_run:
+        _print_plan(trials, args)
+        return
+    configure_logging()
+    require_data(spec, scale, data)
+    _make(spec, scale, trials, data, args)
+
+
+def _make(
+    spec: "TableSpec",
+    scale: "Scale",
+    trials: Sequence["Trial"],
+    data: Path,
+    args: argparse.Namespace,
+) -> None:
+    """Trains, measures, writes and keeps; exits with 1 if trials have failed."""
+    from common_jax.report import html
+    from common_jax.tables.kept import path_of
+    from common_jax.tables.page import read_results
+
+    speed_alone, kept = spec.kind == "speed", KEPT / spec.name / scale.name
+    notes = [] if speed_alone else _train(spec, scale, trials, data, args)
+    same = not notes and all(path_of(trial, kept).exists() for trial in trials)
+    folders = [args.out, kept] if same else [args.out]
+    speeds = {} if args.no_speed else _speeds(trials, folders)
+    results = read_results(spec, scale, trials, speeds, notes)
+    unfinished = [
+        trial.name
+        for trial, status in zip(trials, results.statuses, strict=True)
+        if status.state != "finished" and not speed_alone
+    ]
+    answers = _answers(results, folders) if not unfinished else {}
+    report = _report(results, answers, args)
+    with writing(args.out):
+        _write(args.out, results, report)
+        replace_text(args.out / "page.html", html.to_html(report))
+    print(f"wrote {args.out / 'page.md'}, page.html and table.csv")
+    if unfinished:
+        print(f"{len(unfinished)} of {len(trials)} trials have not finished: "
+              f"{', '.join(unfinished)}")  # fmt: skip
+        sys.exit(1)
+    if args.keep:
+        _keep(results, [] if speed_alone else trials, kept, data)
+        _write(kept, results, report)
+        for name, values in ((SPEED, speeds), (ANSWERS, answers)):
+            if values:
+                write_json(kept / name, values)
+        print(f"kept {len(trials)} trials in {kept}")
+
+
+def _scale(spec: "TableSpec", args: argparse.Namespace) -> "Scale":
+    """The scale with the rows and seeds that the arguments name."""
+    name = args.scale or next(iter(spec.scales))
+    if name not in spec.scales:
+        raise UserError(f"--scale {name}: {spec.name} has {' | '.join(spec.scales)}")
+    scale = spec.scales[name]
+    if scale.unavailable:
+        raise UserError(f"{spec.name} --scale {name}: cannot be made: {scale.unavailable}")
+    return scale.only(_row_names(args.rows or "", [row.name for row in scale.rows]), args.seeds)
+
+
+def _row_names(text: str, known: Sequence[str]) -> list[str]:
+    """Names separated by commas, which names may contain too: the longest that fit."""
+    names = []
+    while text := text.strip():
+        fits = [name for name in known if f"{text},".startswith(f"{name},")]
+        names.append(max(fits, key=len, default=text.partition(",")[0]))
+        text = text[len(names[-1]) + 1 :]
+    return names
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="python -m launch.reproduce", description=DESCRIPTION)
+    parser.add_argument("table", nargs="?", metavar="TABLE", help="PAPER/NAME")
+    parser.add_argument("--list", action="store_true", help="print all tables and exit")
+    parser.add_argument("--scale", metavar="NAME", help="paper | small (the table's first)")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="folder with a folder for each corpus (data)"
+    )
+    parser.add_argument("--out", type=Path, metavar="OUT", help="folder of the runs and the page")
+    parser.add_argument("--rows", metavar="ROW,ROW,...", help="some rows (all)")
+    parser.add_argument(
+        "--seeds", type=positive, metavar="N", help="seeds of each row (the file's)"
+    )
+    add_executor(parser)
+    parser.add_argument("--no_speed", action="store_true", help="time no training steps")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the page and the trials in docs/results/TABLE"
+    )
+    parser.add_argument("--dry_run", action="store_true", help="list the trials and exit")
+    parser.add_argument(
+        "--topology",
+        metavar="CHIP:SHAPE",
+        help="with --dry_run: what they cost there (launch.plan)",
+    )
+    return parser
+
+
+def _listed(spec: "TableSpec") -> str:
+    """A table in a few lines: scales, systems, data, kept trials, what cannot be made."""
+    from common_jax.tables.trials import corpora_of, not_made
+
+    lines = [f"{spec.name}: {spec.title} ({spec.source})"]
+    for name, scale in spec.scales.items():
+        if scale.unavailable:
+            lines.append(f"  --scale {name}: cannot be made: {scale.unavailable}")
+            continue
+        kept = len([*(KEPT / spec.name / name).glob("*.zip")])
+        counts = f"{len(scale.made)} rows, {sum(row.seeds for row in scale.made)} trials"
+        files = ", ".join(dict.fromkeys(row.file.partition(":")[0] for row in scale.made))
+        lines.append(f"  --scale {name}: {counts} of {files}; {kept} kept")
+        systems = dict.fromkeys(row.file.partition(":")[2] or "its default" for row in scale.made)
+        lines.append(f"    systems {', '.join(systems)}")
+        for corpus in corpora_of(spec, scale):
+            note = f"; {corpus.note}" if corpus.note else ""
+            listed = ", ".join(corpus.files) or "an empty folder"
+            lines.append(f"    data {corpus.folder}: {listed} ({corpus.origin}{note})")
+        if wrong := dict.fromkeys(not_made(spec, scale).values()):
+            absent = [one.removeprefix("no system ") for one in wrong if "no system" in one]
+            others = [one for one in wrong if "no system" not in one]
+            short = [f"no system {', '.join(absent)}"] if absent else []
+            lines.append(f"    not yet: {'; '.join([*short, *others])}")
+        for reason in dict.fromkeys(row.missing for row in scale.rows if row.missing):
+            names = [row.name for row in scale.rows if row.missing == reason]
+            lines.append(f"    not run: {', '.join(names)}: {reason}")
+    return "\n".join(lines)
+
+
+def _print_plan(trials: Sequence["Trial"], args: argparse.Namespace) -> None:
+    """Each trial with its command, and what a row costs on a topology."""
+    import shlex
+
+    from common_jax.sweep.results import find
+    from common_jax.tables.trials import ROW
+    from launch.local_executor import command
+
+    for trial in trials:
+        print(f"{trial.name}: {summary(find(trial))}\n  {shlex.join(command(trial)[1:])}")
+    if args.topology:
+        from common_jax.training.config import task_class
+        from launch.plan import plan, prepared_shapes, topology_devices
+
+        chip, _, shape = args.topology.partition(":")
+        devices = topology_devices(chip, shape)
+        for trial in {trial.values[ROW]: trial for trial in trials}.values():
+            task = task_class(trial.config.task)(trial.config)
+            largest = max(prepared_shapes(task), key=lambda sizes: sizes[0] * sum(sizes[1:]))
+            planned = plan(task, args.topology, devices, largest)
+            times = [planned.seconds.get(name, 0) for name in ("arithmetic", "memory", "links")]
+            hours = trial.config.train.steps * max(times) / 3600
+            print(f"{trial.values[ROW]}: at least {hours:.2f} hours a seed on {args.topology}")
+
+
+def _train(
+    spec: "TableSpec",
+    scale: "Scale",
+    trials: Sequence["Trial"],
+    data: Path,
+    args: argparse.Namespace,
+) -> list[str]:
+    """Trains what is neither here nor kept.
+
+    Returns: notes on kept trials that are not used.
+    """
+    from common_jax.sweep.plan import require_own_folders
+    from common_jax.tables.kept import restore
+
+    with error_context("--out"):
+        require_own_folders(trials)
+    kept = KEPT / spec.name / scale.name
+    notes = [note for trial in trials if (note := restore(trial, kept, data))]
+    try:
+        train(trials, args.out / "results.csv", argparse.Namespace(**vars(args), asha=None))
+    except Interrupted as request:
+        raise Interrupted(request.signal, "the same command resumes from there") from request
+    return notes
+
+
+def _speeds(trials: Sequence["Trial"], folders: Sequence[Path]) -> "Speeds":
+    """Each row's batches a second in some rounds of timing, measured once; see `_once`."""
+    from common_jax.tables.spec import SPEEDS
+    from common_jax.tables.trials import ROW
+    from launch.bench_train import measure_rounds
+
+    first = {trial.values[ROW]: trial.config for trial in reversed(trials)}
+    configs = {row: first[row] for row in dict.fromkeys(trial.values[ROW] for trial in trials)}
+    names = dict(zip(SPEEDS, ("steps_per_second", "inference_batches_per_second"), strict=True))
+    measure = lambda: {
+        row: {name: [one[measure] for one in rounds] for name, measure in names.items()}
+        for row, rounds in measure_rounds(configs, steps=10).items()
+    }
+    return _once(SPEED, [*configs], folders, measure) if len(configs) > 1 else {}
+
+
+def _once(
+    name: str, keys: Sequence[str], folders: Sequence[Path], make: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """An object of a JSON file with these keys, of one of the folders; if none has it, it is made,
+    and written to the first."""
+    from common_jax.io.json_files import read_json
+
+    for file in (folder / name for folder in folders):
+        if file.exists() and {*keys} == (known := read_json(file).value).keys():
+            return {key: known[key] for key in keys}
+    values = make()
+    with writing(folders[0]):
+        folders[0].mkdir(parents=True, exist_ok=True)
+        write_json(folders[0] / name, values)
+    return values
+
+
+def _report(
+    results: "Results", answers: Mapping[str, Mapping[str, str]], args: argparse.Namespace
+) -> "Report":
+    from common_jax.tables.page import page
+
+    options = {"scale": results.scale.name, "rows": args.rows, "seeds": args.seeds}
+    given = [text for k, v in options.items() if v for text in (f"--{k}", str(v))]
+    made_by = command_line(
+        "reproduce", [results.spec.name, *given, "--data", "DIR", "--out", "OUT"]
+    )
+    return page(results, made_by, answers)
+
+
+def _write(folder: Path, results: "Results", report: "Report") -> None:
+    """The page, and the rows."""
+    from common_jax.report import markdown
+    from common_jax.tables.page import to_csv
+
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        markdown.write(folder / "page.md", report)
+        replace_text(folder / "table.csv", to_csv(results))
+
+
+def _answers(results: "Results", folders: Sequence[Path]) -> dict[str, dict[str, str]]:
+    """What the first run of each row makes of each example, with the attended words if it can; by
+    the names of the example and of the rows; see `_once`."""
+    from common_jax.deploy import load
+    from common_jax.training.config import task_class
+
+    runs = {run.label: run.workdir.path for run in results.runs()}
+    options = task_class(results.trials[0].config.task).predictor_class.options
+    explained = {"explain": True} if "explain" in [option.name for option in options] else {}
+
+    def answer(texts: Sequence[str], names: Sequence[str]) -> str:
+        text = "\t".join(texts)
+        for name in names:
+            (text,) = load(runs[name], **explained).predict([text])
+        return text
+
+    examples = results.scale.examples
+    make = lambda: {
+        one.name: {
+            ", ".join(names): answer(one.texts, names)
+            for names in ([one.through] if one.through else [[name] for name in runs])
+            if {*names} <= {*runs}
+        }
+        for one in examples
+    }
+    return _once(ANSWERS, [one.name for one in examples], folders, make) if examples else {}
+
+
+def _keep(results: "Results", trials: Sequence["Trial"], folder: Path, data: Path) -> None:
+    from common_jax.sweep.plan import SEED
+    from common_jax.tables.kept import keep
+
+    first = min((trial.values[SEED] for trial in trials), default=0)
+    for trial in trials:
+        keep(trial, folder, results.scale.split, data, predictions=trial.values[SEED] == first)
+
+
+if __name__ == "__main__":
+    run(main)

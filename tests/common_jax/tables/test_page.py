@@ -1,0 +1,150 @@
+"""Verdicts on a table's claims, against numbers by hand."""
+
+import json
+import math
+
+import pytest
+from scipy import stats
+
+from common_jax.compare import Comparison, IncomparableError
+from common_jax.sweep.plan import Trial
+from common_jax.sweep.results import TrialStatus
+from common_jax.tables.page import Results, judged, page, rows_of
+from common_jax.tables.spec import Claim, Row, Scale, TableSpec
+
+VALUES = {  # test accuracy by seed
+    "base": [80.0, 81.0, 82.0],
+    "better": [83.0, 84.5, 84.5],  # differences 3, 3.5, 2.5
+    "close": [80.1, 81.0, 81.9],  # differences 0.1, 0, -0.1
+    "once": [90.0],
+}
+PARAMETERS = {"base": 10, "better": 12, "close": 10, "once": 10}
+SPEEDS = {
+    "base": {"train_speed": [1.0, 2.0, 1.0], "decode_speed": [1.0, 1.0, 1.0]},
+    "better": {"train_speed": [3.0, 6.6, 2.7], "decode_speed": [1.0, 1.1, 0.9]},
+}
+
+
+class Exact(Comparison):
+    """Without noise of the examples; of a metric that only the notes have."""
+
+    metrics = ("of_notes",)
+
+    @classmethod
+    def further(cls, run, split):
+        return {"of_notes": 5.0}
+
+    @classmethod
+    def example_error(cls, run, other, split, metric):
+        if metric == "nll":
+            raise IncomparableError("of other examples")
+        return 0.0
+
+
+def made(folder, *claims, target=None):
+    rows = [
+        Row(name, "c.py", "", {}, (), len(values), {"accuracy": 70.0, "extra": 1.5}, "", "")
+        for name, values in VALUES.items()
+    ]
+    rows.append(Row("lost", "", "", {}, (), 1, {"accuracy": 60.0}, "", "no code"))
+    trials, statuses = [], []
+    for name, values in VALUES.items():
+        for seed, value in enumerate(values):
+            trials.append(Trial({"row": name, "train.seed": seed}, "c.py", (), None, folder))
+            metrics = {"test.accuracy": value, "test.nll": 1.0}
+            statuses.append(TrialStatus("finished", 1, metrics, 1.0, PARAMETERS[name]))
+    default = {"metrics": ("accuracy",), "relation": "better", "within": 0.0, "factor": 1.0}
+    claims = tuple(Claim(**{"text": "t", **default, **claim}) for claim in claims)
+    scale = Scale("small", "test", ("accuracy",), target, "", tuple(rows), claims, ())
+    spec = TableSpec("csan/toy", "t", "s", "table", {}, {}, {"small": scale})
+    results = Results(spec, scale, trials, statuses, SPEEDS, [])
+    results.__dict__["comparison"] = Exact
+    return results
+
+
+def one(folder, row, than, **claim):
+    (result,) = judged(made(folder, {"row": row, "than": than, **claim}))
+    return result
+
+
+def test_better(tmp_path):
+    result = one(tmp_path, "better", "base")
+    half = stats.t.ppf(0.975, 2) * 0.5 / math.sqrt(3)
+    assert result.decision == "confirmed"
+    assert result.difference == f"+3.00 ({3 - half:+.2f} to {3 + half:+.2f})"
+    assert one(tmp_path, "base", "better").decision == "contradicted"
+    assert one(tmp_path, "close", "base").decision == "undecidable"
+
+
+def test_one_seed_and_missing_rows_are_undecidable(tmp_path):
+    result = one(tmp_path, "once", "base")
+    assert result.decision == "undecidable" and result.difference == "+10.00 (one seed)"
+    assert one(tmp_path, "base", "lost").decision == "undecidable: lost has no runs here"
+    assert one(tmp_path, "base", "close", metrics=("nll",)).decision.endswith("of other examples")
+    assert "of all runs" in one(tmp_path, "base", "close", metrics=("f1",)).decision
+
+
+def test_comparable(tmp_path):
+    half = stats.t.ppf(0.975, 2) * 0.1 / math.sqrt(3)  # 0.248
+    assert 0.2 < half < 0.3
+    within = lambda bound, row: one(tmp_path, row, "base", relation="comparable", within=bound)
+    assert within(0.3, "close").decision == "confirmed"
+    assert within(0.2, "close").decision == "undecidable"
+    assert within(1.0, "better").decision == "contradicted"
+
+
+def test_equal_parameters(tmp_path):
+    equal = lambda row: one(tmp_path, row, "base", metrics=("parameters",), relation="equal")
+    assert equal("close").decision == "confirmed"
+    assert (equal("better").decision, equal("better").difference) == ("contradicted", "+2")
+
+
+def test_ratios_of_speeds_are_judged_over_the_rounds(tmp_path):
+    ratios = [math.log(value) for value in (3.0, 3.3, 2.7)]
+    mean = sum(ratios) / 3
+    half = stats.t.ppf(0.975, 2) * stats.tstd(ratios) / math.sqrt(3)
+    judge = lambda factor: one(
+        tmp_path, "better", "base", metrics=("train_speed",), relation="ratio", factor=factor
+    )
+    texts = [f"{math.exp(value):.2f} times" for value in (mean, mean - half, mean + half)]
+    for factor, decision in ((2.0, "confirmed"), (3.0, "undecidable"), (4.0, "contradicted")):
+        result = judge(factor)
+        assert result.decision == decision
+        assert result.difference == f"{texts[0]} ({texts[1]} to {texts[2]})"
+    decoding = {"metrics": ("decode_speed",), "relation": "ratio"}
+    assert one(tmp_path, "better", "base", **decoding).decision == "undecidable"
+    assert one(tmp_path, "close", "base", **decoding).decision.endswith("no speeds were measured")
+
+
+def test_a_claim_on_several_metrics_must_hold_for_all(tmp_path):
+    both = one(tmp_path, "better", "base", metrics=("accuracy", "of_notes"))
+    assert both.decision == "undecidable" and both.difference.startswith("+0.00")
+    assert one(tmp_path, "base", "better", metrics=("accuracy", "of_notes")).decision == (
+        "contradicted"
+    )
+
+
+def test_hours_until_dev_reaches_the_target(tmp_path):
+    results = made(tmp_path, target=("f1", 60.0))
+    scored = ((50.0, 1800), (61.0, 3600), (59.0, 5400), (62.0, 7200))
+    lines = [{"step": 1, "loss": 1.0, "wall_seconds": 9.0}]
+    lines += [{"step": 2, "split": "dev", "f1": f1, "wall_seconds": s} for f1, s in scored]
+    for trial, _ in results.of("base")[:2]:
+        trial.workdir.path.mkdir(parents=True)
+        trial.workdir.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert results.values("base", "hours_to_target") == {0: 1.0, 1: 1.0}
+
+
+def test_rows_of_the_page(tmp_path):
+    results = made(tmp_path, {"row": "better", "than": "base"})
+    rows = {row["row"]: row for row in rows_of(results)}
+    assert rows["base"]["mean"] == 81.0 and rows["lost"]["mean"] is None
+    squares = 2.0 + (1.0 + 0.25 + 0.25) + (0.81 + 0.81)  # of 6 degrees of freedom
+    half = stats.t.ppf(0.975, 6) * math.sqrt(squares / 6 / 3)
+    assert rows["base"]["high"] == pytest.approx(81 + half)
+    assert rows["better"]["speed"] == 3.0 and rows["once"]["speed"] is None
+    sections = {section.title: section.parts for section in page(results, "made").sections}
+    further = sections["Results"][1]
+    assert further.head == ["row", "extra"] and further.rows[0] == ["base", 1.5]
+    assert sections["Notes on rows"][0].rows == [["lost", "no code"]]
+    assert sections["Claims"][0].rows[0][1] == "confirmed"

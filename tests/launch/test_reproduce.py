@@ -1,0 +1,233 @@
+"""`launch.reproduce`: a table's trials are trained once, kept, judged; mistakes are one line."""
+
+import itertools
+import json
+import re
+import statistics
+
+import pytest
+
+from launch import local_executor, reproduce, train
+from tests.launch.commands import fails
+from tests.launch.tiny_runs import ROOT, SMALL
+from tests.test_results import unfounded
+
+TINY = SMALL["attconv"] | {
+    **{"data.examples": 200, "data.holdout_size": 100, "data.max_shapes": 1},
+    **{"train.steps": 8, "train.evaluate_every": 4, "train.checkpoint_every": 4},
+}
+TABLE = """
+title = "attention and none"
+source = "Yin & Schütze 2017, Table 3"
+kind = "{kind}"
+split = "test"
+metrics = ["accuracy"]
+
+[scales.small]
+config = "configs/attconv/quickstart.py"
+seeds = 2
+overrides = {{ {overrides} }}
+
+[[rows]]
+name = "bi-CNN"
+system = "cnn"
+published = {{ accuracy = 80.3 }}
+
+[[rows]]
+name = "light"
+system = "light"
+published = {{ accuracy = 86.3, parameters_millions = 1.5 }}
+
+[[rows]]
+name = "of others"
+missing = "their code is not public"
+published = {{ accuracy = 77.6 }}
+
+[[claims]]
+text = "attention is better than none"
+row = "light"
+than = "bi-CNN"
+metric = "accuracy"
+"""
+EXAMPLES = """
+[[examples]]
+name = "each"
+texts = ["a dog runs", "a cat sleeps"]
+paper = "neutral"
+
+[[examples]]
+name = "one"
+texts = ["a dog runs", "a dog moves"]
+through = ["light"]
+
+"""
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    """Tables and kept trials in `tmp_path`; trials are trained in this process."""
+    monkeypatch.chdir(ROOT)
+    trained = []
+
+    def run_here(trials, jobs):
+        for trial in trials:
+            train.main(local_executor.command(trial)[3:])
+            trained.append(trial.name)
+            yield trial
+
+    monkeypatch.setattr(local_executor, "run_here", run_here)
+    monkeypatch.setattr(reproduce, "TABLES", tmp_path / "tables")
+    monkeypatch.setattr(reproduce, "KEPT", tmp_path / "kept")
+    write(tmp_path)
+    return tmp_path, trained
+
+
+def write(folder, kind="table", **changes):
+    """A table file; `changes` replace texts of it."""
+    values = TINY | {"data.cache_dir": folder / "cache"}
+    listed = ", ".join(f'"{key}" = "{value}"' for key, value in values.items())
+    text = TABLE.format(kind=kind, overrides=listed)
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "tables" / "attconv").mkdir(parents=True, exist_ok=True)
+    (folder / "tables" / "attconv" / "toy.toml").write_text(text)
+
+
+def made(folder, out, *flags):
+    reproduce.main(["attconv/toy", "--out", str(folder / out), "--no_speed", *flags])
+    return (folder / out / "page.md").read_text(), (folder / out / "table.csv").read_text()
+
+
+def test_trials_are_trained_once_kept_and_used_again(folders, capsys):
+    folder, trained = folders
+    page, table = made(folder, "first", "--keep")
+    assert len(trained) == 4
+    assert "attention is better than none" in page and "their code is not public" in page
+    assert re.search(r"\| (confirmed|contradicted|undecidable) \| [+-]\d", page)
+    rows = [line.split(",") for line in table.splitlines()]
+    assert [row[:3] for row in rows[1:]] == [
+        ["bi-CNN", "accuracy", "80.3"],
+        ["light", "accuracy", "86.3"],
+        ["of others", "accuracy", "77.6"],
+    ]
+    assert [row[6] for row in rows[1:]] == ["2", "2", "0"]
+
+    assert made(folder, "first") == (page, table)  # nothing is trained, the same bytes
+    files = {path: path.read_bytes() for path in (folder / "kept").rglob("*.zip")}
+    assert len(files) == 4
+    again, same = made(folder, "second", "--keep")  # from the kept trials
+    assert len(trained) == 4 and (again, same) == (page, table)
+    assert {path: path.read_bytes() for path in files} == files
+
+    path = folder / "kept" / "attconv" / "toy" / "small" / "page.md"
+    assert path.read_text() == page
+    assert not unfounded(path, folder / "tables", folder / "again")
+    number = re.search(r"\d\.\d\d \(", page)[0]
+    path.write_text(page.replace(number, f"{number[0]}.{99 - int(number[2:4]):02} (", 1))
+    assert len(unfounded(path, folder / "tables", folder / "more")) == 1  # on a changed digit
+
+    write(folder, **{'"train.steps" = "8"': '"train.steps" = "4"'})
+    capsys.readouterr()
+    other, _ = made(folder, "third")
+    assert len(trained) == 8 and "has another train.steps" in other
+    reproduce.main(["--list"])
+    assert "2 rows, 4 trials of configs/attconv/quickstart.py; 4 kept" in capsys.readouterr().out
+
+
+def test_some_rows_with_fewer_seeds(folders):
+    folder, trained = folders
+    page, table = made(folder, "out", "--rows", "light", "--seeds", "1")
+    assert trained == ["row=light,train.seed=0"]
+    assert "Claims" not in page and "--rows light --seeds 1" in page
+    assert [line.split(",")[0] for line in table.splitlines()] == ["row", "light"]
+
+
+def test_rows_without_a_system_yet_do_not_hinder_others(folders, monkeypatch, capsys):
+    folder, _ = folders
+    write(folder, **{'"cnn"': '"cnns"', '"of others"': '"of, others"'})
+    out = ["--out", str(folder / "out"), "--dry_run"]
+    line = fails(monkeypatch, capsys, ["attconv/toy", *out], reproduce.main)
+    assert "row 'bi-CNN'" in line and "'cnns': must be cnn" in line and "--rows light" in line
+    reproduce.main(["attconv/toy", "--rows", "light, of, others", *out])
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    reproduce.main(["--list"])
+    listed = capsys.readouterr().out.splitlines()
+    assert "    not yet: no system cnns" in listed
+    assert "    not run: of, others: their code is not public" in listed
+
+
+def test_names_of_rows_may_have_commas():
+    names = ["a", "a, b", "c", "- d"]
+    assert reproduce._row_names("a, b,c", names) == ["a, b", "c"]
+    assert reproduce._row_names("- d, a,c", names) == ["- d", "a", "c"]
+    assert reproduce._row_names("a, c, e, f", names) == ["a", "c", "e", "f"]
+    assert reproduce._row_names("", names) == []
+
+
+def test_speeds_are_measured_without_training_to_the_end(folders):
+    folder, trained = folders
+    speeds = {'["accuracy"]': '["train_speed", "decode_speed"]', '"accuracy"': '"train_speed"'}
+    write(folder, "speed", **speeds)
+    argv = ["attconv/toy", "--out", str(folder / "out")]
+    reproduce.main(argv)
+    rows = [line.split(",") for line in (folder / "out" / "table.csv").read_text().splitlines()]
+    values = {(row[0], row[1]): row for row in rows[1:]}
+    rounds = json.loads((folder / "out" / "speed.json").read_text())
+    for row, metric in itertools.product(("bi-CNN", "light"), ("train_speed", "decode_speed")):
+        mean = sum(rounds[row][metric]) / len(rounds[row][metric])
+        assert float(values[row, metric][3]) == pytest.approx(mean, rel=1e-4)
+        assert values[row, metric][6] == "5"
+    ratios = zip(rounds["light"]["train_speed"], rounds["bi-CNN"]["train_speed"], strict=True)
+    expected = statistics.median(own / other for own, other in ratios)
+    assert float(values["light", "train_speed"][8]) == pytest.approx(expected, rel=1e-4)
+    page = (folder / "out" / "page.md").read_text()
+    assert re.search(r"\| (confirmed|contradicted|undecidable) \| \d\.\d\d times \(", page)
+    reproduce.main(argv)
+    assert not trained and (folder / "out" / "page.md").read_text() == page
+
+
+def test_a_figure_without_fields_compares_the_runs_and_examples_are_answered(folders):
+    folder, _ = folders
+    write(folder, "figure", **{"[[claims]]": EXAMPLES + "[[claims]]"})
+    page, _ = made(folder, "out", "--seeds", "1", "--keep")
+    assert made(folder, "from kept trials", "--seeds", "1")[0] == page
+    kept = folder / "kept" / "attconv" / "toy" / "small" / "page.md"
+    assert not unfounded(kept, folder / "tables", folder / "again")
+    assert "differences on test" in page and "Accuracy by length" in page
+    answers = [line for line in page.splitlines() if line.startswith(("| each", "| one"))]
+    assert [line.split("|")[4].strip() for line in answers] == ["bi-CNN", "light", "light"]
+    assert all('"label"' in line for line in answers) and "| neutral |" in answers[0]
+
+
+def test_a_dry_run_lists_commands(folders, capsys):
+    reproduce.main(["attconv/toy", "--out", "x", "--dry_run"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 8 and "launch.train --config configs/attconv/quickstart.py:cnn" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "argv", "message"),
+    [
+        ({}, ["attconv/toys"], "attconv/toys: no such table; did you mean 'attconv/toy'"),
+        ({}, ["attconv/toy", "--scale", "huge"], "--scale huge: attconv/toy has small"),
+        ({'"light"\npub': '"lite"\npub'}, ["attconv/toy"], "row 'light': .*'lite': must be cnn"),
+        ({'["accuracy"]': '["bleu"]'}, ["attconv/toy"], "no metric 'bleu'; there are accuracy"),
+        ({"than = ": "then = "}, ["attconv/toy"], r"claims\[0\]: unknown field 'then'; did you"),
+        ({'than = "bi': 'than = "tri'}, ["attconv/toy"], "no row 'tri-CNN'"),
+        ({"seeds = 2": "seeds = 0"}, ["attconv/toy"], "seeds = 0: at least 1"),
+        ({"[scales.small]": "[scales.small"}, ["attconv/toy"], "not TOML"),
+        (
+            {"seeds = 2": 'seeds = 2\ndata = "snli"\n\n[data.snli]\nfiles = ["a.jsonl"]\n'
+             'origin = "example.org"\n[scales.other]\nconfig = "c"'},
+            ["attconv/toy", "--data", "nowhere"],
+            "--data: .*nowhere/snli has no a.jsonl; they come from example.org",
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(folders, changes, argv, message, monkeypatch, capsys):
+    folder, trained = folders
+    write(folder, **changes)
+    line = fails(monkeypatch, capsys, [*argv, "--out", str(folder / "out")], reproduce.main)
+    assert re.search(message, line), line
+    assert not trained
