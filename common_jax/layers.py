@@ -13,7 +13,7 @@ from common_jax.attention import Bias, Implementation, attention
 from common_jax.attention.dense import attend, heads_first
 from common_jax.dropout import dropout
 from common_jax.masks import Mask
-from common_jax.sharding import gathered, spread
+from common_jax.sharding import gathered, platform, spread
 
 DROPOUT = "dropout"  # the name of the stream of random keys
 NEAR = 512  # positions whose encodings an export has in a table
@@ -103,6 +103,8 @@ def _product_backward(axes, kept, cotangent):
     last, positions = x.ndim - 1, tuple(range(x.ndim - 1))
     own = gathered(weights.astype(x.dtype), *axes)
     to_x = jax.lax.dot_general(cotangent, own, (((last,), (1,)), ((), ())))
+    if platform() == "cpu":  # not all of whose products have a result of another type
+        x, cotangent = x.astype(jnp.float32), cotangent.astype(jnp.float32)
     to_weights = jax.lax.dot_general(
         x, cotangent, ((positions, positions), ((), ())), preferred_element_type=jnp.float32
     )
