@@ -6,7 +6,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from common_jax.errors import UserError
+from common_jax.config import from_values
+from common_jax.errors import UserError, error_context
 from common_jax.fields import to_mapping
 from common_jax.io.atomic import replace_bytes, writing
 from common_jax.io.json_files import parse_json
@@ -17,6 +18,7 @@ from common_jax.versions import versions
 PACKAGE = "conv-attention-jax"
 CONFIG, RESULT = "config.json", "result.json"
 _DATE = (1980, 1, 1, 0, 0, 0)
+_DATA = "{data}"  # in a kept config, for the folder of the corpora
 _NO_MATTER = ("mesh.", "paper.", "data.cache_dir", "model.unroll")
 
 
@@ -30,11 +32,12 @@ def keep(trial: Trial, folder: Path, split: str, data: Path, predictions: bool) 
 
     Args:
       split: whose scores are kept.
-      data: the folder of the corpora, which the kept config does not name.
+      data: the folder of the corpora, "{data}" in the kept config.
       predictions: whether the predictions are kept too.
     """
     run = trial.workdir.path
-    files = {CONFIG: json.dumps(_settings(trial.config, data), indent=1, sort_keys=True) + "\n"}
+    config = json.dumps(to_mapping(trial.config), indent=1, sort_keys=True) + "\n"
+    files = {CONFIG: config.replace(str(data), _DATA)}
     endings = (".json", ".examples.tsv", *((".predictions.*", ".references") * predictions))
     patterns = (RESULT, "metrics.jsonl", *(f"eval/{split}{ending}" for ending in endings))
     for file in sorted(path for pattern in patterns for path in run.glob(pattern)):
@@ -62,8 +65,11 @@ def restore(trial: Trial, folder: Path, data: Path) -> str | None:
     if not path.exists() or trial.workdir.result.exists():
         return None
     files = _read(path)
-    config, result = (parse_json(files[name], f"{path}: {name}").value for name in (CONFIG, RESULT))
-    settings = json.loads(json.dumps(_settings(trial.config, data)))
+    texts = files[CONFIG].replace(_DATA, str(data)), files[RESULT]
+    values, result = (parse_json(text, path).value for text in texts)
+    with error_context(f"{path}: {CONFIG}"):
+        config = _settings(from_values(type(trial.config), values))
+    settings = _settings(trial.config)
     if differing := sorted(k for k in config.keys() | settings if config.get(k) != settings.get(k)):
         return f"{path.name}: has another {', '.join(differing[:3])}"
     own, kept = (of.get(PACKAGE) for of in (versions(), result["versions"]))
@@ -95,11 +101,10 @@ def _read(path: Path) -> dict[str, str]:
         raise UserError(f"{path}: not a kept trial ({error})") from error
 
 
-def _settings(config: Any, data: Path) -> dict[str, Any]:
-    """The fields that a result can depend on; {data} for the folder of the corpora."""
-    text = lambda value: value.replace(str(data), "{data}") if isinstance(value, str) else value
+def _settings(config: Any) -> dict[str, Any]:
+    """The fields that a result can depend on, with their names joined by dots."""
     fields = flat(to_mapping(config))
-    return {k: text(v) for k, v in fields.items() if not k.startswith(_NO_MATTER)}
+    return {key: value for key, value in fields.items() if not key.startswith(_NO_MATTER)}
 
 
 def _rounded(table: str) -> str:
