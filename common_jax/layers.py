@@ -7,16 +7,18 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from common_jax.attention import Bias, Implementation, attention
 from common_jax.attention.dense import attend, heads_first
 from common_jax.dropout import dropout
-from common_jax.masks import Mask
+from common_jax.masks import Mask, valid
 from common_jax.sharding import gathered, platform, spread
 
 DROPOUT = "dropout"  # the name of the stream of random keys
 NEAR = 512  # positions whose encodings an export has in a table
+
+Segments = Bool[Array, "*b T"] | Int[Array, "*b T"]  # as those of a mask
 
 # Keys and values as a product of few queries reads them fastest.
 ProjectedKV = tuple[Float[Array, "B H K S"], Float[Array, "B H S K"]]
@@ -159,7 +161,8 @@ class Dense(nn.Module):
 
 
 class Convolution(nn.Module):
-    """A convolution along the last axis but one, with zeros beyond the ends, and a bias.
+    """A convolution along the last axis but one, with zeros beyond the ends, and a bias. Between
+    `segments` nothing passes, and padding is zeros.
 
     It is written as a sum over `width` shifted inputs: XLA's own convolutions of many short inputs
     are several times slower on a CPU.
@@ -170,56 +173,86 @@ class Convolution(nn.Module):
     dtype: Any
 
     @nn.compact
-    def __call__(self, x: Float[Array, "*b T D"]) -> Float[Array, "*b T {self.size}"]:
+    def __call__(
+        self, x: Float[Array, "*b T D"], segments: Segments | None = None
+    ) -> Float[Array, "*b T {self.size}"]:
         named, shape = nn.with_logical_partitioning, (self.width, x.shape[-1], self.size)
         glorot = named(nn.initializers.xavier_uniform(), (None, "embed", "mlp"))
         kernel = self.param("kernel", glorot, shape)
         bias = self.param("bias", named(nn.initializers.zeros, ("mlp",)), shape[2:])
-        places = shifted(x.astype(self.dtype), self.width)
+        places = shifted(x.astype(self.dtype), self.width, segments)
         mixed = sum(product(place, kernel[at], ("embed", "mlp")) for at, place in enumerate(places))
         return add_bias(spread(mixed, "mlp"), bias)
 
 
-def shifted(x: Float[Array, "*b T D"], width: int) -> list[Float[Array, "*b T D"]]:
-    """x as each of the places of a filter meets it, with zeros beyond the ends."""
-    padded = jnp.pad(x, [*[(0, 0)] * (x.ndim - 2), (width // 2, width // 2), (0, 0)])
-    return [padded[..., at : at + x.shape[-2], :] for at in range(width)]
+def shifted(
+    x: Float[Array, "*b T D"], width: int, segments: Segments | None = None
+) -> list[Float[Array, "*b T D"]]:
+    """x as each of the places of a filter meets it, with zeros beyond the ends of x or of each
+    position's segment, and for padding."""
+    cut = lambda x: [
+        jax.lax.slice_in_dim(
+            jnp.pad(x, [*[(0, 0)] * (x.ndim - 2), (width // 2, width // 2), (0, 0)]),
+            at,
+            at + x.shape[-2],
+            axis=-2,
+        )
+        for at in range(width)
+    ]
+    if segments is None:
+        return cut(x)
+    ids = segments[..., None]
+    return [
+        jnp.where((own == ids) & valid(ids), place, 0)
+        for place, own in zip(cut(x), cut(ids), strict=True)
+    ]
 
 
 class SeparableConvolution(nn.Module):
-    """Each channel has a filter of its own, then a product mixes the channels (Chollet 2016)."""
+    """Each channel has a filter of its own, then a product mixes the channels (Chollet 2016).
+    Between `segments` nothing passes, and padding is zeros."""
 
     size: int
     width: int
     dtype: Any
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B T D"]) -> Float[Array, "B T {self.size}"]:
+    def __call__(
+        self, x: Float[Array, "B T D"], segments: Segments | None = None
+    ) -> Float[Array, "B T {self.size}"]:
         uniform = nn.initializers.variance_scaling(1.0, "fan_in", "uniform", 0, 1)
         uniform = nn.with_logical_partitioning(uniform, (None, "embed"))
         kernel = self.param("depthwise_kernel", uniform, (self.width, x.shape[-1]))
-        filtered = depthwise(spread(x).astype(self.dtype), kernel)
+        filtered = depthwise(spread(x).astype(self.dtype), kernel, segments)
         return Dense(self.size, ("embed", "mlp"), self.dtype, name="pointwise")(filtered)
 
 
 @jax.custom_vjp
-def depthwise(x: Float[Array, "B T D"], filters: Float[Array, "W D"]) -> Float[Array, "B T D"]:
-    """Each channel's convolution with its own filter, with zeros beyond the ends, in the type of x.
+def depthwise(
+    x: Float[Array, "B T D"], filters: Float[Array, "W D"], segments: Segments | None
+) -> Float[Array, "B T D"]:
+    """Each channel's convolution with its own filter, with zeros beyond the ends of x or of each
+    position's segment, in the type of x.
 
     The backward pass keeps x, and not each of the W shifted ones.
     """
     own = filters.astype(x.dtype)
-    return sum(x * own[at, None, None] for at, x in enumerate(shifted(x, len(own))))
+    return sum(x * own[at, None, None] for at, x in enumerate(shifted(x, len(own), segments)))
+
+
+def _depthwise_forward(x, filters, segments):
+    return depthwise(x, filters, segments), (x, filters, segments)
 
 
 def _depthwise_backward(kept, cotangent):
-    x, filters = kept
-    places = shifted(x, len(filters))
+    x, filters, segments = kept
+    places = shifted(x, len(filters), segments)
     own = [jnp.sum(x * cotangent, axis=(0, 1), dtype=jnp.float32) for x in places]
-    return depthwise(cotangent, filters[::-1]), jnp.stack(own).astype(filters.dtype)
+    to_x = depthwise(cotangent, filters[::-1], segments)
+    return to_x, jnp.stack(own).astype(filters.dtype), None
 
 
-depthwise.defvjp(lambda x, filters: (depthwise(x, filters), (x, filters)), _depthwise_backward)
+depthwise.defvjp(_depthwise_forward, _depthwise_backward)
 
 
 class FeedForward(nn.Module):
@@ -274,19 +307,35 @@ class _Heads(nn.Module):
         self, x: Float[Array, "B T D"], memory: Float[Array, "B S D"], mask: Mask, *, train: bool
     ) -> Float[Array, "B T D"]:
         """Attention of each position of `x` to those of `memory`."""
+        query = self._split(self.query(x))
+        keys_values = self._keys_values(memory)
+        heads = self._mean(query, *keys_values, mask, self.bias(query, mask), train=train)
+        return self.out(heads.reshape(x.shape))
+
+    def _mean(
+        self,
+        query: Float[Array, "B T H K"],
+        key: Float[Array, "B S H K"],
+        value: Float[Array, "B S H K"],
+        mask: Mask,
+        bias: Bias | None = None,
+        *,
+        train: bool,
+    ) -> Float[Array, "B T H K"]:
+        """The weighted means of the values, by this layer's implementation and dropout."""
         dropped = train and self.dropout > 0
         only_dense = self.implementation != "chunked" and mask.window is None
-        query = self._split(self.query(x))
         heads: Array = attention(
             query,
-            *self._keys_values(memory),
+            key,
+            value,
             mask,
-            self.bias(query, mask),
+            bias,
             dropout_rate=self.dropout if dropped else 0.0,
             dropout_key=self.make_rng(DROPOUT) if dropped else None,
             implementation="dense" if only_dense else self.implementation,
         )
-        return self.out(heads.reshape(x.shape))
+        return heads
 
     def project_kv(self, memory: Float[Array, "B S D"]) -> ProjectedKV:
         """What `attend_cached` reads; decoding computes it once and keeps it."""
@@ -298,19 +347,23 @@ class _Heads(nn.Module):
         x: Float[Array, "B T D"],
         keys_values: ProjectedKV,
         allowed: Bool[Array, "B #T S"],
-        bias: Float[Array, "#B #H #T S"] | None = None,
+        positions: tuple[Int[Array, "T"], Int[Array, "S"]] | None = None,
     ) -> Float[Array, "B T D"]:
         """Attention, without dropout, to what is laid out for it: nothing is transposed but the
-        queries. Where it may not look there must be no NaN. `bias` is added to the scaled scores,
-        instead of that of the method `bias`."""
+        queries. Where it may not look there must be no NaN. `positions` are those of queries and
+        keys, for a bias."""
         keys, values = keys_values
+        query = self._split(self.query(x))
+        if positions is None:
+            positions = jnp.arange(x.shape[1]), jnp.arange(allowed.shape[-1])
         out, _ = attend(
-            heads_first(self._split(self.query(x))),
+            heads_first(query),
             jnp.swapaxes(keys, 2, 3),  # in name only: the product takes it as it lies
             values,
             allowed[:, None],
             np.ones((self.num_heads, 1), bool),
-            bias,
+            self.bias(query, Mask()),
+            positions,
             scale=(self.dim // self.num_heads) ** -0.5,
             dropout_rate=0.0,
             dropout_key=None,

@@ -24,6 +24,7 @@ class ModelConfig:
       encoder_attention: self-attention of the encoder's lowest layers.
       decoder_attention: the decoder's self-attention.
       norm: layer normalisation before each sub-layer, or after it.
+      sinusoids: adds position encodings to the embeddings.
       tie: shared embeddings: none, target (output = target), all (source too).
       source_vocab_size, target_vocab_size: rows of the embeddings; 0 is the tokeniser's size.
       dropout, attention_dropout, relu_dropout: rates on each sub-layer's output and the embeddings,
@@ -41,6 +42,7 @@ class ModelConfig:
     encoder_attention: EncoderAttention = dataclasses.field(default_factory=Area)
     decoder_attention: DecoderAttention = dataclasses.field(default_factory=Causal)
     norm: Literal["pre", "post"] = "pre"
+    sinusoids: bool = True
     tie: Literal["none", "target", "all"] = "none"
     source_vocab_size: int = 0
     target_vocab_size: int = 0

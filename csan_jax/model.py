@@ -340,7 +340,11 @@ class Transformer(nn.Module):
             * self.config.dim**0.5
         )
 
-    def _position_encodings(self, positions: Int[Array, "b T"], length: SupportsInt) -> Array:
+    def _position_encodings(
+        self, positions: Int[Array, "b T"], length: SupportsInt
+    ) -> Float[Array, "b T D"] | float:
+        if not self.config.sinusoids:
+            return 0.0
         return jnp.asarray(sinusoids(length, self.config.dim), self.dtype)[positions]
 
     def _logits(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:

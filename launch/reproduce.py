@@ -28,8 +28,8 @@ DESCRIPTION = (
 TABLE is a file tables/TABLE.toml, such as csan/figure2: its rows, seeds, claims and the paper's
 numbers. --list prints all of them with what they need. A row is trained with each seed, as a trial
 of an ordinary sweep in OUT/trials: the same command again resumes, and trains nothing when all are
-finished. Trials that docs/results/TABLE keeps are not trained again, if their config and version
-are those of today.
+finished. Trials that docs/results keeps, of this table or of another, are not trained again, if
+their config and version are those of today.
 
 OUT/page.md and page.html have each row beside the paper's and a verdict on each claim,
 OUT/table.csv the rows.
@@ -232,7 +232,8 @@ def _train(
     with error_context("--out"):
         require_own_folders(trials)
     kept = KEPT / spec.name / scale.name
-    notes = [note for trial in trials if (note := restore(trial, kept, data))]
+    others = [*KEPT.glob("*/*/*/*.zip")]
+    notes = [note for trial in trials if (note := restore(trial, kept, others, data))]
     try:
         train(trials, args.out / "results.csv", argparse.Namespace(**vars(args), asha=None))
     except Interrupted as request:

@@ -35,8 +35,8 @@ def unfounded(path, tables, out):
     scale = reproduce._scale(spec, args)
     trials = trials_of(spec, scale, out / "data", out)
     for trial in trials:
-        if path_of(trial, path.parent).exists():
-            unpack(trial, path.parent)
+        if (kept := path_of(trial, path.parent)).exists():
+            unpack(trial, kept)
     files = [path.parent / name for name in (reproduce.SPEED, reproduce.ANSWERS)]
     speeds, answers = (json.loads(f.read_text()) if f.exists() else {} for f in files)
     results = read_results(spec, scale, trials, speeds, [])

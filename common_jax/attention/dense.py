@@ -38,7 +38,8 @@ def dense_attention(
         union_of_heads([head_halo(value, value_heads)], heads),
         mask.allowed(queries, keys, heads),
         seen,
-        None if bias is None else bias.at(jnp.arange(queries), jnp.arange(keys)),
+        bias,
+        (jnp.arange(queries), jnp.arange(keys)),
         scale=scale,
         dropout_rate=dropout_rate,
         dropout_key=dropout_key,
@@ -52,7 +53,8 @@ def attend(
     values: Float[Array, "B H *C U V"],
     allowed: Bool[Array, "b h *c #T S"],
     seen: Bool[np.ndarray, "H N"],
-    bias: Float[Array, "#B #H ... #T S"] | None = None,
+    bias: Bias | None,
+    positions: tuple[Int[Array, "T"], Int[Array, "S"]],
     *,
     scale: float,
     dropout_rate: float,
@@ -60,13 +62,17 @@ def attend(
 ) -> tuple[Float[Array, "B H *C T V"], Float[Array, "B H *C T U"]]:
     """Equation 9, and the weights, over U = N S keys and values that the area has united.
 
-    C is nothing, or the banded form's blocks of queries. The division by the softmax's sum comes
-    last, when the weights of a query have become V numbers.
+    C is nothing, or the banded form's blocks of queries, which have the same `positions`. The
+    division by the softmax's sum comes last, when the weights of a query have become V numbers.
     """
+
+    def of_area(x: Array) -> Array:
+        return jnp.concatenate([x if query.ndim == 4 else x[:, :, None]] * seen.shape[1], axis=-1)
+
     scores = product("...tk,...sk->...ts", query, keys)
     scores = scores * scale
     if bias is not None:
-        scores = scores + jnp.concatenate([bias] * seen.shape[1], axis=-1)
+        scores = scores + of_area(bias.at(*positions))
     scores = jnp.where(mask_of_area(allowed, seen), scores, MASKED)
     peak = jax.lax.stop_gradient(scores.max(-1, keepdims=True))
     exponentials = jnp.exp(scores - peak)
@@ -74,8 +80,14 @@ def attend(
     # The own head is in every area, so that the tokens alone tell whether a query has a key.
     has_key = allowed.any(-1, keepdims=True)
 
+    if bias is not None and (factor := bias.factor(*positions)) is not None:
+        exponentials = exponentials * of_area(factor)
     kept = dropout(exponentials, dropout_rate, dropout_key).astype(values.dtype)
     summed = product("...ts,...sv->...tv", kept, values)
+    if bias is not None and not bias.relative:
+        by_token = kept.reshape(*kept.shape[:-1], seen.shape[1], -1).sum(-2)
+        if (own := bias.values(by_token, *positions)) is not None:
+            summed = summed + own
     out = jnp.where(has_key, summed / total, 0).astype(query.dtype)
     return out, jnp.where(has_key, exponentials / total, 0)
 

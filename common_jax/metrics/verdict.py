@@ -40,6 +40,11 @@ class Verdict:
     seeds: int
     within: float | None = None
 
+    @property
+    def example_half_width(self) -> float:
+        """Of the 95 % interval that has the examples' noise alone."""
+        return float(_half_width(np.zeros(1), 1, self.example_error)[0])
+
     @functools.cached_property
     def detectable(self) -> float:
         """The smallest true difference that is confirmed with a probability of 80 %, given this

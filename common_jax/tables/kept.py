@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -53,39 +54,49 @@ def keep(trial: Trial, folder: Path, split: str, data: Path, predictions: bool) 
         replace_bytes(path_of(trial, folder), packed.getvalue())
 
 
-def restore(trial: Trial, folder: Path, data: Path) -> str | None:
-    """Unpacks a kept trial into its workdir, unless it has a run.
+def restore(trial: Trial, folder: Path, others: Iterable[Path], data: Path) -> str | None:
+    """Unpacks a kept trial into its workdir, unless it has a run: its own file in `folder`, or the
+    file of an equal trial of another table.
 
-    Returns: why a kept trial is not used; None if it is, or there is none.
+    Returns: why its own file is not used; None if it is, or there is none.
 
     Raises:
       UserError: for a damaged file.
     """
-    path = path_of(trial, folder)
-    if not path.exists() or trial.workdir.result.exists():
+    if trial.workdir.result.exists():
         return None
+    path = path_of(trial, folder)
+    own = path.exists()
+    reasons = {one: _obstacle(trial, one, data) for one in ([path] if own else others)}
+    fits = [one for one, reason in reasons.items() if reason is None]
+    if fits:
+        unpack(trial, fits[0])
+    return f"{path.name}: {reasons[path]}" if own and not fits else None
+
+
+def _obstacle(trial: Trial, path: Path, data: Path) -> str | None:
+    """Why a kept file is not this trial's; None if it is."""
     files = _read(path)
     texts = files[CONFIG].replace(_DATA, str(data)), files[RESULT]
     values, result = (parse_json(text, path).value for text in texts)
+    if values.get("task") != trial.config.task:
+        return "has another task"
     with error_context(f"{path}: {CONFIG}"):
         config = _settings(from_values(type(trial.config), values))
     settings = _settings(trial.config)
     if differing := sorted(k for k in config.keys() | settings if config.get(k) != settings.get(k)):
-        return f"{path.name}: has another {', '.join(differing[:3])}"
+        return f"has another {', '.join(differing[:3])}"
     own, kept = (of.get(PACKAGE) for of in (versions(), result["versions"]))
-    if own != kept:
-        return f"{path.name}: is of version {kept}, not {own}"
-    unpack(trial, folder)
-    return None
+    return None if own == kept else f"is of version {kept}, not {own}"
 
 
-def unpack(trial: Trial, folder: Path) -> None:
-    """Unpacks a kept trial into its workdir, of whatever config and version it is."""
+def unpack(trial: Trial, path: Path) -> None:
+    """Unpacks a kept file into a trial's workdir, of whatever config and version it is."""
     run = trial.workdir.path
     trial.workdir.claim(trial.config)
     trial.workdir.release()
     with writing(run):
-        for name, text in _read(path_of(trial, folder)).items():
+        for name, text in _read(path).items():
             if name != CONFIG:
                 (run / name).parent.mkdir(parents=True, exist_ok=True)
                 (run / name).write_text(text, "utf-8")

@@ -147,7 +147,9 @@ def _judged(results: Results, claim: Claim) -> Judged:
         return f"{claim.factor * math.exp(value):.2f} times" if is_ratio else f"{value:+.2f}"
 
     if not math.isfinite(shown.low):
-        return Judged(claim, decision, f"{written(shown.mean)} (one seed)")
+        half = shown.example_half_width
+        bounds = f"{written(shown.mean - half)} to {written(shown.mean + half)} by the examples; "
+        return Judged(claim, decision, f"{written(shown.mean)} ({bounds if half else ''}one seed)")
     interval = f"{written(shown.mean)} ({written(shown.low)} to {written(shown.high)})"
     return Judged(claim, decision, interval, written(shown.detectable).removeprefix("+"))
 

@@ -41,4 +41,4 @@ def get_config(system: str = ""):
     config.optimizer.cooldown_steps = 5300
     config.train.evaluate_every = 1500
     config.train.checkpoint_every = 1500
-    return systems.choose(config, system)
+    return systems.choose_sized(config, system)

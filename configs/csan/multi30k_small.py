@@ -9,11 +9,11 @@ The second is the paper's Figure 2: 1D-CSAN's windows, then 2D-CSAN's heads at a
 tokens. Each trial takes some six minutes on two CPU cores (README.md).
 """
 
-from configs.csan import multi30k
+from configs.csan import multi30k, systems
 
 
 def get_config(system: str = ""):
-    config = multi30k.get_config(system)
+    config = multi30k.get_config()
     config.model.dim = 128
     config.model.mlp_dim = 512
     config.model.num_heads = 8
@@ -29,4 +29,4 @@ def get_config(system: str = ""):
     config.train.evaluate_every = 1000
     config.train.checkpoint_every = 500
     config.decode.beam_size = 1
-    return config
+    return systems.choose_sized(config, system)

@@ -34,4 +34,4 @@ def get_config(system: str = ""):
     config.train.checkpoint_every = 120
     config.train.log_every = 20
     config.decode.extra_length = 30
-    return systems.choose(config, system)
+    return systems.choose_sized(config, system)

@@ -2,39 +2,53 @@
 
   python -m launch.train --config configs/csan/quickstart.py:csan_1d
 
-An entry is a function from a file's model fields to the self-attentions; it keeps the file's number
-of local encoder layers unless the system defines it.
+An entry is a function from a file's model fields to those that the system changes; it keeps the
+file's number of local encoder layers unless the system defines it. In Table 1 of the paper
+`neighbor` is Sperber et al.'s and `neighbor_predicted` the one whose parameters the table counts;
+`local_soft` and the other predicted windows are in four heads, `local_soft_8` in eight, or in as
+many as there are. `transformer_wide` is not in the paper: the Transformer with as many parameters
+as `cnns`.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from ml_collections import ConfigDict
 
-from common_jax.config import system_named, to_config_dict
+from common_jax.config import to_config_dict
 from common_jax.fields import Choice
 from csan_jax.attention.area import Area
+from csan_jax.attention.base import EncoderAttention
+from csan_jax.attention.block import Block
+from csan_jax.attention.convolution import Convolutions
+from csan_jax.attention.direction import Direction
+from csan_jax.attention.localness import Localness
+from csan_jax.attention.neighbor import Neighbor
+from csan_jax.attention.relative import Relative, RelativeCausal
 
-SYSTEMS: Mapping[str, Callable[[ConfigDict], Mapping[str, Choice]]] = {
-    "transformer": lambda model: {"encoder_attention": Area(local_layers=0)},
-    "csan_1d": lambda model: {"encoder_attention": Area(_local(model), head_window=1)},
-    "csan_2d": lambda model: {"encoder_attention": Area(_local(model))},
-}
+Fields = Mapping[str, Any]
 
 
 def choose(config: ConfigDict, system: str, size: str = "") -> ConfigDict:
-    """The config with the attentions of a system; unchanged for "".
+    """The config with a system's model fields; unchanged for "".
 
     Args:
       size: prefix of the runs' system, such as "big".
-
-    Raises:
-      ValueError: for an unknown name.
     """
     if system:
-        for section, choice in system_named(SYSTEMS, system)(config.model).items():
-            config.model[section] = to_config_dict(choice)
+        for field, value in SYSTEMS[system](config.model).items():
+            config.model[field] = to_config_dict(value) if isinstance(value, Choice) else value
         config.paper.system = f"{size}-{system}" if size else system
     return config
+
+
+def choose_sized(config: ConfigDict, name: str) -> ConfigDict:
+    """`choose` for SYSTEM, and for "wide-SYSTEM" with twice the width and the heads."""
+    size, system = _sized(name, "wide", {"": ("", "")})
+    if size:
+        for field in ("dim", "mlp_dim", "num_heads"):
+            config.model[field] *= 2
+    return choose(config, system, size)
 
 
 def sized(name: str) -> tuple[str, str]:
@@ -44,13 +58,64 @@ def sized(name: str) -> tuple[str, str]:
     Raises:
       ValueError: for an unknown name.
     """
-    sizes = {"": ("", "csan_2d"), "base": ("", "csan_2d"), "big": ("big", "csan_2d")}
-    sizes |= {system: ("", system) for system in SYSTEMS}
-    sizes |= {f"big-{system}": ("big", system) for system in SYSTEMS}
+    two = "csan_2d"
+    return _sized(name, "big", {"": ("", two), "base": ("", two), "big": ("big", two)})
+
+
+def _sized(name: str, large: str, others: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
+    """The size and the system of SYSTEM, LARGE-SYSTEM or one of `others`."""
+    sizes = {**others, **{system: ("", system) for system in SYSTEMS}}
+    sizes |= {f"{large}-{system}": (large, system) for system in SYSTEMS}
     if name not in sizes:
-        raise ValueError(f"{name!r}: must be base | big | {' | '.join(SYSTEMS)} | big-SYSTEM")
+        names = " | ".join(filter(None, (*others, *SYSTEMS)))
+        raise ValueError(f"{name!r}: must be {names} | {large}-SYSTEM")
     return sizes[name]
 
 
-def _local(model: ConfigDict) -> int:
-    return model.encoder_attention.local_layers
+def _local(attention: Callable[..., EncoderAttention], **fields: Any) -> Callable[..., Fields]:
+    """An attention in the file's local layers."""
+    local = lambda model: model.encoder_attention.local_layers
+    return lambda model: {"encoder_attention": attention(local(model), **fields)}
+
+
+def _predicted(heads: int, **fields: Any) -> Callable[..., Fields]:
+    """Predicted windows in the file's local layers, in `heads` heads or as many as there are."""
+    return lambda model: _local(Localness, local_heads=min(heads, model.num_heads), **fields)(model)
+
+
+def _all(attention: Callable[..., EncoderAttention]) -> Callable[..., Fields]:
+    """An attention in all encoder layers."""
+    return lambda model: {"encoder_attention": attention(model.encoder_layers)}
+
+
+def _wide(model: ConfigDict) -> Fields:
+    """The width of the feed-forward layers that has the parameters of `cnns`, to 8 units."""
+    cnns = Convolutions()
+    added = cnns.count * (cnns.width * model.dim + model.dim**2 + 3 * model.dim)
+    layers = model.encoder_layers + model.decoder_layers
+    units = added * model.encoder_attention.local_layers / layers / (2 * model.dim + 1)
+    wide = model.mlp_dim + 8 * round(units / 8)
+    return {"encoder_attention": Area(local_layers=0), "mlp_dim": wide}
+
+
+SYSTEMS: Mapping[str, Callable[[ConfigDict], Fields]] = {
+    "transformer": lambda model: {"encoder_attention": Area(local_layers=0)},
+    "transformer_wide": _wide,
+    "bi_direct": _all(Direction),
+    "rel_pos": _all(Relative),
+    "rel_pos_decoder": lambda model: {
+        "encoder_attention": Relative(model.encoder_layers),
+        "decoder_attention": RelativeCausal(),
+    },
+    "neighbor": _local(Neighbor),
+    "neighbor_predicted": _predicted(4, centre="own"),
+    "local_hard": _predicted(4, window="fixed"),
+    "local_soft": _predicted(4),
+    "local_soft_8": _predicted(8),
+    "luong": _predicted(4, window="fixed", form="luong"),
+    "cnns": _local(Convolutions),
+    "cnns_full": _local(Convolutions, kind="full"),
+    "block": _local(Block),
+    "csan_1d": _local(Area, head_window=1),
+    "csan_2d": _local(Area),
+}

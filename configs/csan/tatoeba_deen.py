@@ -38,4 +38,4 @@ def get_config(system: str = ""):
     config.train.steps = 10_000
     config.optimizer.cooldown_start = 5000
     config.optimizer.cooldown_steps = 5000
-    return systems.choose(config, system)
+    return systems.choose_sized(config, system)

@@ -77,6 +77,10 @@ class EncoderAttention(Choice):
             0 <= self.local_layers <= sizes.encoder_layers,
             f"model.local_layers={self.local_layers}: 0 to encoder_layers={sizes.encoder_layers}",
         )
+        require(
+            sizes.implementation != "banded" or self.mask().window is not None,
+            f"model.attention=banded: {type(self).__name__} has no token window",
+        )
 
     def mask(self) -> Mask:
         """The restriction of the lowest layers' attention, beside padding."""

@@ -63,7 +63,9 @@ class CausalAttention(SelfAttention):
     ) -> tuple[Float[Array, "B k D"], Cache]:
         """One position, as `DecoderAttention.module` defines it."""
         cache = cache.update(now, self.project_kv(x))
-        return self.attend_cached(x, cache.flatten(), ancestry), cache
+        places = jnp.arange(ancestry.shape[2]) // x.shape[1]  # entry n is of position n // k
+        positions = jnp.broadcast_to(now, x.shape[1]), places
+        return self.attend_cached(x, cache.flatten(), ancestry, positions), cache
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Layers that papers share: convolutions and position encodings."""
 
+import itertools
+
 import jax
 import jax.export
 import jax.numpy as jnp
@@ -47,19 +49,26 @@ def test_separable_convolution(length):
         np.testing.assert_allclose(got[row], want, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("length", [1, 6])  # shorter and longer than the filters
-def test_gradients_of_depthwise_filters_are_their_slopes(length):
+@pytest.mark.parametrize("ids", [None, [1], [1] * 6, [1, 1, 2, 2, 2, 0], [True] * 4 + [False]])
+def test_gradients_of_depthwise_filters_are_their_slopes(ids):
+    """Rows shorter and longer than the filters, alone, packed and padded."""
+    length = 6 if ids is None else len(ids)
+    segments = None if ids is None else jnp.array([ids, ids])
     random = np.random.default_rng(0)
     shapes = (2, length, 3), (5, 3), (2, length, 3)
     x, filters, cotangent = (random.standard_normal(s).astype(np.float32) for s in shapes)
 
     def total(inputs):
         x, filters = inputs
-        padded = np.pad(x, ((0, 0), (2, 2), (0, 0)))
-        out = sum(padded[:, k : k + length] * filters[k] for k in range(5))
+        own = [1] * length if ids is None else ids
+        out = np.zeros_like(x)
+        for i, j in itertools.product(range(length), repeat=2):
+            if abs(i - j) <= 2 and own[i] == own[j] != 0:
+                out[:, i] += x[:, j] * filters[j - i + 2]
         return (out * cotangent).sum()
 
-    gradients = jax.vjp(depthwise, *map(jnp.asarray, (x, filters)))[1](jnp.asarray(cotangent))
+    convolve = lambda x, filters: depthwise(x, filters, segments)
+    gradients = jax.vjp(convolve, *map(jnp.asarray, (x, filters)))[1](jnp.asarray(cotangent))
     assert_slopes(total, (x, filters), gradients)
 
 

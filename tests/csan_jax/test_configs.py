@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,8 +13,10 @@ from common_jax.training.config import parse
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import init_state, run_key
 from common_jax.training.step import make_train_step
+from configs.csan.systems import SYSTEMS
 from csan_jax.attention.area import Area
 from csan_jax.data.dataset import TranslationData
+from csan_jax.model import Transformer
 from csan_jax.task import Translation
 from tests.real import needs_real_data, real_data
 
@@ -30,13 +33,44 @@ def test_the_papers_settings_differ_in_the_corpus_alone(name):
     assert base.model == first.model and base.optimizer == first.optimizer
     assert base.data.batch_tokens == 8 * 4096 and base.data.vocab_size == 32_000
     assert base.data.vocab_sizes == ((24_004, 30_851) if name == SIZED[0] else (32_000, 32_000))
-    message = r"must be base \| big \| transformer \| csan_1d \| csan_2d.* \| big-SYSTEM"
+    message = r"must be base \| big \| transformer \| .*csan_1d \| csan_2d \| big-SYSTEM"
     with pytest.raises(UserError, match=f"'huge': {message}"):
         parse(f"{FOLDER / name}.py:huge", [])
 
 
 FILES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in (*SIZED, "systems"))
 AREAS = {"transformer": {"local_layers": 0}, "csan_1d": {"head_window": 1}, "csan_2d": {}}
+ADDED = {  # parameters over `transformer` of base, by the formulas of the papers
+    **dict.fromkeys(("transformer", "bi_direct", "csan_1d", "csan_2d"), 0),
+    "rel_pos": 6 * 2 * 33 * 64,
+    "rel_pos_decoder": 12 * 2 * 33 * 64,
+    "neighbor": 3 * 8,
+    **dict.fromkeys(("neighbor_predicted", "local_hard", "luong"), 3 * (513 * 256 + 257 * 4)),
+    "local_soft": 3 * (513 * 256 + 2 * 257 * 4),
+    "local_soft_8": 3 * (513 * 512 + 2 * 513 * 8),
+    "cnns": 12 * (7 * 512 + 512**2 + 3 * 512),
+    "cnns_full": 12 * (7 * 512**2 + 3 * 512),
+    "block": 3 * (2 * 513 * 512 + 513 * 8 + 1025 * 512 + 512**2),
+}
+
+
+def parameters(config) -> int:
+    """Of the model with the vocabularies of Table 1, without making it."""
+    sizes = {"source_vocab_size": 24_004, "target_vocab_size": 30_851}
+    model = Transformer(dataclasses.replace(config.model, **sizes))
+    pieces = jnp.ones((1, 2), jnp.int32)
+    init = lambda key: model.init(key, pieces, pieces, train=False)
+    shapes = jax.eval_shape(init, jax.random.key(0))
+    return sum(leaf.size for leaf in jax.tree.leaves(shapes))
+
+
+def test_parameters_of_the_papers_systems():
+    count = lambda system: parameters(parse(f"{FOLDER / SIZED[0]}.py:{system}", []))
+    base = count("transformer")
+    assert base == 88_022_528
+    assert {system: count(system) - base for system in ADDED} == ADDED
+    assert {*SYSTEMS} - {*ADDED} == {"transformer_wide"}
+    assert abs(count("transformer_wide") / (base + ADDED["cnns"]) - 1) < 0.01
 
 
 @pytest.mark.parametrize("name", SIZED)
@@ -53,16 +87,25 @@ def test_systems_of_the_papers_files_have_a_size(name):
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name != "__init__"])
-def test_systems_of_the_other_files_change_the_attention_alone(name):
+def test_systems_of_the_other_files_change_the_model_alone(name):
     plain = parse(f"{FOLDER / name}.py", [])
     assert plain.paper.system == "" and plain.model.encoder_attention.local_layers in (1, 2)
     for system, changes in AREAS.items():
         config = parse(f"{FOLDER / name}.py:{system}", ["--config.model.token_window=5"])
         area = dataclasses.replace(plain.model.encoder_attention, token_window=5, **changes)
         assert config.model == dataclasses.replace(plain.model, encoder_attention=area)
-        assert config.paper.system == system and config.data == plain.data
-    with pytest.raises(UserError, match=r"'big': must be transformer \| csan_1d \| csan_2d"):
-        parse(f"{FOLDER / name}.py:big", [])
+    for system in SYSTEMS:
+        config, wide = (parse(f"{FOLDER / name}.py:{size}{system}", []) for size in ("", "wide-"))
+        assert (config.paper.system, wide.paper.system) == (system, f"wide-{system}")
+        rest = lambda config: dataclasses.replace(config, model=plain.model, paper=plain.paper)
+        assert rest(config) == rest(wide) == plain
+        assert (wide.model.dim, wide.model.num_heads) == (
+            2 * plain.model.dim,
+            2 * plain.model.num_heads,
+        )
+    for wrong in ("big", "wide-", "wide-wide-cnns"):
+        with pytest.raises(UserError, match=r"must be transformer \| .*csan_2d \| wide-SYSTEM"):
+            parse(f"{FOLDER / name}.py:{wrong}", [])
 
 
 SHRUNK = {

@@ -10,6 +10,7 @@ import pytest
 
 from common_jax.text.subwords import END
 from csan_jax.attention.area import Area
+from csan_jax.attention.relative import RelativeCausal
 from csan_jax.config import ModelConfig
 from csan_jax.decode import _top_k, beam_search
 from csan_jax.model import Transformer
@@ -19,6 +20,7 @@ VOCABULARY = 5  # padding, end, and three words
 
 @pytest.fixture(scope="module")
 def model_and_params():
+    """With relative positions in the decoder, without which it is the Transformer's."""
     config = ModelConfig(
         dim=16,
         mlp_dim=16,
@@ -26,6 +28,7 @@ def model_and_params():
         encoder_layers=1,
         decoder_layers=2,
         encoder_attention=Area(local_layers=1, token_window=3, head_window=3),
+        decoder_attention=RelativeCausal(distance=2),
         source_vocab_size=VOCABULARY,
         target_vocab_size=VOCABULARY,
     )

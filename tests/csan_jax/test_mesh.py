@@ -10,11 +10,12 @@ import jax
 import numpy as np
 import pytest
 
-from common_jax.config import MeshConfig, OptimizerConfig, TrainConfig
+from common_jax.config import MeshConfig, OptimizerConfig, TrainConfig, to_config_dict
 from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import make_predict_step, make_train_step
+from configs.csan.systems import SYSTEMS
 from csan_jax.attention.area import Area
 from csan_jax.config import Config, DataConfig, DecodeConfig, ModelConfig
 from csan_jax.task import Translation
@@ -106,6 +107,26 @@ def test_any_mesh_equals_one_device(alone, mesh, changes):
     for array in (kernel, moment, average):
         share = array.addressable_shards[0].data.size / array.size
         assert share == 1 / (mesh[1] * mesh[2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_any_system_on_a_mesh_equals_one_device(system):
+    """Two steps on three axes, in packed rows."""
+    fields = SYSTEMS[system](to_config_dict(dataclasses.replace(MODEL, num_heads=8)))
+    batch = next(batches())
+    ids = np.where(batch["source"] != 0, 1 + (np.arange(9) > 4), 0).astype(np.int32)
+    batch |= {"source_segments": ids, "target_segments": ids}
+    found = []
+    for shape in ((1, 1, 1), (2, 2, 2)):
+        task = translation(shape, num_heads=8, **fields)
+        mesh, numbers = make_mesh(task.config.mesh), []
+        state, step = init_state(task, mesh), make_train_step(task, mesh)
+        for _ in range(2):
+            state, metrics = step(state, (placed(batch, mesh),), jax.random.key(0))
+            numbers.append([metrics["loss"][0], metrics["grad_norm"][0]])
+        found.append(jax.device_get(numbers))
+    np.testing.assert_allclose(found[1], found[0], rtol=2e-5)
 
 
 def test_a_checkpoint_is_restored_onto_any_mesh(alone, tmp_path):

@@ -127,6 +127,13 @@ def test_trials_are_trained_once_kept_and_used_again(folders, capsys):
     path.write_text(page.replace(number, f"{number[0]}.{99 - int(number[2:4]):02} (", 1))
     assert len(unfounded(path, folder / "tables", folder / "more")) == 1  # on a changed digit
 
+    toy = (folder / "tables" / "attconv" / "toy.toml").read_text()
+    (folder / "tables" / "attconv" / "twin.toml").write_text(toy.replace("bi-CNN", "CNN"))
+    reproduce.main(["attconv/twin", "--out", str(folder / "twin"), "--no_speed"])
+    numbers = lambda text: [line.split(",")[1:] for line in text.splitlines()]
+    assert numbers((folder / "twin" / "table.csv").read_text()) == numbers(table)
+    assert len(trained) == 4  # equal trials of another table are used
+
     write(folder, **{'"train.steps" = "8"': '"train.steps" = "4"'})
     capsys.readouterr()
     other, _ = made(folder, "third")

@@ -32,12 +32,6 @@ class RecentAttention(CausalAttention):
     def bias(self, query, mask):
         return Recency(self.slope)
 
-    def step(self, x, cache, now, ancestry):
-        cache = cache.update(now, self.project_kv(x))
-        places = jnp.arange(ancestry.shape[2]) // x.shape[1]  # entry n is of position n // k
-        bias = Recency(self.slope).at(now[None], places)
-        return self.attend_cached(x, cache.flatten(), ancestry, bias), cache
-
 
 @dataclasses.dataclass(frozen=True)
 class Recent(Causal):

@@ -8,6 +8,7 @@ import pytest
 
 from common_jax.export.stablehlo import serialized
 from common_jax.training.config import parse, task_class
+from configs.csan.systems import SYSTEMS as csan_systems
 
 SHRUNK = {
     "csan": {
@@ -59,9 +60,14 @@ CASES = {
         {"data.vectors": "x", "train.compute_dtype": "bfloat16"},
     ),
 }
-
-
-SLOW = ("post-norm, separate vocabularies", "padding as the authors have it", "additive energy")
+SYSTEMS = {  # CSAN's comparison systems
+    name: (f"csan/multi30k_small.py:{name}", {"model.num_heads": 8}) for name in csan_systems
+}
+SLOW = (
+    *("post-norm, separate vocabularies", "padding as the authors have it", "additive energy"),
+    *SYSTEMS,
+)
+CASES |= SYSTEMS
 
 
 @pytest.mark.parametrize(

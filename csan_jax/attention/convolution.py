@@ -1,0 +1,69 @@
+"""CNNs of Table 1: convolutions before the self-attention (Yu et al. 2018's encoder block).
+
+x + relu(convolution(norm(x))), `count` times, then the self-attention. The convolution sees a
+sentence's own words: beyond them are zeros.
+
+The paper says neither how many convolutions there are nor how wide; its count of parameters, 42.6
+million more, is that of 54 full convolutions of width 3. Ours are QANet's: depthwise separable.
+"""
+
+import dataclasses
+from typing import Any, Literal
+
+import flax.linen as nn
+from jaxtyping import Array, Float
+
+from common_jax.fields import require
+from common_jax.layers import Convolution, Dropout, LayerNorm, SeparableConvolution
+from common_jax.masks import Mask
+from csan_jax.attention.base import EncoderAttention, Sizes
+
+KINDS: dict[str, Any] = {"separable": SeparableConvolution, "full": Convolution}
+
+
+class ConvolutionLayers(nn.Module):
+    """Convolutions with residual connections."""
+
+    choice: "Convolutions"
+    sizes: Sizes
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "B T D"], mask: Mask, *, train: bool
+    ) -> Float[Array, "B T D"]:
+        sizes, kind = self.sizes, KINDS[self.choice.kind]
+        for at in range(self.choice.count):
+            norm = LayerNorm(name=f"norm_{at}")
+            convolution = kind(sizes.dim, self.choice.width, sizes.dtype, name=f"convolution_{at}")
+            y = norm(x) if sizes.norm == "pre" else x
+            y = nn.relu(convolution(y, mask.query_segments))
+            x = x + Dropout(sizes.dropout)(y, train=train)
+            x = norm(x) if sizes.norm == "post" else x
+        return x
+
+
+@dataclasses.dataclass(frozen=True)
+class Convolutions(EncoderAttention):
+    """Plain self-attention after convolutions.
+
+    Attributes:
+      count: of convolutions in a layer.
+      width: of their filters, in words, odd.
+      kind: depthwise separable, or full.
+    """
+
+    count: int = 4
+    width: int = 7
+    kind: Literal["separable", "full"] = "separable"
+
+    def check(self, sizes: Sizes) -> None:
+        super().check(sizes)
+        prefix = "model.encoder_attention"
+        require(self.count >= 1, f"{prefix}.count={self.count}: at least 1")
+        require(
+            self.width >= 1 and self.width % 2 == 1,
+            f"{prefix}.width={self.width}: must be odd, at least 1",
+        )
+
+    def before(self, sizes: Sizes) -> ConvolutionLayers:
+        return ConvolutionLayers(self, sizes)

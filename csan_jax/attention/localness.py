@@ -1,0 +1,156 @@
+"""LOCAL_SOFT, LOCAL_HARD and a NEIGHBOR of Table 1: a Gaussian window around a predicted word.
+
+With t_i = tanh(W q_i + b), q_i the query before it is split into heads, and I the number of words
+(Yang et al. 2018, Eq. 4-9; Luong et al. 2015, Eq. 9-10):
+
+- centre P_i = (I - 1) sigmoid(U_p t_i + c_p), or the query's own position;
+- window D_i = I sigmoid(U_d t_i + c_d) + 0.1, or a constant;
+- bias_ij = -2 (j - P_i)^2 / D_i^2, added to the scores: a Gaussian of sigma D_i / 2.
+
+LOCAL_SOFT predicts both, LOCAL_HARD the centre. Luong et al. multiply the weights by the Gaussian
+after the softmax, which is over |j - P_i| <= D alone, and do not normalise again.
+
+As the authors' released code, and not in the papers: the layer W is shared by the centre and the
+window and has the width of the local heads together, U_p and U_d give one number a head, and 0.1 is
+added to D.
+"""
+
+import dataclasses
+from typing import Literal
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from common_jax.attention import Bias
+from common_jax.fields import require
+from common_jax.layers import Dense, SelfAttention
+from common_jax.masks import MASKED, Mask
+from common_jax.pytrees import pytree
+from csan_jax.attention.base import EncoderAttention, Sizes
+
+Form = Literal["additive", "luong"]
+
+
+@pytree(static=("others", "form"))
+class Gaussian(Bias):
+    """A Gaussian in each of the first heads.
+
+    Attributes:
+      centre, window: P and D; places of the row, from 0.
+      others: number of heads after them, without one.
+      form: added to the scores, or Luong's.
+    """
+
+    centre: Float[Array, "B h T"]
+    window: Float[Array, "B h T"]
+    others: int
+    form: Form
+
+    def at(
+        self, query_positions: Int[Array, "T"], key_positions: Int[Array, "S"]
+    ) -> Float[Array, "B H T S"]:
+        if self.form == "additive":
+            return self._with_others(self._exponent(key_positions), 0.0)
+        far = jnp.abs(self._offset(key_positions)) > self.window[..., None]
+        return self._with_others(jnp.where(far, MASKED, 0.0), 0.0)
+
+    def factor(
+        self, query_positions: Int[Array, "T"], key_positions: Int[Array, "S"]
+    ) -> Float[Array, "B H T S"] | None:
+        if self.form == "additive":
+            return None
+        return self._with_others(jnp.exp(self._exponent(key_positions)), 1.0)
+
+    def _offset(self, key_positions: Array) -> Array:
+        return key_positions.astype(jnp.float32)[None, None, None] - self.centre[..., None]
+
+    def _exponent(self, key_positions: Array) -> Array:
+        return -2 * (self._offset(key_positions) / self.window[..., None]) ** 2
+
+    def _with_others(self, x: Array, value: float) -> Array:
+        return jnp.pad(x, ((0, 0), (0, self.others), (0, 0), (0, 0)), constant_values=value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Localness(EncoderAttention):
+    """LOCAL_SOFT; LOCAL_HARD with a fixed window; NEIGHBOR, predicted, with the own position.
+
+    Attributes:
+      local_heads: number of the first heads with a Gaussian; 0 is plain self-attention.
+      centre: P.
+      window: D.
+      width: D if `window` is fixed, in words; 10 is the released code's.
+      form: added to the scores, or Luong's product and cut.
+    """
+
+    local_heads: int = 4
+    centre: Literal["predicted", "own"] = "predicted"
+    window: Literal["predicted", "fixed"] = "predicted"
+    width: float = 10.0
+    form: Form = "additive"
+
+    def check(self, sizes: Sizes) -> None:
+        super().check(sizes)
+        prefix = "model.encoder_attention"
+        require(
+            0 <= self.local_heads <= sizes.num_heads,
+            f"{prefix}.local_heads={self.local_heads}: 0 to num_heads={sizes.num_heads}",
+        )
+        # a word lies within half a word of any centre
+        least = 0.5 if self.form == "luong" else 0
+        require(self.width > least, f"{prefix}.width={self.width}: more than {least}")
+        require(
+            self.form == "additive" or self.window == "fixed",
+            f"{prefix}.form=luong: needs {prefix}.window=fixed",
+        )
+
+    @property
+    def predicts(self) -> bool:
+        """Whether the centre or the window is predicted."""
+        return self.local_heads > 0 and "predicted" in (self.centre, self.window)
+
+    def module(self, sizes: Sizes) -> "LocalAttention":
+        return LocalAttention(**sizes.heads, choice=self)
+
+
+class LocalAttention(SelfAttention):
+    """Self-attention with that bias."""
+
+    choice: Localness = Localness()
+
+    def setup(self):
+        super().setup()
+        local = self.choice.local_heads
+        width = local * (self.dim // self.num_heads)
+        number = lambda: Dense(local, ("embed", "heads"), jnp.float32)
+        if self.choice.predicts:
+            self.prediction = Dense(width, ("heads", "embed"), jnp.float32)
+        if self.choice.centre == "predicted":
+            self.centre = number()
+        if self.choice.window == "predicted":
+            self.window = number()
+
+    def bias(self, query: Float[Array, "B T H K"], mask: Mask) -> Gaussian | None:
+        choice, (batch, length) = self.choice, query.shape[:2]
+        if not choice.local_heads:
+            return None
+        places = mask.query_positions(length)
+        start = (jnp.arange(length)[None] - places).astype(jnp.float32)[..., None]
+        words = mask.query_lengths(length).astype(jnp.float32)[..., None]
+        hidden: Array = jnp.zeros(0)
+        if choice.predicts:
+            wide = query.reshape(batch, length, -1).astype(jnp.float32)
+            hidden = nn.tanh(self.prediction(wide))
+        centre = places.astype(jnp.float32)[..., None]
+        if choice.centre == "predicted":
+            centre = (words - 1) * nn.sigmoid(self.centre(hidden))
+        if choice.window == "predicted":
+            window = words * nn.sigmoid(self.window(hidden)) + 0.1
+        else:
+            window = jnp.full((1, 1, 1), choice.width)
+        of_heads = lambda x: jnp.moveaxis(
+            jnp.broadcast_to(x, (batch, length, choice.local_heads)), 2, 1
+        )
+        others = self.num_heads - choice.local_heads
+        return Gaussian(of_heads(start + centre), of_heads(window), others, choice.form)

@@ -1,0 +1,135 @@
+"""REL_POS of Table 1: relative positions in keys and values (Shaw et al. 2018, Eq. 1-5).
+
+With r = clip(j - i, -k, k):
+
+- e_ij = q_i . (key_j + a^K_r) / sqrt(K);
+- o_i = sum_j weight_ij (value_j + a^V_r).
+
+Both tables a [2k + 1, K] are shared by the heads of a layer, and each layer has its own. Table 1's
+count of parameters is that of all self-attentions, encoder and decoder.
+
+Ours: the sinusoids stay, which the authors drop; `model.sinusoids=False` drops them.
+"""
+
+import dataclasses
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from common_jax.attention import Bias
+from common_jax.attention.dense import product
+from common_jax.fields import require
+from common_jax.layers import SelfAttention
+from common_jax.masks import Mask
+from common_jax.pytrees import pytree
+from csan_jax.attention.base import EncoderAttention, Sizes
+from csan_jax.attention.causal import Causal, CausalAttention
+
+
+@pytree()
+class RelativePositions(Bias):
+    """Both terms, for one layer's scaled queries.
+
+    The terms of each query and offset are spread over the keys by a product with an array
+    [T, S, 2k + 1] of zeros and ones: smaller than the weights of 2k + 1 heads, and without gathers,
+    whose gradients are slow.
+    """
+
+    query: Float[Array, "B T H K"]
+    keys: Float[Array, "R K"]
+    table: Float[Array, "R K"]
+
+    def at(
+        self, query_positions: Int[Array, "T"], key_positions: Int[Array, "S"]
+    ) -> Float[Array, "B H T S"]:
+        scores = product("bthk,rk->bhtr", self.query, self.keys).astype(self.query.dtype)
+        return product("bhtr,tsr->bhts", scores, self._offsets(query_positions, key_positions))
+
+    def values(
+        self,
+        weights: Float[Array, "B H T S"],
+        query_positions: Int[Array, "T"],
+        key_positions: Int[Array, "S"],
+    ) -> Float[Array, "B H T K"]:
+        offsets = self._offsets(query_positions, key_positions)
+        summed = product("bhts,tsr->bhtr", weights, offsets).astype(weights.dtype)
+        return product("bhtr,rk->bhtk", summed, self.table)
+
+    def _offsets(self, query_positions: Array, key_positions: Array) -> Float[Array, "T S R"]:
+        """1 where a key is at a query's offset r."""
+        farthest = self.keys.shape[0] // 2
+        offset = key_positions[None, :] - query_positions[:, None]
+        index = jnp.clip(offset, -farthest, farthest) + farthest
+        return jax.nn.one_hot(index, self.keys.shape[0], dtype=self.query.dtype)
+
+
+class _Relative(nn.Module):
+    """The tables of a layer's self-attention.
+
+    Attributes:
+      distance: k.
+    """
+
+    distance: int = 16
+
+    def setup(self):
+        super().setup()
+        shape = 2 * self.distance + 1, self.dim // self.num_heads
+        glorot = nn.initializers.xavier_uniform()
+        self.relative_keys = self.param("relative_keys", glorot, shape)
+        self.relative_values = self.param("relative_values", glorot, shape)
+
+    def bias(self, query: Float[Array, "B T H K"], mask: Mask) -> RelativePositions:
+        scaled = query * (self.dim // self.num_heads) ** -0.5
+        tables = self.relative_keys, self.relative_values
+        return RelativePositions(scaled, *(table.astype(query.dtype) for table in tables))
+
+
+class RelativeAttention(_Relative, SelfAttention):
+    """Self-attention with relative positions."""
+
+
+class RelativeCausalAttention(_Relative, CausalAttention):
+    """Causal self-attention with relative positions, also with a cache."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Relative(EncoderAttention):
+    """Relative positions in the encoder; all its layers have them in Shaw et al.
+
+    Attributes:
+      distance: k, beyond which offsets are equal.
+    """
+
+    distance: int = 16
+
+    def check(self, sizes: Sizes) -> None:
+        super().check(sizes)
+        _check_distance("model.encoder_attention", self.distance)
+
+    def module(self, sizes: Sizes) -> RelativeAttention:
+        return RelativeAttention(**sizes.heads, distance=self.distance)
+
+
+@dataclasses.dataclass(frozen=True)
+class RelativeCausal(Causal):
+    """Relative positions in the decoder's self-attention.
+
+    Attributes:
+      distance: k, beyond which offsets are equal.
+    """
+
+    distance: int = 16
+
+    def check(self, sizes: Sizes) -> None:
+        super().check(sizes)
+        _check_distance("model.decoder_attention", self.distance)
+
+    def module(self, sizes: Sizes) -> RelativeCausalAttention:
+        return RelativeCausalAttention(**sizes.heads, distance=self.distance)
+
+
+def _check_distance(section: str, distance: int) -> None:
+    require(distance >= 0, f"{section}.distance={distance}: not negative")
