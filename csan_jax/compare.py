@@ -5,11 +5,16 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+from jaxtyping import Float, Int
+
 from common_jax.compare import Comparison, Paired, Run
 from common_jax.errors import UserError
 from common_jax.metrics import translation
 from common_jax.report.document import Cell, Chart, Section, Series, Table
 
+_BY_ORDER = tuple(f"bleu_{n}" for n in range(1, 9))  # of n-grams up to n, unsmoothed
+_THIRD = "_longest_third"
 _PICTURED = {
     "BLEU-n": "BLEU of n-grams up to n, with the brevity penalty.",
     "precision of n-grams": "Of n-grams of exactly n words.",
@@ -32,13 +37,27 @@ class TranslationComparison(Comparison):
         "head is better than to one, and to many is worse.",
     }
 
-    metrics = tuple(f"bleu_{n}" for n in range(1, 9))  # of n-grams up to n, unsmoothed
+    metrics = (
+        *_BY_ORDER,
+        *("log_likelihood", f"log_likelihood{_THIRD}", f"sacrebleu{_THIRD}"),
+    )
 
     @classmethod
     def further(cls, run: Run, split: str) -> Mapping[str, float]:
-        """BLEU of n-grams up to n, from the notes of `Task.score`."""
+        """BLEU of n-grams up to n, from the notes of `Task.score`; the mean log-likelihood of a
+        sentence, in nats; this and BLEU of the third of the sentences with the most words."""
         scores = run.workdir.read_scored(split).get("bleu_by_order", list[float], [])
-        return dict(zip(cls.metrics, scores, strict=False))
+        return {**dict(zip(_BY_ORDER, scores, strict=False)), **_of_sentences(run, split)}
+
+    @classmethod
+    def example_differences(
+        cls, run: Run, other: Run, split: str, metric: str
+    ) -> Float[np.ndarray, "n"]:
+        """Also of the log-likelihood."""
+        if not metric.startswith("log_likelihood"):
+            return super().example_differences(run, other, split, metric)
+        differences = -super().example_differences(run, other, split, "nll")
+        return differences[_sentences(run.file(split, ".references"), metric)]
 
     @classmethod
     def intervals(cls, run: Run, split: str) -> Mapping[str, Sequence[float]]:
@@ -71,15 +90,14 @@ class TranslationComparison(Comparison):
     @classmethod
     def example_error(cls, run: Run, other: Run, split: str, metric: str) -> float:
         """Also of BLEU, by resampling the sentences."""
-        if metric not in ("sacrebleu", "tokenized_bleu", *cls.metrics):
+        if "bleu" not in metric:
             return super().example_error(run, other, split, metric)
         cls.require_same(run, other, split, split)
-        own, others, references = (
-            _hypotheses(run, split),
-            _hypotheses(other, split),
-            run.file(split, ".references"),
-        )
-        order = int(metric.removeprefix("bleu_")) if metric in cls.metrics else 4
+        references = run.file(split, ".references")
+        members = _sentences(references, metric)
+        texts = (_hypotheses(run, split), _hypotheses(other, split), references)
+        own, others, references = ([text[n] for n in members] for text in texts)
+        order = int(metric.removeprefix("bleu_")) if metric in _BY_ORDER else None
         language = _language(run)
         return translation.bleu_error(own, others, references, language=language, order=order)
 
@@ -104,6 +122,31 @@ class TranslationComparison(Comparison):
             dataclasses.replace(differences, parts=[*differences.parts, signatures]),
             Section(f"n-grams on {split}", _ngrams(systems, references, language)),
         ]
+
+
+@functools.cache  # a page has several of them
+def _of_sentences(run: Run, split: str) -> dict[str, float]:
+    """The metrics that are computed from a run's sentences, as far as its files are there."""
+    references, results = run.file(split, ".references"), run.workdir.example_results(split)
+    values: dict[str, float] = {}
+    if not references:
+        return values
+    for of in ("", _THIRD):
+        members = _sentences(references, of)
+        if results and "nll" in results:
+            values[f"log_likelihood{of}"] = float(-results["nll"][members].mean())
+    hypotheses = run.file(split, ".predictions.txt")
+    if hypotheses:
+        pairs = [[text[n] for n in members] for text in (hypotheses, references)]
+        scores = translation.score(*pairs, language=_language(run))
+        values[f"sacrebleu{_THIRD}"] = scores.metrics["sacrebleu"]
+    return values
+
+
+def _sentences(references: Sequence[str], metric: str) -> Int[np.ndarray, "n"]:
+    """The sentences that a metric is of: all, or the third with the most words in the reference."""
+    order = np.argsort([-len(reference.split()) for reference in references], kind="stable")
+    return np.sort(order[: -(-len(order) // 3)] if metric.endswith(_THIRD) else order)
 
 
 @functools.cache  # a page has the intervals twice

@@ -25,6 +25,7 @@ class ModelConfig:
       decoder_attention: the decoder's self-attention.
       norm: layer normalisation before each sub-layer, or after it.
       sinusoids: adds position encodings to the embeddings.
+      initialization: ours, or the released code's (csan_jax.initialization).
       tie: shared embeddings: none, target (output = target), all (source too).
       source_vocab_size, target_vocab_size: rows of the embeddings; 0 is the tokeniser's size.
       dropout, attention_dropout, relu_dropout: rates on each sub-layer's output and the embeddings,
@@ -43,6 +44,7 @@ class ModelConfig:
     decoder_attention: DecoderAttention = dataclasses.field(default_factory=Causal)
     norm: Literal["pre", "post"] = "pre"
     sinusoids: bool = True
+    initialization: Literal["glorot", "released"] = "glorot"
     tie: Literal["none", "target", "all"] = "none"
     source_vocab_size: int = 0
     target_vocab_size: int = 0

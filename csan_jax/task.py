@@ -21,6 +21,7 @@ from csan_jax.config import Config, ModelConfig
 from csan_jax.data import COLUMNS
 from csan_jax.data.dataset import TranslationData
 from csan_jax.decode import beam_search
+from csan_jax.initialization import as_released
 from csan_jax.loss import cross_entropy
 from csan_jax.model import Transformer
 from csan_jax.predictor import Translator, to_text
@@ -46,7 +47,9 @@ class Translation(Task[Config]):
 
     def init(self, key: Array) -> Params:
         pieces = jnp.ones((1, 2), jnp.int32)
-        return self.model.init(key, pieces, pieces, train=False)["params"]
+        params = self.model.init(key, pieces, pieces, train=False)["params"]
+        released = self.config.model.initialization == "released"
+        return as_released(params, key) if released else params
 
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
         sides = (batch.get(f"{side}{what}") for what in ("", "_segments") for side in COLUMNS)

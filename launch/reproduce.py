@@ -79,7 +79,7 @@ def _make(
 ) -> None:
     """Trains, measures, writes and keeps; exits with 1 if trials have failed."""
     from common_jax.report import html
-    from common_jax.tables.kept import path_of
+    from common_jax.tables.kept import keep, path_of
     from common_jax.tables.page import read_results
 
     speed_alone, kept = spec.kind == "speed", KEPT / spec.name / scale.name
@@ -104,7 +104,8 @@ def _make(
               f"{', '.join(unfinished)}")  # fmt: skip
         sys.exit(1)
     if args.keep:
-        _keep(results, [] if speed_alone else trials, kept, data)
+        for trial in [] if speed_alone else trials:
+            keep(trial, kept, scale.split, data)
         _write(kept, results, report)
         for name, values in ((SPEED, speeds), (ANSWERS, answers)):
             if values:
@@ -324,15 +325,6 @@ def _answers(results: "Results", folders: Sequence[Path]) -> dict[str, dict[str,
         for one in examples
     }
     return _once(ANSWERS, [one.name for one in examples], folders, make) if examples else {}
-
-
-def _keep(results: "Results", trials: Sequence["Trial"], folder: Path, data: Path) -> None:
-    from common_jax.sweep.plan import SEED
-    from common_jax.tables.kept import keep
-
-    first = min((trial.values[SEED] for trial in trials), default=0)
-    for trial in trials:
-        keep(trial, folder, results.scale.split, data, predictions=trial.values[SEED] == first)
 
 
 if __name__ == "__main__":

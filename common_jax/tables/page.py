@@ -230,7 +230,9 @@ def page(
         *results.notes,
     ]
     notes = [[row.name, row.missing or row.note] for row in scale.rows if row.missing or row.note]
-    claims = [[one.claim.text, one.decision, one.difference or None, one.detectable or None]
+    titles = spec.columns
+    claims = [[one.claim.text, ", ".join(titles.get(name, name) for name in one.claim.metrics),
+               one.decision, one.difference or None, one.detectable or None]
               for one in judged(results)]  # fmt: skip
     examples: list[list[Cell]] = [
         [one.name, "; ".join(one.texts), one.paper or None, rows, answer]
@@ -238,7 +240,7 @@ def page(
         for rows, answer in (answers or {}).get(one.name, {}).items()
     ]
     asked = ("example", "texts", "paper", "row", "ours")
-    head = ("claim", "verdict", "difference", "detectable")
+    head = ("claim", "metric", "verdict", "difference", "detectable")
     sections = [
         Section("Setting", about),
         Section("Results", _tables(results)),

@@ -6,7 +6,8 @@ tables/PAPER/NAME.toml has the fields of `TableSpec`; `[data.NAME]` is a `Corpus
 * the config, data, seeds and overrides of a row are those of `[scales.NAME]`, unless the row has
   its own; `by_scale.NAME` in a row has seeds and overrides for one scale;
 * a row with `scales`, or one that the scale's own `rows` does not name, is not in the others;
-* a claim or an example is in the scales that have all of its rows, or in `scales` of them.
+* a claim or an example is in the scales that have all of its rows, or in `scales` of them; a claim
+  without a metric is judged by each of the scale's `claim_metrics`, by default the first metric.
 """
 
 import dataclasses
@@ -77,7 +78,7 @@ class Claim:
 
     Attributes:
       row, than: names of rows, A and B.
-      metrics: for each of which it must hold; the scale's first one by default.
+      metrics: for each of which it must hold.
       relation: "better", A - B > 0; "equal", A = B; "comparable", |A - B| < `within`; "ratio",
         A / B > `factor`.
       within, factor: bounds.
@@ -177,7 +178,7 @@ class TableSpec:
 _TABLE = ("title", "source", "kind", "split", "metrics", "columns", "data", "scales", "rows",
           "claims", "examples")  # fmt: skip
 _SETTING = ("config", "data", "seeds", "overrides")
-_SCALE = (*_SETTING, "split", "metrics", "target", "rows", "unavailable")
+_SCALE = (*_SETTING, "split", "metrics", "claim_metrics", "target", "rows", "unavailable")
 _ROW = (*_SETTING, "name", "system", "scales", "by_scale", "published", "note", "missing")
 _CLAIM = ("text", "row", "than", "metric", "metrics", "relation", "within", "factor", "scales")
 
@@ -236,6 +237,7 @@ def _scale(name: str, node: Node, table: Node, rows: Mapping[str, Node]) -> Scal
     for row in named:
         _require(row in rows, node, f"no row {row!r}")
     metrics = tuple(node.get("metrics", list[str], table.get("metrics", list[str])))
+    judged_by = node.get("claim_metrics", list[str], [metrics[0]])
     target = node.node("target", {})
     split = node.get("split", str, table.get("split", str))
     unavailable = node.get("unavailable", str, "")
@@ -251,9 +253,10 @@ def _scale(name: str, node: Node, table: Node, rows: Mapping[str, Node]) -> Scal
             if name in row.get("scales", list[str], [name]) and not unavailable
         ),
         tuple(
-            _claim(claim, metrics, rows)
+            _claim(claim, metric, rows)
             for claim in table.nodes("claims", [])
             if name in claim.get("scales", list[str], [name])
+            for metric in ([""] if {"metric", "metrics"} & {*claim.value} else judged_by)
         ),
         tuple(_example(example, rows) for example in table.nodes("examples", [])),
     )
@@ -282,11 +285,12 @@ def _row(node: Node, scale: Node, name: str) -> Row:
     )
 
 
-def _claim(node: Node, metrics: tuple[str, ...], rows: Mapping[str, Node]) -> Claim:
+def _claim(node: Node, metric: str, rows: Mapping[str, Node]) -> Claim:
     _require_fields(node, _CLAIM)
     relation = node.get("relation", str, "better")
     _require(relation in RELATIONS, node, f"relation {relation!r}: one of {', '.join(RELATIONS)}")
-    names = tuple(node.get("metrics", list[str], [node.get("metric", str, metrics[0])]))
+    names = tuple(node.get("metrics", list[str], [node.get("metric", str, metric)]))
+    _require("nll" not in names, node, "nll: better is lower; log_likelihood can be claimed")
     if relation == "better" and names[0] in SPEEDS:
         relation, factor = "ratio", 1.0
     else:

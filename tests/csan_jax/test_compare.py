@@ -126,6 +126,28 @@ def test_the_error_of_a_difference_of_metrics(runs):
         error("chrf")
 
 
+def test_the_longest_third_has_the_most_words(runs):
+    first, better, _ = runs
+    error = lambda metric: TranslationComparison.example_error(better, first, "test", metric)
+    by_words = sorted(range(60), key=lambda n: (-len(REFERENCES[n].split()), n))
+    third = sorted(by_words[:20])
+    pick = lambda lines: [lines[n] for n in third]
+    texts = pick(SYSTEMS["better"]), pick(SYSTEMS["first"]), pick(REFERENCES)
+    assert error("sacrebleu_longest_third") == translation.bleu_error(*texts, language="en")
+    differences = NLL["better"] - NLL["first"]
+    assert error("log_likelihood") == pytest.approx(stats.sem(differences))
+    assert error("log_likelihood_longest_third") == pytest.approx(stats.sem(differences[third]))
+    values = TranslationComparison.further(better, "test")
+    bleu = BLEU().corpus_score(texts[0], [texts[2]]).score
+    assert values == pytest.approx(
+        {
+            "log_likelihood": -NLL["better"].mean(),
+            "log_likelihood_longest_third": -NLL["better"][third].mean(),
+            "sacrebleu_longest_third": bleu,
+        }
+    )
+
+
 def test_ngrams_are_counted_right():
     hypotheses, expected = SYSTEMS["first"], []
     log = 0.0

@@ -8,7 +8,7 @@ import pytest
 
 from common_jax.export.stablehlo import serialized
 from common_jax.training.config import parse, task_class
-from configs.csan.systems import SYSTEMS as csan_systems
+from configs.csan.systems import SYSTEMS as CSAN_SYSTEMS
 
 SHRUNK = {
     "csan": {
@@ -61,7 +61,7 @@ CASES = {
     ),
 }
 SYSTEMS = {  # CSAN's comparison systems
-    name: (f"csan/multi30k_small.py:{name}", {"model.num_heads": 8}) for name in csan_systems
+    name: (f"csan/multi30k_small.py:{name}", {"model.num_heads": 8}) for name in CSAN_SYSTEMS
 }
 SLOW = (
     *("post-norm, separate vocabularies", "padding as the authors have it", "additive energy"),

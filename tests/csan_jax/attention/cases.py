@@ -109,7 +109,7 @@ SYSTEMS = {
     "cnns_full": System(Convolutions(count=2, width=5, kind="full")),
     "cnns_post": System(Convolutions(count=2, width=3), dataclasses.replace(SIZES, norm="post")),
     "block": System(Block(block=4)),
-    "block_banded": System(Block(block=2), dataclasses.replace(SIZES, implementation="banded")),
+    "block_banded": System(Block(block=3), dataclasses.replace(SIZES, implementation="banded")),
 }
 
 
