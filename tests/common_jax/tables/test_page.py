@@ -147,4 +147,4 @@ def test_rows_of_the_page(tmp_path):
     further = sections["Results"][1]
     assert further.head == ["row", "extra"] and further.rows[0] == ["base", 1.5]
     assert sections["Notes on rows"][0].rows == [["lost", "no code"]]
-    assert sections["Claims"][0].rows[0][1] == "confirmed"
+    assert sections["Claims"][0].rows[0][1:3] == ["accuracy", "confirmed"]

@@ -21,7 +21,7 @@ title = "t"
 source = "s"
 kind = "table"
 split = "test"
-metrics = ["accuracy", "nll"]
+metrics = ["accuracy", "f1"]
 [data.pairs]
 folder = "snli"
 files = ["a.tsv", "parses/"]
@@ -36,7 +36,8 @@ overrides = { "a" = 1, "b" = 1, "c" = 1 }
 [scales.small]
 config = "small.py"
 seeds = 3
-metrics = ["nll"]
+metrics = ["f1"]
+claim_metrics = ["f1", "accuracy"]
 rows = ["A", "B", "D"]
 [scales.huge]
 unavailable = "too large"
@@ -83,10 +84,10 @@ def read(folder, text):
 
 
 def test_no_table_or_figure_of_the_papers_is_missing():
-    assert read_tables(TABLES).keys() == NEEDED
+    assert read_tables(TABLES).keys() >= NEEDED
 
 
-@pytest.mark.parametrize("name", sorted(NEEDED))
+@pytest.mark.parametrize("name", sorted(read_tables(TABLES)))
 def test_each_file_is_consistent(name):
     path = TABLES / f"{name}.toml"
     spec, raw = read_table(path), tomllib.loads(path.read_text())
@@ -99,7 +100,7 @@ def test_each_file_is_consistent(name):
         assert examples == {example["name"] for example in raw.get("examples", [])}
     published = [*raw.get("columns", {}), *raw["metrics"], *MEASURED]
     for scale in possible:
-        assert len({claim.text for claim in scale.claims}) == len(scale.claims)
+        assert len({(claim.text, claim.metrics) for claim in scale.claims}) == len(scale.claims)
         for row in scale.rows:
             assert {*row.published} <= {*published}, row.name  # each column has a title or a metric
             assert row.missing or row.file.partition(":")[0].endswith(".py")
@@ -131,8 +132,8 @@ def test_claims_are_in_the_scales_that_have_their_rows(tmp_path):
     first, second = scales["paper"].claims
     assert (first.metrics, first.relation) == (("accuracy",), "better")
     assert (second.relation, second.within) == ("comparable", 1.0)
-    better, faster = scales["small"].claims
-    assert better.metrics == ("nll",)
+    *better, faster = scales["small"].claims
+    assert [claim.metrics for claim in better] == [("f1",), ("accuracy",)]
     assert (faster.relation, faster.factor) == ("ratio", 1.0)
 
 
@@ -157,6 +158,7 @@ def test_corpora_are_those_that_rows_use(tmp_path):
     ("old", "new", "message"),
     [
         ('name = "B"', 'name = "A"', "two rows"),
+        ('metric = "train_speed"', 'metric = "nll"', "nll: better is lower"),
         ('"B", "D"]', '"B", "E"]', r"scales.small: no row 'E'"),
         ('scales = ["paper"]', 'scales = ["papers"]', r"rows\[2\]: no \[scales.papers\]"),
         ("small = { seeds", "tiny = { seeds", r"rows\[0\]: no \[scales.tiny\]"),

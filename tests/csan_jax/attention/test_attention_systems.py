@@ -107,13 +107,15 @@ def test_what_stands_in_padding_changes_nothing(system):
 def test_bfloat16_is_near_the_oracle_at_length_64(system):
     params = system.parameters
     short = dataclasses.replace(system, sizes=dataclasses.replace(system.sizes, dtype=jnp.bfloat16))
-    sentence = np.random.default_rng(2).normal(size=(61, DIM)).astype(np.float32)
-    x, valid = padded([sentence], 64)
+    draw = np.random.default_rng(2).normal
+    sentences = [draw(size=(length, DIM)).astype(np.float32) for length in (61, 20)]
+    x, valid = padded(sentences, 64)
     out, gradients = short.gradients(params, x, valid, np.ones_like(x) * valid[..., None])
     assert out.dtype == jnp.bfloat16
     assert all(np.isfinite(g.astype(np.float32)).all() for g in jax.tree.leaves(gradients))
-    want, _ = system.oracle(sentence.astype(np.float64), random_params.exact(params))
-    error = out[0, :61].astype(np.float64) - want
+    exact = random_params.exact(params)
+    want = np.concatenate([system.oracle(x.astype(np.float64), exact)[0] for x in sentences])
+    error = out[valid].astype(np.float64) - want
     assert np.linalg.norm(error) < 0.03 * np.linalg.norm(want)
 
 
