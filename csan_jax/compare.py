@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ from jaxtyping import Float, Int
 from common_jax.compare import Comparison, Paired, Run
 from common_jax.errors import UserError
 from common_jax.metrics import translation
-from common_jax.report.document import Cell, Chart, Section, Series, Table
+from common_jax.report.document import Cell, Chart, Heatmap, Part, Section, Series, Table
 
 _BY_ORDER = tuple(f"bleu_{n}" for n in range(1, 9))  # of n-grams up to n, unsmoothed
 _THIRD = "_longest_third"
@@ -58,6 +59,26 @@ class TranslationComparison(Comparison):
             return super().example_differences(run, other, split, metric)
         differences = -super().example_differences(run, other, split, "nll")
         return differences[_sentences(run.file(split, ".references"), metric)]
+
+    @classmethod
+    def pictured(cls, answer: str, run: str) -> tuple[str, Sequence[Part]]:
+        """The translation, and the attention of a middle head of the lowest layer; where it
+        attends to other heads, one picture a head."""
+        explained = json.loads(answer)
+        if not explained["attention"]:
+            return explained["translation"], []
+        pieces = [piece.replace("▁", "") or "▁" for piece in explained["pieces"]]
+        layer = explained["attention"][0]
+        head, area = len(layer) // 2, len(layer[0][0])
+        pictures = []
+        for n in range(area):
+            at = head + n - area // 2
+            what = f"head {head + 1}" + (f", keys of head {at + 1}" if area > 1 else "")
+            values = [query[n] for query in layer[head]]
+            note = "Lowest encoder layer; heads are counted from 1."
+            title = f"{run}: {what}"
+            pictures.append(Heatmap(title, "key", "query", pieces, pieces, values, note))
+        return explained["translation"], pictures
 
     @classmethod
     def intervals(cls, run: Run, split: str) -> Mapping[str, Sequence[float]]:

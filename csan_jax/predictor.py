@@ -2,8 +2,10 @@
 
 import dataclasses
 import itertools
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
@@ -20,7 +22,10 @@ class Translator(Predictor):
 
     CHUNK = 512  # lines read before the first translation is returned
 
-    options = (Option("beam_size", int, "hypotheses kept; 1 is greedy (the run's)", compiled=True),)
+    options = (
+        Option("beam_size", int, "hypotheses kept; 1 is greedy (the run's)", compiled=True),
+        Option("explain", bool, "also the encoder's attention weights, of a run"),
+    )
 
     @dataclasses.dataclass(frozen=True)
     class Settings:
@@ -45,12 +50,14 @@ class Translator(Predictor):
         programs: CompiledFunctions,
         *,
         beam_size: int | None = None,
+        explain: bool = False,
     ):
         """
         Args:
           vocabulary: the source's subwords first, the target's last.
           programs: "source" [B, S], with end symbol and padded with 0, to "pieces" [B, steps].
           beam_size: number of hypotheses; 1 is greedy, None the run's.
+          explain: whether to return attention weights.
         """
         self._source, self._target = vocabulary[0], vocabulary[-1]
         self._settings = settings
@@ -61,6 +68,7 @@ class Translator(Predictor):
             beam_size <= most, f"beam_size={beam_size}: at most {most}, the vocabulary's pieces"
         )
         self._translate = programs(beam_size=beam_size)
+        self._attention = programs(attention=1) if explain else None
 
     @classmethod
     def read_vocabulary(cls, folder: Path) -> list[Subwords]:
@@ -68,7 +76,9 @@ class Translator(Predictor):
         return [Subwords.load(folder / name) for name in names]
 
     def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
-        """A translation of each line, in order; of an empty line an empty line."""
+        """A translation of each line, in order; of an empty line an empty line. With `explain` a
+        JSON object: "translation", the "pieces" of the source, and the "attention" of the encoder,
+        [layers, heads, pieces, area of heads, pieces]; an area of 1 is the head itself."""
         lines = iter(lines)
         while chunk := list(itertools.islice(lines, self.CHUNK)):
             yield from self._predict_chunk(chunk)
@@ -84,7 +94,19 @@ class Translator(Predictor):
             pieces = np.asarray(self._translate({"source": source})["pieces"])[: len(members)]
             for i, text in zip(members, to_text(self._target, pieces), strict=True):
                 answers[i] = text
-        return answers
+        if self._attention is None:
+            return answers
+        return [self._explained(*one) for one in zip(encoded, answers, strict=True)]
+
+    def _explained(self, encoded: Sequence[int], translation: str) -> str:
+        attention: list[Any] = []
+        if encoded:
+            assert self._attention is not None
+            weights = self._attention({"source": np.array([[*encoded, END]], np.int32)})
+            attention = [np.round(one[0], 4).tolist() for one in weights["attention"]]
+        pieces = [*self._source.pieces(encoded), "</s>"] if encoded else []
+        answer = {"translation": translation, "pieces": pieces, "attention": attention}
+        return json.dumps(answer, ensure_ascii=False)
 
 
 def to_text(subwords: Subwords, pieces: Int[np.ndarray, "B steps"]) -> list[str]:

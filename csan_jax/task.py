@@ -168,6 +168,10 @@ class Translation(Task[Config]):
         return {name: (f"B, {data.row_tokens}", np.int32) for name in names}
 
     def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
+        """Translations; with the static argument `attention`, the encoder's weights instead."""
+        if "attention" in static:
+            look = {"params": params}, arrays["source"]
+            return {"attention": self.model.apply(*look, method="encoder_weights")}
         return {"pieces": self.translate(params, arrays["source"], **static)[0]}
 
     def count_units(self, batch: Batch) -> tuple[Any, int]:

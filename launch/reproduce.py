@@ -312,7 +312,8 @@ def _answers(results: "Results", folders: Sequence[Path]) -> dict[str, dict[str,
     def answer(texts: Sequence[str], names: Sequence[str]) -> str:
         text = "\t".join(texts)
         for name in names:
-            (text,) = load(runs[name], **explained).predict([text])
+            own = explained if len(names) == 1 else {}  # the next run's text is an answer alone
+            (text,) = load(runs[name], **own).predict([text])
         return text
 
     examples = results.scale.examples

@@ -12,7 +12,7 @@ from common_jax.compare.runs import Run
 from common_jax.errors import UserError
 from common_jax.fields import named_class
 from common_jax.metrics.paired import paired_t
-from common_jax.report.document import Cell, Section, Table
+from common_jax.report.document import Cell, Part, Section, Table
 from common_jax.training.examples import LENGTH
 from common_jax.training.task import Task
 
@@ -60,6 +60,15 @@ class Comparison:
     def further(cls, run: Run, split: str) -> Mapping[str, float]:
         """Metrics of a run's score that are not in its result.json, such as BLEU of 5-grams."""
         return {}
+
+    @classmethod
+    def pictured(cls, answer: str, run: str) -> tuple[str, Sequence[Part]]:
+        """What a page shows of a predictor's answer with `explain`: a text, and pictures.
+
+        Args:
+          run: the name of the run, for the pictures' titles.
+        """
+        return answer, []
 
     @classmethod
     def intervals(cls, run: Run, split: str) -> Mapping[str, Sequence[float]]:

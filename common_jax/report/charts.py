@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from common_jax.report.document import Chart, Series
+from common_jax.report.document import Chart, Heatmap, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,8 +38,8 @@ _STYLE: Any = {
 }
 
 
-def draw(charts: Sequence[Chart], caption: str = "") -> "Figure":
-    """The charts side by side above a caption, without their notes.
+def draw(charts: Sequence[Chart] | Heatmap, caption: str = "") -> "Figure":
+    """The charts side by side above a caption, or a heatmap, without their notes.
 
     Raises:
       ValueError: for no charts, or one without a point.
@@ -47,6 +47,9 @@ def draw(charts: Sequence[Chart], caption: str = "") -> "Figure":
     import matplotlib
     from matplotlib.figure import Figure
 
+    if isinstance(charts, Heatmap):
+        with matplotlib.rc_context(_STYLE):
+            return _heatmap(charts)
     if not charts or not all(chart.series and all(s.x for s in chart.series) for chart in charts):
         raise ValueError("nothing to draw")
     lines = textwrap.wrap(caption, round(_LETTERS * len(charts)))
@@ -63,7 +66,7 @@ def draw(charts: Sequence[Chart], caption: str = "") -> "Figure":
         return figure
 
 
-def svg(charts: Sequence[Chart], name: str, caption: str = "") -> str:
+def svg(charts: Sequence[Chart] | Heatmap, name: str, caption: str = "") -> str:
     """The charts as a self-contained `<svg>` element of its container's width; deterministic.
 
     Args:
@@ -137,6 +140,22 @@ def _draw(axes: "Axes", chart: Chart) -> None:
     axes.set(**{name: _safe(text) for name, text in names.items()})
     if any(series.name for series in chart.series):
         axes.legend(loc="upper left", bbox_to_anchor=(0, -0.34 if turned else -0.2), frameon=False)
+
+
+def _heatmap(picture: Heatmap) -> "Figure":
+    from matplotlib.figure import Figure
+
+    cell = max(0.2, _SIZE[0] / (len(picture.columns) + 6))  # inches
+    size = cell * (len(picture.columns) + 6), cell * (len(picture.rows) + 7)
+    figure = Figure(size, layout="constrained")
+    axes = figure.subplots()
+    axes.imshow(picture.values, cmap="Blues", vmin=0, vmax=1, interpolation="none")
+    axes.grid(False)
+    axes.set_xticks(range(len(picture.columns)), [*map(_safe, picture.columns)], rotation=90)
+    axes.set_yticks(range(len(picture.rows)), [*map(_safe, picture.rows)])
+    names = {"title": picture.title, "xlabel": picture.x_label, "ylabel": picture.y_label}
+    axes.set(**{name: _safe(text) for name, text in names.items()})
+    return figure
 
 
 def _places(series: Sequence[Series]) -> dict[str, int]:

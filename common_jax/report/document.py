@@ -64,7 +64,28 @@ class Chart:
     zero: bool = False
 
 
-Part = str | Table | Chart
+@dataclasses.dataclass(frozen=True)
+class Heatmap:
+    """A matrix of numbers from 0 to 1 as shades; 0 is white.
+
+    Attributes:
+      title, x_label, y_label: texts of the picture.
+      rows, columns: labels.
+      values: [rows, columns].
+      note: explains the picture.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: Sequence[Sequence[float]]
+    note: str = ""
+
+
+Picture = Chart | Heatmap
+Part = str | Table | Picture
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from common_jax.report import charts
-from common_jax.report.document import Cell, Chart, Report, Section, Table, shown
+from common_jax.report.document import Cell, Chart, Picture, Report, Section, Table, shown
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -60,10 +60,10 @@ def to_html(report: Report) -> str:
 def _section(section: Section, names: Iterator[str]) -> str:
     lines, in_charts = [f"<section><h2>{html.escape(section.title)}</h2>"], False
     for part in section.parts:
-        if isinstance(part, Chart) != in_charts:
+        if isinstance(part, Picture) != in_charts:
             in_charts = not in_charts
             lines.append('<div class="charts">' if in_charts else "</div>")
-        if isinstance(part, Chart):
+        if isinstance(part, Picture):
             lines.append(_chart(part, next(names)))
         elif isinstance(part, Table):
             lines.append(_table(part))
@@ -72,10 +72,10 @@ def _section(section: Section, names: Iterator[str]) -> str:
     return "\n".join([*lines, *(["</div>"] if in_charts else []), "</section>"])
 
 
-def _chart(chart: Chart, name: str) -> str:
+def _chart(chart: Picture, name: str) -> str:
     label = html.escape(f"{chart.title}: {chart.y_label} against {chart.x_label}", quote=True)
     caption = f"<figcaption>{html.escape(chart.note)}</figcaption>" if chart.note else ""
-    picture = charts.svg([chart], name)
+    picture = charts.svg([chart] if isinstance(chart, Chart) else chart, name)
     return f'<figure role="img" aria-label="{label}">{picture}{caption}</figure>'
 
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from common_jax.io.atomic import replace_text
 from common_jax.report import charts
-from common_jax.report.document import Chart, Report, Table, shown
+from common_jax.report.document import Chart, Picture, Report, Table, shown
 
 
 def to_markdown(report: Report, folder: str) -> tuple[str, dict[str, str]]:
@@ -20,9 +20,9 @@ def to_markdown(report: Report, folder: str) -> tuple[str, dict[str, str]]:
     for section in report.sections:
         lines.append(f"## {_escaped(section.title)}")
         for part in section.parts:
-            if isinstance(part, Chart):
+            if isinstance(part, Picture):
                 name = f"chart{len(pictures)}.svg"
-                pictures[name] = charts.svg([part], name)
+                pictures[name] = charts.svg([part] if isinstance(part, Chart) else part, name)
                 lines.append(f"![{_escaped(part.title)}]({quote(folder)}/{name})")
                 note = part.note
             elif isinstance(part, Table):

@@ -234,18 +234,21 @@ def page(
     claims = [[one.claim.text, ", ".join(titles.get(name, name) for name in one.claim.metrics),
                one.decision, one.difference or None, one.detectable or None]
               for one in judged(results)]  # fmt: skip
-    examples: list[list[Cell]] = [
-        [one.name, "; ".join(one.texts), one.paper or None, rows, answer]
-        for one in scale.examples
-        for rows, answer in (answers or {}).get(one.name, {}).items()
-    ]
-    asked = ("example", "texts", "paper", "row", "ours")
+    examples: list[list[Cell]] = []
+    pictures: list[Part] = []
+    for one in scale.examples:
+        for rows, answer in (answers or {}).get(one.name, {}).items():
+            piped = len(one.through) > 1  # each run's answer is the next one's text
+            text, own = (answer, ()) if piped else results.comparison.pictured(answer, rows)
+            examples.append([one.name, "; ".join(one.texts), one.paper or None, rows, text])
+            pictures += own
+    columns = ("example", "texts", "paper", "row", "ours")
     head = ("claim", "metric", "verdict", "difference", "detectable")
     sections = [
         Section("Setting", about),
         Section("Results", _tables(results)),
         *(_figures(results) if spec.kind == "figure" else []),
-        Section("Examples", [Table(asked, examples)] if examples else []),
+        Section("Examples", [Table(columns, examples), *pictures] if examples else []),
         Section("Claims", [Table(head, claims, _RULE)] if claims else []),
         Section("Notes on rows", [Table(("row", "note"), notes)] if notes else []),
     ]

@@ -120,6 +120,10 @@ class Subwords:
         threads = -1 if workers is None else workers
         return self._processor.encode(list(sentences), out_type=int, num_threads=threads)
 
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The text of each piece, "▁" for a space."""
+        return [self._processor.id_to_piece(piece) for piece in ids]
+
     def decode(self, ids: Sequence[Sequence[int] | Int[np.ndarray, "_"]]) -> list[str]:
         """The text of each sequence of ids; padding and end symbols write nothing."""
         rows = [[int(i) for i in row] for row in ids]

@@ -12,6 +12,7 @@ from scipy import stats
 
 from common_jax.deploy import load
 from common_jax.errors import UserError
+from csan_jax.compare import TranslationComparison
 from launch import evaluate, predict, report, train
 from tests import browser
 from tests.launch import commands
@@ -113,6 +114,26 @@ def test_predict_answers_line_for_line(folder, capsys, monkeypatch):
     predict.main(["--workdir", str(folder / "run"), "--beam_size", "2"])
     lines = capsys.readouterr().out.split("\n")
     assert len(lines) == 6 and lines[1] == lines[2] == lines[5] == ""
+
+
+def test_explained_translations_have_the_encoders_weights(folder):
+    lines = ["one two three four five", ""]
+    plain = list(load(folder / "run").predict(lines))
+    full, empty = map(json.loads, load(folder / "run", explain=True).predict(lines))
+    assert [full["translation"], empty["translation"]] == plain and empty["attention"] == []
+    assert "".join(full["pieces"]).replace("▁", " ").strip() == f"{lines[0]}</s>"
+    (layer,) = np.array(full["attention"])  # [heads, pieces, area, pieces], a window of 11
+    pieces = len(full["pieces"])
+    assert layer.shape == (2, pieces, 3, pieces)
+    np.testing.assert_allclose(layer.sum((2, 3)), 1, atol=1e-3 * pieces)
+    assert not layer[0, :, 0].any() and not layer[1, :, 2].any()  # heads beyond the edges
+    far = np.abs(np.subtract.outer(np.arange(pieces), np.arange(pieces))) > 5
+    assert not layer.sum(2)[:, far].any() and layer[:, :, 1][:, ~far].all()
+    text, pictures = TranslationComparison.pictured(json.dumps(full), "2D")
+    assert text == plain[0] and [one.title for one in pictures] == [
+        f"2D: head 2, keys of head {n}" for n in (1, 2, 3)
+    ]
+    np.testing.assert_array_equal(pictures[1].values, layer[1, :, 1])
 
 
 def test_five_lines_of_python_do_the_same(folder):

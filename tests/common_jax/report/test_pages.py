@@ -5,7 +5,7 @@ import re
 import pytest
 
 from common_jax.report import charts, html, markdown
-from common_jax.report.document import Chart, Report, Section, Series, Table
+from common_jax.report.document import Chart, Heatmap, Report, Section, Series, Table
 from tests.browser import look, needs_chromium
 
 LINES = Chart(
@@ -28,9 +28,9 @@ LONG = Chart(
 TABLE = Table(("run", "score", "p"), [["a|b <i>", 1234, 0.5], ["c", "-1.00", None]], "Said * so.")
 MATRIX = Table(("gold", "yes", "no"), [["yes", 3, 1], ["no", 0, 0]], shaded=True)
 WIDE = Table(["run", *(f"column {n}" for n in range(30))], [["x", *[1.5] * 30]])
-REPORT = Report(
-    "Two <runs>", [Section("All & more", ["Hello <you>.", LINES, BARS, TABLE, LONG, MATRIX, WIDE])]
-)
+HEAT = Heatmap("heads & <keys>", "key", "query", ["a$", "b"], ["c", "d", "e"], [[0, 0.5, 1]] * 2)
+PARTS = "Hello <you>.", LINES, BARS, HEAT, TABLE, LONG, MATRIX, WIDE
+REPORT = Report("Two <runs>", [Section("All & more", PARTS)])
 
 
 def test_markdown_has_the_tables_and_names_the_pictures(tmp_path):
@@ -40,7 +40,7 @@ def test_markdown_has_the_tables_and_names_the_pictures(tmp_path):
     assert "| run | score | p |\n| --- | --- | --- |\n| a\\|b \\<i\\> | 1,234 | 0.50 |" in text
     assert "| c | -1.00 | - |" in text
     pictures = re.findall(r"!\[.*\]\((.*)\)", text)
-    assert len(pictures) == 3
+    assert len(pictures) == 4
     for name in pictures:
         assert (tmp_path / name).read_text().startswith("<svg ")
 

@@ -96,8 +96,8 @@ def _gradients(system, params, x, ids, cotangent):
     return out, back(cotangent)
 
 
+PLAIN = System(EncoderAttention())
 SYSTEMS = {
-    "vanilla": System(EncoderAttention()),
     "bi_direct": System(Direction()),
     "neighbor": System(Neighbor()),
     "neighbor_predicted": System(Localness(local_heads=3, centre="own")),
@@ -113,11 +113,8 @@ SYSTEMS = {
 }
 
 
-# Those whose layouts and types differ in code; the others are a limit or options of these.
-DISTINCT = {
-    name: system
-    for name, system in SYSTEMS.items()
-    if name not in ("vanilla", "cnns_post", "block_banded")
+DISTINCT = {  # the others are options of these
+    name: system for name, system in SYSTEMS.items() if name not in ("cnns_post", "block_banded")
 }
 
 

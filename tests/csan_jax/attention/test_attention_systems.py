@@ -25,6 +25,7 @@ from tests.csan_jax.attention.cases import (
     DISTINCT,
     HEADS,
     LENGTHS,
+    PLAIN,
     ROW,
     SENTENCES,
     SIZES,
@@ -37,7 +38,6 @@ from tests.csan_jax.attention.cases import (
 from tests.gradcheck import assert_slopes
 from tests.numpy_reference import affine
 
-PLAIN = SYSTEMS["vanilla"]
 PROJECTIONS = "query", "key", "value", "out"
 SIZE = DIM // HEADS
 IDENTITY = {"kernel": np.eye(DIM, dtype=np.float32), "bias": np.zeros(DIM, np.float32)}
@@ -62,7 +62,7 @@ def check(system, params, got, places, atol=1e-5):
         assert not rest.any()
 
 
-@each_system
+@pytest.mark.parametrize("system", [PLAIN, *SYSTEMS.values()], ids=["plain", *SYSTEMS])
 def test_padded_sentences_have_the_oracles_outputs_and_weights(system):
     params = system.parameters
     places = [(row, slice(length)) for row, length in enumerate(LENGTHS)]
@@ -119,9 +119,8 @@ def test_bfloat16_is_near_the_oracle_at_length_64(system):
     assert np.linalg.norm(error) < 0.03 * np.linalg.norm(want)
 
 
-@pytest.mark.parametrize("name", ["local_soft", "local_hard", "neighbor_predicted"])
-def test_predicted_numbers_are_float32_functions_of_bfloat16_queries(name):
-    choice, params = SYSTEMS[name].choice, SYSTEMS[name].parameters
+def test_predicted_numbers_are_float32_functions_of_bfloat16_queries():
+    choice, params = SYSTEMS["local_soft"].choice, SYSTEMS["local_soft"].parameters
     module = choice.module(dataclasses.replace(SIZES, dtype=jnp.bfloat16))
     query = np.random.default_rng(3).normal(size=(1, 64, HEADS, SIZE))
     query, valid = jnp.asarray(query, jnp.bfloat16), jnp.arange(64)[None] < 61
@@ -172,19 +171,20 @@ def blind_to_blocks(params):
     return {**params, "out": out}
 
 
+def of_width(params, sigma):
+    return {**params, "log_sigma": np.full(HEADS, np.log(sigma), np.float32)}
+
+
 def unchanged(params):
     return params
 
 
-far = dict(local_heads=3, window="fixed", width=1e6)
+FAR = {"local_heads": 3, "window": "fixed", "width": 1e6}
 AS_PLAIN = {
     "rel_pos with tables of zeros": (SYSTEMS["rel_pos"], zero_tables),
-    "neighbor of sigma 10^6": (
-        SYSTEMS["neighbor"],
-        lambda params: {**params, "log_sigma": np.full(HEADS, np.log(1e6), np.float32)},
-    ),
-    "local_hard of width 10^6": (System(Localness(**far)), unchanged),
-    "luong of width 10^6": (System(Localness(**far, form="luong")), unchanged),
+    "neighbor of sigma 10^6": (SYSTEMS["neighbor"], lambda params: of_width(params, 1e6)),
+    "local_hard of width 10^6": (System(Localness(**FAR)), unchanged),
+    "luong of width 10^6": (System(Localness(**FAR, form="luong")), unchanged),
     "no local head": (System(Localness(local_heads=0)), unchanged),
     "block of all words, e unused": (System(Block(block=max(LENGTHS))), blind_to_blocks),
 }
@@ -196,22 +196,20 @@ def test_limits_are_plain_self_attention(case):
     plain = {name: PLAIN.parameters[name] for name in PROJECTIONS}
     params = change({**system.parameters, **plain})
     x, valid = padded()
-    (out, weights), (want, want_weights) = (
-        system.run(params, x, valid),
-        PLAIN.run(plain, x, valid),
-    )
+    (out, weights), (want, want_weights) = system.run(params, x, valid), PLAIN.run(plain, x, valid)
     np.testing.assert_allclose(out[valid], want[valid], atol=1e-5)
     np.testing.assert_allclose(weights, want_weights, atol=1e-6)
 
 
 def test_without_local_heads_there_are_no_other_parameters():
-    shapes = [jax.tree.map(np.shape, AS_PLAIN["no local head"][0].parameters)]
-    assert shapes == [jax.tree.map(np.shape, PLAIN.parameters)]
+    system, _ = AS_PLAIN["no local head"]
+    ours, plain = (jax.tree.map(np.shape, x.parameters) for x in (system, PLAIN))
+    assert ours == plain
 
 
 def test_a_narrow_neighbor_gives_each_word_its_own_value():
     system = SYSTEMS["neighbor"]
-    params = {**system.parameters, "log_sigma": np.full(HEADS, -50.0, np.float32)}
+    params = of_width(system.parameters, 1e-9)
     x, valid = padded()
     out, _ = system.run(params, x, valid)
     np.testing.assert_allclose(
@@ -244,7 +242,7 @@ def test_local_soft_with_a_constant_window_is_local_hard():
 def test_the_own_position_and_twice_sigma_are_neighbor():
     near = System(Localness(local_heads=HEADS, centre="own", window="fixed", width=3.0))
     neighbor = SYSTEMS["neighbor"]
-    params = {**neighbor.parameters, "log_sigma": np.full(HEADS, np.log(1.5), np.float32)}
+    params = of_width(neighbor.parameters, 1.5)
     assert {*near.parameters} == {*PROJECTIONS}
     x, valid = padded()
     (a, a_weights), (b, b_weights) = (
