@@ -95,8 +95,13 @@ def attend(
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def product(equation: str, a: Float[Array, "..."], b: Float[Array, "..."]) -> Float[Array, "..."]:
     """An einsum of two arrays of one type, summed in float32. The products of its backward pass
-    have factors of that type too, and not float32 ones."""
-    return jnp.einsum(equation, a, b, preferred_element_type=jnp.float32)
+    have factors of that type too, and not float32 ones; but for a CPU, not all of whose products
+    have a result of another type."""
+    einsum = functools.partial(jnp.einsum, equation, preferred_element_type=jnp.float32)
+    if a.dtype == jnp.float32:
+        return einsum(a, b)
+    wide = lambda *factors: einsum(*(x.astype(jnp.float32) for x in factors))
+    return jax.lax.platform_dependent(a, b, cpu=wide, default=einsum)
 
 
 def _product_backward(equation, factors, cotangent):

@@ -149,10 +149,13 @@ def _heatmap(picture: Heatmap) -> "Figure":
     size = cell * (len(picture.columns) + 6), cell * (len(picture.rows) + 7)
     figure = Figure(size, layout="constrained")
     axes = figure.subplots()
-    axes.imshow(picture.values, cmap="Blues", vmin=0, vmax=1, interpolation="none")
+    axes.pcolormesh(picture.values, cmap="Blues", vmin=0, vmax=1)
+    axes.set_aspect("equal")
+    axes.invert_yaxis()
     axes.grid(False)
-    axes.set_xticks(range(len(picture.columns)), [*map(_safe, picture.columns)], rotation=90)
-    axes.set_yticks(range(len(picture.rows)), [*map(_safe, picture.rows)])
+    middles = lambda names: ([n + 0.5 for n in range(len(names))], [*map(_safe, names)])
+    axes.set_xticks(*middles(picture.columns), rotation=90)
+    axes.set_yticks(*middles(picture.rows))
     names = {"title": picture.title, "xlabel": picture.x_label, "ylabel": picture.y_label}
     axes.set(**{name: _safe(text) for name, text in names.items()})
     return figure

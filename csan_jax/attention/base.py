@@ -78,7 +78,9 @@ class EncoderAttention(Choice):
             f"model.local_layers={self.local_layers}: 0 to encoder_layers={sizes.encoder_layers}",
         )
         require(
-            sizes.implementation != "banded" or self.mask().window is not None,
+            sizes.implementation != "banded"
+            or self.local_layers == 0
+            or self.mask().window is not None,
             f"model.attention=banded: {type(self).__name__} has no token window",
         )
 

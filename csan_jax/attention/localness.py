@@ -16,6 +16,7 @@ added to D.
 """
 
 import dataclasses
+import math
 from typing import Literal
 
 import flax.linen as nn
@@ -29,6 +30,7 @@ from common_jax.masks import MASKED, Mask
 from common_jax.pytrees import pytree
 from csan_jax.attention.base import EncoderAttention, Sizes
 
+LEAST = 0.1  # words
 Form = Literal["additive", "luong"]
 
 
@@ -97,9 +99,11 @@ class Localness(EncoderAttention):
             0 <= self.local_heads <= sizes.num_heads,
             f"{prefix}.local_heads={self.local_heads}: 0 to num_heads={sizes.num_heads}",
         )
-        # a word lies within half a word of any centre
-        least = 0.5 if self.form == "luong" else 0
-        require(self.width > least, f"{prefix}.width={self.width}: more than {least}")
+        least = 0.5 if self.form == "luong" else LEAST  # a word is within 0.5 of any centre
+        require(
+            least <= self.width < math.inf,
+            f"{prefix}.width={self.width}: at least {least}, and finite",
+        )
         require(
             self.form == "additive" or self.window == "fixed",
             f"{prefix}.form=luong: needs {prefix}.window=fixed",
@@ -146,7 +150,7 @@ class LocalAttention(SelfAttention):
         if choice.centre == "predicted":
             centre = (words - 1) * nn.sigmoid(self.centre(hidden))
         if choice.window == "predicted":
-            window = words * nn.sigmoid(self.window(hidden)) + 0.1
+            window = words * nn.sigmoid(self.window(hidden)) + LEAST
         else:
             window = jnp.full((1, 1, 1), choice.width)
         of_heads = lambda x: jnp.moveaxis(

@@ -69,7 +69,8 @@ class Neighbor(EncoderAttention):
     def check(self, sizes: Sizes) -> None:
         super().check(sizes)
         require(
-            self.sigma > LEAST, f"model.encoder_attention.sigma={self.sigma}: more than {LEAST}"
+            LEAST < self.sigma < math.inf,
+            f"model.encoder_attention.sigma={self.sigma}: more than {LEAST}, and finite",
         )
 
     def module(self, sizes: Sizes) -> NeighborAttention:

@@ -28,7 +28,9 @@ LONG = Chart(
 TABLE = Table(("run", "score", "p"), [["a|b <i>", 1234, 0.5], ["c", "-1.00", None]], "Said * so.")
 MATRIX = Table(("gold", "yes", "no"), [["yes", 3, 1], ["no", 0, 0]], shaded=True)
 WIDE = Table(["run", *(f"column {n}" for n in range(30))], [["x", *[1.5] * 30]])
-HEAT = Heatmap("heads & <keys>", "key", "query", ["a$", "b"], ["c", "d", "e"], [[0, 0.5, 1]] * 2)
+HEAT = Heatmap(
+    "heads & <keys>", "key", "query", ["a$", "b"], ["c", "d", "e"], [[0.0, 0.5, 1.0]] * 2
+)
 PARTS = "Hello <you>.", LINES, BARS, HEAT, TABLE, LONG, MATRIX, WIDE
 REPORT = Report("Two <runs>", [Section("All & more", PARTS)])
 
@@ -96,7 +98,7 @@ def test_a_browser_shows_it_all(tmp_path, width):
     for text in ("Two <runs>", "Hello <you>.", "a|b <i>", "1,234", "Said * so.", "A note <b>."):
         assert text in result["text"]
     assert result["figures"][0]["label"] == "Gap <to> a|b: BLEU against n"
-    assert len(result["figures"]) == 3
+    assert len(result["figures"]) == 4
     for figure in result["figures"]:
         assert figure["width"] > 300 and figure["svg"] > 200
         assert figure["marks"] > 10

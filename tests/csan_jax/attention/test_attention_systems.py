@@ -391,14 +391,14 @@ SECTION = "model.encoder_attention"
 @pytest.mark.parametrize(
     ("kind", "fields", "message"),
     [
-        (Neighbor, {"sigma": 0.0}, f"{SECTION}.sigma=0.0: more than 0.1"),
-        (Neighbor, {"sigma": -3.0}, f"{SECTION}.sigma=-3.0: more than 0.1"),
-        (Neighbor, {"sigma": float("nan")}, f"{SECTION}.sigma=nan: more than 0.1"),
-        (Localness, {"width": 0.0}, f"{SECTION}.width=0.0: more than 0"),
+        (Neighbor, {"sigma": 0.0}, f"{SECTION}.sigma=0.0: more than 0.1, and finite"),
+        (Neighbor, {"sigma": -3.0}, f"{SECTION}.sigma=-3.0: more than 0.1, and finite"),
+        (Neighbor, {"sigma": float("nan")}, f"{SECTION}.sigma=nan: more than 0.1, and finite"),
+        (Localness, {"width": 0.0}, f"{SECTION}.width=0.0: at least 0.1, and finite"),
         (
             Localness,
-            {"width": 0.5, "window": "fixed", "form": "luong"},
-            f"{SECTION}.width=0.5: more than 0.5",
+            {"width": 0.4, "window": "fixed", "form": "luong"},
+            f"{SECTION}.width=0.4: at least 0.5, and finite",
         ),
         (Localness, {"form": "luong"}, f"{SECTION}.form=luong: needs {SECTION}.window=fixed"),
         (Localness, {"local_heads": 9}, f"{SECTION}.local_heads=9: 0 to num_heads=8"),
