@@ -28,9 +28,8 @@ LONG = Chart(
 TABLE = Table(("run", "score", "p"), [["a|b <i>", 1234, 0.5], ["c", "-1.00", None]], "Said * so.")
 MATRIX = Table(("gold", "yes", "no"), [["yes", 3, 1], ["no", 0, 0]], shaded=True)
 WIDE = Table(["run", *(f"column {n}" for n in range(30))], [["x", *[1.5] * 30]])
-HEAT = Heatmap(
-    "heads & <keys>", "key", "query", ["a$", "b"], ["c", "d", "e"], [[0.0, 0.5, 1.0]] * 2
-)
+WEIGHTS = [[0.0, 0.5, 1.0]] * 2
+HEAT = Heatmap("heads & <keys>", "key", "query", ["a$", "b"], ["cat", "dog", "eel"], WEIGHTS)
 PARTS = "Hello <you>.", LINES, BARS, HEAT, TABLE, LONG, MATRIX, WIDE
 REPORT = Report("Two <runs>", [Section("All & more", PARTS)])
 
@@ -105,6 +104,7 @@ def test_a_browser_shows_it_all(tmp_path, width):
         assert figure["letter"] > 8  # pixels: it can be read
     assert {"one & two", "three", "BLEU"} <= {*result["figures"][0]["words"]}
     assert {"what", "who"} <= {*result["figures"][1]["words"]}
+    assert {"a$", "b", "cat", "query"} <= {*result["figures"][2]["words"]}
 
 
 @needs_chromium
