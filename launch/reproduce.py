@@ -99,18 +99,19 @@ def _make(
         _write(args.out, results, report)
         replace_text(args.out / "page.html", html.to_html(report))
     print(f"wrote {args.out / 'page.md'}, page.html and table.csv")
-    if unfinished:
+    if unfinished and not args.no_train:
         print(f"{len(unfinished)} of {len(trials)} trials have not finished: "
               f"{', '.join(unfinished)}")  # fmt: skip
         sys.exit(1)
     if args.keep:
-        for trial in [] if speed_alone else trials:
+        finished = [trial for trial in trials if trial.name not in unfinished and not speed_alone]
+        for trial in finished:
             keep(trial, kept, scale.split, data)
         _write(kept, results, report)
         for name, values in ((SPEED, speeds), (ANSWERS, answers)):
             if values:
                 write_json(kept / name, values)
-        print(f"kept {len(trials)} trials in {kept}")
+        print(f"kept {len(finished)} trials in {kept}")
 
 
 def _scale(spec: "TableSpec", args: argparse.Namespace) -> "Scale":
@@ -148,6 +149,9 @@ def _parser() -> Parser:
         "--seeds", type=positive, metavar="N", help="seeds of each row (the file's)"
     )
     add_executor(parser)
+    parser.add_argument(
+        "--no_train", action="store_true", help="train nothing: what has no trial is not run"
+    )
     parser.add_argument("--no_speed", action="store_true", help="time no training steps")
     parser.add_argument(
         "--keep", action="store_true", help="keep the page and the trials in docs/results/TABLE"
@@ -223,7 +227,7 @@ def _train(
     data: Path,
     args: argparse.Namespace,
 ) -> list[str]:
-    """Trains what is neither here nor kept.
+    """Trains what is neither here nor kept, or nothing with `--no_train`.
 
     Returns: notes on kept trials that are not used.
     """
@@ -235,6 +239,8 @@ def _train(
     kept = KEPT / spec.name / scale.name
     others = [*KEPT.glob("*/*/*/*.zip")]
     notes = [note for trial in trials if (note := restore(trial, kept, others, data))]
+    if args.no_train:
+        return notes
     try:
         train(trials, args.out / "results.csv", argparse.Namespace(**vars(args), asha=None))
     except Interrupted as request:
@@ -282,6 +288,7 @@ def _report(
 
     options = {"scale": results.scale.name, "rows": args.rows, "seeds": args.seeds}
     given = [text for k, v in options.items() if v for text in (f"--{k}", str(v))]
+    given += ["--no_train"] * args.no_train
     made_by = command_line(
         "reproduce", [results.spec.name, *given, "--data", "DIR", "--out", "OUT"]
     )

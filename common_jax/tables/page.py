@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import io
 import math
+import shlex
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -91,6 +92,13 @@ class Results:
         pairs = zip(self.trials, self.statuses, strict=True)
         return [(trial, status) for trial, status in pairs if trial.values[ROW] == row]
 
+    @property
+    def not_run(self) -> list[str]:
+        """The rows without a finished trial, which could have one."""
+        done = {trial.values[ROW] for trial, status in zip(self.trials, self.statuses, strict=True)
+                if status.state == "finished"}  # fmt: skip
+        return [row.name for row in self.scale.made if row.name not in done]
+
     def runs(self) -> list[Run]:
         """The first finished run of each row."""
         first: dict[str, Run] = {}
@@ -162,11 +170,13 @@ def _verdict(results: Results, claim: Claim, metric: str) -> Verdict:
             raise IncomparableError("no speeds were measured")
         ratios = [math.log(own[at] / other[at] / claim.factor) for at in own]
         return judge(np.array(ratios))
-    trials = [results.of(row) for row in (claim.row, claim.than)]
-    if len(own) < len(trials[0]) or len(other) < len(trials[1]):
-        raise IncomparableError(f"{metric} of all runs of both rows is needed")
     seeds = sorted(own.keys() & other.keys())
-    first, second = (Run(pairs[0][0].values[ROW], pairs[0][0].workdir) for pairs in trials)
+    if not seeds:
+        raise IncomparableError(f"{metric} of both rows with the same seed is needed")
+    first, second = (
+        Run(row, next(t.workdir for t, _ in results.of(row) if t.values[SEED] == seeds[0]))
+        for row in (claim.row, claim.than)
+    )
     error = 0.0
     if metric != HOURS:
         error = results.comparison.example_error(first, second, results.scale.split, metric)
@@ -230,6 +240,12 @@ def page(
         *results.notes,
     ]
     notes = [[row.name, row.missing or row.note] for row in scale.rows if row.missing or row.note]
+    commands: list[Part] = [
+        f"python -m launch.reproduce {spec.name} --scale {scale.name} "
+        f"--rows {shlex.quote(name)} --data DIR --out OUT"
+        for name in results.not_run
+        if spec.kind != "speed"
+    ]
     titles = spec.columns
     claims = [[one.claim.text, ", ".join(titles.get(name, name) for name in one.claim.metrics),
                one.decision, one.difference or None, one.detectable or None]
@@ -251,6 +267,7 @@ def page(
         Section("Examples", [Table(columns, examples), *pictures] if examples else []),
         Section("Claims", [Table(head, claims, _RULE)] if claims else []),
         Section("Notes on rows", [Table(("row", "note"), notes)] if notes else []),
+        Section("Rows that were not run, and their commands", commands),
     ]
     title = f"{spec.name}: {spec.title}"
     return Report(title, [section for section in sections if section.parts])
@@ -271,14 +288,15 @@ def _figures(results: Results) -> list[Section]:
 def _tables(results: Results) -> list[Part]:
     """A table for each metric, and one for the paper's other columns."""
     parts: list[Part] = []
-    titles, scale = results.spec.columns, results.scale
+    titles, scale, not_run = results.spec.columns, results.scale, results.not_run
     note = "Ours: the mean over the seeds, with its 95 % interval (one deviation for all rows)."
     if results.speeds:
         note += " Speed: of training steps, relative to the first row, timed in turn in one run. "
         note += "The seeds of a speed are rounds of timing, its unit is batches a second."
     for metric in scale.metrics:
         cells = [
-            [row["row"], row["published"], _interval(row),
+            [row["row"], row["published"],
+             "not run" if row["row"] in not_run else _interval(row),
              row["seeds"], row["parameters"], row["speed"]]
             for row in rows_of(results) if row["metric"] == metric
         ]  # fmt: skip

@@ -150,6 +150,18 @@ def test_some_rows_with_fewer_seeds(folders):
     assert [line.split(",")[0] for line in table.splitlines()] == ["row", "light"]
 
 
+def test_what_has_no_trial_is_not_run(folders, capsys):
+    folder, trained = folders
+    made(folder, "out", "--rows", "light", "--seeds", "1")
+    page, table = made(folder, "out", "--no_train", "--keep")
+    assert len(trained) == 1 and "kept 1 trials" in capsys.readouterr().out
+    assert re.search(r"\| bi-CNN \| 80.30 \| not run \| 0 ", page)
+    assert "| undecidable: accuracy of both rows with the same seed is needed |" in page
+    assert "attconv/toy --scale small --rows bi-CNN --data DIR --out OUT" in page
+    kept = folder / "kept" / "attconv" / "toy" / "small" / "page.md"
+    assert not unfounded(kept, folder / "tables", folder / "again")
+
+
 def test_rows_without_a_system_yet_do_not_hinder_others(folders, monkeypatch, capsys):
     folder, _ = folders
     write(folder, **{'"cnn"': '"cnns"', '"of others"': '"of, others"'})

@@ -81,7 +81,7 @@ def test_one_seed_and_missing_rows_are_undecidable(tmp_path):
     assert result.decision == "undecidable" and result.difference == "+10.00 (one seed)"
     assert one(tmp_path, "base", "lost").decision == "undecidable: lost has no runs here"
     assert one(tmp_path, "base", "close", metrics=("nll",)).decision.endswith("of other examples")
-    assert "of all runs" in one(tmp_path, "base", "close", metrics=("f1",)).decision
+    assert "of both rows" in one(tmp_path, "base", "close", metrics=("f1",)).decision
 
 
 def test_comparable(tmp_path):
