@@ -237,8 +237,10 @@ def _train(
     with error_context("--out"):
         require_own_folders(trials)
     kept = KEPT / spec.name / scale.name
-    others = [*KEPT.glob("*/*/*/*.zip")]
-    notes = [note for trial in trials if (note := restore(trial, kept, others, data))]
+    notes: list[str] = []
+    if not scale.examples or (kept / ANSWERS).exists():  # else they need a trained model
+        others = [*KEPT.glob("*/*/*/*.zip")]
+        notes = [note for trial in trials if (note := restore(trial, kept, others, data))]
     if args.no_train:
         return notes
     try:
