@@ -123,6 +123,16 @@ def test_gradients_reach_what_is_each_toys_own():
         assert np.isfinite(own).all() and np.abs(own).min() > 0
 
 
+def test_without_sinusoids_the_encoder_knows_no_order():
+    plain = dataclasses.replace(SMALL, encoder_attention=Area(local_layers=0), sinusoids=False)
+    model, params = build(plain)
+    encode = jax.jit(lambda source: model.apply(params, source, train=False, method="encode"))
+    order = np.array([2, 0, 3, 1, 4])
+    moved, straight = encode(SOURCES[:1, order]), encode(SOURCES[:1])
+    np.testing.assert_allclose(moved, straight[:, order], atol=1e-5)
+    assert np.abs(np.diff(straight[0], axis=0)).max() > 0.1
+
+
 def test_a_choice_checks_itself_against_the_model():
     for choice, words in (
         (Nearness(local_layers=3), "model.local_layers=3: 0 to encoder_layers=2"),

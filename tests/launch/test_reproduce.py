@@ -153,7 +153,7 @@ def test_some_rows_with_fewer_seeds(folders):
 def test_what_has_no_trial_is_not_run(folders, capsys):
     folder, trained = folders
     made(folder, "out", "--rows", "light", "--seeds", "1")
-    page, table = made(folder, "out", "--no_train", "--keep")
+    page, _ = made(folder, "out", "--no_train", "--keep")
     assert len(trained) == 1 and "kept 1 trials" in capsys.readouterr().out
     assert re.search(r"\| bi-CNN \| 80.30 \| not run \| 0 ", page)
     assert "| undecidable: accuracy of both rows with the same seed is needed |" in page
