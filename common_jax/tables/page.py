@@ -274,15 +274,20 @@ def page(
 
 
 def _figures(results: Results) -> list[Section]:
-    """The metric by the rows' fields; or, if they have none, the comparison of their runs."""
+    """The metric by the rows' fields, of the rows that set all of them; or, if no row sets a field,
+    the comparison of their runs."""
     scale = results.scale
     if not any(row.varied for row in scale.rows):
         return [*results.comparison.compare(results.runs(), scale.split)] if results.runs() else []
     name = f"{scale.split}.{scale.metrics[0]}"
     if not any(name in status.metrics for status in results.statuses):
         return []
-    fields = [dataclasses.replace(t, values=fields_of(scale, t)) for t in results.trials]
-    return [Section("Figure", sweep_charts(fields, results.statuses, name))]
+    varied = {field for row in scale.rows for field in row.varied}
+    settings = [fields_of(scale, trial) for trial in results.trials]
+    points = [at for at, fields in enumerate(settings) if varied <= fields.keys()]
+    trials = [dataclasses.replace(results.trials[at], values=settings[at]) for at in points]
+    charts = sweep_charts(trials, [results.statuses[at] for at in points], name)
+    return [Section("Figure", charts)]
 
 
 def _tables(results: Results) -> list[Part]:

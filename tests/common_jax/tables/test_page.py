@@ -1,5 +1,6 @@
 """Verdicts on a table's claims, against numbers by hand."""
 
+import dataclasses
 import json
 import math
 
@@ -9,6 +10,7 @@ from scipy import stats
 from common_jax.compare import Comparison, IncomparableError
 from common_jax.sweep.plan import Trial
 from common_jax.sweep.results import TrialStatus
+from common_jax.tables import page as page_module
 from common_jax.tables.page import Results, judged, page, rows_of
 from common_jax.tables.spec import Claim, Row, Scale, TableSpec
 
@@ -148,3 +150,26 @@ def test_rows_of_the_page(tmp_path):
     assert further.head == ["row", "extra"] and further.rows[0] == ["base", 1.5]
     assert sections["Notes on rows"][0].rows == [["lost", "no code"]]
     assert sections["Claims"][0].rows[0][1:3] == ["accuracy", "confirmed"]
+
+
+def test_a_row_without_the_fields_is_no_point_of_a_figure(tmp_path, monkeypatch):
+    results = made(tmp_path)
+    rows = tuple(
+        dataclasses.replace(row, varied=() if row.name == "once" else ("model.window",))
+        for row in results.scale.rows
+    )
+    scale = dataclasses.replace(results.scale, rows=rows)
+    spec = dataclasses.replace(results.spec, kind="figure")
+    windows = {"base": 1, "better": 3, "close": 5}
+
+    def fields(scale, trial):
+        row, seed = trial.values["row"], trial.values["train.seed"]
+        own = {"model.window": windows[row]} if row in windows else {}
+        return {**own, "train.seed": seed}
+
+    monkeypatch.setattr(page_module, "fields_of", fields)
+    results = dataclasses.replace(results, spec=spec, scale=scale)
+    results.__dict__["comparison"] = Exact
+    sections = page(results, "c").sections
+    (chart,) = next(section.parts for section in sections if section.title == "Figure")
+    assert list(chart.series[0].x) == [1, 3, 5]
