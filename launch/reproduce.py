@@ -106,7 +106,7 @@ def _make(
     if args.keep:
         finished = [trial for trial in trials if trial.name not in unfinished and not speed_alone]
         for trial in finished:
-            keep(trial, kept, scale.split, data)
+            keep(trial, kept, data)
         _write(kept, results, report)
         for name, values in ((SPEED, speeds), (ANSWERS, answers)):
             if values:

@@ -28,18 +28,17 @@ def path_of(trial: Trial, folder: Path) -> Path:
     return folder / f"{trial.name}.zip"
 
 
-def keep(trial: Trial, folder: Path, split: str, data: Path) -> None:
+def keep(trial: Trial, folder: Path, data: Path) -> None:
     """Writes a finished trial's config, result, log, scores and predictions.
 
     Args:
-      split: whose scores are kept.
       data: the folder of the corpora, "{data}" in the kept config.
     """
     run = trial.workdir.path
     config = json.dumps(to_mapping(trial.config), indent=1, sort_keys=True) + "\n"
     files = {CONFIG: config.replace(str(data), _DATA)}
     endings = (".json", ".examples.tsv", ".predictions.*", ".references")
-    patterns = (RESULT, "metrics.jsonl", *(f"eval/{split}{ending}" for ending in endings))
+    patterns = (RESULT, "metrics.jsonl", *(f"eval/*{ending}" for ending in endings))
     for file in sorted(path for pattern in patterns for path in run.glob(pattern)):
         name = file.relative_to(run).as_posix()
         text = file.read_text("utf-8")
