@@ -145,7 +145,6 @@ class TranslationComparison(Comparison):
         ]
 
 
-@functools.cache  # a page has several of them
 def _of_sentences(run: Run, split: str) -> dict[str, float]:
     """The metrics that are computed from a run's sentences, as far as its files are there."""
     references, results = run.file(split, ".references"), run.workdir.example_results(split)
@@ -159,8 +158,7 @@ def _of_sentences(run: Run, split: str) -> dict[str, float]:
     hypotheses = run.file(split, ".predictions.txt")
     if hypotheses:
         pairs = [[text[n] for n in members] for text in (hypotheses, references)]
-        scores = translation.score(*pairs, language=_language(run))
-        values[f"sacrebleu{_THIRD}"] = scores.metrics["sacrebleu"]
+        values[f"sacrebleu{_THIRD}"] = translation.bleu(*pairs, language=_language(run))
     return values
 
 

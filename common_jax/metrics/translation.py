@@ -86,6 +86,12 @@ def score(
     return Scores(metrics, signatures)
 
 
+def bleu(hypotheses: Sequence[str], references: Sequence[str], *, language: str) -> float:
+    """`sacrebleu` of `score`, alone."""
+    _check(hypotheses, references)
+    return _bleu(_two_letters(language)).corpus_score(hypotheses, [references]).score
+
+
 @dataclasses.dataclass(frozen=True)
 class Compared:
     """Comparison of a system with a baseline, by one metric.

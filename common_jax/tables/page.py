@@ -298,12 +298,13 @@ def _tables(results: Results) -> list[Part]:
     if results.speeds:
         note += " Speed: of training steps, relative to the first row, timed in turn in one run. "
         note += "The seeds of a speed are rounds of timing, its unit is batches a second."
+    made = rows_of(results)
     for metric in scale.metrics:
         cells = [
             [row["row"], row["published"],
              "not run" if row["row"] in not_run else _interval(row),
              row["seeds"], row["parameters"], row["speed"]]
-            for row in rows_of(results) if row["metric"] == metric
+            for row in made if row["metric"] == metric
         ]  # fmt: skip
         head = ("row", "paper", titles.get(metric, metric), "seeds", "parameters", "speed")
         parts.append(Table(head, cells, note))

@@ -123,7 +123,17 @@ SHRUNK = {
 }
 
 
-@pytest.mark.parametrize("name", [*SIZED, *(name for name in FILES if name != "__init__")])
+QUICK = ("wmt14_ende", "quickstart")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK))
+        for name in (*SIZED, *FILES)
+        if name != "__init__"
+    ],
+)
 def test_takes_a_step(name, tmp_path):
     """Each config shrunk, on sentences that the project makes."""
     plain = parse(f"{FOLDER / name}.py", []).data

@@ -205,6 +205,7 @@ def test_more_than_any_memory_holds_is_one_line(folder, monkeypatch, capsys):
     assert re.fullmatch(r"error: Out of memory allocating \d+ bytes \(smaller .* take less\)", line)
 
 
+@pytest.mark.slow
 def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):
     pairs = [f"{p}\t{h}" for p, h, _ in generate(6, 5, "test")]
     ask = functools.partial(commands.answers, monkeypatch, capsys, pairs)

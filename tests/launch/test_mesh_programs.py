@@ -39,10 +39,10 @@ def compiled(family, mesh, *changes, shape=None, devices=None):
 @pytest.mark.parametrize(
     ("family", "changes"),
     [
-        ("csan", ["model.unroll=False"]),
+        pytest.param("csan", ["model.unroll=False"], marks=pytest.mark.slow),
         pytest.param("csan", ["model.unroll=True"], marks=pytest.mark.slow),
         ("csan", [*PACKED, "model.unroll=False"]),
-        ("qanet", []),
+        pytest.param("qanet", [], marks=pytest.mark.slow),
         ("attconv", []),
     ],
 )

@@ -27,8 +27,14 @@ needs_tpu = pytest.mark.skipif(
     ("family", "changes"),
     [
         ("csan", {"data.examples": 300}),
-        ("csan", {"data.examples": 300, "data.batching": "packed", "data.row_tokens": 64}),
-        ("qanet", {"data.examples": 30, "data.holdout_size": 5, "mesh.fsdp": 2}),
+        pytest.param(
+            *("csan", {"data.examples": 300, "data.batching": "packed", "data.row_tokens": 64}),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            *("qanet", {"data.examples": 30, "data.holdout_size": 5, "mesh.fsdp": 2}),
+            marks=pytest.mark.slow,
+        ),
         ("attconv", {"data.examples": 100, "data.holdout_size": 50, "train.steps_per_call": 1}),
         ("attconv", "ranking"),
     ],

@@ -93,6 +93,7 @@ def test_a_window_is_refused_by_name(folder, monkeypatch, capsys):
     assert message in fails(monkeypatch, capsys, argv)
 
 
+@pytest.mark.slow
 def test_they_are_swept(folder, tmp_path, monkeypatch):
     commands.share_with_trials(monkeypatch)
     argv = arguments(folder, **{"train.steps": 1, "decode.beam_size": 1})

@@ -107,8 +107,8 @@ def triviaqa(folder):
 @pytest.mark.parametrize(
     ("name", "make", "split"),
     [
-        ("squad.py:no_attention", squad, "dev"),
-        ("squad_small.py:ordinary_convolution", squad, "dev"),
+        pytest.param("squad.py:no_attention", squad, "dev", marks=pytest.mark.slow),
+        pytest.param("squad_small.py:ordinary_convolution", squad, "dev", marks=pytest.mark.slow),
         ("triviaqa.py:no_convolution", triviaqa, "dev_oracle"),
     ],
 )

@@ -144,6 +144,7 @@ def test_an_export_answers_as_the_run_does(run, tmp_path, monkeypatch, capsys):
     assert load(out).answer(*REQUEST)[0].text == load(run).answer(*REQUEST)[0].text
 
 
+@pytest.mark.slow
 def test_it_is_swept(config, tmp_path, monkeypatch):
     commands.share_with_trials(monkeypatch)
     argv = ["--config", config, "--grid", "model.penalty=0.5", "--out", str(tmp_path)]
