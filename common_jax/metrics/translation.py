@@ -1,6 +1,7 @@
 """Scores of a translated corpus: sacreBLEU, chrF and tokenised BLEU, each with its signature."""
 
 import dataclasses
+import functools
 import importlib.metadata
 import importlib.util
 import logging
@@ -8,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Shaped
+from jaxtyping import Int, Shaped
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
@@ -153,11 +154,10 @@ def bleu_error(
       order: of the longest n-grams, unsmoothed as in `ngrams`; None for BLEU as in `score`.
     """
     options: dict[str, Any] = {"max_ngram_order": order or 4}
-    bleu = _bleu(language, effective_order=True, **options)
-    counts = []
-    for system in (hypotheses, others):
-        scores = (bleu.sentence_score(h, [r]) for h, r in zip(system, references, strict=True))
-        counts.append(np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores]))
+    counts = [
+        _ngram_counts(tuple(system), tuple(references), language, order or 4)
+        for system in (hypotheses, others)
+    ]
     options["smooth_method"] = "none" if order else "exp"
     random, size, differences = np.random.default_rng(12345), len(references), []
     for _ in range(resamples):
@@ -165,6 +165,16 @@ def bleu_error(
         first, second = (_corpus_bleu(weights @ one, options) for one in counts)
         differences.append(first - second)
     return float(np.std(differences, ddof=1))
+
+
+@functools.lru_cache(maxsize=64)  # a page compares each system with several others
+def _ngram_counts(
+    hypotheses: tuple[str, ...], references: tuple[str, ...], language: str, order: int
+) -> Int[np.ndarray, "n counts"]:
+    """Of each sentence both lengths, and matches and n-grams of each order."""
+    bleu = _bleu(language, effective_order=True, max_ngram_order=order)
+    scores = (bleu.sentence_score(h, [r]) for h, r in zip(hypotheses, references, strict=True))
+    return np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores])
 
 
 def _corpus_bleu(counts: Shaped[np.ndarray, "n"], options: Mapping[str, Any]) -> float:
