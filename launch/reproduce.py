@@ -79,7 +79,7 @@ def _make(
 ) -> None:
     """Trains, measures, writes and keeps; exits with 1 if trials have failed."""
     from common_jax.report import html
-    from common_jax.tables.kept import keep, path_of
+    from common_jax.tables.kept import keep, path_of, unpack
     from common_jax.tables.page import read_results
 
     speed_alone, kept = spec.kind == "speed", KEPT / spec.name / scale.name
@@ -93,6 +93,12 @@ def _make(
         for trial, status in zip(trials, results.statuses, strict=True)
         if status.state != "finished" and not speed_alone
     ]
+    finished = [trial for trial in trials if trial.name not in unfinished and not speed_alone]
+    if args.keep and (args.no_train or not unfinished):
+        for trial in finished:
+            keep(trial, kept, data)
+            unpack(trial, path_of(trial, kept))  # the page is of what is kept, with fewer digits
+        results = read_results(spec, scale, trials, speeds, notes)
     answers = _answers(results, folders) if not unfinished else {}
     report = _report(results, answers, args)
     with writing(args.out):
@@ -104,9 +110,6 @@ def _make(
               f"{', '.join(unfinished)}")  # fmt: skip
         sys.exit(1)
     if args.keep:
-        finished = [trial for trial in trials if trial.name not in unfinished and not speed_alone]
-        for trial in finished:
-            keep(trial, kept, data)
         _write(kept, results, report)
         for name, values in ((SPEED, speeds), (ANSWERS, answers)):
             if values:
