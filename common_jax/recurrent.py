@@ -1,0 +1,214 @@
+"""Recurrent layers over padded texts: LSTM, GRU, and both directions of either.
+
+The product with the inputs is computed for all words at once, that with the state word by word.
+At padding, which is at the end of a row, the state stays as it is and the output is zero; a text
+read backwards begins with its last word.
+"""
+
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from common_jax.attention.dense import product
+from common_jax.layers import Dense
+from common_jax.sharding import gathered, platform, spread
+
+
+class State(NamedTuple):
+    """Of an LSTM; a GRU has no cell, and its `cell` is `hidden`."""
+
+    hidden: Float[Array, "B H"]
+    cell: Float[Array, "B H"]
+
+
+class _Recurrent(nn.Module):
+    """What LSTM and GRU share.
+
+    Attributes:
+      size: H.
+      dtype: of the products; states are float32.
+      reverse: from the last word to the first.
+    """
+
+    size: int
+    dtype: Any
+    reverse: bool = False
+
+    gates = 0  # products of a word with matrices
+
+    def setup(self):
+        self.input = Dense(self.gates * self.size, ("embed", "mlp"), self.dtype)
+        named = nn.with_logical_partitioning(nn.initializers.orthogonal(), ("embed", "mlp"))
+        self.recurrent = self.param("recurrent", named, (self.size, self.gates * self.size))
+
+    def __call__(
+        self,
+        x: Float[Array, "B T D"],
+        valid: Bool[Array, "B T"],
+        initial: State | None = None,
+    ) -> tuple[Float[Array, "B T H"], State]:
+        """The hidden states of all words, float32, and the state after the last one.
+
+        Args:
+          initial: the state before the first word; zeros if None.
+        """
+        first = self.start(x) if initial is None else initial
+        weights = self.weights()
+
+        def one(state: State, word: tuple[Array, Array]) -> tuple[State, Array]:
+            projected, real = word
+            new = self.step(state, projected, weights)
+            kept = State(*(jnp.where(real[:, None], a, b) for a, b in zip(new, state, strict=True)))
+            return kept, jnp.where(real[:, None], new.hidden, 0)
+
+        words = jnp.swapaxes(self.project(x), 0, 1), jnp.swapaxes(valid, 0, 1)
+        last, hidden = jax.lax.scan(one, first, words, reverse=self.reverse)
+        return jnp.swapaxes(hidden, 0, 1), last
+
+    def start(self, x: Float[Array, "B *rest"]) -> State:
+        """Zeros for each row of x."""
+        zeros = jnp.zeros((x.shape[0], self.size), jnp.float32)
+        return State(zeros, zeros)
+
+    def project(self, x: Float[Array, "*b D"]) -> Float[Array, "*b G"]:
+        """What words add to the gates."""
+        return spread(self.input(x)).astype(jnp.float32)
+
+    def weights(self) -> Float[Array, "H G"]:
+        """The matrix of the states, as `step` reads it; to be read once before a loop."""
+        return gathered(self.recurrent.astype(self.dtype), "embed", "mlp")
+
+    def step(
+        self, state: State, projected: Float[Array, "B G"], weights: Float[Array, "H G"]
+    ) -> State:
+        """The state one word further."""
+        raise NotImplementedError
+
+    def _product(self, hidden: Float[Array, "B H"], weights: Float[Array, "H G"]) -> Array:
+        return product("bh,hg->bg", hidden.astype(self.dtype), weights)
+
+
+class LSTM(_Recurrent):
+    """Long short-term memory (Hochreiter & Schmidhuber 1997; Gers et al. 2000), without peepholes.
+
+    With [i, f, g, o] = x W + h U + b:
+
+        c' = sigmoid(f + forget_bias) c + sigmoid(i) tanh(g)
+        h' = sigmoid(o) tanh(c')
+
+    On a GPU it is cuDNN's, in float32.
+
+    Attributes:
+      forget_bias: added to f; above 0 the cell remembers from the beginning.
+    """
+
+    forget_bias: float = 1.0
+
+    gates = 4
+
+    def __call__(
+        self,
+        x: Float[Array, "B T D"],
+        valid: Bool[Array, "B T"],
+        initial: State | None = None,
+    ) -> tuple[Float[Array, "B T H"], State]:
+        if platform() != "gpu" or self.is_initializing():
+            return super().__call__(x, valid, initial)
+        first = self.start(x) if initial is None else initial
+        return _cudnn(x, valid, first, self.cudnn_weights(x.shape[-1]), self.size, self.reverse)
+
+    def step(
+        self, state: State, projected: Float[Array, "B G"], weights: Float[Array, "H G"]
+    ) -> State:
+        gates = jnp.split(projected + self._product(state.hidden, weights), 4, axis=-1)
+        write, forget, new, read = gates
+        cell = nn.sigmoid(forget + self.forget_bias) * state.cell
+        cell = cell + nn.sigmoid(write) * jnp.tanh(new)
+        return State(nn.sigmoid(read) * jnp.tanh(cell), cell)
+
+    def cudnn_weights(self, inputs: int) -> Float[Array, "N"]:
+        """The parameters in cuDNN's order: W and U transposed, then two biases, the second 0."""
+        dense = self.input.variables["params"]
+        kernel, bias = nn.unbox(dense["kernel"]), nn.unbox(dense["bias"])
+        forget = jnp.zeros((4, self.size)).at[1].set(self.forget_bias).reshape(-1)
+        parts = kernel.T, self.recurrent.T, bias + forget, jnp.zeros_like(bias)
+        assert kernel.shape[0] == inputs
+        return jnp.concatenate([part.reshape(-1) for part in parts])
+
+
+def _cudnn(
+    x: Array, valid: Array, initial: State, weights: Array, size: int, reverse: bool
+) -> tuple[Array, State]:
+    """An LSTM by cuDNN, which knows neither empty texts nor a single backward direction."""
+    from jax.experimental.rnn import lstm
+
+    lengths = valid.sum(1, dtype=jnp.int32)
+    ordered = flipped(x, lengths) if reverse else x
+    hidden, last, cell = lstm(
+        ordered.astype(jnp.float32),
+        *(state[None] for state in initial),
+        weights,
+        jnp.maximum(lengths, 1),
+        *(x.shape[-1], size, 1, 0.0, False),
+    )
+    hidden = flipped(hidden, lengths) if reverse else hidden
+    some = (lengths > 0)[:, None]
+    states = zip((last[0], cell[0]), initial, strict=True)
+    ends = State(*(jnp.where(some, new, old) for new, old in states))
+    return jnp.where(valid[..., None], hidden, 0), ends
+
+
+def flipped(x: Float[Array, "B T D"], lengths: Int[Array, "B"]) -> Float[Array, "B T D"]:
+    """Each row's words from the last to the first, padding where it is."""
+    places = jnp.arange(x.shape[1])[None]
+    order = jnp.where(places < lengths[:, None], lengths[:, None] - 1 - places, places)
+    return jnp.take_along_axis(x, order[..., None], axis=1)
+
+
+class GRU(_Recurrent):
+    """Gated recurrent unit (Cho et al. 2014), with the reset after the product, as cuDNN has it.
+
+    With [r, z, n] = x W + b and [s, y, m] = h U:
+
+        h' = (1 - u) tanh(n + sigmoid(r + s) m) + u h,  u = sigmoid(z + y)
+    """
+
+    gates = 3
+
+    def step(
+        self, state: State, projected: Float[Array, "B G"], weights: Float[Array, "H G"]
+    ) -> State:
+        of_word = jnp.split(projected, 3, axis=-1)
+        of_state = jnp.split(self._product(state.hidden, weights), 3, axis=-1)
+        reset, update = (nn.sigmoid(a + b) for a, b in zip(of_word[:2], of_state[:2], strict=True))
+        new = jnp.tanh(of_word[2] + reset * of_state[2])
+        hidden = (1 - update) * new + update * state.hidden
+        return State(hidden, hidden)
+
+
+class Bidirectional(nn.Module):
+    """Two recurrent layers, one in each direction.
+
+    Attributes:
+      kind: `LSTM` or `GRU`.
+      size: of each direction.
+    """
+
+    kind: type[_Recurrent]
+    size: int
+    dtype: Any
+
+    def setup(self):
+        self.forward = self.kind(self.size, self.dtype)
+        self.backward = self.kind(self.size, self.dtype, reverse=True)
+
+    def __call__(
+        self, x: Float[Array, "B T D"], valid: Bool[Array, "B T"]
+    ) -> tuple[Float[Array, "B T E"], Float[Array, "B E"]]:
+        """The hidden states of all words, and each direction's last one."""
+        outputs = [layer(x, valid) for layer in (self.forward, self.backward)]
+        states, last = zip(*outputs, strict=True)
+        return jnp.concatenate(states, -1), jnp.concatenate([one.hidden for one in last], -1)

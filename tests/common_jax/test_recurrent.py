@@ -1,0 +1,115 @@
+"""Recurrent layers against jax.experimental.rnn.lstm_ref, NumPy loops and each text alone."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import rnn
+
+from common_jax.recurrent import GRU, LSTM, Bidirectional, State, flipped
+from tests import random_params
+from tests.gradcheck import assert_slopes
+
+INPUTS, SIZE, LENGTHS = 3, 2, [5, 1, 3, 0]
+RANDOM = np.random.default_rng(0)
+X = RANDOM.standard_normal((4, 5, INPUTS)).astype(np.float32)
+VALID = np.arange(5)[None] < np.array(LENGTHS)[:, None]
+FIRST = State(*RANDOM.standard_normal((2, 4, SIZE)).astype(np.float32))
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def by_hand(kind, params, x, hidden, cell):
+    """The states after each word of one text, float64."""
+    kernel, bias, recurrent = (
+        params["input"]["kernel"],
+        params["input"]["bias"],
+        params["recurrent"],
+    )
+    states = []
+    for word in x:
+        a, b = word @ kernel + bias, hidden @ recurrent
+        if kind is LSTM:
+            i, f, g, o = np.split(a + b, 4)
+            cell = sigmoid(f + 1) * cell + sigmoid(i) * np.tanh(g)
+            hidden = sigmoid(o) * np.tanh(cell)
+        else:
+            (r, z, n), (s, y, m) = np.split(a, 3), np.split(b, 3)
+            u = sigmoid(z + y)
+            hidden = cell = (1 - u) * np.tanh(n + sigmoid(r + s) * m) + u * hidden
+        states.append(hidden)
+    return np.array(states).reshape(len(x), SIZE), hidden, cell
+
+
+def params_of(layer):
+    return jax.tree.map(jnp.asarray, random_params.parameters(layer, X, VALID))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("kind", [LSTM, GRU])
+def test_states_are_those_of_each_text_alone(kind, reverse):
+    layer = kind(SIZE, jnp.float32, reverse=reverse)
+    params = params_of(layer)
+    run = jax.jit(lambda p, x, first: layer.apply({"params": p}, x, jnp.asarray(VALID), first))
+    garbage = np.where(VALID[..., None], X, 1e6)
+    hidden, last = run(params, jnp.asarray(garbage), State(*map(jnp.asarray, FIRST)))
+    exact = random_params.exact(params)
+    for row, length in enumerate(LENGTHS):
+        words = X[row, :length][:: -1 if reverse else 1]
+        states, *ends = by_hand(kind, exact, words, *(s[row].astype(np.float64) for s in FIRST))
+        np.testing.assert_allclose(hidden[row, :length], states[:: -1 if reverse else 1], atol=1e-5)
+        assert not np.asarray(hidden[row, length:]).any()
+        for actual, expected in zip(last, ends, strict=True):
+            np.testing.assert_allclose(actual[row], expected, atol=1e-5)
+
+    weights = RANDOM.standard_normal(hidden.shape)
+
+    def total(inputs):
+        p, x = inputs
+        sums = 0.0
+        for row, length in enumerate(LENGTHS):
+            words = x[row, :length][:: -1 if reverse else 1]
+            states = by_hand(kind, p, words, *(s[row].astype(np.float64) for s in FIRST))[0]
+            sums += (states[:: -1 if reverse else 1] * weights[row, :length]).sum()
+        return sums
+
+    sums = lambda p, x: (run(p, x, FIRST)[0] * weights.astype(np.float32)).sum()
+    gradients = jax.jit(jax.grad(sums, argnums=(0, 1)))(params, jnp.asarray(X))
+    assert_slopes(total, (exact, X.astype(np.float64)), gradients)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_an_lstm_is_that_of_cudnns_reference(reverse):
+    """By the parameters as cuDNN gets them, and the order in which it gets the words."""
+    layer = LSTM(SIZE, jnp.float32, reverse=reverse)
+    params = params_of(layer)
+    lengths = jnp.array([5, 1, 3, 2], jnp.int32)
+    valid = jnp.arange(5)[None] < lengths[:, None]
+    packed = layer.apply({"params": params}, INPUTS, method="cudnn_weights")
+    assert packed.size == rnn.get_num_params_in_lstm(INPUTS, SIZE, 1, False)
+    x = flipped(jnp.asarray(X), lengths) if reverse else jnp.asarray(X)
+    states = [jnp.asarray(state)[None] for state in FIRST]
+    pieces = rnn.unpack_lstm_weights(packed, INPUTS, SIZE, 1, False)
+    with jax.numpy_rank_promotion("allow"):
+        want, *ends = rnn.lstm_ref(x, *states, *pieces, lengths, INPUTS, SIZE, 1, 0.0, False)
+    want = flipped(want, lengths) if reverse else want
+    first = State(*map(jnp.asarray, FIRST))
+    run = jax.jit(lambda x, valid, first: layer.apply({"params": params}, x, valid, first))
+    hidden, last = run(jnp.asarray(X), valid, first)
+    np.testing.assert_allclose(hidden, np.where(valid[..., None], want, 0), atol=1e-6)
+    for actual, expected in zip(last, ends, strict=True):
+        np.testing.assert_allclose(actual, expected[0], atol=1e-6)
+
+
+def test_both_directions():
+    layer = Bidirectional(LSTM, SIZE, jnp.float32)
+    params = params_of(layer)
+    states, last = layer.apply({"params": params}, jnp.asarray(X), jnp.asarray(VALID))
+    for name, half, end in (("forward", slice(0, SIZE), 2), ("backward", slice(SIZE, None), 0)):
+        one = LSTM(SIZE, jnp.float32, reverse=name == "backward")
+        alone, state = one.apply({"params": params[name]}, jnp.asarray(X), jnp.asarray(VALID))
+        np.testing.assert_allclose(states[..., half], alone, atol=1e-6)
+        np.testing.assert_allclose(last[:, half], state.hidden, atol=1e-6)
+        np.testing.assert_allclose(last[2, half], states[2, end, half], atol=1e-6)  # of 3 words
