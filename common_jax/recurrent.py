@@ -12,9 +12,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.attention.dense import product
-from common_jax.layers import Dense
+from common_jax.attention.dense import product as einsum
+from common_jax.layers import add_bias, product
 from common_jax.sharding import gathered, platform, spread
+
+_AXES = ("embed", "mlp")
 
 
 class State(NamedTuple):
@@ -25,14 +27,17 @@ class State(NamedTuple):
 
 
 class _Recurrent(nn.Module):
-    """What LSTM and GRU share.
+    """What LSTM and GRU share. All parameters are there from the beginning, so that a loop can call
+    the methods.
 
     Attributes:
+      inputs: D, of a word.
       size: H.
       dtype: of the products; states are float32.
       reverse: from the last word to the first.
     """
 
+    inputs: int
     size: int
     dtype: Any
     reverse: bool = False
@@ -40,9 +45,11 @@ class _Recurrent(nn.Module):
     gates = 0  # products of a word with matrices
 
     def setup(self):
-        self.input = Dense(self.gates * self.size, ("embed", "mlp"), self.dtype)
-        named = nn.with_logical_partitioning(nn.initializers.orthogonal(), ("embed", "mlp"))
-        self.recurrent = self.param("recurrent", named, (self.size, self.gates * self.size))
+        named, init, wide = nn.with_logical_partitioning, nn.initializers, self.gates * self.size
+        glorot = named(init.xavier_uniform(), _AXES)
+        self.kernel = self.param("kernel", glorot, (self.inputs, wide))
+        self.recurrent = self.param("recurrent", named(init.orthogonal(), _AXES), (self.size, wide))
+        self.bias = self.param("bias", named(init.zeros, _AXES[1:]), (wide,))
 
     def __call__(
         self,
@@ -75,11 +82,12 @@ class _Recurrent(nn.Module):
 
     def project(self, x: Float[Array, "*b D"]) -> Float[Array, "*b G"]:
         """What words add to the gates."""
-        return spread(self.input(x)).astype(jnp.float32)
+        y = spread(product(x.astype(self.dtype), self.kernel, _AXES))
+        return add_bias(y, self.bias).astype(jnp.float32)
 
     def weights(self) -> Float[Array, "H G"]:
         """The matrix of the states, as `step` reads it; to be read once before a loop."""
-        return gathered(self.recurrent.astype(self.dtype), "embed", "mlp")
+        return gathered(self.recurrent.astype(self.dtype), *_AXES)
 
     def step(
         self, state: State, projected: Float[Array, "B G"], weights: Float[Array, "H G"]
@@ -88,7 +96,7 @@ class _Recurrent(nn.Module):
         raise NotImplementedError
 
     def _product(self, hidden: Float[Array, "B H"], weights: Float[Array, "H G"]) -> Array:
-        return product("bh,hg->bg", hidden.astype(self.dtype), weights)
+        return einsum("bh,hg->bg", hidden.astype(self.dtype), weights)
 
 
 class LSTM(_Recurrent):
@@ -118,7 +126,7 @@ class LSTM(_Recurrent):
         if platform() != "gpu" or self.is_initializing():
             return super().__call__(x, valid, initial)
         first = self.start(x) if initial is None else initial
-        return _cudnn(x, valid, first, self.cudnn_weights(x.shape[-1]), self.size, self.reverse)
+        return _cudnn(x, valid, first, self.cudnn_weights(), self.size, self.reverse)
 
     def step(
         self, state: State, projected: Float[Array, "B G"], weights: Float[Array, "H G"]
@@ -129,13 +137,11 @@ class LSTM(_Recurrent):
         cell = cell + nn.sigmoid(write) * jnp.tanh(new)
         return State(nn.sigmoid(read) * jnp.tanh(cell), cell)
 
-    def cudnn_weights(self, inputs: int) -> Float[Array, "N"]:
-        """The parameters in cuDNN's order: W and U transposed, then two biases, the second 0."""
-        dense = self.input.variables["params"]
-        kernel, bias = nn.unbox(dense["kernel"]), nn.unbox(dense["bias"])
-        forget = jnp.zeros((4, self.size)).at[1].set(self.forget_bias).reshape(-1)
-        parts = kernel.T, self.recurrent.T, bias + forget, jnp.zeros_like(bias)
-        assert kernel.shape[0] == inputs
+    def cudnn_weights(self) -> Float[Array, "N"]:
+        """The parameters in cuDNN's order: both matrices transposed, then two biases, the second
+        of which is the forget bias."""
+        forget = jnp.zeros((4, self.size)).at[1].set(self.forget_bias)
+        parts = self.kernel.T, self.recurrent.T, self.bias, forget
         return jnp.concatenate([part.reshape(-1) for part in parts])
 
 
@@ -194,16 +200,18 @@ class Bidirectional(nn.Module):
 
     Attributes:
       kind: `LSTM` or `GRU`.
-      size: of each direction.
+      inputs: D, of a word.
+      size: H, of each direction.
     """
 
     kind: type[_Recurrent]
+    inputs: int
     size: int
     dtype: Any
 
     def setup(self):
-        self.forward = self.kind(self.size, self.dtype)
-        self.backward = self.kind(self.size, self.dtype, reverse=True)
+        self.forward = self.kind(self.inputs, self.size, self.dtype)
+        self.backward = self.kind(self.inputs, self.size, self.dtype, reverse=True)
 
     def __call__(
         self, x: Float[Array, "B T D"], valid: Bool[Array, "B T"]

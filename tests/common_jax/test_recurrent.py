@@ -23,11 +23,7 @@ def sigmoid(x):
 
 def by_hand(kind, params, x, hidden, cell):
     """The states after each word of one text, float64."""
-    kernel, bias, recurrent = (
-        params["input"]["kernel"],
-        params["input"]["bias"],
-        params["recurrent"],
-    )
+    kernel, bias, recurrent = (params[name] for name in ("kernel", "bias", "recurrent"))
     states = []
     for word in x:
         a, b = word @ kernel + bias, hidden @ recurrent
@@ -50,7 +46,7 @@ def params_of(layer):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("kind", [LSTM, GRU])
 def test_states_are_those_of_each_text_alone(kind, reverse):
-    layer = kind(SIZE, jnp.float32, reverse=reverse)
+    layer = kind(INPUTS, SIZE, jnp.float32, reverse=reverse)
     params = params_of(layer)
     run = jax.jit(lambda p, x, first: layer.apply({"params": p}, x, jnp.asarray(VALID), first))
     garbage = np.where(VALID[..., None], X, 1e6)
@@ -83,11 +79,11 @@ def test_states_are_those_of_each_text_alone(kind, reverse):
 @pytest.mark.parametrize("reverse", [False, True])
 def test_an_lstm_is_that_of_cudnns_reference(reverse):
     """By the parameters as cuDNN gets them, and the order in which it gets the words."""
-    layer = LSTM(SIZE, jnp.float32, reverse=reverse)
+    layer = LSTM(INPUTS, SIZE, jnp.float32, reverse=reverse)
     params = params_of(layer)
     lengths = jnp.array([5, 1, 3, 2], jnp.int32)
     valid = jnp.arange(5)[None] < lengths[:, None]
-    packed = layer.apply({"params": params}, INPUTS, method="cudnn_weights")
+    packed = layer.apply({"params": params}, method="cudnn_weights")
     assert packed.size == rnn.get_num_params_in_lstm(INPUTS, SIZE, 1, False)
     x = flipped(jnp.asarray(X), lengths) if reverse else jnp.asarray(X)
     states = [jnp.asarray(state)[None] for state in FIRST]
@@ -104,11 +100,11 @@ def test_an_lstm_is_that_of_cudnns_reference(reverse):
 
 
 def test_both_directions():
-    layer = Bidirectional(LSTM, SIZE, jnp.float32)
+    layer = Bidirectional(LSTM, INPUTS, SIZE, jnp.float32)
     params = params_of(layer)
     states, last = layer.apply({"params": params}, jnp.asarray(X), jnp.asarray(VALID))
     for name, half, end in (("forward", slice(0, SIZE), 2), ("backward", slice(SIZE, None), 0)):
-        one = LSTM(SIZE, jnp.float32, reverse=name == "backward")
+        one = LSTM(INPUTS, SIZE, jnp.float32, reverse=name == "backward")
         alone, state = one.apply({"params": params[name]}, jnp.asarray(X), jnp.asarray(VALID))
         np.testing.assert_allclose(states[..., half], alone, atol=1e-6)
         np.testing.assert_allclose(last[:, half], state.hidden, atol=1e-6)
