@@ -13,8 +13,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from common_jax.layers import Convolution, Dense, Dropout
-from common_jax.masks import MASKED
+from common_jax.masks import MASKED, masked_softmax
 from common_jax.scopes import part
+from common_jax.sharding import gathered
 
 Features = Literal["states", "unigram", "phrase", "multigranular"]
 
@@ -141,3 +142,39 @@ def max_pooled(states: Float[Array, "B T H"], valid: Bool[Array, "B T"]) -> Floa
     """Max-pooling over the words; zeros for a text without one."""
     most = jnp.where(valid[..., None], states, jnp.asarray(MASKED, states.dtype)).max(axis=1)
     return jnp.where(valid.any(axis=1)[:, None], most, 0)
+
+
+def both_ways(
+    energies: Float[Array, "B T S"], first: Bool[Array, "B T"], second: Bool[Array, "B S"]
+) -> tuple[Float[Array, "B T S"], Float[Array, "B S T"]]:
+    """The attention of each text's words to the other's, zeros at padding."""
+    allowed = first[:, :, None] & second[:, None]
+    swapped = jnp.swapaxes(energies, 1, 2), jnp.swapaxes(allowed, 1, 2)
+    return masked_softmax(energies, allowed), masked_softmax(*swapped)
+
+
+class ReluLayers(nn.Module):
+    """Hidden layers with ReLU.
+
+    Attributes:
+      sizes: of the layers.
+      dropout: rate on the input of each.
+    """
+
+    sizes: tuple[int, ...]
+    dropout: float
+    dtype: Any
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "*b D"], *, train: bool) -> Float[Array, "*b H"]:
+        for number, size in enumerate(self.sizes):
+            x = Dropout(self.dropout)(x, train=train)
+            layer = Dense(size, ("embed", "mlp"), self.dtype, name=f"layer_{number}")
+            x = nn.relu(layer(x))
+        return x
+
+
+def matrix(module: nn.Module, name: str, rows: int, columns: int) -> Float[Array, "D F"]:
+    """A Glorot-uniform parameter of a module, for products within a loop over words."""
+    glorot = nn.with_logical_partitioning(nn.initializers.xavier_uniform(), ("embed", "mlp"))
+    return gathered(jnp.asarray(module.param(name, glorot, (rows, columns))), "embed", "mlp")

@@ -9,23 +9,59 @@ from typing import Any
 import ml_collections
 
 from attconv_jax.config import Config, DataConfig, WordsConfig
+from attconv_jax.models.abcnn import ABCNN
 from attconv_jax.models.attentive_convolution import AttentiveConvolution
+from attconv_jax.models.attentive_pooling import AttentivePooling
 from attconv_jax.models.base import PairModel
 from attconv_jax.models.bi_cnn import BiCNN
+from attconv_jax.models.bi_lstm import BiLSTM
+from attconv_jax.models.convolution_pooling import ConvolutionPooling
+from attconv_jax.models.decomposable import Decomposable
+from attconv_jax.models.match_lstm import MatchLSTM
+from attconv_jax.models.recurrent_pooling import RecurrentPooling
+from attconv_jax.models.word_by_word import WordByWord
 from common_jax.config import system_config, system_named
 
 
 def attentive(texts: int, **fields: Any) -> PairModel:
-    """Attentive convolution between two texts; a single one attends to itself."""
-    return AttentiveConvolution(**({"attention": "intra"} if texts == 1 else {}) | fields)
+    """Attentive convolution between two texts; a single one, a review, attends to itself."""
+    own: dict[str, Any] = {
+        "attention": "intra",
+        "energy": "additive",
+        "dim": 500,
+        "author_length": 180,
+    }
+    return AttentiveConvolution(**(own if texts == 1 else {}) | fields)
 
 
-# From the number of texts of an example to the paper's model.
+def abcnn(**fields: Any) -> Callable[[int], PairModel]:
+    """Yin et al.'s."""
+    return lambda texts: ABCNN(**fields)
+
+
+# From the number of texts of an example to the model, with the sizes of its own paper.
 SYSTEMS: dict[str, Callable[[int], PairModel]] = {
-    "cnn": lambda texts: BiCNN(),
+    "cnn": lambda texts: BiCNN(dim=500 if texts == 1 else 300),
     "light": lambda texts: attentive(texts, source="states", focus="states", beneficiary="states"),
     "advanced": attentive,
     "advanced_intra": lambda texts: attentive(texts, attention="both"),
+    "abcnn": lambda texts: AttentivePooling(),
+    "apcnn": lambda texts: AttentivePooling(bilinear=True),
+    "abcnn1": abcnn(pooling_attention=False),
+    "abcnn2": abcnn(input_attention=False),
+    "abcnn3": abcnn(),
+    "bi_lstm": lambda texts: BiLSTM(),
+    "word_by_word": lambda texts: WordByWord(),
+    "match_lstm": lambda texts: MatchLSTM(),
+    "decomposable": lambda texts: Decomposable(),
+    "decomposable_intra": lambda texts: Decomposable(intra=True),
+    "self_attentive": lambda texts: RecurrentPooling(
+        attention_dim=350 if texts == 1 else 150, penalty=1.0 if texts == 1 else 0.3
+    ),
+    "lin_bilstm": lambda texts: RecurrentPooling(pooling="max"),
+    "lin_cnn": lambda texts: ConvolutionPooling(hidden=512),
+    "multichannel_cnn": lambda texts: ConvolutionPooling(channels=2),
+    "internal_attention": lambda texts: ConvolutionPooling(pooling="attention"),
 }
 
 

@@ -28,7 +28,7 @@ def get_config(system="advanced"):
         vectors="data/glove/glove.840B.300d.zip",
     )
     words = WordsConfig(rows=200_000, unknown_rows=100)
-    config = config_of(system, data, words, energy="additive", dim=500, author_length=180)
+    config = config_of(system, data, words)
     config.optimizer.learning_rate = 0.01
     config.train.steps = 150_000  # three epochs
     config.train.evaluate_every = 5000

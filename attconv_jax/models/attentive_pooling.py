@@ -1,0 +1,93 @@
+"""ABCNN and APCNN as the paper ran them (Yin & Schütze 2017, Tables 3 and 5): attention in pooling.
+
+The bi-CNN, with weighted means in the place of max-pooling. With H_x and H_y the states of the
+texts, A = H_x H_y^T (ABCNN) or tanh(H_x U H_y^T) (APCNN, dos Santos et al. 2016):
+
+    r_x = sum_i softmax_i(max_j A_ij) h_i, and likewise r_y.
+
+Yin et al.'s ABCNN (2016) is another model: attconv_jax.models.abcnn.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attconv_jax.layers import Head
+from attconv_jax.models.base import POOLED, AttentionMap, Explained, PairModule, Text
+from attconv_jax.models.bi_cnn import BiCNN, TanhConvolution
+from common_jax.fields import require
+from common_jax.layers import Dense, Dropout
+from common_jax.masks import MASKED, masked_softmax
+from common_jax.scopes import part
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentivePooling(BiCNN):
+    """The bi-CNN with attention in pooling.
+
+    Attributes:
+      bilinear: APCNN's U and tanh.
+    """
+
+    bilinear: bool = False
+
+    def require_texts(self, texts: int) -> None:
+        require(texts == 2, "AttentivePooling: needs two texts")
+
+    def module(self, labels: int, dtype: Any) -> "AttentivePoolingModule":
+        return AttentivePoolingModule(self, labels, dtype)
+
+
+class AttentivePoolingModule(PairModule):
+    """The network."""
+
+    config: AttentivePooling
+    labels: int
+    dtype: Any = jnp.float32
+
+    def setup(self):
+        config = self.config
+        self.layers = [TanhConvolution(config, self.dtype) for _ in range(config.layers)]
+        self.dropout = Dropout(config.dropout)
+        self.head = Head(config.dim, self.labels, self.dropout, self.dtype)
+        if config.bilinear:
+            self.energy = Dense(config.dim, ("embed", "mlp"), self.dtype, use_bias=False)
+
+    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
+        """Logits."""
+        return self._forward(texts, train)[0]
+
+    def explain(self, texts: Sequence[Text]) -> Explained:
+        """Logits, and the weights with which each text is pooled."""
+        return self._forward(texts, train=False)
+
+    def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
+        states, valid = [text.words for text in texts], [text.valid for text in texts]
+        with part("attention"):
+            for layer in self.layers:
+                states = [self.dropout(x, train=train) for x in states]
+                states = list(map(layer, states, valid))
+            first, second = states
+            first = self.energy(first) if self.config.bilinear else first
+            energies = jnp.einsum("btd,bsd->bts", first, second, preferred_element_type=jnp.float32)
+            if self.config.bilinear:
+                energies = jnp.tanh(energies)
+            both = energies, jnp.swapaxes(energies, 1, 2)
+            weights = [_by_best(e, *v) for e, v in zip(both, (valid, valid[::-1]), strict=True)]
+            pooled = [
+                jnp.einsum("bt,btd->bd", one.astype(self.dtype), x)
+                for one, x in zip(weights, states, strict=True)
+            ]
+        maps = [AttentionMap(POOLED, n, one[:, None]) for n, one in enumerate(weights)]
+        return self.head(pooled, train=train), [maps]
+
+
+def _by_best(
+    energies: Float[Array, "B T S"], own: Bool[Array, "B T"], others: Bool[Array, "B S"]
+) -> Float[Array, "B T"]:
+    """The softmax over a text's words of their largest energies with a word of the other text."""
+    best = jnp.where(others[:, None], energies, MASKED).max(-1)
+    return masked_softmax(best, own & others.any(-1, keepdims=True))

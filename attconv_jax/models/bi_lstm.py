@@ -1,0 +1,71 @@
+"""A sentence-pair LSTM (Bowman et al. 2015, section 3.3): "bi" for two texts, not two directions.
+
+Words are mapped to 100 features, one LSTM reads both texts, its last states are joined, and three
+tanh layers and a softmax follow.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from attconv_jax.models.base import PairModel, PairModule, Text
+from common_jax.fields import require
+from common_jax.layers import Dense, Dropout
+from common_jax.recurrent import LSTM
+from common_jax.scopes import part
+
+
+@dataclasses.dataclass(frozen=True)
+class BiLSTM(PairModel):
+    """One LSTM over each text.
+
+    Attributes:
+      dim: of the mapped words and of the LSTM.
+      hidden: width of the tanh layers.
+      dropout: rate on the mapped words and on the last states.
+    """
+
+    dim: int = 100
+    hidden: int = 200
+    dropout: float = 0.1
+
+    def __post_init__(self):
+        for name in ("dim", "hidden"):
+            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
+        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+
+    def module(self, labels: int, dtype: Any) -> "BiLSTMModule":
+        return BiLSTMModule(self, labels, dtype)
+
+
+class BiLSTMModule(PairModule):
+    """The network."""
+
+    config: BiLSTM
+    labels: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
+        """Logits."""
+        config = self.config
+        dropout = Dropout(config.dropout)
+        project = Dense(config.dim, ("embed", "mlp"), self.dtype, name="project")
+        lstm = LSTM(config.dim, config.dim, self.dtype, name="lstm")
+        with part("recurrent"):
+            last = [
+                lstm(dropout(project(text.words), train=train), text.valid)[1].hidden
+                for text in texts
+            ]
+        with part("head"):
+            x = dropout(jnp.concatenate(last, -1), train=train)
+            for n in range(3):
+                x = jnp.tanh(
+                    Dense(config.hidden, ("embed", "mlp"), self.dtype, name=f"tanh_{n}")(x)
+                )
+            x = x.astype(jnp.float32)
+            return Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(x)

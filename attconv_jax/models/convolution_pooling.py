@@ -1,0 +1,124 @@
+"""Convolutions of several widths and pooling: three systems of Table 6.
+
+- MultichannelCNN (Kim 2014): a fixed and a trained copy of the vectors with the same filters,
+  summed before the ReLU; maxima over the words; a softmax.
+- CNN with internal attention (Adel & Schütze 2017): weighted means instead of maxima, with weights
+  softmax(v . tanh(W h_i)).
+- Lin et al.'s (2017) CNN: one copy, maxima, and hidden ReLU layers.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from attconv_jax.layers import ReluLayers, max_pooled
+from attconv_jax.models.base import POOLED, AttentionMap, Explained, PairModel, PairModule, Text
+from common_jax.fields import require
+from common_jax.layers import Convolution, Dense, Dropout
+from common_jax.masks import masked_softmax
+from common_jax.scopes import part
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvolutionPooling(PairModel):
+    """Convolutions over each text, pooled and joined.
+
+    Attributes:
+      dim: filters of each width.
+      widths: of the filters, in words, separated by commas.
+      channels: 1, or 2 with a fixed copy of the vectors beside the trained one.
+      pooling: maxima, or attention over the words.
+      hidden: size of a hidden layer before the softmax; 0 is none.
+      dropout: rate on the pooled texts and the hidden layer.
+    """
+
+    dim: int = 100
+    widths: str = "3,4,5"
+    channels: Literal[1, 2] = 1
+    pooling: Literal["max", "attention"] = "max"
+    hidden: int = 0
+    dropout: float = 0.5
+
+    def __post_init__(self):
+        require(self.dim >= 1, f"model.dim={self.dim}: at least 1")
+        right = all(width.strip().isdecimal() and int(width) for width in self.widths.split(","))
+        require(right, f"model.widths={self.widths!r}: numbers of words, separated by commas")
+        require(self.hidden >= 0, "model.hidden: not negative")
+        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+
+    @property
+    def second_table(self) -> bool:
+        return self.channels == 2
+
+    def module(self, labels: int, dtype: Any) -> "ConvolutionPoolingModule":
+        return ConvolutionPoolingModule(self, labels, dtype)
+
+
+class ConvolutionPoolingModule(PairModule):
+    """The network."""
+
+    config: ConvolutionPooling
+    labels: int
+    dtype: Any = jnp.float32
+
+    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
+        """Logits."""
+        return self._forward(texts, train)[0]
+
+    def explain(self, texts: Sequence[Text]) -> Explained:
+        """Logits, and the weights with which texts are pooled, if by attention."""
+        return self._forward(texts, train=False)
+
+    @nn.compact
+    def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
+        config, dropout = self.config, Dropout(self.config.dropout)
+        filters = [
+            Convolution(config.dim, int(width), self.dtype, name=f"convolution_{width.strip()}")
+            for width in config.widths.split(",")
+        ]
+        attend = Attention(self.dtype, name="attention") if config.pooling == "attention" else None
+        pooled, maps = [], []
+        with part("attention"):
+            for number, text in enumerate(texts):
+                words = text.words
+                if text.second is not None:
+                    words = jax.lax.stop_gradient(words) + text.second
+                states = [nn.relu(each(words)) for each in filters]
+                if attend is None:
+                    best = [max_pooled(x, text.valid) for x in states]
+                    pooled.append(jnp.concatenate(best, -1))
+                    continue
+                mean, weights = attend(jnp.concatenate(states, -1), text.valid)
+                pooled.append(mean)
+                maps.append(AttentionMap(POOLED, number, weights[:, None]))
+        with part("head"):
+            joined = jnp.concatenate(pooled, -1)
+            if config.hidden:
+                layers = ReluLayers((config.hidden,), config.dropout, self.dtype, name="hidden")
+                joined = layers(joined, train=train)
+            joined = dropout(joined, train=train).astype(jnp.float32)
+            logits = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)
+        return logits, [maps] if maps else []
+
+
+class Attention(nn.Module):
+    """sum_i alpha_i h_i with alpha = softmax(v . tanh(W h_i)), and alpha."""
+
+    dtype: Any
+
+    @nn.compact
+    def __call__(
+        self, states: Float[Array, "B T D"], valid: Array
+    ) -> tuple[Float[Array, "B D"], Float[Array, "B T"]]:
+        dim = states.shape[-1]
+        hidden = jnp.tanh(
+            Dense(dim, ("embed", "mlp"), self.dtype, use_bias=False, name="in")(states)
+        )
+        weight = self.param("weight", nn.initializers.normal(dim**-0.5), (dim,))
+        alpha = masked_softmax(hidden.astype(jnp.float32) @ weight, valid)
+        return jnp.einsum("bt,btd->bd", alpha.astype(self.dtype), states), alpha

@@ -1,0 +1,143 @@
+"""Decomposable attention (Parikh et al. 2016), without and with attention within each text.
+
+With words projected to a_i and b_j (no bias), and F, G, H of two ReLU layers each:
+
+    e_ij = F(a_i) . F(b_j)
+    beta_i = sum_j softmax_j(e_ij) b_j,  alpha_j = sum_i softmax_i(e_ij) a_i
+    v1 = sum_i G([a_i; beta_i]),  v2 = sum_j G([b_j; alpha_j]),  logits = W H([v1; v2])
+
+Within a text, a'_i = sum_j softmax_j(F'(a_i) . F'(a_j) + d_(i-j)) a_j, and [a; a'] takes the place
+of a; distances of more than 10 words share one d. Each vector is scaled to norm 1, since longer
+ones saturate the softmax, and a text begins with an empty word, whose vector is 0 here.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attconv_jax.layers import ReluLayers, both_ways
+from attconv_jax.models.base import AttentionMap, Explained, PairModel, PairModule, Text
+from common_jax.fields import require
+from common_jax.layers import Dense
+from common_jax.masks import masked_softmax, padding
+from common_jax.scopes import part
+
+
+@dataclasses.dataclass(frozen=True)
+class Decomposable(PairModel):
+    """The model of two texts.
+
+    Attributes:
+      dim: width of all layers.
+      intra: attention within each text.
+      most_distance: in words; farther ones share a bias.
+      unit_vectors: scales words' vectors to norm 1.
+      dropout: rate on the inputs of the layers of F, G and H.
+    """
+
+    dim: int = 200
+    intra: bool = False
+    most_distance: int = 10
+    unit_vectors: bool = True
+    dropout: float = 0.2
+
+    def __post_init__(self):
+        require(self.dim >= 1, f"model.dim={self.dim}: at least 1")
+        require(self.most_distance >= 0, "model.most_distance: not negative")
+        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+
+    def require_texts(self, texts: int) -> None:
+        require(texts == 2, "Decomposable: needs two texts")
+
+    def module(self, labels: int, dtype: Any) -> "DecomposableModule":
+        return DecomposableModule(self, labels, dtype)
+
+
+class DecomposableModule(PairModule):
+    """The network."""
+
+    config: Decomposable
+    labels: int
+    dtype: Any = jnp.float32
+
+    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
+        """Logits."""
+        return self._forward(texts, train)[0]
+
+    def explain(self, texts: Sequence[Text]) -> Explained:
+        """Logits, and the attention between the texts without the empty words."""
+        return self._forward(texts, train=False)
+
+    @nn.compact
+    def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
+        config = self.config
+        layers = lambda name: ReluLayers((config.dim,) * 2, config.dropout, self.dtype, name=name)
+        attend, compare, aggregate = map(layers, ("attend", "compare", "aggregate"))
+        words, valid = zip(*map(self._with_empty_word, texts), strict=True)
+        project = Dense(config.dim, ("embed", "mlp"), self.dtype, use_bias=False, name="project")
+        states = [project(text) for text in words]
+        if config.intra:
+            own = layers("attend_within")
+            within = WithinText(config.most_distance, self.dtype, name="within")
+            states = [
+                within(own(x, train=train), x, real) for x, real in zip(states, valid, strict=True)
+            ]
+        with part("attention"):
+            energies = jnp.einsum(
+                "btd,bsd->bts",
+                *(attend(x, train=train) for x in states),
+                preferred_element_type=jnp.float32,
+            )
+            weights = both_ways(energies, *valid)
+            contexts = [
+                jnp.einsum("bts,bsd->btd", one.astype(self.dtype), other)
+                for one, other in zip(weights, reversed(states), strict=True)
+            ]
+        sums = []
+        for x, context, real in zip(states, contexts, valid, strict=True):
+            compared = compare(jnp.concatenate([x, context], -1), train=train)
+            sums.append(jnp.where(real[..., None], compared, 0).sum(1))
+        with part("head"):
+            joined = aggregate(jnp.concatenate(sums, -1), train=train).astype(jnp.float32)
+            logits = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)
+        maps = [AttentionMap(n, 1 - n, one[:, 1:, 1:]) for n, one in enumerate(weights)]
+        return logits, [maps]
+
+    def _with_empty_word(self, text: Text) -> tuple[Float[Array, "B T+1 D"], Bool[Array, "B T+1"]]:
+        words = text.words
+        if self.config.unit_vectors:
+            square = jnp.sum(jnp.square(words.astype(jnp.float32)), -1, keepdims=True)
+            norm = jnp.sqrt(jnp.where(square > 0, square, 1.0))
+            words = (words / norm).astype(words.dtype)
+        front = ((0, 0), (1, 0))
+        return jnp.pad(words, (*front, (0, 0))), jnp.pad(text.valid, front, constant_values=True)
+
+
+class WithinText(nn.Module):
+    """[a; a'] of a text, a' by attention to the text's own words with a bias for each distance."""
+
+    most_distance: int
+    dtype: Any
+
+    @nn.compact
+    def __call__(
+        self,
+        projected: Float[Array, "B T D"],
+        states: Float[Array, "B T D"],
+        valid: Bool[Array, "B T"],
+    ) -> Float[Array, "B T E"]:
+        most, places = self.most_distance, jnp.arange(states.shape[1])
+        bias = self.param("distance", nn.initializers.zeros, (2 * most + 2,))
+        offset = places[None, :] - places[:, None]
+        index = jnp.where(jnp.abs(offset) <= most, offset + most, 2 * most + 1)
+        energies = jnp.einsum(
+            "btd,bsd->bts", projected, projected, preferred_element_type=jnp.float32
+        )
+        allowed = padding(valid, valid).allowed(len(places), len(places), 1)[:, 0]
+        weights = masked_softmax(energies + jnp.asarray(bias)[index][None], allowed)
+        own = jnp.einsum("bts,bsd->btd", weights.astype(self.dtype), states)
+        return jnp.concatenate([states, own], -1)

@@ -1,0 +1,165 @@
+"""Self-attentive sentence embedding, and the BiLSTM beside it (Lin et al. 2017).
+
+H are the states of an LSTM in both directions. r weighted means of each text, with a penalty on
+rows that are alike:
+
+    A = softmax(W_2 tanh(W_1 H^T)),  M = A H,  penalty = c |A A^T - I|^2 (Frobenius)
+
+One text's M goes through a hidden ReLU layer to the softmax. Two texts' are mapped row by row and
+multiplied (appendix A), through two hidden layers. With `pooling="max"` it is the paper's BiLSTM:
+maxima over the words instead of M.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attconv_jax.layers import ReluLayers, max_pooled
+from attconv_jax.models.base import (
+    POOLED,
+    AttentionMap,
+    Explained,
+    Losses,
+    PairModel,
+    PairModule,
+    Text,
+)
+from common_jax.fields import require
+from common_jax.layers import Dense
+from common_jax.masks import masked_softmax
+from common_jax.recurrent import LSTM, Bidirectional
+from common_jax.scopes import part
+
+
+@dataclasses.dataclass(frozen=True)
+class RecurrentPooling(PairModel):
+    """A BiLSTM over each text, pooled by attention or by maxima.
+
+    Attributes:
+      dim: of the LSTM, in each direction.
+      pooling: several weighted means, or maxima.
+      rows: r.
+      attention_dim: d_a, the hidden size of the weights.
+      hidden: size of the hidden layers.
+      penalty: c.
+      dropout: rate on the inputs of the hidden layers.
+    """
+
+    dim: int = 300
+    pooling: Literal["attention", "max"] = "attention"
+    rows: int = 10
+    attention_dim: int = 150
+    hidden: int = 512
+    penalty: float = 0.3
+    dropout: float = 0.5
+
+    def __post_init__(self):
+        for name in ("dim", "rows", "attention_dim", "hidden"):
+            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
+        require(self.penalty >= 0, "model.penalty: not negative")
+        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+
+    def module(self, labels: int, dtype: Any) -> "RecurrentPoolingModule":
+        return RecurrentPoolingModule(self, labels, dtype)
+
+
+class RecurrentPoolingModule(PairModule):
+    """The network."""
+
+    config: RecurrentPooling
+    labels: int
+    dtype: Any = jnp.float32
+
+    def __call__(
+        self, texts: Sequence[Text], *, train: bool
+    ) -> tuple[Float[Array, "B labels"], Losses]:
+        """Logits, and the penalty of all texts."""
+        logits, _, penalty = self._forward(texts, train)
+        return logits, ({"penalty": penalty} if self.config.pooling == "attention" else {})
+
+    def explain(self, texts: Sequence[Text]) -> Explained:
+        """Logits, and the weights of the means."""
+        return self._forward(texts, train=False)[:2]
+
+    @nn.compact
+    def _forward(
+        self, texts: Sequence[Text], train: bool
+    ) -> tuple[Array, list[list[AttentionMap]], Array]:
+        config, width = self.config, texts[0].words.shape[-1]
+        lstm = Bidirectional(LSTM, width, config.dim, self.dtype, name="lstm")
+        with part("recurrent"):
+            states = [lstm(text.words, text.valid)[0] for text in texts]
+        penalty, maps = jnp.zeros(len(texts[0].ids)), []
+        if config.pooling == "max":
+            pooled = [max_pooled(x, text.valid) for x, text in zip(states, texts, strict=True)]
+            joined = jnp.concatenate(pooled, -1)
+        else:
+            attend = Means(config.rows, config.attention_dim, self.dtype, name="attention")
+            with part("attention"):
+                means, weights = zip(
+                    *(attend(x, text.valid) for x, text in zip(states, texts, strict=True)),
+                    strict=True,
+                )
+            for number, one in enumerate(weights):
+                penalty = penalty + config.penalty * alikeness(one)
+                maps.append(AttentionMap(POOLED, number, one))
+            joined = means[0]
+            if len(texts) == 2:
+                first, second = (
+                    Rows(config.dim, self.dtype, name=name)(one)
+                    for name, one in zip(("first", "second"), means, strict=True)
+                )
+                joined = first * second
+            joined = joined.reshape(len(joined), -1)
+        with part("head"):
+            sizes = (config.hidden,) * len(texts)
+            joined = ReluLayers(sizes, config.dropout, self.dtype, name="hidden")(
+                joined, train=train
+            )
+            output = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")
+            return output(joined.astype(jnp.float32)), [maps] if maps else [], penalty
+
+
+class Means(nn.Module):
+    """M and A of a text."""
+
+    rows: int
+    dim: int
+    dtype: Any
+
+    @nn.compact
+    def __call__(
+        self, states: Float[Array, "B T D"], valid: Bool[Array, "B T"]
+    ) -> tuple[Float[Array, "B r D"], Float[Array, "B r T"]]:
+        dense = lambda size, name: Dense(
+            size, ("embed", "mlp"), self.dtype, use_bias=False, name=name
+        )
+        scores = dense(self.rows, "out")(jnp.tanh(dense(self.dim, "in")(states)))
+        scores = jnp.swapaxes(scores.astype(jnp.float32), 1, 2)
+        weights = masked_softmax(scores, valid[:, None])
+        return jnp.einsum("brt,btd->brd", weights, states), weights
+
+
+class Rows(nn.Module):
+    """Each row of M times a matrix of its own."""
+
+    size: int
+    dtype: Any
+
+    @nn.compact
+    def __call__(self, means: Float[Array, "B r D"]) -> Float[Array, "B r E"]:
+        init = nn.initializers.variance_scaling(1.0, "fan_avg", "uniform", -2, -1, batch_axis=0)
+        shape = (means.shape[1], means.shape[2], self.size)
+        named = nn.with_logical_partitioning(init, (None, "embed", "mlp"))
+        kernel = jnp.asarray(self.param("kernel", named, shape)).astype(self.dtype)
+        return jnp.einsum("brd,rde->bre", means.astype(self.dtype), kernel)
+
+
+def alikeness(weights: Float[Array, "B r T"]) -> Float[Array, "B"]:
+    """|A A^T - I|^2."""
+    products = jnp.einsum("brt,bqt->brq", weights, weights)
+    return jnp.sum(jnp.square(products - jnp.eye(weights.shape[1])[None]), (1, 2))

@@ -1,0 +1,96 @@
+"""Word-by-word attention (Rocktäschel et al. 2016, Eq. 11-14).
+
+An LSTM reads the premise, another the hypothesis, beginning with the premise's last cell. With Y
+the premise's states and h_t the hypothesis's:
+
+    M_t = tanh(W_y Y + (W_h h_t + W_r r_(t-1)) 1),  alpha_t = softmax(w . M_t)
+    r_t = Y alpha_t + tanh(W_t r_(t-1)),  h* = tanh(W_p r_N + W_x h_N)
+
+and a softmax over h* gives the label.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from attconv_jax.layers import matrix
+from attconv_jax.models.base import AttentionMap, Explained, PairModel, PairModule, Text
+from common_jax.fields import require
+from common_jax.layers import Dense, Dropout
+from common_jax.masks import masked_softmax
+from common_jax.recurrent import LSTM, State
+from common_jax.scopes import part
+
+
+@dataclasses.dataclass(frozen=True)
+class WordByWord(PairModel):
+    """The premise's words attended to by each word of the hypothesis.
+
+    Attributes:
+      dim: k, of all layers.
+      dropout: rate on the mapped words and on h*.
+    """
+
+    dim: int = 100
+    dropout: float = 0.1
+
+    def __post_init__(self):
+        require(self.dim >= 1, f"model.dim={self.dim}: at least 1")
+        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+
+    def require_texts(self, texts: int) -> None:
+        require(texts == 2, "WordByWord: needs two texts")
+
+    def module(self, labels: int, dtype: Any) -> "WordByWordModule":
+        return WordByWordModule(self, labels, dtype)
+
+
+class WordByWordModule(PairModule):
+    """The network."""
+
+    config: WordByWord
+    labels: int
+    dtype: Any = jnp.float32
+
+    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
+        """Logits."""
+        return self._forward(texts, train)[0]
+
+    def explain(self, texts: Sequence[Text]) -> Explained:
+        """Logits, and the attention of the hypothesis to the premise."""
+        return self._forward(texts, train=False)
+
+    @nn.compact
+    def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
+        dim, dropout = self.config.dim, Dropout(self.config.dropout)
+        project = Dense(dim, ("embed", "mlp"), self.dtype, name="project")
+        words = [dropout(project(text.words), train=train) for text in texts]
+        read = lambda name: LSTM(dim, dim, self.dtype, name=name)
+        with part("recurrent"):
+            premise, last = read("premise")(words[0], texts[0].valid)
+            begin = State(jnp.zeros_like(last.hidden), last.cell)
+            hypothesis, end = read("hypothesis")(words[1], texts[1].valid, begin)
+        own = {name: matrix(self, name, dim, dim) for name in ("y", "h", "r", "t", "p", "x")}
+        weight = self.param("w", nn.initializers.normal(dim**-0.5), (dim,))
+        with part("attention"):
+            of_premise, of_hypothesis = premise @ own["y"], hypothesis @ own["h"]
+
+            def one(r: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
+                h, real = inputs
+                m = jnp.tanh(of_premise + (h + r @ own["r"])[:, None])
+                alpha = masked_softmax(m @ weight, texts[0].valid)
+                new = jnp.einsum("bs,bsd->bd", alpha, premise) + jnp.tanh(r @ own["t"])
+                return jnp.where(real[:, None], new, r), jnp.where(real[:, None], alpha, 0)
+
+            steps = jnp.swapaxes(of_hypothesis, 0, 1), jnp.swapaxes(texts[1].valid, 0, 1)
+            r, weights = jax.lax.scan(one, jnp.zeros_like(last.hidden), steps)
+        with part("head"):
+            joined = jnp.tanh(r @ own["p"] + end.hidden @ own["x"])
+            joined = dropout(joined, train=train)
+            logits = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)
+        return logits, [[AttentionMap(1, 0, jnp.swapaxes(weights, 0, 1))]]
