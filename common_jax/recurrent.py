@@ -129,12 +129,17 @@ class LSTM(_Recurrent):
         return _cudnn(x, valid, first, self.cudnn_weights(), self.size, self.reverse)
 
     def step(
-        self, state: State, projected: Float[Array, "B G"], weights: Float[Array, "H G"]
+        self,
+        state: State,
+        projected: Float[Array, "B G"],
+        weights: Float[Array, "H G"],
+        added: Float[Array, "B H"] | float = 0.0,
     ) -> State:
+        """The state one word further, with a term added to its cell."""
         gates = jnp.split(projected + self._product(state.hidden, weights), 4, axis=-1)
         write, forget, new, read = gates
         cell = nn.sigmoid(forget + self.forget_bias) * state.cell
-        cell = cell + nn.sigmoid(write) * jnp.tanh(new)
+        cell = cell + nn.sigmoid(write) * jnp.tanh(new) + added
         return State(nn.sigmoid(read) * jnp.tanh(cell), cell)
 
     def cudnn_weights(self) -> Float[Array, "N"]:

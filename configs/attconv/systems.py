@@ -14,11 +14,16 @@ from attconv_jax.models.attentive_convolution import AttentiveConvolution
 from attconv_jax.models.attentive_pooling import AttentivePooling
 from attconv_jax.models.base import PairModel
 from attconv_jax.models.bi_cnn import BiCNN
+from attconv_jax.models.bi_gru import BiGRU
 from attconv_jax.models.bi_lstm import BiLSTM
+from attconv_jax.models.cdssm import CDSSM
 from attconv_jax.models.convolution_pooling import ConvolutionPooling
 from attconv_jax.models.decomposable import Decomposable
+from attconv_jax.models.lstmn import LSTMN
 from attconv_jax.models.match_lstm import MatchLSTM
+from attconv_jax.models.nse import NSE
 from attconv_jax.models.recurrent_pooling import RecurrentPooling
+from attconv_jax.models.sentence_rank import SentenceRank
 from attconv_jax.models.word_by_word import WordByWord
 from common_jax.config import system_config, system_named
 
@@ -55,6 +60,11 @@ SYSTEMS: dict[str, Callable[[int], PairModel]] = {
     "match_lstm": lambda texts: MatchLSTM(),
     "decomposable": lambda texts: Decomposable(),
     "decomposable_intra": lambda texts: Decomposable(intra=True),
+    "nse": lambda texts: NSE(),
+    "lstmn": lambda texts: LSTMN(),
+    "bi_gru": lambda texts: BiGRU(),
+    "cdssm": lambda texts: CDSSM(),
+    "sentence_rank": lambda texts: SentenceRank(),
     "self_attentive": lambda texts: RecurrentPooling(
         attention_dim=350 if texts == 1 else 150, penalty=1.0 if texts == 1 else 0.3
     ),

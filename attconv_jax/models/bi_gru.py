@@ -1,0 +1,105 @@
+"""Bi-GRU of Table 5 (Tan et al. 2016's reader as answer selector): recurrent texts, shared words.
+
+A bidirectional GRU of its own reads each text, whose last states q and a, with q * a and a vector
+of the number of distinct words that the texts share, go through a hidden tanh layer to the score.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import flax.linen as nn
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int32
+
+from attconv_jax.models.base import PairModel, PairModule, Text
+from common_jax.fields import require
+from common_jax.inputs import Annotations, ExampleInput, Input
+from common_jax.layers import Dense, Dropout
+from common_jax.recurrent import GRU, Bidirectional
+from common_jax.scopes import part
+
+
+@dataclasses.dataclass(frozen=True)
+class SharedWords(ExampleInput):
+    """The number of distinct words that both texts have.
+
+    Attributes:
+      most: larger numbers count as this one.
+    """
+
+    key: ClassVar[str] = "shared"
+    most: int = 30
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    def encode(
+        self, texts: Sequence[Sequence[str]], annotations: Sequence[Annotations]
+    ) -> Int32[np.ndarray, "1"]:
+        first, *others = map(set, texts)
+        return np.array([min(len(first.intersection(*others)), self.most)], np.int32)
+
+
+@dataclasses.dataclass(frozen=True)
+class BiGRU(PairModel):
+    """A bidirectional GRU over each text.
+
+    Attributes:
+      dim: of the GRU, in each direction, and of the hidden layer.
+      shared_dim: of the vector of the number of shared words.
+      most_shared: larger numbers have one vector.
+      dropout: rate on words and on the input of the hidden layer.
+    """
+
+    dim: int = 100
+    shared_dim: int = 10
+    most_shared: int = 30
+    dropout: float = 0.1
+
+    def __post_init__(self):
+        for name in ("dim", "shared_dim", "most_shared"):
+            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
+        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return (SharedWords(self.most_shared),)
+
+    def require_texts(self, texts: int) -> None:
+        require(texts == 2, "BiGRU: needs two texts")
+
+    def module(self, labels: int, dtype: Any) -> "BiGRUModule":
+        return BiGRUModule(self, labels, dtype)
+
+
+class BiGRUModule(PairModule):
+    """The network."""
+
+    config: BiGRU
+    labels: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
+        """Logits."""
+        config, dropout = self.config, Dropout(self.config.dropout)
+        last = []
+        with part("recurrent"):
+            for name, text in zip(("first", "second"), texts, strict=True):
+                words = dropout(text.words, train=train)
+                gru = Bidirectional(GRU, words.shape[-1], config.dim, self.dtype, name=name)
+                last.append(gru(words, text.valid)[1])
+        with part("head"):
+            normal = nn.initializers.normal(0.1)
+            table = self.param("shared", normal, (config.most_shared + 1, config.shared_dim))
+            shared = jnp.asarray(table)[texts[0].example[SharedWords.key][:, 0]]
+            joined = jnp.concatenate([*last, last[0] * last[1], shared], -1)
+            joined = dropout(joined, train=train)
+            joined = jnp.tanh(
+                Dense(config.dim, ("embed", "mlp"), self.dtype, name="hidden")(joined)
+            )
+            joined = joined.astype(jnp.float32)
+            return Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)

@@ -1,0 +1,124 @@
+"""CDSSM (Shen et al. 2014): letter trigrams, a convolution over words, and the texts' cosine.
+
+A word is the count of the letter trigrams of "#word#". Windows of three words are mapped to 300
+features, tanh, their maxima over the text to 128, tanh. The logit of the second label is a trained
+factor times the cosine of both texts, that of the first 0.
+
+The product of a window's counts with a matrix is a sum of rows: each trigram has a vector for each
+of the window's places. Ours: trigrams are hashed to the rows, so that no list of them is needed.
+"""
+
+import dataclasses
+import zlib
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import flax.linen as nn
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int32
+
+from attconv_jax.layers import max_pooled
+from attconv_jax.models.base import PairModel, PairModule, Text
+from common_jax.fields import require
+from common_jax.inputs import Annotations, Input, WordInput
+from common_jax.layers import Dense, Dropout
+from common_jax.scopes import part
+from common_jax.sharding import gathered
+
+
+@dataclasses.dataclass(frozen=True)
+class LetterTrigrams(WordInput):
+    """The letter trigrams of each word, as rows of a table from 1.
+
+    Attributes:
+      rows: of the table, to which trigrams are hashed.
+      most: trigrams of a word; further ones are dropped.
+    """
+
+    key: ClassVar[str] = "trigrams"
+    rows: int = 30_000
+    most: int = 16
+
+    @property
+    def width(self) -> int:
+        return self.most
+
+    def encode(
+        self, words: Sequence[str], annotations: Annotations
+    ) -> Int32[np.ndarray, "T {self.width}"]:
+        numbers = np.zeros((len(words), self.most), np.int32)
+        for row, word in zip(numbers, words, strict=True):
+            marked = f"#{word}#"
+            trigrams = [marked[at : at + 3] for at in range(len(marked) - 2)][: self.most]
+            row[: len(trigrams)] = [1 + zlib.crc32(t.encode()) % self.rows for t in trigrams]
+        return numbers
+
+
+@dataclasses.dataclass(frozen=True)
+class CDSSM(PairModel):
+    """The cosine of two texts by their letter trigrams; it reads no word vectors.
+
+    Attributes:
+      dim: features of a window of three words.
+      semantic_dim: of a text.
+      trigram_rows: rows of the table, to which trigrams are hashed.
+      dropout: rate on the pooled texts.
+    """
+
+    dim: int = 300
+    semantic_dim: int = 128
+    trigram_rows: int = 30_000
+    dropout: float = 0.0
+
+    def __post_init__(self):
+        for name in ("dim", "semantic_dim", "trigram_rows"):
+            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
+        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return (LetterTrigrams(self.trigram_rows),)
+
+    def require_texts(self, texts: int) -> None:
+        require(texts == 2, "CDSSM: needs two texts")
+
+    def module(self, labels: int, dtype: Any) -> "CDSSMModule":
+        require(labels == 2, f"CDSSM: needs two labels, not {labels}")
+        return CDSSMModule(self, labels, dtype)
+
+
+class CDSSMModule(PairModule):
+    """The network."""
+
+    config: CDSSM
+    labels: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
+        """Logits."""
+        config, dropout = self.config, Dropout(self.config.dropout)
+        named = nn.with_logical_partitioning
+        init = named(nn.initializers.normal(0.02), ("vocab", None, "embed"))
+        table = self.param("trigram_embedding", init, (config.trigram_rows + 1, 3, config.dim))
+        table = gathered(jnp.asarray(table), "vocab", "places", "embed")
+        bias = self.param("bias", nn.initializers.zeros, (config.dim,))
+        semantic = Dense(config.semantic_dim, ("embed", "mlp"), self.dtype, name="semantic")
+        vectors = []
+        for text in texts:
+            with part("embedding"):
+                trigrams = text.inputs[LetterTrigrams.key]
+                rows = jnp.where((trigrams > 0)[..., None, None], table[trigrams], 0).sum(2)
+                ends = jnp.pad(rows, ((0, 0), (1, 1), (0, 0), (0, 0)))
+                length = rows.shape[1]
+                places = [ends[:, at : at + length, at] for at in range(3)]
+                states = jnp.tanh(sum(places[1:], places[0]) + bias[None, None])
+            with part("head"):
+                pooled = dropout(max_pooled(states, text.valid), train=train)
+                vectors.append(jnp.tanh(semantic(pooled)).astype(jnp.float32))
+        square = lambda x: jnp.sum(x * x, -1)
+        lengths = jnp.sqrt(square(vectors[0]) * square(vectors[1]) + 1e-12)
+        factor = jnp.asarray(self.param("factor", nn.initializers.constant(10.0), ()))
+        score = factor * jnp.sum(vectors[0] * vectors[1], -1) / lengths
+        return jnp.stack([jnp.zeros_like(score), score], -1)

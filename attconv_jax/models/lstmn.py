@@ -1,0 +1,155 @@
+"""Long short-term memory network (Cheng et al. 2016, Eq. 5-14): attention to all states before.
+
+Each word attends to the states h_i and cells c_i of the words before it, which an LSTM step then
+takes for its last ones:
+
+    s_i = softmax_i<t(v . tanh(W_h h_i + W_x x_t + W_s h~_(t-1))),  [h~; c~] = sum_i s_i [h_i; c_i]
+
+The second text attends to all of the first too ("deep fusion"), with the same form of weights over
+its states and cells, of which a gate r = sigmoid(W_r [x_t; a_t] + b) adds r * (sum of the cells) to
+the new cell; a_t is the sum of the states. The means of both texts' states go through two ReLU
+layers to the softmax.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attconv_jax.layers import ReluLayers, matrix
+from attconv_jax.models.base import AttentionMap, Explained, PairModel, PairModule, Text
+from common_jax.fields import require
+from common_jax.layers import Dense, Dropout
+from common_jax.masks import masked_softmax
+from common_jax.recurrent import LSTM, State
+from common_jax.scopes import part
+
+
+@dataclasses.dataclass(frozen=True)
+class LSTMN(PairModel):
+    """The network of two texts, with deep fusion.
+
+    Attributes:
+      dim: of states and of the hidden layers.
+      dropout: rate on words and on the inputs of the hidden layers.
+    """
+
+    dim: int = 300
+    dropout: float = 0.2
+
+    def __post_init__(self):
+        require(self.dim >= 1, f"model.dim={self.dim}: at least 1")
+        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+
+    def require_texts(self, texts: int) -> None:
+        require(texts == 2, "LSTMN: needs two texts")
+
+    def module(self, labels: int, dtype: Any) -> "LSTMNModule":
+        return LSTMNModule(self, labels, dtype)
+
+
+class LSTMNModule(PairModule):
+    """The network."""
+
+    config: LSTMN
+    labels: int
+    dtype: Any = jnp.float32
+
+    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
+        """Logits."""
+        return self._forward(texts, train)[0]
+
+    def explain(self, texts: Sequence[Text]) -> Explained:
+        """Logits, and the attention of each text to itself and of the second to the first."""
+        return self._forward(texts, train=False)
+
+    @nn.compact
+    def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
+        config, dropout = self.config, Dropout(self.config.dropout)
+        words = [dropout(text.words, train=train) for text in texts]
+        read = lambda name: Tape(config.dim, self.dtype, name=name)
+        with part("recurrent"):
+            first, own, _ = read("first")(words[0], texts[0].valid)
+            source = first, texts[0].valid
+            second, others, fused = read("second")(words[1], texts[1].valid, source)
+        with part("head"):
+            means = []
+            for state, text in zip((first, second), texts, strict=True):
+                count = jnp.maximum(text.valid.sum(1, keepdims=True), 1)
+                means.append(state.hidden.sum(1) / count)
+            layers = ReluLayers((config.dim,) * 2, config.dropout, self.dtype, name="hidden")
+            joined = layers(jnp.concatenate(means, -1), train=train).astype(jnp.float32)
+            logits = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)
+        maps = [(0, 0, own), (1, 1, others), (1, 0, fused)]
+        return logits, [[AttentionMap(*one) for one in maps]]
+
+
+class Tape(nn.Module):
+    """One text's states and cells [B, T, H], zeros at padding, and the weights."""
+
+    size: int
+    dtype: Any
+
+    @nn.compact
+    def __call__(
+        self,
+        words: Float[Array, "B T D"],
+        valid: Bool[Array, "B T"],
+        source: tuple[State, Array] | None = None,
+    ) -> tuple[State, Float[Array, "B T T"], Float[Array, "B T S"]]:
+        size, inputs = self.size, words.shape[-1]
+        lstm = LSTM(inputs, size, self.dtype, name="lstm")
+        scores = _Scores(self, "own", inputs, size)
+        if source is not None:
+            other = _Scores(self, "other", inputs, size)
+            gate = matrix(self, "gate", inputs + size, size)
+            gate_bias = jnp.asarray(self.param("gate_bias", nn.initializers.zeros, (size,)))
+        rows, length = words.shape[:2]
+        projected, recurrent = lstm.project(words), lstm.weights()
+        zeros = jnp.zeros((rows, size), jnp.float32)
+        tape = State(*(jnp.zeros((rows, length, size), jnp.float32) for _ in State._fields))
+
+        def one(carry: Any, inputs: Any) -> Any:
+            tape, summary, attended = carry
+            at, x, of_x, real = inputs
+            past = valid & (jnp.arange(length) < at)[None]
+            weights = scores(tape.hidden, x, summary, past)
+            state = State(*(jnp.einsum("bs,bsd->bd", weights, kept) for kept in tape))
+            new = lstm.step(state, of_x, recurrent)
+            shares = jnp.zeros((rows, 0))
+            if source is not None:
+                memory, real_source = source
+                shares = other(memory.hidden, x, attended, real_source)
+                attended, cells = (jnp.einsum("bs,bsd->bd", shares, kept) for kept in memory)
+                r = nn.sigmoid(jnp.concatenate([x, attended], -1) @ gate + gate_bias[None])
+                new = lstm.step(state, of_x, recurrent, r * cells)
+            new = State(*(jnp.where(real[:, None], part, 0) for part in new))
+            write = lambda kept, part: jax.lax.dynamic_update_index_in_dim(kept, part, at, 1)
+            tape = State(*(write(kept, part) for kept, part in zip(tape, new, strict=True)))
+            hold = lambda a: jnp.where(real[:, None], a, 0)
+            return (tape, state.hidden, attended), (hold(weights), hold(shares))
+
+        steps = [jnp.swapaxes(x, 0, 1) for x in (words.astype(jnp.float32), projected, valid)]
+        places = jnp.arange(length), *steps
+        (tape, *_), weights = jax.lax.scan(one, (tape, zeros, zeros), places)
+        return tape, *(jnp.swapaxes(x, 0, 1) for x in weights)
+
+
+class _Scores:
+    """v . tanh(W_h h_i + W_x x + W_s s), normalised over the allowed i."""
+
+    def __init__(self, module: nn.Module, name: str, inputs: int, size: int):
+        self.state, self.word, self.summary = (
+            matrix(module, f"{name}_{of}", rows, size)
+            for of, rows in (("state", size), ("word", inputs), ("summary", size))
+        )
+        normal = nn.initializers.normal(size**-0.5)
+        self.weight = jnp.asarray(module.param(f"{name}_weight", normal, (size,)))
+
+    def __call__(self, states: Array, word: Array, summary: Array, allowed: Array) -> Array:
+        of_word = (word @ self.word + summary @ self.summary)[:, None]
+        return masked_softmax(jnp.tanh(states @ self.state + of_word) @ self.weight, allowed)

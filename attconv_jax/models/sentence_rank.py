@@ -1,0 +1,126 @@
+"""Sentence-Rank of Table 5: gated self-matching (R-Net, Wang et al. 2017) as a ranker of sentences.
+
+The paper names the network and no details. Ours, with u the states of one bidirectional GRU over
+both texts:
+
+1. each word of the sentence attends to the question, x = g * [u; c], g = sigmoid(W [u; c]), and a
+   GRU reads x: v;
+2. each v attends to the sentence itself, with a gate and a GRU of its own: h;
+3. the question is a weighted mean of its states, the sentence the maxima of h, and the head that of
+   attentive convolution.
+
+Energies are dot products of ReLU projections, as in R-Net's released successors.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attconv_jax.layers import Head, max_pooled
+from attconv_jax.models.base import POOLED, AttentionMap, Explained, PairModel, PairModule, Text
+from attconv_jax.models.convolution_pooling import Attention
+from common_jax.fields import require
+from common_jax.layers import Dense, Dropout
+from common_jax.masks import masked_softmax
+from common_jax.recurrent import GRU, Bidirectional
+from common_jax.scopes import part
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceRank(PairModel):
+    """A sentence matched with a question, then with itself.
+
+    Attributes:
+      dim: of the GRUs, in each direction, of the projections and of the head.
+      dropout: rate on the inputs of the GRUs and of the head's layers.
+    """
+
+    dim: int = 75
+    dropout: float = 0.2
+
+    def __post_init__(self):
+        require(self.dim >= 1, f"model.dim={self.dim}: at least 1")
+        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+
+    def require_texts(self, texts: int) -> None:
+        require(texts == 2, "SentenceRank: needs two texts")
+
+    def module(self, labels: int, dtype: Any) -> "SentenceRankModule":
+        return SentenceRankModule(self, labels, dtype)
+
+
+class SentenceRankModule(PairModule):
+    """The network; the first text is the question."""
+
+    config: SentenceRank
+    labels: int
+    dtype: Any = jnp.float32
+
+    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
+        """Logits."""
+        return self._forward(texts, train)[0]
+
+    def explain(self, texts: Sequence[Text]) -> Explained:
+        """Logits, and the attention to the question, to the sentence, and in the question's mean."""
+        return self._forward(texts, train=False)
+
+    @nn.compact
+    def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
+        dim, dropout = self.config.dim, Dropout(self.config.dropout)
+
+        def read(name: str, states: Array, valid: Array) -> Array:
+            states = dropout(states, train=train)
+            return Bidirectional(GRU, states.shape[-1], dim, self.dtype, name=name)(states, valid)[
+                0
+            ]
+
+        question, sentence = texts
+        encode = Bidirectional(GRU, question.words.shape[-1], dim, self.dtype, name="encode")
+        of_question, of_sentence = (
+            encode(dropout(text.words, train=train), text.valid)[0] for text in texts
+        )
+        match = lambda name: Match(dim, self.dtype, name=name)
+        with part("attention"):
+            x, to_question = match("match")(
+                of_sentence, of_question, sentence.valid, question.valid
+            )
+            v = read("matched", x, sentence.valid)
+            x, to_itself = match("self_match")(v, v, sentence.valid, sentence.valid)
+            h = read("self_matched", x, sentence.valid)
+            mean, weights = Attention(self.dtype, name="question")(of_question, question.valid)
+        head = Head(dim, self.labels, dropout, self.dtype, name="head")
+        logits = head([mean, max_pooled(h, sentence.valid)], train=train)
+        maps = [(1, 0, to_question), (1, 1, to_itself), (POOLED, 0, weights[:, None])]
+        return logits, [[AttentionMap(*one)] for one in maps]
+
+
+class Match(nn.Module):
+    """g * [u; c] of each word, c its context in a text, and the weights."""
+
+    dim: int
+    dtype: Any
+
+    @nn.compact
+    def __call__(
+        self,
+        states: Float[Array, "B T D"],
+        context: Float[Array, "B S D"],
+        valid: Bool[Array, "B T"],
+        context_valid: Bool[Array, "B S"],
+    ) -> tuple[Float[Array, "B T E"], Float[Array, "B T S"]]:
+        dense = lambda size, name: Dense(
+            size, ("embed", "mlp"), self.dtype, use_bias=False, name=name
+        )
+        query, key = (
+            nn.relu(dense(self.dim, name)(x)) for name, x in (("query", states), ("key", context))
+        )
+        energies = jnp.einsum("btd,bsd->bts", query, key).astype(jnp.float32) * self.dim**-0.5
+        weights = masked_softmax(energies, valid[:, :, None] & context_valid[:, None])
+        contexts = jnp.einsum("bts,bsd->btd", weights, context)
+        joined = jnp.concatenate([states, contexts], -1)
+        gate = nn.sigmoid(dense(joined.shape[-1], "gate")(joined))
+        return (gate * joined).astype(jnp.float32), weights
