@@ -65,7 +65,7 @@ class SentenceRankModule(PairModule):
         return self._forward(texts, train)[0]
 
     def explain(self, texts: Sequence[Text]) -> Explained:
-        """Logits, and the attention to the question, to the sentence, and in the question's mean."""
+        """Logits, and the attention to question and sentence, and in the question's mean."""
         return self._forward(texts, train=False)
 
     @nn.compact
