@@ -23,7 +23,7 @@ from jaxtyping import Int
 
 from attconv_jax.data import VECTORS
 from attconv_jax.data.sources import Example, Source, source_of
-from attconv_jax.data.text import TEXTS, tokenize
+from attconv_jax.data.text import TEXTS, overlap, tokenize
 from common_jax.bad_examples import BadExamples, Counts
 from common_jax.data.corpus import Corpus, Writer
 from common_jax.data.holdout import ShuffledGroups
@@ -252,12 +252,6 @@ class Builder:
             name = "texts.jsonl"
             with (part.folder / name).open("rb") as lines, (folder / name).open("wb") as file:
                 file.writelines(itertools.compress(lines, chosen))
-
-
-def overlap(question: Iterable[str], sentence: Iterable[str]) -> tuple[int, int, int]:
-    """The numbers of distinct words in both, in the question, and in the sentence."""
-    first, second = set(question), set(sentence)
-    return len(first & second), len(first), len(second)
 
 
 def balance(labels: Int[np.ndarray, "n"], seed: int) -> Int[np.ndarray, "m"]:

@@ -1,6 +1,7 @@
 """Tokenization of texts."""
 
 import functools
+from collections.abc import Iterable
 
 from common_jax.text.word_tokenizer import split_words
 
@@ -11,3 +12,9 @@ TEXTS = ("first", "second")
 def tokenize(text: str) -> tuple[str, ...]:
     """The words of a text in lower case."""
     return tuple(text[start:end].lower() for start, end in split_words(text))
+
+
+def overlap(first: Iterable[str], second: Iterable[str]) -> tuple[int, int, int]:
+    """The numbers of distinct words in both texts, in the first, and in the second."""
+    words, others = set(first), set(second)
+    return len(words & others), len(words), len(others)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32
 
+from attconv_jax.data.text import overlap
 from attconv_jax.models.base import PairModel, PairModule, Text
 from common_jax.fields import require
 from common_jax.inputs import Annotations, ExampleInput, Input
@@ -30,8 +31,7 @@ class WordCounts(ExampleInput):
     def encode(
         self, texts: Sequence[Sequence[str]], annotations: Sequence[Annotations]
     ) -> Int32[np.ndarray, "3"]:
-        first, second = map(set, texts)
-        return np.array([len(first & second), len(first), len(second)], np.int32)
+        return np.array(overlap(*texts), np.int32)
 
 
 @dataclasses.dataclass(frozen=True)
