@@ -24,6 +24,7 @@ from attconv_jax.models.match_lstm import MatchLSTM
 from attconv_jax.models.nse import NSE
 from attconv_jax.models.recurrent_pooling import RecurrentPooling
 from attconv_jax.models.sentence_rank import SentenceRank
+from attconv_jax.models.tree_cnn import TreeCNN
 from attconv_jax.models.word_by_word import WordByWord
 from attconv_jax.models.word_count import WordCount
 from common_jax.config import system_config, system_named
@@ -63,6 +64,7 @@ SYSTEMS: dict[str, Callable[[int], PairModel]] = {
     "decomposable_intra": lambda texts: Decomposable(intra=True),
     "nse": lambda texts: NSE(),
     "lstmn": lambda texts: LSTMN(),
+    "tree_cnn": lambda texts: TreeCNN(),
     "wordc1": lambda texts: WordCount(),
     "wordc2": lambda texts: WordCount(share_of="first"),
     "bi_gru": lambda texts: BiGRU(),

@@ -160,7 +160,7 @@ def row_of(sentences, at):
 
 SELF_ATTENTIVE = {"dim": 3, "rows": 2, "attention_dim": 6, "hidden": 7}
 CONVOLUTIONS = {"dim": 2, "widths": "1, 2,3"}
-YIN = {"dim": 4, "filter_width": 3, "max_words": 3}
+YIN = {"dim": 4, "filter_width": 3, "max_words": 3, "layers": 1}
 SYSTEMS = {
     "decomposable": System(Decomposable(dim=4)),
     "decomposable_intra": System(Decomposable(dim=4, intra=True, most_distance=2)),
@@ -172,11 +172,12 @@ SYSTEMS = {
     "bcnn": System(ABCNN(**YIN, input_attention=False, pooling_attention=False), reach=2),
     "abcnn1": System(ABCNN(**YIN, pooling_attention=False), reach=2),
     "abcnn2": System(ABCNN(**YIN, input_attention=False), reach=2),
-    "abcnn3": System(ABCNN(**YIN), reach=2),
+    "abcnn3": System(ABCNN(**YIN | {"layers": 2}), reach=2),
     "multichannel_cnn": System(ConvolutionPooling(**CONVOLUTIONS, channels=2), 1, 1),
     "internal_attention": System(ConvolutionPooling(**CONVOLUTIONS, pooling="attention"), 1, 1),
     "lin_cnn": System(ConvolutionPooling(**CONVOLUTIONS, hidden=4), reach=1),
     "self_attentive": System(RecurrentPooling(**SELF_ATTENTIVE)),
     "self_attentive_review": System(RecurrentPooling(**SELF_ATTENTIVE, penalty=1.0), 1),
-    "lin_bilstm": System(RecurrentPooling(**SELF_ATTENTIVE, pooling="max")),
+    "lin_bilstm": System(RecurrentPooling(**SELF_ATTENTIVE, pooling="max"), 1),
 }
+WITHOUT_ATTENTION = "bi_lstm", "bcnn", "multichannel_cnn", "lin_cnn", "lin_bilstm"

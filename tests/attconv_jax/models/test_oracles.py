@@ -1,5 +1,5 @@
-"""The comparison systems of pairs and reviews against loops in float64, and what padding and
-numbers that are hard on floating point may not do."""
+"""The comparison systems of pairs and reviews against loops in float64, and what may not change
+their answers."""
 
 import dataclasses
 
@@ -7,8 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 
-from attconv_jax.models.base import POOLED
+from attconv_jax.data.text import TEXTS
+from attconv_jax.models.base import POOLED, Matcher
 from attconv_jax.models.bi_lstm import BiLSTM
 from attconv_jax.models.convolution_pooling import ConvolutionPooling
 from attconv_jax.models.decomposable import Decomposable
@@ -23,6 +25,7 @@ from tests.attconv_jax.models.cases import (
     PAIRS,
     SELF_ATTENTIVE,
     SYSTEMS,
+    WITHOUT_ATTENTION,
     System,
     each,
     padded,
@@ -39,7 +42,19 @@ FURTHER = {
     ),
     "one_weighted_mean": System(RecurrentPooling(**SELF_ATTENTIVE | {"rows": 1}), texts=1),
 }
-WITHOUT_EFFECT = "weight_bias"  # a number added to all scores of a softmax
+ATTENDING = {name: system for name, system in SYSTEMS.items() if name not in WITHOUT_ATTENTION}
+# One of each model, with all its parts.
+WHOLE = [
+    "decomposable_intra",
+    "bi_lstm",
+    "word_by_word",
+    "match_lstm",
+    "apcnn",
+    "abcnn3",
+    "internal_attention",
+    "self_attentive",
+]
+IDLE = "weight_bias"  # a number that is added to all scores of a softmax
 
 
 def answers(system, sentences, params):
@@ -47,31 +62,43 @@ def answers(system, sentences, params):
     return [system.oracle(row_of(sentences, at), params) for at in range(PAIRS)]
 
 
+def words_of(text, at):
+    """How many rows of a map or columns are words; all rows of sums are."""
+    return slice(None) if text == POOLED else slice(LENGTHS[text][at])
+
+
 @pytest.mark.parametrize("system", [*SYSTEMS.values(), *FURTHER.values()], ids=SYSTEMS | FURTHER)
 def test_logits_and_weights_of_padded_texts_are_the_oracles(system):
-    """Beyond the words all weights are zero."""
     logits, layers = system.explained
     by_hand = answers(system, system.sentences, random_params.exact(system.parameters))
     assert logits.dtype == np.float32
     np.testing.assert_allclose(logits, [one.logits for one in by_hand], rtol=1e-5, atol=1e-5)
-    assert len(layers) == len(by_hand[0].layers)
-    for n, layer in enumerate(layers):
-        maps = {(int(text), int(context)): np.array(weights) for text, context, weights in layer}
-        for at, one in enumerate(by_hand):
-            assert {*maps} == {*one.layers[n]}
-            for (text, context), want in one.layers[n].items():
-                got = maps[text, context][at]
-                assert len(want) == (len(got) if text == POOLED else LENGTHS[text][at])
-                assert want.shape[1] == LENGTHS[context][at]
-                inside = got[: len(want), : want.shape[1]]
-                np.testing.assert_allclose(inside, want, atol=1e-5)
-                inside[...] = 0
-                assert not got.any()
+    for at, one in enumerate(by_hand):
+        for layer, want in zip(layers, one.layers, strict=bool(one.layers)):
+            maps = {(int(text), int(context)): weights for text, context, weights in layer}
+            assert {*maps} == {*want}
+            for (text, context), weights in maps.items():
+                got = weights[at, words_of(text, at), words_of(context, at)]
+                np.testing.assert_allclose(got, want[text, context], atol=1e-5)
+
+
+@pytest.mark.parametrize("system", ATTENDING.values(), ids=ATTENDING)
+def test_padding_has_no_weight(system):
+    for text, context, weights in sum(system.explained[1], []):
+        rest = np.array(weights)
+        for at in range(PAIRS):
+            rest[at, words_of(int(text), at), words_of(int(context), at)] = 0
+        assert not rest.any()
+
+
+@pytest.mark.parametrize("name", WITHOUT_ATTENTION)
+def test_a_model_without_attention_shows_none(name):
+    assert not any(SYSTEMS[name].explained[1])
 
 
 @each_system
 def test_gradients_and_losses_are_the_oracles(system):
-    """Of logits times numbers and the further losses; of several tables the last one is trained."""
+    """Of two tables the second one is trained."""
     (words, valid), params = padded(system.sentences), {**system.parameters}
     logits, losses, (to_params, to_words) = system.derived
     np.testing.assert_allclose(logits, system.explained[0], rtol=1e-6, atol=1e-6)
@@ -80,19 +107,87 @@ def test_gradients_and_losses_are_the_oracles(system):
     for name, got in losses.items():
         np.testing.assert_allclose(got, [one.losses[name] for one in by_hand], rtol=1e-5)
     assert not to_words[:-1].any()
-    idle = {name: params.pop(name) for name in {WITHOUT_EFFECT} & {*params}}
+    idle = {name: params.pop(name) for name in {IDLE} & {*params}}
     for name in idle:
         np.testing.assert_allclose(to_params[name], 0, atol=1e-5)
+    gradients = {name: to_params[name] for name in params}, to_words[-1] * valid[..., None]
 
     def total(inputs):
         params, trained = inputs
-        rows = [[x[:length] for x, length in zip(text, lengths, strict=True)] for text, lengths in zip(trained, LENGTHS)]
-        results = answers(system, [*system.sentences[:-1], rows], {**params, **idle})
-        sums = (one.logits @ c + sum(one.losses.values()) for one, c in zip(results, COTANGENT))
-        return sum(sums)
+        texts = [
+            [x[:length] for x, length in zip(text, lengths, strict=True)]
+            for text, lengths in zip(trained, LENGTHS, strict=False)
+        ]
+        results = answers(system, [*system.sentences[:-1], texts], {**params, **idle})
+        further = sum(sum(one.losses.values()) for one in results)
+        return np.vdot([one.logits for one in results], COTANGENT) + further
 
-    assert_slopes(
-        total,
-        (params, words[-1]),
-        ({name: to_params[name] for name in params}, to_words[-1] * valid[..., None]),
+    assert_slopes(total, (params, words[-1]), gradients)
+
+
+@each_system
+def test_what_stands_in_padding_changes_nothing(system):
+    """But for the zeros that a convolution reads beside the last word, which `Text` promises."""
+    results = []
+    for garbage in (0.0, 1e6):
+        words, valid = padded(system.sentences, garbage, after=system.reach)
+        logits, losses, (to_params, to_words) = system.gradients(system.parameters, words, valid)
+        results.append((logits, losses, to_params, to_words[:, valid]))
+    jax.tree.map(np.testing.assert_array_equal, *results)
+
+
+def emptied(sentences):
+    """Without the words of the first text in the first pair, and of the second in the third."""
+    return [
+        [[x[: 0 if at == 2 * n else None] for at, x in enumerate(text)] for n, text in texts]
+        for texts in map(enumerate, sentences)
+    ]
+
+
+HARD = {
+    "texts without a word": emptied,
+    "vectors of zeros": lambda sentences: each(sentences, np.zeros_like),
+    "the same text twice": lambda sentences: [[table[0]] * len(table) for table in sentences],
+}
+
+
+@pytest.mark.parametrize("change", HARD.values(), ids=HARD)
+@each_system
+def test_all_numbers_are_finite(system, change):
+    logits, losses, gradients = system.gradients(
+        system.parameters, *padded(change(system.sentences))
     )
+    assert all(np.isfinite(x).all() for x in jax.tree.leaves((logits, losses, gradients)))
+    if change is emptied:
+        np.testing.assert_allclose(logits[[1, 3]], system.derived[0][[1, 3]], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_bfloat16_is_near_float32(name):
+    system = SYSTEMS[name]
+    short = dataclasses.replace(system, dtype=jnp.bfloat16)
+    logits, losses, low = short.gradients(system.parameters, *padded(system.sentences))
+    assert {x.dtype for x in jax.tree.leaves((logits, losses))} == {np.dtype(np.float32)}
+    assert 0 < distance(logits, system.derived[0]) < 0.02
+    assert distance(low, system.derived[2]) < 0.02
+
+
+def distance(a, b):
+    """Between trees of arrays, relative to the norm of b."""
+    a, b = (np.concatenate([x.ravel() for x in jax.tree.leaves(tree)]) for tree in (a, b))
+    return np.linalg.norm(a.astype(np.float64) - b) / np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_an_export_leaves_the_lengths_open(name):
+    system = SYSTEMS[name]
+    model, names = Matcher(system.model, 9, DIM, LABELS), TEXTS[: system.texts]
+    words = {name: jnp.ones((1, 2), jnp.int32) for name in names}
+    params = random_params.shapes(model, words, train=False)
+    scope = export.SymbolicScope()
+    symbolic = {
+        name: jax.ShapeDtypeStruct(export.symbolic_shape(dims, scope=scope), jnp.int32)
+        for name, dims in zip(names, ("B, T", "B, S"), strict=False)
+    }
+    explain = lambda params, arrays: model.apply({"params": params}, arrays, method="explain")[0]
+    assert jax.eval_shape(explain, params, symbolic).shape[1] == LABELS

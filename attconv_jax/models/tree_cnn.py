@@ -1,0 +1,225 @@
+"""Tree-based CNN (Mou et al. 2016) on constituency trees.
+
+A node above two others has the state tanh(W_l left + W_r right + b), a word that of its vector. The
+convolution is over a node and its children,
+
+    y = tanh(W_p parent + W_l left + W_r right + b),
+
+whose maxima over all nodes are the text's features u. The pair goes through a ReLU layer over
+[u; v; u - v; u * v].
+
+Mou et al. parse dependencies. Ours are the binary constituency parses that SNLI's own JSON lines
+carry ("sentence1_binary_parse"); data without them are refused. A parse is cut to our words: where
+it has a word in one piece and we have several, they branch to the right.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Int32
+
+from attconv_jax.layers import ReluLayers, matrix, max_pooled
+from attconv_jax.models.base import PairModel, PairModule, Text
+from common_jax.errors import UserError
+from common_jax.fields import require
+from common_jax.inputs import Annotations, Input, WordInput
+from common_jax.layers import Dense, Dropout
+from common_jax.scopes import part
+
+Tree = int | tuple["Tree", "Tree"] | None  # a word's number, a pair, or nothing
+_ESCAPED = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
+_QUOTES = str.maketrans({"`": '"', "'": '"', "“": '"', "”": '"', "‘": '"', "’": '"'})
+
+
+@dataclasses.dataclass(frozen=True)
+class BinaryParse(WordInput):
+    """The children of each node above words, in an order in which children come first.
+
+    Row m has the numbers of both children of the m-th node: words are 1 to n, the nodes above them
+    n + 1 and so on. The last row is 0.
+    """
+
+    key: ClassVar[str] = "parse"
+
+    @property
+    def width(self) -> int:
+        return 2
+
+    def encode(
+        self, words: Sequence[str], annotations: Annotations
+    ) -> Int32[np.ndarray, "T {self.width}"]:
+        if "binary_parse" not in annotations:
+            raise UserError("no binary_parse, which tree_cnn reads: SNLI's JSON lines have it")
+        children: list[tuple[int, int]] = []
+
+        def number(tree: Tree) -> int:
+            if isinstance(tree, tuple):
+                left, right = map(number, tree)
+                children.append((left, right))
+                return len(words) + len(children)
+            assert tree is not None
+            return tree + 1
+
+        number(tree_of_words(words, annotations["binary_parse"]))
+        return np.array([*children, (0, 0)], np.int32)
+
+
+def tree_of_words(words: Sequence[str], parse: str) -> Tree:
+    """A binary parse, as in "( ( A man ) sleeps )", with words in place of its own leaves.
+
+    Raises:
+      UserError: for a parse that is broken, or of another text.
+    """
+    tokens, leaves = parse.lower().split(), list[str]()
+    stack: list[list[Tree]] = [[]]
+    for token in tokens:
+        if token == "(":
+            stack.append([])
+        elif token == ")":
+            _require(len(stack) > 1 and 1 <= len(stack[-1]) <= 2, parse)
+            pair = stack.pop()
+            stack[-1].append((pair[0], pair[1]) if len(pair) == 2 else pair[0])
+        else:
+            stack[-1].append(len(leaves))
+            leaves.append(_ESCAPED.get(token, token))
+    _require(len(stack) == 1 and len(stack[0]) == 1, parse)
+    texts = ["".join(pieces).translate(_QUOTES).replace('""', '"') for pieces in (words, leaves)]
+    _require(texts[0] == texts[1], parse)
+    starts, ends = (
+        np.cumsum([0, *(len(piece.translate(_QUOTES).replace('""', '"')) for piece in pieces)])
+        for pieces in (words, leaves)
+    )
+    inside = [
+        [n for n, at in enumerate(starts[:-1]) if begin <= at < end]
+        for begin, end in itertools.pairwise(ends)
+    ]
+
+    def cut(tree: Tree) -> Tree:
+        """A word that begins in an earlier leaf is not in the later one."""
+        if not isinstance(tree, tuple):
+            return _right_branching(inside[tree]) if tree is not None else None
+        left, right = map(cut, tree)
+        return right if left is None else left if right is None else (left, right)
+
+    return cut(stack[0][0])
+
+
+def _right_branching(words: Sequence[int]) -> Tree:
+    if len(words) < 2:
+        return words[0] if words else None
+    return words[0], _right_branching(words[1:])
+
+
+def _require(right: bool, parse: str) -> None:
+    if not right:
+        raise UserError(f"a binary_parse that is not of this text's words: {parse!r}")
+
+
+@dataclasses.dataclass(frozen=True)
+class TreeCNN(PairModel):
+    """A convolution over the trees of two texts.
+
+    Attributes:
+      dim: of nodes and of the convolution.
+      hidden: size of the ReLU layer.
+      dropout: rate on words and on the input of the ReLU layer.
+    """
+
+    dim: int = 300
+    hidden: int = 200
+    dropout: float = 0.1
+
+    def __post_init__(self):
+        for name in ("dim", "hidden"):
+            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
+        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return (BinaryParse(),)
+
+    def require_texts(self, texts: int) -> None:
+        require(texts == 2, "TreeCNN: needs two texts")
+
+    def module(self, labels: int, dtype: Any) -> "TreeCNNModule":
+        return TreeCNNModule(self, labels, dtype)
+
+
+class TreeCNNModule(PairModule):
+    """The network."""
+
+    config: TreeCNN
+    labels: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
+        """Logits."""
+        config, dropout = self.config, Dropout(self.config.dropout)
+        project = Dense(config.dim, ("embed", "mlp"), self.dtype, name="project")
+        over = TreeConvolution(config.dim, name="tree")
+        features = []
+        with part("recurrent"):
+            for text in texts:
+                words = project(dropout(text.words, train=train)).astype(jnp.float32)
+                features.append(over(words, text.valid, text.inputs[BinaryParse.key]))
+        with part("head"):
+            u, v = features
+            joined = jnp.concatenate([u, v, u - v, u * v], -1)
+            layers = ReluLayers((config.hidden,), config.dropout, self.dtype, name="hidden")
+            joined = layers(joined, train=train).astype(jnp.float32)
+            return Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)
+
+
+class TreeConvolution(nn.Module):
+    """The maxima of a convolution over the nodes of each text's tree."""
+
+    size: int
+
+    @nn.compact
+    def __call__(
+        self,
+        words: Float[Array, "B T D"],
+        valid: Bool[Array, "B T"],
+        children: Int[Array, "B T 2"],
+    ) -> Float[Array, "B H"]:
+        size, length = self.size, words.shape[1]
+        own = {
+            name: matrix(self, name, size, size)
+            for name in ("left", "right", "window_parent", "window_left", "window_right")
+        }
+        biases = [
+            jnp.asarray(self.param(name, nn.initializers.zeros, (size,)))[None]
+            for name in ("bias", "window_bias")
+        ]
+        # nodes above words follow the T places of words
+        count = valid.sum(1)[:, None, None]
+        places = jnp.where(children <= count, children - 1, children - 1 - count + length)
+        places = jnp.where(children > 0, places, 2 * length)  # a node of zeros
+        nodes = jnp.pad(jnp.where(valid[..., None], words, 0), ((0, 0), (0, length + 1), (0, 0)))
+        pick = lambda nodes, at: jnp.take_along_axis(nodes, at[..., None], axis=1)
+
+        def one(nodes: Array, inputs: tuple[Array, Array]) -> tuple[Array, None]:
+            at, pair = inputs
+            both = pick(nodes, pair)
+            new = jnp.tanh(both[:, 0] @ own["left"] + both[:, 1] @ own["right"] + biases[0])
+            real = pair[:, :1] < 2 * length
+            new = jnp.where(real, new, 0)
+            return jax.lax.dynamic_update_index_in_dim(nodes, new, length + at, 1), None
+
+        steps = jnp.arange(length), jnp.swapaxes(places, 0, 1)
+        nodes, _ = jax.lax.scan(one, nodes, steps)
+        none = jnp.full_like(places, 2 * length)
+        left, right = (
+            pick(nodes, jnp.concatenate([none[..., side], places[..., side]], 1)) for side in (0, 1)
+        )
+        windows = nodes[:, :-1] @ own["window_parent"]
+        windows = windows + left @ own["window_left"] + right @ own["window_right"]
+        real = jnp.concatenate([valid, children[..., 0] > 0], 1)
+        return max_pooled(jnp.tanh(windows + biases[1][None]), real)

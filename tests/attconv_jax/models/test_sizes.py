@@ -1,0 +1,175 @@
+"""How many parameters the configs' systems have, and the sizes that a user may not ask for."""
+
+import math
+import re
+from pathlib import Path
+
+import flax.linen as nn
+import jax
+import pytest
+
+from attconv_jax.models.abcnn import ABCNN
+from attconv_jax.models.attentive_pooling import AttentivePooling
+from attconv_jax.models.base import TABLES
+from attconv_jax.models.bi_lstm import BiLSTM
+from attconv_jax.models.convolution_pooling import ConvolutionPooling
+from attconv_jax.models.decomposable import Decomposable
+from attconv_jax.models.match_lstm import MatchLSTM
+from attconv_jax.models.recurrent_pooling import RecurrentPooling
+from attconv_jax.models.word_by_word import WordByWord
+from common_jax.errors import UserError
+from common_jax.training.config import parse, task_class
+
+CONFIGS = Path(__file__).parents[3] / "configs" / "attconv"
+TWO_TEXTS = {
+    "abcnn": "AttentivePooling",
+    "apcnn": "AttentivePooling",
+    "abcnn1": "ABCNN",
+    "abcnn2": "ABCNN",
+    "abcnn3": "ABCNN",
+    "word_by_word": "WordByWord",
+    "match_lstm": "MatchLSTM",
+    "decomposable": "Decomposable",
+    "decomposable_intra": "Decomposable",
+}
+
+
+def dense(*sizes):
+    """Layers from each size to the next, with biases."""
+    return sum(a * b + b for a, b in zip(sizes, sizes[1:], strict=False))
+
+
+def lstm(inputs, size):
+    """Four gates, each with a matrix of words, one of states and a bias."""
+    return 4 * (inputs * size + size * size + size)
+
+
+# By hand. Words have 300 dimensions; SNLI has two texts and three labels, Yelp one and five.
+D, SNLI, YELP = 300, 3, 5
+BI_CNN = dense(3 * D, 300) + dense(900, 300, 300) + dense(900 + 300 + 300, SNLI)
+REVIEW_CNN = dense(3 * D, 500) + dense(500, 500, 500) + dense(500 + 500 + 500, YELP)
+F = G = dense(400, 200, 200)
+ATTEND, PROJECT = dense(200, 200, 200), D * 200
+DECOMPOSABLE = PROJECT + ATTEND + F + G + dense(200, SNLI)  # F is as wide as H here
+INTRA = PROJECT + ATTEND + F + dense(800, 200, 200) + G + dense(200, SNLI) + 2 * 10 + 2
+LEVELS = dense(2 * D + 1 + 2 * (2 * 50 + 1), SNLI)  # both means and the cosine of each level
+YIN = dense(4 * D, 50) + dense(4 * 50, 50) + LEVELS
+YIN_WITH_CHANNEL = dense(8 * D, 50) + dense(8 * 50, 50) + 100 * D + 100 * 50 + LEVELS
+BOWMAN = dense(D, 100) + lstm(100, 100)
+WORD_BY_WORD = dense(D, 100) + 2 * lstm(100, 100) + 6 * 100**2 + 100 + dense(100, SNLI)
+SCORES = 3 * dense(300, 300) + 300 + 1  # three matrices with biases, w and b
+MATCH_LSTM = lstm(D, 300) + SCORES + lstm(600, 300) + dense(300, SNLI)
+BOTH_WAYS = 2 * lstm(D, 300)
+GATED = 2 * 10 * 600 * 300  # a matrix for each row of each text
+FILTERS = sum(dense(width * D, 100) for width in (3, 4, 5))
+INTERNAL = FILTERS + 300 * 300 + 300
+
+COUNTS = {
+    "snli:cnn": BI_CNN,
+    "snli:light": BI_CNN + 300**2,
+    "snli:advanced": 1_717_203,
+    "snli:advanced_intra": 1_897_203,
+    "snli:abcnn": BI_CNN,
+    "snli:apcnn": BI_CNN + 300**2,
+    "snli:abcnn1": YIN_WITH_CHANNEL,
+    "snli:abcnn2": YIN,
+    "snli:abcnn3": YIN_WITH_CHANNEL,
+    "snli:bi_lstm": BOWMAN + dense(200, 200, 200, 200, SNLI),
+    "snli:word_by_word": WORD_BY_WORD,
+    "snli:match_lstm": MATCH_LSTM,
+    "snli:decomposable": DECOMPOSABLE,
+    "snli:decomposable_intra": INTRA,
+    "snli:self_attentive": BOTH_WAYS
+    + (600 * 150 + 150 * 10)
+    + GATED
+    + dense(10 * 300, 512, 512, SNLI),
+    "snli:lin_bilstm": BOTH_WAYS + dense(2 * 600, 512, 512, SNLI),
+    "snli:lin_cnn": FILTERS + dense(2 * 300, 512, SNLI),
+    "snli:multichannel_cnn": FILTERS + dense(2 * 300, SNLI),
+    "snli:internal_attention": INTERNAL + dense(2 * 300, SNLI),
+    "yelp:cnn": REVIEW_CNN,
+    "yelp:bi_lstm": BOWMAN + dense(100, 200, 200, 200, YELP),
+    "yelp:self_attentive": BOTH_WAYS + (600 * 350 + 350 * 10) + dense(10 * 600, 512, YELP),
+    "yelp:lin_bilstm": BOTH_WAYS + dense(600, 512, YELP),
+    "yelp:lin_cnn": FILTERS + dense(300, 512, YELP),
+    "yelp:multichannel_cnn": FILTERS + dense(300, YELP),
+    "yelp:internal_attention": INTERNAL + dense(300, YELP),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_parameters_of_the_papers_sizes(name):
+    file, _, system = name.partition(":")
+    config = parse(f"{CONFIGS / file}.py:{system}", [])
+    params = nn.unbox(jax.eval_shape(task_class(config.task)(config).init, jax.random.key(0)))
+    count = {
+        part: sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(own))
+        for part, own in params.items()
+    }
+    tables = [count.pop(table) for table in TABLES if table in count]
+    assert tables == [config.words.rows * D] * (1 + (system == "multichannel_cnn"))
+    assert sum(count.values()) == COUNTS[name]
+
+
+def test_parameters_in_figures():
+    """As the papers or their authors' code have them."""
+    names = ["cnn", "light", "bi_lstm", "decomposable", "word_by_word", "match_lstm"]
+    assert [COUNTS[f"snli:{name}"] for name in names] == [
+        635_403,
+        725_403,
+        231_703,
+        381_803,
+        251_303,
+        2_074_504,
+    ]
+    assert COUNTS["snli:decomposable_intra"] == 582_203 + 22
+    assert COUNTS["yelp:multichannel_cnn"] == 361_805
+
+
+@pytest.mark.parametrize("system", TWO_TEXTS)
+def test_a_model_of_two_texts_refuses_reviews(system):
+    with pytest.raises(UserError, match=f"^{TWO_TEXTS[system]}: needs two texts$"):
+        parse(f"{CONFIGS / 'yelp'}.py:{system}", [])
+
+
+RATE = "model.dropout: a rate in [0, 1)"
+WIDTHS = "numbers of words, separated by commas"
+SIZES = {
+    Decomposable: ["dim"],
+    BiLSTM: ["dim", "hidden"],
+    WordByWord: ["dim"],
+    MatchLSTM: ["dim"],
+    AttentivePooling: ["dim", "layers"],
+    ABCNN: ["dim", "layers", "filter_width", "max_words"],
+    ConvolutionPooling: ["dim"],
+    RecurrentPooling: ["dim", "rows", "attention_dim", "hidden"],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "message"),
+    [
+        *((kind, {"dropout": 1.0}, RATE) for kind in SIZES),
+        *((kind, {"dropout": -0.1}, RATE) for kind in SIZES),
+        *(
+            (kind, {name: 0}, f"model.{name}=0: at least 1")
+            for kind, names in SIZES.items()
+            for name in names
+        ),
+        (Decomposable, {"most_distance": -1}, "model.most_distance: not negative"),
+        (
+            AttentivePooling,
+            {"filter_width": 4},
+            "model.filter_width=4: must be odd, at least 1",
+        ),
+        (ConvolutionPooling, {"hidden": -1}, "model.hidden: not negative"),
+        *(
+            (ConvolutionPooling, {"widths": widths}, f"model.widths={widths!r}: {WIDTHS}")
+            for widths in ("3,x", "", "3,", "0,3", "-3", "2.5", "3,3")
+        ),
+        (RecurrentPooling, {"penalty": -1.0}, "model.penalty: not negative"),
+    ],
+)
+def test_a_config_names_the_field_that_is_wrong(kind, fields, message):
+    with pytest.raises(UserError, match=f"^{re.escape(message)}"):
+        kind(**fields)
