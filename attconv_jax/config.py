@@ -119,11 +119,17 @@ class Config:
 
     Attributes:
       margin: of the ranking loss, by which an answering sentence should be more probable than
-        another (section 4.2); only for data.format=ranking.
+        another (section 4.2); as the next two only for data.format=ranking.
+      loss: of rankings: the hinge loss of section 4.2, the cross-entropy of both sentences' labels,
+        or, as in the authors' code, the sum of both.
+      pairs: in the hinge loss, each question's answer with its own other sentence, or, as in the
+        authors' code, with all other sentences of the batch.
     """
 
     task: str = "attconv_jax.task:SentenceClassification"
     margin: float = 0.85
+    loss: Literal["hinge", "cross_entropy", "both"] = "hinge"
+    pairs: Literal["question", "batch"] = "question"
     words: WordsConfig = dataclasses.field(default_factory=WordsConfig)
     model: PairModel = dataclasses.field(default_factory=AttentiveConvolution)
     data: DataConfig = dataclasses.field(default_factory=lambda: DataConfig(dir="data"))

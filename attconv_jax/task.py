@@ -6,7 +6,7 @@ from typing import Any
 import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from attconv_jax.config import Config
 from attconv_jax.data.dataset import YES, LabelledData, other_name
@@ -60,14 +60,12 @@ class SentenceClassification(WordLevelTask[Config]):
         return params
 
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
-        """Sums of the cross-entropy, "nll", or for rankings of max(0, margin - p_answer + p_other)
-        (section 4.2), plus the model's further losses, for rankings of both sentences."""
+        """Sums of the cross-entropy, "nll", or for rankings of `_ranking_losses`, plus the model's
+        further losses, for rankings of both sentences."""
         real = batch["index"] >= 0
         if self.ranking:
             logits, further = self._matched(params, self._both(batch), key)
-            likely = nn.softmax(logits)[:, YES]
-            right, wrong = jnp.split(likely, 2)
-            losses = jnp.maximum(0.0, self.config.margin - right + wrong)
+            losses = self._ranking_losses(logits, real)
             further = {name: sum(jnp.split(each, 2)) for name, each in further.items()}
         else:
             logits, further = self._matched(params, batch, key)
@@ -82,6 +80,23 @@ class SentenceClassification(WordLevelTask[Config]):
             f"names of losses: {', '.join(sums_by_name)}"
         )
         return {**sums, **sums_by_name, "weight": real.sum().astype(jnp.float32)}
+
+    def _ranking_losses(
+        self, logits: Float[Array, "C labels"], real: Bool[Array, "B"]
+    ) -> Float[Array, "B"]:
+        """Of each question: max(0, margin - p_answer + p_other) (section 4.2), and the mean
+        cross-entropy of both sentences, as the config says."""
+        config, losses = self.config, jnp.zeros(len(real))
+        right, wrong = jnp.split(nn.softmax(logits)[:, YES], 2)
+        if config.loss != "cross_entropy" and config.pairs == "question":
+            losses += jnp.maximum(0.0, config.margin - right + wrong)
+        elif config.loss != "cross_entropy":
+            hinges = jnp.maximum(0.0, config.margin - right[:, None] + wrong[None])
+            losses += jnp.where(real[None], hinges, 0).sum(1) / jnp.maximum(real.sum(), 1)
+        if config.loss != "hinge":
+            of_right, of_wrong = jnp.split(nn.log_softmax(logits), 2)
+            losses -= (of_right[:, YES] + of_wrong[:, 1 - YES]) / 2
+        return losses
 
     def _both(self, batch: Batch) -> dict[str, Array]:
         """The questions with answering sentences, followed by those with the others."""

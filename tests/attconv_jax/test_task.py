@@ -1,5 +1,6 @@
 """Labelled texts and ranked sentences as tasks: steps on meshes, losses, scores, predictions."""
 
+import copy
 import dataclasses
 import functools
 import itertools
@@ -153,17 +154,29 @@ def test_the_loss_is_the_labels_logarithm_summed_over_real_rows(task, params):
     assert float(sums["weight"]) == 7
 
 
-def test_the_ranking_loss_is_what_lacks_of_the_margin(ranking):
+@pytest.mark.parametrize("pairs", ["question", "batch"])
+@pytest.mark.parametrize("loss", ["hinge", "cross_entropy", "both"])
+def test_the_ranking_loss_is_what_lacks_of_the_margin(ranking, loss, pairs):
     params = jax.jit(ranking.init)(jax.random.key(0))
     [batch] = ranking.train_batches().epoch(0)
     real = batch["index"] >= 0
     assert real.sum() == 3  # of four questions, one has a passage of one sentence
-    likely = [
-        probabilities(ranking, params, {"first": batch["first"], "second": batch[name]})[:, 1]
+    right, wrong = (
+        probabilities(ranking, params, {"first": batch["first"], "second": batch[name]})[real]
         for name in ("second", "other")
+    )
+    hinges = [
+        max(0, 0.85 - a + b)
+        for m, a in enumerate(right[:, 1])
+        for n, b in enumerate(wrong[:, 1])
+        if m == n or pairs == "batch"
     ]
-    expected = np.maximum(0, 0.85 - likely[0] + likely[1])[real].sum()
-    sums = jax.jit(ranking.loss)(params, batch, jax.random.key(1))
+    entropy = -(np.log(right[:, 1]) + np.log(wrong[:, 0])).sum() / 2
+    hinge = sum(hinges) / (3 if pairs == "batch" else 1)
+    expected = {"hinge": hinge, "cross_entropy": entropy, "both": hinge + entropy}[loss]
+    task = copy.copy(ranking)
+    task.config = dataclasses.replace(ranking.config, loss=loss, pairs=pairs)
+    sums = jax.jit(task.loss)(params, batch, jax.random.key(1))
     assert float(sums["loss"]) == pytest.approx(expected, rel=1e-5)
     assert float(sums["weight"]) == 3
 

@@ -18,8 +18,8 @@ class Answer(NamedTuple):
     """Logits; the weights of each layer that attends, by text and context; further losses."""
 
     logits: np.ndarray
-    layers: list = []
-    losses: dict = {}
+    layers: list
+    losses: dict
 
 
 def lstm(x, p, cell=None):
@@ -74,10 +74,10 @@ def decomposable(tables, p, config):
     alpha, to_a = attend(np.transpose(e), a)
     sums = []
     for own, other in ((a, beta), (b, alpha)):
-        compared = [relu_layers(np.concatenate(pair), p["compare"]) for pair in zip(own, other)]
-        sums.append(sum(compared))
+        pairs = zip(own, other, strict=True)
+        sums.append(sum(relu_layers(np.concatenate(pair), p["compare"]) for pair in pairs))
     logits = affine(relu_layers(np.concatenate(sums), p["aggregate"]), p["output"])
-    return Answer(logits, [{(0, 1): to_b[1:, 1:], (1, 0): to_a[1:, 1:]}])
+    return Answer(logits, [{(0, 1): to_b[1:, 1:], (1, 0): to_a[1:, 1:]}], {})
 
 
 def with_own(a, p, most):
@@ -100,7 +100,7 @@ def word_by_word(tables, p, config):
         r = sum(a * y for a, y in zip(alpha, Y, strict=True)) + np.tanh(r @ p["t"])
         rows.append(alpha)
     top = np.tanh(r @ p["p"] + h[-1] @ p["x"])
-    return Answer(affine(top, p["output"]), [{(1, 0): np.array(rows)}])
+    return Answer(affine(top, p["output"]), [{(1, 0): np.array(rows)}], {})
 
 
 def match_lstm(tables, p, config):
@@ -122,7 +122,7 @@ def match_lstm(tables, p, config):
         moved = {**own, "bias": own["bias"] + m @ own["recurrent"]}
         (m,), cell = lstm(x[None], moved, cell)
         rows.append(alpha[:-1])
-    return Answer(affine(m, p["output"]), [{(1, 0): np.array(rows)}])
+    return Answer(affine(m, p["output"]), [{(1, 0): np.array(rows)}], {})
 
 
 def bi_lstm(tables, p, config):
@@ -131,7 +131,7 @@ def bi_lstm(tables, p, config):
     x = np.concatenate(last)
     for n in range(3):
         x = np.tanh(affine(x, p[f"tanh_{n}"]))
-    return Answer(affine(x, p["output"]))
+    return Answer(affine(x, p["output"]), [], {})
 
 
 # Convolutions of two texts.
@@ -156,7 +156,7 @@ def attentive_pooling(tables, p, config):
         mean, weights = attend(np.transpose(scores), h[n])
         pooled.append(mean[0])
         maps[POOLED, n] = weights
-    return Answer(head(pooled, p["head"]), [maps])
+    return Answer(head(pooled, p["head"]), [maps], {})
 
 
 def abcnn(tables, p, config):
@@ -170,7 +170,8 @@ def abcnn(tables, p, config):
         if config.input_attention:
             W = p[f"attention_{number}"]
             for own, a in zip(channels, (A, A.T), strict=True):
-                rows = [sum(a[i, j] * W[j] for j in places(a, W)) for i in range(len(a))]
+                most = min(a.shape[1], len(W))  # words beyond W's rows have none
+                rows = [sum(a[i, j] * W[j] for j in range(most)) for i in range(len(a))]
                 own.append(np.array(rows))
         wide = [wide_convolution(own, p[f"convolution_{number}"], width) for own in channels]
         if config.pooling_attention:
@@ -186,7 +187,7 @@ def abcnn(tables, p, config):
         if config.input_attention or config.pooling_attention:
             sums = shown.sum(1), shown.sum(0)
             layers.append({(POOLED, n): sums[n][None, : len(states[n])] for n in (0, 1)})
-    return Answer(affine(np.concatenate(features), p["output"]), layers)
+    return Answer(affine(np.concatenate(features), p["output"]), layers, {})
 
 
 def level(x, y):
@@ -196,11 +197,6 @@ def level(x, y):
 
 def matches(x, y):
     return np.array([[1 / (1 + np.linalg.norm(one - other)) for other in y] for one in x])
-
-
-def places(a, W):
-    """Of the other text's words: those that have a row of W."""
-    return range(min(a.shape[1], len(W)))
 
 
 def wide_convolution(channels, p, width):
@@ -243,7 +239,7 @@ def convolution_pooling(tables, p, config):
         pooled.append(mean[0])
     joined = np.concatenate(pooled)
     joined = relu_layers(joined, p["hidden"]) if config.hidden else joined
-    return Answer(affine(joined, p["output"]), [maps] if maps else [])
+    return Answer(affine(joined, p["output"]), [maps] if maps else [], {})
 
 
 def recurrent_pooling(tables, p, config):
@@ -272,4 +268,4 @@ def recurrent_pooling(tables, p, config):
         pooled = [sides[0] * sides[1]]
     joined = np.concatenate([each.ravel() for each in pooled])
     logits = affine(relu_layers(joined, p["hidden"]), p["output"])
-    return Answer(logits, *([[maps], {"penalty": penalty}] if maps else []))
+    return Answer(logits, [maps], {"penalty": penalty}) if maps else Answer(logits, [], {})

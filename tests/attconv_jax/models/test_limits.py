@@ -253,9 +253,7 @@ def test_abcnn_2_with_shares_of_1_over_w_is_bcnn():
         "bias": params["convolution_0"]["bias"],
     }
     state = np.tanh(params["convolution_0"]["bias"])
-    of_words, first, second, _ = np.split(
-        params["output"]["kernel"], np.cumsum([2 * DIM + 1, 4, 4])
-    )
+    first, second = params["output"]["kernel"][2 * DIM + 1 :][:8].reshape(2, 4, -1)
     (logits, _), (shared, (maps,)) = (explained(name, params) for name in ("bcnn", "abcnn2"))
     for at, (n, m) in enumerate(zip(*LENGTHS, strict=True)):
         windows = m + width - 1, n + width - 1
@@ -330,7 +328,9 @@ def test_word_by_word_without_w_t_and_w_r_sees_the_last_word_alone():
     larger = {"w": 20 * params["w"], "r": 5 * params["r"]}
     params = {**params, "hypothesis": own, **larger}
     others = [draw(x.shape, [3, n]) for n, x in enumerate(SENTENCES[0][1])]
-    others = [np.concatenate([a[:-1], b[-1:]]) for a, b in zip(others, SENTENCES[0][1])]
+    others = [
+        np.concatenate([a[:-1], b[-1:]]) for a, b in zip(others, SENTENCES[0][1], strict=True)
+    ]
     sentences = [[SENTENCES[0][0], others]]
     both = lambda params: (explained("word_by_word", params, s)[0] for s in (None, sentences))
     for name in "t", "r":

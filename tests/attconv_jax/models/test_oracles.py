@@ -2,6 +2,7 @@
 their answers."""
 
 import dataclasses
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -84,7 +85,7 @@ def test_logits_and_weights_of_padded_texts_are_the_oracles(system):
 
 @pytest.mark.parametrize("system", ATTENDING.values(), ids=ATTENDING)
 def test_padding_has_no_weight(system):
-    for text, context, weights in sum(system.explained[1], []):
+    for text, context, weights in itertools.chain(*system.explained[1]):
         rest = np.array(weights)
         for at in range(PAIRS):
             rest[at, words_of(int(text), at), words_of(int(context), at)] = 0

@@ -1,5 +1,6 @@
 """How many parameters the configs' systems have, and the sizes that a user may not ask for."""
 
+import itertools
 import math
 import re
 from pathlib import Path
@@ -36,7 +37,7 @@ TWO_TEXTS = {
 
 def dense(*sizes):
     """Layers from each size to the next, with biases."""
-    return sum(a * b + b for a, b in zip(sizes, sizes[1:], strict=False))
+    return sum(a * b + b for a, b in itertools.pairwise(sizes))
 
 
 def lstm(inputs, size):
@@ -128,7 +129,7 @@ def test_parameters_in_figures():
 
 @pytest.mark.parametrize("system", TWO_TEXTS)
 def test_a_model_of_two_texts_refuses_reviews(system):
-    with pytest.raises(UserError, match=f"^{TWO_TEXTS[system]}: needs two texts$"):
+    with pytest.raises(UserError, match=f"{TWO_TEXTS[system]}: needs two texts$"):
         parse(f"{CONFIGS / 'yelp'}.py:{system}", [])
 
 
