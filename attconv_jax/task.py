@@ -92,7 +92,7 @@ class SentenceClassification(WordLevelTask[Config]):
             losses += jnp.maximum(0.0, config.margin - right + wrong)
         elif config.loss != "cross_entropy":
             hinges = jnp.maximum(0.0, config.margin - right[:, None] + wrong[None])
-            losses += jnp.where(real[None], hinges, 0).sum(1) / jnp.maximum(real.sum(), 1)
+            losses += jnp.mean(hinges, axis=1, where=real[None])
         if config.loss != "hinge":
             of_right, of_wrong = jnp.split(nn.log_softmax(logits), 2)
             losses -= (of_right[:, YES] + of_wrong[:, 1 - YES]) / 2
