@@ -11,8 +11,8 @@ of the same width, which give each word one state again. With A_ij = 1 / (1 + |x
 Each level, words included, gives the cosine of the texts' means, and a logistic regression over
 these the label. W has a row for each of the other text's places: `max_words` of them.
 
-Ours: the texts' means themselves are features of the regression too, since three labels of an
-entailment are no function of a similarity.
+Ours: the texts' means themselves, scaled to norm 1, are features of the regression too, since three
+labels of an entailment are no function of a similarity.
 """
 
 import dataclasses
@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
@@ -75,8 +76,8 @@ class ABCNNModule(PairModule):
         return self._forward(texts, train)[0]
 
     def explain(self, texts: Sequence[Text]) -> Explained:
-        """Logits, and for each layer the words' shares of the matrix that weights them in pooling,
-        or in the convolution's input."""
+        """Logits, and for each layer the matrix in the input of the convolution; or, if there is
+        none, each word's share in pooling: those of the windows that have it."""
         return self._forward(texts, train=False)
 
     @nn.compact
@@ -87,12 +88,13 @@ class ABCNNModule(PairModule):
         for number in range(config.layers):
             with part("attention"):
                 channels = [[x] for x in states]
-                shown = matches(*states, *valid)
                 if config.input_attention:
+                    a = matches(*states, *valid)
+                    both = a, jnp.swapaxes(a, 1, 2)
                     rows = self._rows(f"attention_{number}", states[0].shape[-1])
-                    both = shown, jnp.swapaxes(shown, 1, 2)
-                    for own, a in zip(channels, both, strict=True):
-                        own.append(_by_place(a, rows))
+                    for own, one in zip(channels, both, strict=True):
+                        own.append(_by_place(one, rows))
+                    maps.append([AttentionMap(n, 1 - n, one) for n, one in enumerate(both)])
                 dense = Dense(
                     config.dim, ("embed", "mlp"), self.dtype, name=f"convolution_{number}"
                 )
@@ -108,8 +110,8 @@ class ABCNNModule(PairModule):
                 ]
                 scale = 1 / config.filter_width
                 if config.pooling_attention:
-                    shown = matches(*wide, *wide_valid)
-                    shares = shown.sum(2), shown.sum(1)
+                    a = matches(*wide, *wide_valid)
+                    shares = a.sum(2), a.sum(1)
                     wide = [x * s[..., None] for x, s in zip(wide, shares, strict=True)]
                     scale = 1.0
                 states = [_pooled(x, config.filter_width) * scale for x in wide]
@@ -117,30 +119,29 @@ class ABCNNModule(PairModule):
                     jnp.where(real[..., None], x, 0) for x, real in zip(states, valid, strict=True)
                 ]
             features += self._features(states, valid)
-            sums = [shown.sum(2), shown.sum(1)]
-            maps.append(
-                [
-                    AttentionMap(POOLED, n, one[:, None, : text.valid.shape[1]])
-                    for n, (one, text) in enumerate(zip(sums, texts, strict=True))
-                ]
-            )
+            if config.pooling_attention and not config.input_attention:
+                words = [_pooled(one[..., None], config.filter_width)[..., 0] for one in shares]
+                maps.append(
+                    [
+                        AttentionMap(POOLED, n, jnp.where(valid[n], one, 0)[:, None])
+                        for n, one in enumerate(words)
+                    ]
+                )
         with part("head"):
             joined = Dropout(config.dropout)(jnp.concatenate(features, -1), train=train)
             logits = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)
         return logits, maps
 
     def _features(self, states: Sequence[Array], valid: Sequence[Array]) -> list[Array]:
-        """The means of a level, and their cosine."""
+        """The means of a level, of norm 1, and their cosine."""
         means = [_mean(x, real) for x, real in zip(states, valid, strict=True)]
-        lengths = [jnp.sqrt(jnp.sum(m * m, -1, keepdims=True) + 1e-12) for m in means]
-        cosine = jnp.sum(means[0] * means[1], -1, keepdims=True) / (lengths[0] * lengths[1])
-        return [*means, cosine]
+        means = [m / jnp.sqrt(jnp.sum(m * m, -1, keepdims=True) + 1e-12) for m in means]
+        return [*means, jnp.sum(means[0] * means[1], -1, keepdims=True)]
 
     def _rows(self, name: str, size: int) -> Array:
         """W, a row for each place of the other text."""
-        return jnp.asarray(
-            self.param(name, nn.initializers.normal(0.1), (self.config.max_words, size))
-        )
+        normal = nn.with_logical_partitioning(nn.initializers.normal(0.1), (None, "embed"))
+        return jnp.asarray(self.param(name, normal, (self.config.max_words, size)))
 
 
 def matches(
@@ -152,7 +153,8 @@ def matches(
     """A_ij = 1 / (1 + |x_i - y_j|), zeros at padding."""
     square = lambda x: jnp.sum(x * x, -1)
     between = square(first)[:, :, None] + square(second)[:, None]
-    between = between - 2 * jnp.einsum("btd,bsd->bts", first, second)
+    exact = jax.lax.Precision.HIGHEST  # a small difference of large numbers
+    between = between - 2 * jnp.einsum("btd,bsd->bts", first, second, precision=exact)
     # the slope of the root is infinite at 0
     distance = jnp.where(between > 1e-6, jnp.sqrt(jnp.maximum(between, 1e-6)), 0)
     real = first_valid[:, :, None] & second_valid[:, None]
@@ -161,8 +163,8 @@ def matches(
 
 def _by_place(a: Float[Array, "B T S"], rows: Float[Array, "P D"]) -> Float[Array, "B T D"]:
     """A W, of the first P places."""
-    most = min(a.shape[2], rows.shape[0])
-    return jnp.einsum("bts,sd->btd", a[..., :most], rows[:most])
+    rows = jnp.take(rows, jnp.arange(a.shape[2]), axis=0, mode="fill", fill_value=0)
+    return jnp.einsum("bts,sd->btd", a, rows)
 
 
 def _windows(x: Array, width: int) -> Array:
@@ -179,5 +181,5 @@ def _pooled(x: Float[Array, "B U D"], width: int) -> Float[Array, "B T D"]:
 
 
 def _mean(x: Float[Array, "B T D"], valid: Bool[Array, "B T"]) -> Float[Array, "B D"]:
-    count = jnp.maximum(valid.sum(1, keepdims=True), 1)
+    count = jnp.maximum(valid.sum(1, keepdims=True), 1).astype(x.dtype)
     return jnp.where(valid[..., None], x, 0).sum(1) / count

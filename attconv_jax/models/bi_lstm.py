@@ -1,7 +1,7 @@
 """A sentence-pair LSTM (Bowman et al. 2015, section 3.3): "bi" for two texts, not two directions.
 
-Words are mapped to 100 features, one LSTM reads both texts, its last states are joined, and three
-tanh layers and a softmax follow.
+Words are mapped to 100 features by a tanh layer, one LSTM reads both texts, its last states are
+joined, and three tanh layers and a softmax follow.
 """
 
 import dataclasses
@@ -58,7 +58,7 @@ class BiLSTMModule(PairModule):
         lstm = LSTM(config.dim, config.dim, self.dtype, name="lstm")
         with part("recurrent"):
             last = [
-                lstm(dropout(project(text.words), train=train), text.valid)[1].hidden
+                lstm(dropout(jnp.tanh(project(text.words)), train=train), text.valid)[1].hidden
                 for text in texts
             ]
         with part("head"):

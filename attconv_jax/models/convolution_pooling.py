@@ -46,8 +46,12 @@ class ConvolutionPooling(PairModel):
 
     def __post_init__(self):
         require(self.dim >= 1, f"model.dim={self.dim}: at least 1")
-        right = all(width.strip().isdecimal() and int(width) for width in self.widths.split(","))
-        require(right, f"model.widths={self.widths!r}: numbers of words, separated by commas")
+        widths = [width.strip() for width in self.widths.split(",")]
+        right = all(width.isdecimal() and int(width) for width in widths)
+        require(
+            right and len({*widths}) == len(widths),
+            f"model.widths={self.widths!r}: different numbers of words, separated by commas",
+        )
         require(self.hidden >= 0, "model.hidden: not negative")
         require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
 

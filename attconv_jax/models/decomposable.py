@@ -23,7 +23,7 @@ from attconv_jax.layers import ReluLayers, both_ways
 from attconv_jax.models.base import AttentionMap, Explained, PairModel, PairModule, Text
 from common_jax.fields import require
 from common_jax.layers import Dense
-from common_jax.masks import masked_softmax, padding
+from common_jax.masks import masked_softmax
 from common_jax.scopes import part
 
 
@@ -107,12 +107,12 @@ class DecomposableModule(PairModule):
         maps = [AttentionMap(n, 1 - n, one[:, 1:, 1:]) for n, one in enumerate(weights)]
         return logits, [maps]
 
-    def _with_empty_word(self, text: Text) -> tuple[Float[Array, "B T+1 D"], Bool[Array, "B T+1"]]:
+    def _with_empty_word(self, text: Text) -> tuple[Float[Array, "B U D"], Bool[Array, "B U"]]:
         words = text.words
         if self.config.unit_vectors:
             square = jnp.sum(jnp.square(words.astype(jnp.float32)), -1, keepdims=True)
             norm = jnp.sqrt(jnp.where(square > 0, square, 1.0))
-            words = (words / norm).astype(words.dtype)
+            words = (words.astype(jnp.float32) / norm).astype(words.dtype)
         front = ((0, 0), (1, 0))
         return jnp.pad(words, (*front, (0, 0))), jnp.pad(text.valid, front, constant_values=True)
 
@@ -137,7 +137,7 @@ class WithinText(nn.Module):
         energies = jnp.einsum(
             "btd,bsd->bts", projected, projected, preferred_element_type=jnp.float32
         )
-        allowed = padding(valid, valid).allowed(len(places), len(places), 1)[:, 0]
+        allowed = valid[:, :, None] & valid[:, None]
         weights = masked_softmax(energies + jnp.asarray(bias)[index][None], allowed)
         own = jnp.einsum("bts,bsd->btd", weights.astype(self.dtype), states)
         return jnp.concatenate([states, own], -1)

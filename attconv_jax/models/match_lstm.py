@@ -99,7 +99,7 @@ class MatchLSTMModule(PairModule):
                 return jax.tree.map(keep, new, state), jnp.where(real[:, None], alpha, 0)
 
             steps = (of_hypothesis, hypothesis, texts[1].valid)
-            last, weights = jax.lax.scan(one, first, [jnp.swapaxes(x, 0, 1) for x in steps])
+            last, weights = jax.lax.scan(one, first, tuple(jnp.swapaxes(x, 0, 1) for x in steps))
         with part("head"):
             joined = dropout(last.hidden, train=train)
             logits = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)

@@ -93,7 +93,7 @@ class RecurrentPoolingModule(PairModule):
         lstm = Bidirectional(LSTM, width, config.dim, self.dtype, name="lstm")
         with part("recurrent"):
             states = [lstm(text.words, text.valid)[0] for text in texts]
-        penalty, maps = jnp.zeros(len(texts[0].ids)), []
+        penalty, maps = jnp.zeros(texts[0].ids.shape[0]), []
         if config.pooling == "max":
             pooled = [max_pooled(x, text.valid) for x, text in zip(states, texts, strict=True)]
             joined = jnp.concatenate(pooled, -1)
@@ -114,7 +114,7 @@ class RecurrentPoolingModule(PairModule):
                     for name, one in zip(("first", "second"), means, strict=True)
                 )
                 joined = first * second
-            joined = joined.reshape(len(joined), -1)
+            joined = joined.reshape(joined.shape[0], -1)
         with part("head"):
             sizes = (config.hidden,) * len(texts)
             joined = ReluLayers(sizes, config.dropout, self.dtype, name="hidden")(

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from attconv_jax.config import DataConfig, WordsConfig
-from attconv_jax.models.bi_cnn import BiCNN
 from common_jax.errors import UserError
 from common_jax.training.config import parse
 from configs.attconv.systems import SYSTEMS, config_of
@@ -43,21 +42,26 @@ def reviews(folder):
 NAMES = ["quickstart", "snli", "snli_small", "squad_anss", "squad_anss_small", "yelp"]
 
 
+# Those that also read a single text, a review.
+OF_ONE_TEXT = {
+    *("cnn", "light", "advanced", "bi_lstm", "self_attentive", "lin_bilstm", "lin_cnn"),
+    *("multichannel_cnn", "internal_attention"),
+}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_papers_systems(name):
-    """Those of Tables 3, 5 and 6 are between two texts; of one text there is no other to see."""
-    one_text = name == "yelp"
-    kinds = {"advanced_intra": "both"}
     for system in SYSTEMS:
-        if one_text and system == "advanced_intra":
+        if name == "yelp" and system not in OF_ONE_TEXT:
+            with pytest.raises(UserError, match="two texts|only attend to itself"):
+                parse(f"{FOLDER / name}.py:{system}", [])
             continue
         config = parse(f"{FOLDER / name}.py:{system}", [])
         assert config.paper.system == system
-        if system == "cnn":
-            assert isinstance(config.model, BiCNN)
-            continue
-        assert config.model.attention == kinds.get(system, "intra" if one_text else "inter")
-        assert (config.model.focus == "states") == (system == "light")
+    attention = "intra" if name == "yelp" else "inter"
+    for system, source in (("light", "states"), ("advanced", "multigranular")):
+        model = parse(f"{FOLDER / name}.py:{system}", []).model
+        assert (model.attention, model.focus) == (attention, source)
     assert parse(f"{FOLDER / name}.py", []).paper.system in SYSTEMS
     with pytest.raises(
         UserError, match=r"'wide': must be cnn \| light \| advanced \| advanced_intra"

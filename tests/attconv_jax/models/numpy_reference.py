@@ -126,8 +126,8 @@ def match_lstm(tables, p, config):
 
 
 def bi_lstm(tables, p, config):
-    """Bowman et al. 2015, section 3.3, with a linear map of the words."""
-    last = [lstm(affine(words, p["project"]), p["lstm"])[0][-1] for words in tables[0]]
+    """Bowman et al. 2015, section 3.3, with a tanh layer over the words."""
+    last = [lstm(np.tanh(affine(words, p["project"])), p["lstm"])[0][-1] for words in tables[0]]
     x = np.concatenate(last)
     for n in range(3):
         x = np.tanh(affine(x, p[f"tanh_{n}"]))
@@ -160,12 +160,11 @@ def attentive_pooling(tables, p, config):
 
 
 def abcnn(tables, p, config):
-    """Yin et al. 2016, sections 3 and 4, the means of each level beside its cosine."""
+    """Yin et al. 2016, sections 3 and 4, the means of each level, of norm 1, beside its cosine."""
     states, width = tables[0], config.filter_width
     features, layers = level(*states), []
     for number in range(config.layers):
         A = matches(*states)
-        shown = A
         channels = [[states[0]], [states[1]]]
         if config.input_attention:
             W = p[f"attention_{number}"]
@@ -175,8 +174,8 @@ def abcnn(tables, p, config):
                 own.append(np.array(rows))
         wide = [wide_convolution(own, p[f"convolution_{number}"], width) for own in channels]
         if config.pooling_attention:
-            shown = matches(*wide)
-            shares = shown.sum(1), shown.sum(0)
+            B = matches(*wide)
+            shares = B.sum(1), B.sum(0)
         else:
             shares = [np.full(len(x), 1 / width) for x in wide]
         states = [
@@ -184,15 +183,21 @@ def abcnn(tables, p, config):
             for share, x, old in zip(shares, wide, states, strict=True)
         ]
         features += level(*states)
-        if config.input_attention or config.pooling_attention:
-            sums = shown.sum(1), shown.sum(0)
-            layers.append({(POOLED, n): sums[n][None, : len(states[n])] for n in (0, 1)})
+        if config.input_attention:
+            layers.append({(0, 1): A, (1, 0): A.T})
+        elif config.pooling_attention:
+            words = [  # the shares of the windows that have each word
+                np.array([[sum(share[t : t + width]) for t in range(len(x))]])
+                for share, x in zip(shares, states, strict=True)
+            ]
+            layers.append({(POOLED, n): words[n] for n in (0, 1)})
     return Answer(affine(np.concatenate(features), p["output"]), layers, {})
 
 
 def level(x, y):
     x, y = x.mean(0), y.mean(0)
-    return [x, y, [x @ y / np.sqrt(x @ x) / np.sqrt(y @ y)]]
+    x, y = x / np.sqrt(x @ x), y / np.sqrt(y @ y)
+    return [x, y, [x @ y]]
 
 
 def matches(x, y):

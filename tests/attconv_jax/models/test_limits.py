@@ -134,33 +134,18 @@ def transposed(params):
     return {**of_the_head(params), "energy": {"kernel": params["energy"]["kernel"].T}}
 
 
-def of_two_halves(*path):
-    def change(params):
-        own = params
-        for name in path[:-1]:
-            own = own[name]
-        half = len(own[path[-1]]["kernel"]) // 2
-        layer = moved(own[path[-1]], (half, half), (1, 0))
-        for name in reversed(path):
-            layer = {name: layer}
-        return merged(params, layer)
-
-    return change
+def of_halves(params, *path):
+    name, *rest = path
+    if rest:
+        return {**params, name: of_halves(params[name], *rest)}
+    half = len(params[name]["kernel"]) // 2
+    return {**params, name: moved(params[name], (half, half), (1, 0))}
 
 
-def merged(params, changes):
-    if "kernel" in changes:
-        return changes
-    return {**params, **{name: merged(params[name], own) for name, own in changes.items()}}
-
-
-def of_levels(layers):
-    def change(params):
-        sizes = [DIM, DIM, 1, *[4, 4, 1] * layers]
-        order = [3 * n + at for n in range(layers + 1) for at in (1, 0, 2)]
-        return {**params, "output": moved(params["output"], sizes, order)}
-
-    return change
+def of_levels(params, layers):
+    sizes = [DIM, DIM, 1, *[4, 4, 1] * layers]
+    order = [3 * n + at for n in range(layers + 1) for at in (1, 0, 2)]
+    return {**params, "output": moved(params["output"], sizes, order)}
 
 
 def of_rows(params):
@@ -168,16 +153,16 @@ def of_rows(params):
 
 
 SWAPPED = {
-    "decomposable": of_two_halves("aggregate", "layer_0"),
-    "decomposable_intra": of_two_halves("aggregate", "layer_0"),
-    "bi_lstm": of_two_halves("tanh_0"),
+    "decomposable": lambda params: of_halves(params, "aggregate", "layer_0"),
+    "decomposable_intra": lambda params: of_halves(params, "aggregate", "layer_0"),
+    "bi_lstm": lambda params: of_halves(params, "tanh_0"),
     "abcnn": of_the_head,
     "apcnn": transposed,
-    "bcnn": of_levels(1),
-    "abcnn1": of_levels(1),
-    "abcnn2": of_levels(1),
-    "abcnn3": of_levels(2),
-    "lin_cnn": of_two_halves("hidden", "layer_0"),
+    "bcnn": lambda params: of_levels(params, 1),
+    "abcnn1": lambda params: of_levels(params, 1),
+    "abcnn2": lambda params: of_levels(params, 1),
+    "abcnn3": lambda params: of_levels(params, 2),
+    "lin_cnn": lambda params: of_halves(params, "hidden", "layer_0"),
     "self_attentive": of_rows,
 }
 
@@ -245,22 +230,18 @@ def test_abcnn_1_without_w_is_bcnn():
 
 
 def test_abcnn_2_with_shares_of_1_over_w_is_bcnn():
-    """States that are all alike have a share for each window of the other text, of which there are
-    S + w - 1: w (S + w - 1) times those of BCNN, which are the bias's."""
+    """Equal states have a share for each window of the other text, of which there are S + w - 1; a
+    word is in w windows, and the scale of a text's mean does not matter."""
     params, width = muted(SYSTEMS["bcnn"].parameters), 3
     params["convolution_0"] = {
         "kernel": params["convolution_0"]["kernel"] * 0,
         "bias": params["convolution_0"]["bias"],
     }
-    state = np.tanh(params["convolution_0"]["bias"])
-    first, second = params["output"]["kernel"][2 * DIM + 1 :][:8].reshape(2, 4, -1)
     (logits, _), (shared, (maps,)) = (explained(name, params) for name in ("bcnn", "abcnn2"))
+    close(shared, logits)
     for at, (n, m) in enumerate(zip(*LENGTHS, strict=True)):
-        windows = m + width - 1, n + width - 1
-        close(maps[POOLED, 0][at, 0, :n], np.full(n, windows[0]))
-        close(maps[POOLED, 1][at, 0, :m], np.full(m, windows[1]))
-        more = [(width * number - 1) * state for number in windows]
-        close(shared[at], logits[at] + more[0] @ first + more[1] @ second)
+        close(maps[POOLED, 0][at, 0, :n], np.full(n, width * (m + width - 1)))
+        close(maps[POOLED, 1][at, 0, :m], np.full(m, width * (n + width - 1)))
 
 
 # Convolutions and LSTMs that are pooled.

@@ -49,10 +49,11 @@ def lstm(inputs, size):
 D, SNLI, YELP = 300, 3, 5
 BI_CNN = dense(3 * D, 300) + dense(900, 300, 300) + dense(900 + 300 + 300, SNLI)
 REVIEW_CNN = dense(3 * D, 500) + dense(500, 500, 500) + dense(500 + 500 + 500, YELP)
-F = G = dense(400, 200, 200)
-ATTEND, PROJECT = dense(200, 200, 200), D * 200
-DECOMPOSABLE = PROJECT + ATTEND + F + G + dense(200, SNLI)  # F is as wide as H here
-INTRA = PROJECT + ATTEND + F + dense(800, 200, 200) + G + dense(200, SNLI) + 2 * 10 + 2
+PROJECT, ATTEND, COMPARE = D * 200, dense(200, 200, 200), dense(400, 200, 200)
+LAST = dense(400, 200, 200, SNLI)
+DECOMPOSABLE = PROJECT + ATTEND + COMPARE + LAST
+WITHIN = ATTEND + 2 * 10 + 2  # distances of -10 to 10, and one for the farther ones
+INTRA = PROJECT + WITHIN + dense(400, 200, 200) + dense(800, 200, 200) + LAST
 LEVELS = dense(2 * D + 1 + 2 * (2 * 50 + 1), SNLI)  # both means and the cosine of each level
 YIN = dense(4 * D, 50) + dense(4 * 50, 50) + LEVELS
 YIN_WITH_CHANNEL = dense(8 * D, 50) + dense(8 * 50, 50) + 100 * D + 100 * 50 + LEVELS
@@ -134,7 +135,7 @@ def test_a_model_of_two_texts_refuses_reviews(system):
 
 
 RATE = "model.dropout: a rate in [0, 1)"
-WIDTHS = "numbers of words, separated by commas"
+WIDTHS = "different numbers of words, separated by commas"
 SIZES = {
     Decomposable: ["dim"],
     BiLSTM: ["dim", "hidden"],
