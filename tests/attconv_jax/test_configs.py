@@ -53,7 +53,7 @@ OF_ONE_TEXT = {
 def test_the_papers_systems(name):
     for system in SYSTEMS:
         if name == "yelp" and system not in OF_ONE_TEXT:
-            with pytest.raises(UserError, match="two texts|only attend to itself"):
+            with pytest.raises(UserError, match=r"two texts|only attend to itself"):
                 parse(f"{FOLDER / name}.py:{system}", [])
             continue
         config = parse(f"{FOLDER / name}.py:{system}", [])
