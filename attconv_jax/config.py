@@ -16,15 +16,17 @@ class WordsConfig:
     """Word embeddings of all matching models.
 
     Attributes:
-      dim: D, of a word's vector, which is trained.
+      dim: D, of a word's vector.
       rows: of the embedding table, including padding and unknown words.
       unknown_rows: how many of them are hash buckets of unknown words, so that a name in both texts
         has one embedding; with 0, all unknown words have the same.
+      trained: False keeps the vectors as they begin.
     """
 
     dim: int = 300
     rows: int = 40_000
     unknown_rows: int = 0
+    trained: bool = True
 
     def __post_init__(self):
         require(self.dim >= 1, f"words.dim={self.dim}: at least 1")
@@ -50,6 +52,8 @@ class DataConfig(SplitsConfig):
       labels: in the order of their ids, separated by commas.
       ignored_labels: labels of examples that are skipped and counted, likewise.
       balanced: samples equally many training examples of each label, as many as of the rarest.
+      negatives: of rankings: how many sentences that do not answer a question are drawn for it in
+        each epoch of training, without replacement; a number that no passage has takes all.
       vectors: a file of initial word vectors in GloVe's format (.txt, .gz, .zip); empty for random
         ones.
       max_length: longest text in words; an example with a longer one is a bad example.
@@ -62,6 +66,7 @@ class DataConfig(SplitsConfig):
     labels: str = "entailment,neutral,contradiction"
     ignored_labels: str = "-"
     balanced: bool = False
+    negatives: int = 1
     vectors: str = ""
     max_length: int = 400
     batch_size: int = 50
@@ -70,7 +75,8 @@ class DataConfig(SplitsConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("max_length", "batch_size", "eval_batch_tokens", "max_shapes"):
+        sizes = ("negatives", "max_length", "batch_size", "eval_batch_tokens", "max_shapes")
+        for name in sizes:
             require(getattr(self, name) >= 1, f"data.{name}={getattr(self, name)}: at least 1")
         require(self.examples >= 0, f"data.examples={self.examples}: at least 0")
         require(
@@ -79,7 +85,8 @@ class DataConfig(SplitsConfig):
         )
         if self.source == "generated":
             require(
-                self.format == "pairs", f"data.format={self.format}: generated examples are pairs"
+                self.format != "ranking",
+                "data.format=ranking: generated examples are pairs or texts",
             )
         else:
             what = "the files" if self.source == "files" else "the dataset's split"
@@ -120,10 +127,10 @@ class Config:
     Attributes:
       margin: of the ranking loss, by which an answering sentence should be more probable than
         another (section 4.2); as the next two only for data.format=ranking.
-      loss: of rankings: the hinge loss of section 4.2, the cross-entropy of both sentences' labels,
+      loss: of rankings: the hinge loss of section 4.2, the cross-entropy of the sentences' labels,
         or, as in the authors' code, the sum of both.
-      pairs: in the hinge loss, each question's answer with its own other sentence, or, as in the
-        authors' code, with all other sentences of the batch.
+      pairs: in the hinge loss, each question's answer with its own other sentences, or, as in the
+        authors' code, with those of the whole batch.
     """
 
     task: str = "attconv_jax.task:SentenceClassification"

@@ -125,9 +125,18 @@ class Head(nn.Module):
         self.output = Dense(self.labels, ("mlp", "labels"), jnp.float32)
 
     def __call__(
-        self, pooled: Sequence[Float[Array, "B H"]], *, train: bool
+        self,
+        pooled: Sequence[Float[Array, "B H"]],
+        *,
+        train: bool,
+        further: Sequence[Float[Array, "B _"]] = (),
     ) -> Float[Array, "B labels"]:
-        """Logits, from one pooled text or two."""
+        """Logits.
+
+        Args:
+          pooled: one text or two.
+          further: features that go to the logistic regression alone.
+        """
         with part("head"):
             pooled = [self.dropout(text, train=train) for text in pooled]
             product = [pooled[0] * pooled[1]] if len(pooled) == 2 else []
@@ -135,7 +144,8 @@ class Head(nn.Module):
             for hidden in self.hidden:
                 above = nn.leaky_relu(hidden(outputs[-1]), SLOPE)
                 outputs.append(self.dropout(above, train=train))
-            return self.output(jnp.concatenate(outputs, axis=-1).astype(jnp.float32))
+            outputs = [output.astype(jnp.float32) for output in (*outputs, *further)]
+            return self.output(jnp.concatenate(outputs, axis=-1))
 
 
 def max_pooled(states: Float[Array, "B T H"], valid: Bool[Array, "B T"]) -> Float[Array, "B H"]:

@@ -40,7 +40,8 @@ class SentenceClassification(WordLevelTask[Config]):
         self._columns = columns_of(inputs, TEXTS[: config.data.texts])
         self.data = LabelledData(config.data, words, inputs)
         dtype = jnp.dtype(config.train.compute_dtype)
-        self.model = Matcher(config.model, words.rows, words.dim, len(config.data.names), dtype)
+        labels = len(config.data.names)
+        self.model = Matcher(config.model, words.rows, words.dim, labels, dtype, words.trained)
 
     def init(self, key: Array) -> Params:
         """Initial parameters; after `prepare` with the word vectors of a file, and random ones of
@@ -61,12 +62,10 @@ class SentenceClassification(WordLevelTask[Config]):
 
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
         """Sums of the cross-entropy, "nll", or for rankings of `_ranking_losses`, plus the model's
-        further losses, for rankings of both sentences."""
+        further losses."""
         real = batch["index"] >= 0
         if self.ranking:
-            logits, further = self._matched(params, self._both(batch), key)
-            losses = self._ranking_losses(logits, real)
-            further = {name: sum(jnp.split(each, 2)) for name, each in further.items()}
+            losses, further = self._ranking_losses(params, batch, key)
         else:
             logits, further = self._matched(params, batch, key)
             with part("loss"):
@@ -82,28 +81,42 @@ class SentenceClassification(WordLevelTask[Config]):
         return {**sums, **sums_by_name, "weight": real.sum().astype(jnp.float32)}
 
     def _ranking_losses(
-        self, logits: Float[Array, "C labels"], real: Bool[Array, "B"]
-    ) -> Float[Array, "B"]:
-        """Of each question: max(0, margin - p_answer + p_other) (section 4.2), and the mean
-        cross-entropy of both sentences, as the config says."""
-        config, losses = self.config, jnp.zeros(len(real))
-        right, wrong = jnp.split(nn.softmax(logits)[:, YES], 2)
+        self, params: Params, batch: Batch, key: Array
+    ) -> tuple[Float[Array, "B"], Losses]:
+        """Of each question: the mean over sentences that do not answer it of
+        max(0, margin - p_answer + p_other) (section 4.2), and the mean cross-entropy of the answer
+        and of the others, as the config says; and the model's further losses."""
+        config, rows = self.config, batch["index"].shape[0]
+        real, there = batch["index"] >= 0, (batch["other"] != 0).any(-1)
+        logits, further = self._matched(params, self._all_pairs(batch), key)
+        right, wrong = logits[:rows], logits[rows:].reshape(*there.shape, -1)
+        losses = jnp.zeros(rows)
+        answers, others = nn.softmax(right)[:, YES], nn.softmax(wrong)[..., YES]
         if config.loss != "cross_entropy" and config.pairs == "question":
-            losses += jnp.maximum(0.0, config.margin - right + wrong)
+            hinges = jnp.maximum(0.0, config.margin - answers[:, None] + others)
+            losses += mean_of(hinges, there)
         elif config.loss != "cross_entropy":
-            hinges = jnp.maximum(0.0, config.margin - right[:, None] + wrong[None])
-            losses += jnp.mean(hinges, axis=1, where=real[None])
+            hinges = jnp.maximum(0.0, config.margin - answers[:, None] + others.reshape(1, -1))
+            losses += mean_of(hinges, (there & real[:, None]).reshape(1, -1))
         if config.loss != "hinge":
-            of_right, of_wrong = jnp.split(nn.log_softmax(logits), 2)
-            losses -= (of_right[:, YES] + of_wrong[:, 1 - YES]) / 2
-        return losses
+            of_wrong = mean_of(nn.log_softmax(wrong)[..., 1 - YES], there)
+            losses -= (nn.log_softmax(right)[:, YES] + of_wrong) / 2
+        both = lambda each: each[:rows] + mean_of(each[rows:].reshape(there.shape), there)
+        return losses, {name: both(each) for name, each in further.items()}
 
-    def _both(self, batch: Batch) -> dict[str, Array]:
+    def _all_pairs(self, batch: Batch) -> dict[str, Array]:
         """The questions with answering sentences, followed by those with the others."""
         other = {"second": "other", **{c.name: other_name(c) for c in self._columns}}
         names = [*TEXTS, *(column.name for column in self._columns)]
-        second = {name: batch.get(other.get(name, name), batch[name]) for name in names}
-        return {name: jnp.concatenate([batch[name], second[name]]) for name in names}
+        count = batch["other"].shape[1]
+
+        def joined(name: str) -> Array:
+            answers, further = batch[name], batch.get(other.get(name, ""))
+            if further is None:  # of the question alone
+                further = jnp.repeat(answers, count, axis=0)
+            return jnp.concatenate([answers, further.reshape(-1, *answers.shape[1:])])
+
+        return {name: joined(name) for name in names}
 
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
         return {"probabilities": nn.softmax(self._matched(params, batch)[0])}
@@ -151,7 +164,10 @@ class SentenceClassification(WordLevelTask[Config]):
             return {**self.inputs, "label": ("B", np.int32)}
         columns = [column for column in self._columns if column.text != "first"]
         others = {column.name: other_name(column) for column in columns} | {"second": "other"}
-        return {**self.inputs, **{name: self.inputs[of] for of, name in others.items()}}
+        several = lambda dims: dims.replace("B", f"B, {self.config.data.negatives}", 1)
+        wrong = {name: self.inputs[of] for of, name in others.items()}
+        wrong = {name: (several(dims), dtype) for name, (dims, dtype) in wrong.items()}
+        return {**self.inputs, **wrong}
 
     def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
         """The "probabilities", [B, labels], and for each of the "layers" the attention maps: (index
@@ -172,3 +188,9 @@ class SentenceClassification(WordLevelTask[Config]):
         """Logits and further losses; with dropout if there is a key."""
         rngs = None if key is None else {DROPOUT: key}
         return self.model.apply({"params": params}, batch, train=key is not None, rngs=rngs)
+
+
+def mean_of(values: Float[Array, "*b n"], where: Bool[Array, "*c n"]) -> Float[Array, "*b"]:
+    """The mean of the values that `where` selects; 0 of none."""
+    count = jnp.maximum(where.sum(-1), 1).astype(values.dtype)
+    return jnp.sum(values, -1, where=where) / count

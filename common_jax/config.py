@@ -23,22 +23,25 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig:
-    """Adam or AdaGrad with global-norm clipping, and the learning rate schedule.
+    """An optimizer with global-norm clipping, and the learning rate schedule.
 
     Attributes:
-      name: "adam", or "adagrad" with sums that start at 0 and `eps` outside the square root.
+      name: "adam", "adamax", "adadelta", or "adagrad" with `eps` outside the square root.
       learning_rate: the peak, reached after `warmup_steps`.
       warmup: "linear", or "exponential" from a hundredth of the peak.
       schedule: after the peak, "rsqrt" decays with 1/sqrt(step), "constant" does not decay.
       cooldown_start, cooldown_steps: a linear decay to zero, multiplied in, from step
         `cooldown_start` over `cooldown_steps` steps; 0 steps is no cooldown.
-      b1, b2, eps: Adam's; AdaGrad uses `eps` only.
+      b1, b2, eps: Adam's and Adamax's; AdaDelta's rho is `b2`, and AdaGrad uses `eps` only.
+      initial_sum: what AdaGrad's sums of squares begin with.
       clip_norm: largest global norm of the gradient; 0 disables clipping.
       l2: adds l2 / 2 times the sum of squares of all parameters to the loss; reported losses do
         not include it.
+      output_norm: largest norm of the weights of each output of the last layer, to which they are
+        scaled down after a step; 0 disables it.
     """
 
-    name: Literal["adam", "adagrad"] = "adam"
+    name: Literal["adam", "adamax", "adadelta", "adagrad"] = "adam"
     learning_rate: float = 1e-3
     warmup: Literal["linear", "exponential"] = "linear"
     schedule: Literal["rsqrt", "constant"] = "rsqrt"
@@ -48,8 +51,10 @@ class OptimizerConfig:
     b1: float = 0.9
     b2: float = 0.98
     eps: float = 1e-9
+    initial_sum: float = 0.0
     clip_norm: float = 1.0
     l2: float = 0.0
+    output_norm: float = 0.0
 
     def __post_init__(self):
         require(self.learning_rate > 0, "optimizer.learning_rate: must be above 0")
@@ -57,9 +62,13 @@ class OptimizerConfig:
         for name in ("b1", "b2"):
             value = getattr(self, name)
             require(0 <= value < 1, f"optimizer.{name}={value}: a rate in [0, 1)")
-        require(self.eps >= 0, f"optimizer.eps={self.eps}: must not be negative")
-        for name in ("warmup_steps", "cooldown_start", "cooldown_steps", "clip_norm", "l2"):
-            require(getattr(self, name) >= 0, f"optimizer.{name}: must not be negative")
+        not_negative = (
+            *("warmup_steps", "cooldown_start", "cooldown_steps", "eps", "initial_sum"),
+            *("clip_norm", "l2", "output_norm"),
+        )
+        for name in not_negative:
+            value = getattr(self, name)
+            require(value >= 0, f"optimizer.{name}={value}: must not be negative")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -62,10 +62,10 @@ class LabelledBatches(Batches):
 
 class RankedBatches(Batches):
     """Batches of questions for training: beside "index" [B], "first" int32 [B, width], the
-    question, "second", a sentence of its passage that answers it, and "other", one that does not,
-    both sampled in each epoch. Questions without both kinds are skipped. The arrays of a model's
-    inputs for the sentence that does not answer, or for the example with it, have the prefix
-    "other_" instead of "second_" or of none.
+    question, "second", a sentence of its passage that answers it, and "other" int32 [B, N, width],
+    up to N different ones that do not and zeros, all sampled in each epoch. Questions without both
+    kinds are skipped. The arrays of a model's inputs for the sentences that do not answer, or for
+    the examples with them, have the prefix "other_" instead of "second_" or of none.
 
     Attributes:
       left_out: the number of skipped questions.
@@ -77,10 +77,12 @@ class RankedBatches(Batches):
         plan: Callable[[Int[np.ndarray, "questions 2"]], Plan],
         seed: int,
         inputs: Sequence[Input] = (),
+        negatives: int = 1,
     ):
         """
         Args:
           plan: makes a plan from the lengths of each question and its longest sentence.
+          negatives: N.
           inputs: of the model, beside words.
 
         Raises:
@@ -103,32 +105,49 @@ class RankedBatches(Batches):
         lengths = np.stack([lengths[starts, 0], longest], axis=1)[usable]
         super().__init__(corpus, TEXTS, plan(lengths))
         self._seed, self._inputs = seed, columns_of(inputs, TEXTS)
+        self._negatives = negatives
 
     def epoch(self, epoch: int) -> Epoch:
         """The batches of one epoch, each read upon access."""
         random = epoch_random(~self._seed, epoch)  # independent of the plan's
-        right, other = random.random((2, len(self._starts)))
-        right = self._starts + (right * self._right).astype(int)
-        wrong = self._counts - self._right
-        other = self._starts + self._right + (other * wrong).astype(int)
-        right, other = self._rows[right], self._rows[other]
+        right = (random.random(len(self._starts)) * self._right).astype(int)
+        right = self._rows[self._starts + right]
+        others = self._others(random)
 
         def read(planned: PlannedBatch) -> Batch:
             index, gather = self.index(planned), self.corpus.gather
             widths = dict(zip(TEXTS, self.plan.shapes[planned.shape].tolist(), strict=True))
-            answers, others = (np.where(index < 0, -1, rows[index]) for rows in (right, other))
+            here = index >= 0
+            answers = np.where(here, right[index], -1)
+            wrong = np.where(here[:, None], others[index], -1)
+
+            of_wrong = lambda arrays: arrays.reshape(*wrong.shape, *arrays.shape[1:])
             batch = {"index": index}
             for text, width in widths.items():
                 batch[text] = gather(answers, text, width)
-            batch["other"] = gather(others, "second", widths["second"])
+            batch["other"] = of_wrong(gather(wrong.ravel(), "second", widths["second"]))
             for column in self._inputs:
                 width = widths.get(column.text, 0)
                 batch[column.name] = column.gather(gather, answers, width)
                 if column.text != "first":
-                    batch[other_name(column)] = column.gather(gather, others, width)
+                    further = of_wrong(column.gather(gather, wrong.ravel(), width))
+                    batch[other_name(column)] = further
             return batch
 
         return Epoch(read, self.plan.epoch(epoch))
+
+    def _others(self, random: np.random.Generator) -> Int[np.ndarray, "questions N"]:
+        """Rows of the corpus: sentences that do not answer each question, and -1."""
+        count = self._counts - self._right
+        number = np.arange(count.max())
+        there = number < count[:, None]
+        order = np.argsort(np.where(there, random.random(there.shape), 2), axis=1)
+        order = order[:, : self._negatives]
+        first = self._starts + self._right
+        rows = self._rows[np.minimum(first[:, None] + order, len(self._rows) - 1)]
+        rows = np.where(order < count[:, None], rows, -1)
+        missing = self._negatives - rows.shape[1]
+        return np.pad(rows, ((0, 0), (0, max(0, missing))), constant_values=-1)
 
     def examples(self, position: Position) -> Int[np.ndarray, "n"]:
         """The corpus index of an answering sentence for each question of the batch."""
@@ -198,7 +217,8 @@ class LabelledData(WordLevelData):
         corpus = self.corpus("train")
         if self.config.format == "ranking":
             plan_of = lambda lengths: self.train_plan(lengths, seed)
-            batches = RankedBatches(corpus, plan_of, seed, self._inputs)
+            negatives = self.config.negatives
+            batches = RankedBatches(corpus, plan_of, seed, self._inputs, negatives)
             if batches.left_out:
                 _log.info("skipping %d questions without both kinds of sentences", batches.left_out)
             return batches

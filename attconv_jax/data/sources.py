@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attconv_jax.data import LABELS, selection
-from attconv_jax.data.synthetic import generate
+from attconv_jax.data import LABELS, selection, synthetic, synthetic_reviews
 from common_jax.bad_examples import BadExamples
 from common_jax.data import sources
 from common_jax.data.corpus import file_identity, recorded_identity
@@ -201,15 +200,30 @@ class Records(sources.Records):
                 yield Example(tuple(values), labels[label], values[0], place)
 
 
-def _generate(count: int, seed: int, split: Split) -> Iterator[Example]:
-    for number, (premise, hypothesis, label) in enumerate(generate(count, seed, split), start=1):
+def _generate_pairs(count: int, seed: int, split: Split) -> Iterator[Example]:
+    pairs = synthetic.generate(count, seed, split)
+    for number, (premise, hypothesis, label) in enumerate(pairs, start=1):
         yield Example((premise, hypothesis), label, premise, f"generated {split}:{number}")
 
 
-_GENERATOR = Generator(
-    _generate,
-    recorded_identity(11769, "ea21b1761acd23fd8597945418f0e0e04ea8c9ea7ae5b867752d27fa05f15b5c"),
-)
+def _generate_reviews(count: int, seed: int, split: Split) -> Iterator[Example]:
+    reviews = synthetic_reviews.generate(count, seed, split)
+    for number, (review, stars) in enumerate(reviews, start=1):
+        yield Example((review,), str(stars), review, f"generated {split}:{number}")
+
+
+_GENERATORS = {
+    "pairs": Generator(
+        _generate_pairs,
+        recorded_identity(
+            11769, "ea21b1761acd23fd8597945418f0e0e04ea8c9ea7ae5b867752d27fa05f15b5c"
+        ),
+    ),
+    "texts": Generator(
+        _generate_reviews,
+        recorded_identity(3630, "e62bf59bc5a91acad226d4e692a3696421cf1597275ea22562fe4bda7a6b282e"),
+    ),
+}
 
 
 def source_of(config: "DataConfig", split: Split, annotated: bool = False) -> Source:
@@ -231,7 +245,7 @@ def source_of(config: "DataConfig", split: Split, annotated: bool = False) -> So
     return find_source(
         config,
         split,
-        generator=_GENERATOR,
+        generator=_GENERATORS["texts" if config.texts == 1 else "pairs"],
         records=lambda dataset, name, key: Records(dataset, name, key, config.format),
         files=lambda folder, names: join(
             file(find_file(folder / name)) for name in names_in(names, f"data.{split}")

@@ -25,7 +25,9 @@ from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import Energy, FeatureMap, Features, Head, max_pooled
 from attconv_jax.models.base import AttentionMap, Explained, PairModel, PairModule, Text
+from attconv_jax.models.word_count import WordCounts, word_shares
 from common_jax.fields import require
+from common_jax.inputs import Input
 from common_jax.layers import Convolution, Dense, Dropout
 from common_jax.masks import masked_softmax, padding
 from common_jax.scopes import part
@@ -54,6 +56,8 @@ class AttentiveConvolution(PairModel):
       unmasked_softmax: the softmax has no mask, as in the authors' code: padding, up to
         `author_length` words, has energies of 0 and a share of the weights.
       author_length: words to which the authors pad a text (SNLI 70, Yelp 180).
+      shared_words: whether the logistic regression also sees the words that both texts have, as a
+        share of each text's; the authors' code for answer selection has such features.
       dropout: rate on the inputs of each layer: words, pooled texts and hidden layers.
     """
 
@@ -71,6 +75,7 @@ class AttentiveConvolution(PairModel):
     tanh_gain: float = 1.0
     unmasked_softmax: bool = False
     author_length: int = 70
+    shared_words: bool = False
     dropout: float = 0.1
 
     def __post_init__(self):
@@ -92,7 +97,12 @@ class AttentiveConvolution(PairModel):
         """The kinds of attention."""
         return ("inter", "intra") if self.attention == "both" else (self.attention,)
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return (WordCounts(),) if self.shared_words else ()
+
     def require_texts(self, texts: int) -> None:
+        require(texts == 2 or not self.shared_words, "model.shared_words: needs two texts")
         require(
             texts == 2 or self.attention == "intra",
             f"model.attention={self.attention}: a single text can only attend to itself: intra",
@@ -229,4 +239,6 @@ class AttentiveConvNet(PairModule):
                 states, attended = layer(states, valid)
                 maps.append(attended)
         # dropout after pooling: before it, the maximum would be of few words, scaled up
-        return self.head(list(map(max_pooled, states, valid)), train=train), maps
+        pooled = list(map(max_pooled, states, valid))
+        further = [word_shares(texts)] if self.config.shared_words else []
+        return self.head(pooled, train=train, further=further), maps

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
@@ -35,6 +36,7 @@ class Text(NamedTuple):
       second: their vectors of the second table; None where the model has one table.
       inputs: by key what `PairModel.inputs` give of its words.
       example: by key what they give of the example that the text is in; the same for both texts.
+      table: the vectors of all words.
     """
 
     ids: Int[Array, "B T"]
@@ -43,6 +45,7 @@ class Text(NamedTuple):
     second: Float[Array, "B T D"] | None
     inputs: Mapping[str, Int[Array, "B T _"]]
     example: Mapping[str, Int[Array, "B _"]]
+    table: Float[Array, "R D"]
 
 
 class AttentionMap(NamedTuple):
@@ -120,6 +123,7 @@ class Matcher(nn.Module):
       dim: D, of a word's vector.
       labels: how many there are.
       dtype: of activations and products.
+      trained: whether gradients reach the tables.
     """
 
     model: PairModel
@@ -127,6 +131,7 @@ class Matcher(nn.Module):
     dim: int
     labels: int
     dtype: Any = jnp.float32
+    trained: bool = True
 
     def setup(self):
         table = lambda init: nn.with_logical_partitioning(init, ("vocab", "embed"))
@@ -158,19 +163,22 @@ class Matcher(nn.Module):
         columns = columns_of(self.model.inputs, names)
         of = lambda text: {c.input.key: arrays[c.name] for c in columns if c.text == text}
         example, texts = of(""), []
+        table = self._table(self.word_embedding)
         with part("embedding"):
             for name in names:
                 ids = arrays[name]
-                words, second = self._embed(self.word_embedding, ids), None
+                words, second = self._embed(table, ids), None
                 if self.model.second_table:
-                    second = self._embed(self.second_word_embedding, ids)
-                texts.append(Text(ids, ids != 0, words, second, of(name), example))
+                    second = self._embed(self._table(self.second_word_embedding), ids)
+                texts.append(Text(ids, ids != 0, words, second, of(name), example, table))
         return texts
 
+    def _table(self, table: Float[Array, "R D"]) -> Float[Array, "R D"]:
+        table = gathered(table, "vocab", "embed")
+        return table if self.trained else jax.lax.stop_gradient(table)
+
     def _embed(self, table: Float[Array, "R D"], ids: Int[Array, "B T"]) -> Float[Array, "B T D"]:
-        vectors = spread(
-            jnp.take(gathered(table, "vocab", "embed"), ids, axis=0).astype(self.dtype)
-        )
+        vectors = spread(jnp.take(table, ids, axis=0).astype(self.dtype))
         return jnp.where((ids != 0)[..., None], vectors, 0)
 
 

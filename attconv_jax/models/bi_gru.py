@@ -6,41 +6,19 @@ of the number of distinct words that the texts share, go through a hidden tanh l
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float, Int32
+from jaxtyping import Array, Float
 
 from attconv_jax.models.base import PairModel, PairModule, Text
+from attconv_jax.models.word_count import WordCounts
 from common_jax.fields import require
-from common_jax.inputs import Annotations, ExampleInput, Input
+from common_jax.inputs import Input
 from common_jax.layers import Dense, Dropout
 from common_jax.recurrent import GRU, Bidirectional
 from common_jax.scopes import part
-
-
-@dataclasses.dataclass(frozen=True)
-class SharedWords(ExampleInput):
-    """The number of distinct words that both texts have.
-
-    Attributes:
-      most: larger numbers count as this one.
-    """
-
-    key: ClassVar[str] = "shared"
-    most: int = 30
-
-    @property
-    def width(self) -> int:
-        return 1
-
-    def encode(
-        self, texts: Sequence[Sequence[str]], annotations: Sequence[Annotations]
-    ) -> Int32[np.ndarray, "1"]:
-        first, *others = map(set, texts)
-        return np.array([min(len(first.intersection(*others)), self.most)], np.int32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +44,7 @@ class BiGRU(PairModel):
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        return (SharedWords(self.most_shared),)
+        return (WordCounts(),)
 
     def require_texts(self, texts: int) -> None:
         require(texts == 2, "BiGRU: needs two texts")
@@ -95,7 +73,8 @@ class BiGRUModule(PairModule):
         with part("head"):
             normal = nn.initializers.normal(0.1)
             table = self.param("shared", normal, (config.most_shared + 1, config.shared_dim))
-            shared = jnp.asarray(table)[texts[0].example[SharedWords.key][:, 0]]
+            count = jnp.minimum(texts[0].example[WordCounts.key][:, 0], config.most_shared)
+            shared = jnp.asarray(table)[count]
             joined = jnp.concatenate([*last, last[0] * last[1], shared], -1)
             joined = dropout(joined, train=train)
             joined = jnp.tanh(

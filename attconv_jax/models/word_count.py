@@ -63,7 +63,12 @@ class WordCountModule(PairModule):
 
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
         """Logits."""
-        both, first, second = texts[0].example[WordCounts.key].astype(jnp.float32).T
-        words = second if self.config.share_of == "second" else first
-        share = both / jnp.maximum(words, 1)
+        of_first, of_second = word_shares(texts).T
+        share = of_second if self.config.share_of == "second" else of_first
         return jnp.stack([jnp.zeros_like(share), share], -1)
+
+
+def word_shares(texts: Sequence[Text]) -> Float[Array, "B 2"]:
+    """The shared words as shares of the first text's and of the second's."""
+    counts = texts[0].example[WordCounts.key].astype(jnp.float32)
+    return counts[:, :1] / jnp.maximum(counts[:, 1:], 1)

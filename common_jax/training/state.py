@@ -66,27 +66,46 @@ def make_schedule(config: OptimizerConfig) -> optax.Schedule:
 
 
 def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
-    """L2, clipping by global norm, and Adam (Kingma & Ba 2015) or AdaGrad (Duchi et al. 2011),
-    without the learning rate."""
+    """L2, clipping by global norm, and Adam or Adamax (Kingma & Ba 2015), AdaDelta (Zeiler 2012) or
+    AdaGrad (Duchi et al. 2011), without the learning rate."""
     clip = optax.clip_by_global_norm(config.clip_norm) if config.clip_norm else optax.identity()
     l2 = [optax.add_decayed_weights(config.l2)] if config.l2 else []
-    scaled = optax.scale_by_adam(config.b1, config.b2, config.eps)
-    if config.name == "adagrad":
-        scaled = _scale_by_adagrad(config.eps)
+    scaled = {
+        "adam": lambda: optax.scale_by_adam(config.b1, config.b2, config.eps),
+        "adamax": lambda: optax.scale_by_adamax(config.b1, config.b2, config.eps),
+        "adadelta": lambda: optax.scale_by_adadelta(config.b2, config.eps),
+        "adagrad": lambda: _scale_by_adagrad(config.eps, config.initial_sum),
+    }[config.name]()
     return optax.chain(*l2, clip, scaled)
 
 
-def _scale_by_adagrad(eps: float) -> optax.GradientTransformation:
-    """g / (sqrt(sum of g^2) + eps), the sum starting at 0; optax adds `eps` inside the root, with
-    which a first gradient of 1e-4 would move a parameter half as far as one of 1."""
+def _scale_by_adagrad(eps: float, initial_sum: float) -> optax.GradientTransformation:
+    """g / (sqrt(sum of g^2) + eps); optax adds `eps` inside the root, with which a first gradient
+    of 1e-4 would move a parameter half as far as one of 1."""
 
     def update(gradient: Params, state: Any, params: Params | None = None) -> tuple[Params, Any]:
         sums = jax.tree.map(lambda s, g: s + g * g, state.sum_of_squares, gradient)
         scaled = jax.tree.map(lambda g, s: g / (jnp.sqrt(s) + eps), gradient, sums)
         return scaled, optax.ScaleByRssState(sums)
 
-    zeros = lambda params: optax.ScaleByRssState(jax.tree.map(jnp.zeros_like, params))
-    return optax.GradientTransformation(zeros, update)
+    def init(params: Params) -> optax.ScaleByRssState:
+        return optax.ScaleByRssState(jax.tree.map(lambda p: jnp.full_like(p, initial_sum), params))
+
+    return optax.GradientTransformation(init, update)
+
+
+def limit_output_norm(params: Params, limit: float) -> Params:
+    """The parameters with the weights of each output of the last layer, "output/kernel", scaled
+    down to a norm of at most `limit` (Kim 2014, section 3); 0 is no limit."""
+    if not limit:
+        return params
+    within = jax.vmap(lambda w: optax.projections.projection_l2_ball(w, limit), 1, 1)
+
+    def limited(path: Any, values: Array) -> Array:
+        names = [key.key for key in path[-2:]]
+        return within(values) if names == ["output", "kernel"] else values
+
+    return jax.tree.map_with_path(limited, params)
 
 
 def abstract_state(task: Task, mesh: Mesh | AbstractMesh) -> TrainState:

@@ -15,7 +15,13 @@ from common_jax.scopes import part
 from common_jax.sharding import activations_on
 from common_jax.training.mesh import batch_sharding, replicated
 from common_jax.training.multihost import with_compile_barrier
-from common_jax.training.state import TrainState, abstract_state, make_optimizer, make_schedule
+from common_jax.training.state import (
+    TrainState,
+    abstract_state,
+    limit_output_norm,
+    make_optimizer,
+    make_schedule,
+)
 from common_jax.training.task import Params, Task
 
 Metrics = dict[str, Num[Array, "*k"]]
@@ -64,6 +70,7 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
             with jax.numpy_dtype_promotion("standard"):  # optax is not clean under "strict"
                 updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
             params = jax.tree.map(lambda p, u: p - rate * u, state.params, updates)
+            params = limit_output_norm(params, task.config.optimizer.output_norm)
             return params, _update_ema(state.ema, params, config.ema_decay, state.step), opt_state
 
         finite = jnp.isfinite(loss) & jnp.isfinite(norm)

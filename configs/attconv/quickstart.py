@@ -9,7 +9,7 @@ another of configs/attconv/systems.py.
 
 from attconv_jax.config import DataConfig, WordsConfig
 from common_jax.config import OptimizerConfig, to_config_dict
-from configs.attconv.systems import config_of
+from configs.attconv.systems import config_of, finish
 
 
 def get_config(system="advanced_intra"):
@@ -28,4 +28,4 @@ def get_config(system="advanced_intra"):
     config.train.steps = 1000
     config.train.evaluate_every = 500
     config.train.checkpoint_every = 500
-    return config
+    return finish(config)

@@ -9,7 +9,7 @@ first 9,163 rows of glove.6B, against 79.5 by counting common words (README.md).
 """
 
 from attconv_jax.config import DataConfig, WordsConfig
-from configs.attconv.systems import config_of
+from configs.attconv.systems import config_of, finish
 
 
 def get_config(system="advanced"):
@@ -33,10 +33,4 @@ def get_config(system="advanced"):
     config.train.ema_decay = 0.999
     config.train.evaluate_every = 1000
     config.train.checkpoint_every = 1000
-    config.paper.results = (
-        "light: test precision_at_1 87.42",
-        "advanced: test precision_at_1 88.27",
-        "advanced & intra: test precision_at_1 88.54",
-    )
-    config.paper.source = "Table 5, on a test of twice as many pairs"
-    return config
+    return finish(config, "Table 5, SQuAD-AnSS", "Table 5, on a test of twice as many pairs")

@@ -1,6 +1,9 @@
 """Systems of Tables 3, 5 and 6 by name, for the config files of this folder: `FILE.py:SYSTEM`.
 
-A further system is an entry of `SYSTEMS`, and its model a module of `attconv_jax.models`.
+A further system is an entry of `SYSTEMS`, and its model a module of `attconv_jax.models`. All are
+trained as the paper trains its own, unless by the name SYSTEM-original: those of `ORIGINALS` have
+the optimizer, batch and vectors, and some also the sizes, of the system's own paper or code. What
+these do not say is as in the file.
 """
 
 from collections.abc import Callable
@@ -22,6 +25,7 @@ from attconv_jax.models.decomposable import Decomposable
 from attconv_jax.models.lstmn import LSTMN
 from attconv_jax.models.match_lstm import MatchLSTM
 from attconv_jax.models.nse import NSE
+from attconv_jax.models.paragraph_vector import ParagraphVector
 from attconv_jax.models.recurrent_pooling import RecurrentPooling
 from attconv_jax.models.sentence_rank import SentenceRank
 from attconv_jax.models.tree_cnn import TreeCNN
@@ -73,6 +77,7 @@ SYSTEMS: dict[str, Callable[[int], PairModel]] = {
     "self_attentive": lambda texts: RecurrentPooling(
         attention_dim=350 if texts == 1 else 150, penalty=1.0 if texts == 1 else 0.3
     ),
+    "paragraph_vector": lambda texts: ParagraphVector(),
     "lin_bilstm": lambda texts: RecurrentPooling(pooling="max"),
     "lin_cnn": lambda texts: ConvolutionPooling(hidden=512),
     "multichannel_cnn": lambda texts: ConvolutionPooling(channels=2),
@@ -80,10 +85,73 @@ SYSTEMS: dict[str, Callable[[int], PairModel]] = {
 }
 
 
+def _decomposable(config: ml_collections.ConfigDict) -> None:
+    """Parikh et al. 2016."""
+    config.words.update(trained=False, unknown_rows=100)
+    config.optimizer.update(name="adagrad", learning_rate=0.05, initial_sum=0.1)
+    config.data.batch_size = 4
+
+
+def _match_lstm(config: ml_collections.ConfigDict) -> None:
+    """Wang and Jiang 2016, but for vectors of unknown words, which they train, and a learning rate
+    times 0.95 in each epoch."""
+    config.words.trained = False
+    config.optimizer.update(name="adamax", learning_rate=1e-3, b2=0.999)
+    config.model.dropout = 0.3
+    config.data.batch_size = 30
+
+
+def _nse(config: ml_collections.ConfigDict) -> None:
+    """Munkhdalai and Yu 2017."""
+    config.optimizer.update(name="adam", learning_rate=3e-4, b2=0.999, clip_norm=15.0, l2=3e-5)
+    config.data.batch_size = 128
+
+
+def _self_attentive(config: ml_collections.ConfigDict) -> None:
+    """Lin et al. 2017, their sizes; the optimizer is the file's."""
+    config.model.rows = 30
+    config.model.hidden = 3000 if config.data.format == "texts" else 4000
+
+
+def _multichannel_cnn(config: ml_collections.ConfigDict) -> None:
+    """Kim 2014."""
+    config.optimizer.update(name="adadelta", learning_rate=1.0, b2=0.95, eps=1e-6, output_norm=3.0)
+    config.data.batch_size = 50
+
+
+ORIGINALS: dict[str, Callable[[ml_collections.ConfigDict], None]] = {
+    "decomposable": _decomposable,
+    "decomposable_intra": _decomposable,
+    "match_lstm": _match_lstm,
+    "nse": _nse,
+    "self_attentive": _self_attentive,
+    "multichannel_cnn": _multichannel_cnn,
+}
+
+# What the paper's tables print, by their metric.
+PUBLISHED: dict[str, dict[str, float]] = {
+    "Table 3, SNLI": {
+        **{"cnn": 80.3, "bi_lstm": 77.6, "tree_cnn": 82.1, "nse": 84.8, "word_by_word": 83.5},
+        **{"self_attentive": 84.4, "match_lstm": 86.1, "decomposable_intra": 86.8, "lstmn": 89.1},
+        **{"abcnn": 83.7, "apcnn": 83.9, "light": 86.3, "advanced": 87.8, "advanced_intra": 88.4},
+    },
+    "Table 5, SQuAD-AnSS": {
+        **{"wordc1": 68.87, "wordc2": 79.59, "cdssm": 67.21, "cnn": 77.94, "bi_gru": 78.14},
+        **{"sentence_rank": 86.00, "abcnn": 84.72, "apcnn": 84.14},
+        **{"light": 87.42, "advanced": 88.27, "advanced_intra": 88.54},
+    },
+    "Table 6, Yelp": {
+        **{"paragraph_vector": 58.43, "lin_bilstm": 61.99, "lin_cnn": 62.05},
+        **{"multichannel_cnn": 64.62, "internal_attention": 61.43, "self_attentive": 64.21},
+        **{"light": 66.75, "advanced": 67.36},
+    },
+}
+
+
 def config_of(
-    system: str, data: DataConfig, words: WordsConfig, **fields: Any
+    name: str, data: DataConfig, words: WordsConfig, **fields: Any
 ) -> ml_collections.ConfigDict:
-    """A config of one of `SYSTEMS`, to be edited.
+    """A config of one of `SYSTEMS`, SYSTEM or SYSTEM-original, to be edited and then finished.
 
     Args:
       fields: of `model`; ignored by models that lack them.
@@ -91,5 +159,31 @@ def config_of(
     Raises:
       ValueError: for an unknown name.
     """
+    system, dash, original = name.partition("-")
     model = system_named(SYSTEMS, system)(data.texts)
-    return system_config(Config(data=data, words=words, model=model), system, **fields)
+    if dash and (original != "original" or system not in ORIGINALS):
+        raise ValueError(f"{name!r}: must be SYSTEM, or SYSTEM-original of {', '.join(ORIGINALS)}")
+    return system_config(Config(data=data, words=words, model=model), name, **fields)
+
+
+def finish(
+    config: ml_collections.ConfigDict, table: str = "", source: str = ""
+) -> ml_collections.ConfigDict:
+    """A file's config with its system's own training, for as many epochs, if it is an original; and
+    with the result that the paper prints.
+
+    Args:
+      table: of `PUBLISHED`; "" is none.
+      source: the table, and what differs from it.
+    """
+    system, dash, _ = config.paper.system.partition("-")
+    if dash:
+        before = config.data.batch_size
+        ORIGINALS[system](config)
+        for name in ("steps", "evaluate_every", "checkpoint_every"):
+            config.train[name] = config.train[name] * before // config.data.batch_size
+    if (value := PUBLISHED.get(table, {}).get(system)) is not None:
+        metric = config.train.best_metric
+        config.paper.results = (f"{system}: test {metric} {value}",)
+        config.paper.source = source
+    return config

@@ -154,30 +154,36 @@ def test_the_loss_is_the_labels_logarithm_summed_over_real_rows(task, params):
     assert float(sums["weight"]) == 7
 
 
+@pytest.mark.parametrize("negatives", [1, 3])
 @pytest.mark.parametrize("pairs", ["question", "batch"])
 @pytest.mark.parametrize("loss", ["hinge", "cross_entropy", "both"])
-def test_the_ranking_loss_is_what_lacks_of_the_margin(ranking, loss, pairs):
+def test_the_ranking_loss_is_what_lacks_of_the_margin(ranking, loss, pairs, negatives):
     params = jax.jit(ranking.init)(jax.random.key(0))
-    [batch] = ranking.train_batches().epoch(0)
+    task = copy.copy(ranking)
+    data = dataclasses.replace(ranking.config.data, negatives=negatives)
+    task.config = dataclasses.replace(ranking.config, loss=loss, pairs=pairs, data=data)
+    task.data = copy.copy(ranking.data)
+    task.data.config = data
+    [batch] = task.train_batches().epoch(0)
     real = batch["index"] >= 0
     assert real.sum() == 3  # of four questions, one has a passage of one sentence
-    right, wrong = (
-        probabilities(ranking, params, {"first": batch["first"], "second": batch[name]})[real]
-        for name in ("second", "other")
+    assert batch["other"].shape[1] == negatives
+    there = batch["other"].any(-1)
+    assert sorted(there[real].sum(1)) == ([1, 1, 1] if negatives == 1 else [1, 1, 2])
+    likely = lambda sentences: probabilities(
+        ranking, params, {"first": batch["first"], "second": sentences}
     )
-    hinges = [
-        max(0, 0.85 - a + b)
-        for m, a in enumerate(right[:, 1])
-        for n, b in enumerate(wrong[:, 1])
-        if m == n or pairs == "batch"
-    ]
-    entropy = -(np.log(right[:, 1]) + np.log(wrong[:, 0])).sum() / 2
-    hinge = sum(hinges) / (3 if pairs == "batch" else 1)
-    expected = {"hinge": hinge, "cross_entropy": entropy, "both": hinge + entropy}[loss]
-    task = copy.copy(ranking)
-    task.config = dataclasses.replace(ranking.config, loss=loss, pairs=pairs)
+    right = likely(batch["second"])
+    wrong = [likely(batch["other"][:, n]) for n in range(negatives)]
+    rows, total = np.flatnonzero(real), 0.0
+    others = {m: [wrong[n][m] for n in range(negatives) if there[m, n]] for m in rows}
+    for m in rows:
+        compared = others[m] if pairs == "question" else sum(others.values(), [])
+        hinge = np.mean([max(0, 0.85 - right[m, 1] + other[1]) for other in compared])
+        entropy = -np.log(right[m, 1]) - np.mean([np.log(other[0]) for other in others[m]])
+        total += {"hinge": hinge, "cross_entropy": entropy / 2, "both": hinge + entropy / 2}[loss]
     sums = jax.jit(task.loss)(params, batch, jax.random.key(1))
-    assert float(sums["loss"]) == pytest.approx(expected, rel=1e-5)
+    assert float(sums["loss"]) == pytest.approx(total, rel=1e-5)
     assert float(sums["weight"]) == 3
 
 

@@ -8,17 +8,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from attconv_jax.data.text import TEXTS
 from attconv_jax.models.abcnn import ABCNN
 from attconv_jax.models.attentive_pooling import AttentivePooling
 from attconv_jax.models.base import PairModel, Text, without_losses
+from attconv_jax.models.bi_gru import BiGRU
 from attconv_jax.models.bi_lstm import BiLSTM
+from attconv_jax.models.cdssm import CDSSM
 from attconv_jax.models.convolution_pooling import ConvolutionPooling
 from attconv_jax.models.decomposable import Decomposable
+from attconv_jax.models.lstmn import LSTMN
 from attconv_jax.models.match_lstm import MatchLSTM
+from attconv_jax.models.nse import NSE
 from attconv_jax.models.recurrent_pooling import RecurrentPooling
+from attconv_jax.models.sentence_rank import SentenceRank
+from attconv_jax.models.tree_cnn import TreeCNN
 from attconv_jax.models.word_by_word import WordByWord
+from attconv_jax.models.word_count import WordCount
+from common_jax.inputs import columns_of
 from tests import random_params
 from tests.attconv_jax.models import numpy_reference
+from tests.attconv_jax.models.numpy_reference import Written
 
 DIM, LABELS, ROW = 5, 3, 6
 LENGTHS = (5, 1, 3, 1), (2, 4, 1, 1)  # of each text; the last pair has a word each
@@ -33,6 +43,13 @@ ORACLES = {
     ABCNN: numpy_reference.abcnn,
     ConvolutionPooling: numpy_reference.convolution_pooling,
     RecurrentPooling: numpy_reference.recurrent_pooling,
+    NSE: numpy_reference.nse,
+    LSTMN: numpy_reference.lstmn,
+    TreeCNN: numpy_reference.tree_cnn,
+    BiGRU: numpy_reference.bi_gru,
+    CDSSM: numpy_reference.cdssm,
+    SentenceRank: numpy_reference.sentence_rank,
+    WordCount: numpy_reference.word_count,
 }
 
 
@@ -50,6 +67,26 @@ SENTENCES = [
 ]
 COTANGENT = draw((PAIRS, LABELS), 7)
 
+# A word is known by the signs of its vector's first numbers, some by more than one.
+VOCABULARY = (
+    *("a", "no", "antidisestablishmentarianism", "men", "sleep", "sleeps", "the", "no"),
+    *("7", "-", "aaaa", "man", "élève", "men", "grass", "no"),
+)
+# By the number of words.
+PARSES = (
+    "",
+    "{}",
+    "( {} {} )",
+    "( {} ( {} {} ) )",
+    "( ( ( {} {} ) {} ) {} )",
+    "( ( {} {} ) ( {} ( {} {} ) ) )",
+)
+
+
+def spelled(vectors):
+    """The words that have these vectors."""
+    return [VOCABULARY[int((x[:4] > 0) @ (1, 2, 4, 8))] for x in vectors]
+
 
 @dataclasses.dataclass(frozen=True)
 class System:
@@ -58,12 +95,17 @@ class System:
     Attributes:
       reach: how many words behind a text's last are read by the convolution of a word in it. They
         are zeros, as `Text` promises.
+      reads_vectors: whether it reads words' vectors, and not only how they are spelled.
+      parses: of texts by their numbers of words.
     """
 
     model: PairModel
     texts: int = 2
     reach: int = 0
     dtype: Any = jnp.float32
+    labels: int = LABELS
+    reads_vectors: bool = True
+    parses: tuple = dataclasses.field(default=PARSES, compare=False)
 
     @property
     def sentences(self):
@@ -72,26 +114,75 @@ class System:
 
     @property
     def module(self):
-        return self.model.module(LABELS, self.dtype)
+        return self.model.module(self.labels, self.dtype)
+
+    @property
+    def columns(self):
+        """Of the inputs that the model reads beside words."""
+        return columns_of(self.model.inputs, TEXTS[: self.texts])
+
+    @property
+    def cotangent(self):
+        return COTANGENT[:, : self.labels]
 
     @functools.cached_property
     def parameters(self):
         """Random ones."""
-        texts = texts_of(*padded(self.sentences))
+        words, valid = padded(self.sentences)
+        texts = self.texts_of(words, valid, self.inputs(words, valid))
         return random_params.parameters(self.module, texts, train=False)
+
+    def written(self, vectors):
+        words = spelled(vectors)
+        return Written(words, self.parses[len(words)].format(*words))
+
+    def inputs(self, words, valid):
+        """The arrays of `columns` by name."""
+        arrays = {column.name: [] for column in self.columns}
+        for at in range(PAIRS if arrays else 0):
+            texts = {
+                name: self.written(x[at, real[at]])
+                for name, x, real in zip(TEXTS, words[0], valid, strict=False)
+            }
+            notes = {name: {"binary_parse": text.parse} for name, text in texts.items()}
+            for name, text, one in self.columns:
+                if not text:
+                    array = one.encode([x.words for x in texts.values()], [*notes.values()])
+                elif texts[text].words:
+                    array = one.encode(texts[text].words, notes[text])
+                else:
+                    array = np.zeros((0, one.width), np.int32)
+                arrays[name].append(array)
+        return {c.name: c.padded(arrays[c.name], PAIRS, ROW) for c in self.columns}
+
+    def texts_of(self, words, valid, inputs):
+        """From words [tables, texts, B, T, D] and valid [texts, B, T]."""
+        second = words[1] if len(words) == 2 else [None] * len(valid)
+        of = lambda text: {c.input.key: inputs[c.name] for c in self.columns if c.text == text}
+        return [
+            Text(
+                real.astype(jnp.int32), real, x, other, of(name), of(""), words[0].reshape(-1, DIM)
+            )
+            for name, real, x, other in zip(
+                TEXTS[: self.texts], valid, words[0], second, strict=True
+            )
+        ]
 
     def oracle(self, tables, params):
         """The answer for one example."""
-        return ORACLES[type(self.model)](tables, params, self.model)
+        texts = [[self.written(words) for words in tables[0]]] if self.columns else []
+        return ORACLES[type(self.model)](tables, params, self.model, *texts)
 
     def explain(self, params, words, valid):
         """Logits and the attention of each layer, as arrays of NumPy."""
-        return jax.tree.map(np.asarray, _explain(self, params, words, valid))
+        results = _explain(self, params, words, valid, self.inputs(words, valid))
+        return jax.tree.map(np.asarray, results)
 
     def gradients(self, params, words, valid):
-        """Logits, further losses, and gradients of the sum of both, logits times `COTANGENT`: those
+        """Logits, further losses, and gradients of the sum of both, logits times `cotangent`: those
         of parameters and of words."""
-        return jax.tree.map(np.asarray, _gradients(self, params, words, valid))
+        results = _gradients(self, params, words, valid, self.inputs(words, valid))
+        return jax.tree.map(np.asarray, results)
 
     @functools.cached_property
     def explained(self):
@@ -104,31 +195,21 @@ class System:
         return self.gradients(self.parameters, *padded(self.sentences))
 
 
-def texts_of(words, valid):
-    """From words [tables, texts, B, T, D] and valid [texts, B, T]."""
-    second = words[1] if len(words) == 2 else [None] * len(valid)
-    return [
-        Text(real.astype(jnp.int32), real, x, other, {}, {})
-        for real, x, other in zip(valid, words[0], second, strict=True)
-    ]
-
-
 @functools.partial(jax.jit, static_argnums=0)
-def _explain(system, params, words, valid):
-    logits, layers = system.module.apply(
-        {"params": params}, texts_of(words, valid), method="explain"
-    )
+def _explain(system, params, words, valid, inputs):
+    texts = system.texts_of(words, valid, inputs)
+    logits, layers = system.module.apply({"params": params}, texts, method="explain")
     return logits, [[tuple(each) for each in layer] for layer in layers]
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _gradients(system, params, words, valid):
+def _gradients(system, params, words, valid, inputs):
     def total(params, words):
-        texts = texts_of(words.astype(system.dtype), valid)
+        texts = system.texts_of(words.astype(system.dtype), valid, inputs)
         output = system.module.apply({"params": params}, texts, train=False)
         logits, losses = without_losses(output)
         further = sum(each.sum() for each in losses.values())
-        return jnp.vdot(logits, COTANGENT) + further, (logits, losses)
+        return jnp.vdot(logits, system.cotangent) + further, (logits, losses)
 
     gradients, (logits, losses) = jax.grad(total, argnums=(0, 1), has_aux=True)(params, words)
     return logits, losses, gradients
@@ -161,6 +242,7 @@ def row_of(sentences, at):
 SELF_ATTENTIVE = {"dim": 3, "rows": 2, "attention_dim": 6, "hidden": 7}
 CONVOLUTIONS = {"dim": 2, "widths": "1, 2,3"}
 YIN = {"dim": 4, "filter_width": 3, "max_words": 3, "layers": 1}
+SPELLED = {"labels": 2, "reads_vectors": False}
 SYSTEMS = {
     "decomposable": System(Decomposable(dim=4)),
     "decomposable_intra": System(Decomposable(dim=4, intra=True, most_distance=2)),
@@ -179,5 +261,16 @@ SYSTEMS = {
     "self_attentive": System(RecurrentPooling(**SELF_ATTENTIVE)),
     "self_attentive_review": System(RecurrentPooling(**SELF_ATTENTIVE, penalty=1.0), 1),
     "lin_bilstm": System(RecurrentPooling(**SELF_ATTENTIVE, pooling="max"), 1),
+    "nse": System(NSE(hidden=7)),
+    "lstmn": System(LSTMN(dim=4)),
+    "tree_cnn": System(TreeCNN(dim=4, hidden=6)),
+    "bi_gru": System(BiGRU(dim=3, shared_dim=2, most_shared=1)),
+    "cdssm": System(CDSSM(dim=4, semantic_dim=3, trigram_rows=11), **SPELLED),
+    "sentence_rank": System(SentenceRank(dim=3)),
+    "wordc1": System(WordCount(), **SPELLED),
+    "wordc2": System(WordCount(share_of="first"), **SPELLED),
 }
-WITHOUT_ATTENTION = "bi_lstm", "bcnn", "multichannel_cnn", "lin_cnn", "lin_bilstm"
+WITHOUT_ATTENTION = (
+    *("bi_lstm", "bcnn", "multichannel_cnn", "lin_cnn", "lin_bilstm", "tree_cnn", "bi_gru"),
+    *("cdssm", "wordc1", "wordc2"),
+)

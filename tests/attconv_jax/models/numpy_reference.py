@@ -2,9 +2,11 @@
 
 Written from the equations of the papers, not from the code under test, whose trees of parameters
 they take. A function gets the tables' word vectors of each text, `tables[table][text]` [T, D], T at
-least 1 and without padding, the parameters and the model's config.
+least 1 and without padding, the parameters and the model's config; where the model reads more than
+vectors, the `Written` texts too.
 """
 
+import zlib
 from typing import NamedTuple
 
 import numpy as np
@@ -22,17 +24,47 @@ class Answer(NamedTuple):
     losses: dict
 
 
+class Written(NamedTuple):
+    """The words of a text, and their binary parse with brackets and words between spaces."""
+
+    words: list
+    parse: str
+
+
 def lstm(x, p, cell=None):
-    """The state after each word, and the last cell; the forget gate's bias is 1 more than b's."""
+    """The state after each word, and the last cell."""
     size = len(p["recurrent"])
     hidden, cell = np.zeros(size), np.zeros(size) if cell is None else cell
     states = []
     for word in x:
-        i, f, g, o = np.split(word @ p["kernel"] + hidden @ p["recurrent"] + p["bias"], 4)
-        cell = sigmoid(f + 1) * cell + sigmoid(i) * np.tanh(g)
-        hidden = sigmoid(o) * np.tanh(cell)
+        hidden, cell = lstm_step(word, hidden, cell, p)
         states.append(hidden)
     return np.array(states), cell
+
+
+def lstm_step(word, hidden, cell, p, added=0.0):
+    """The next state and cell; the forget gate's bias is 1 more than b's, and `added` is a further
+    term of the cell."""
+    i, f, g, o = np.split(affine(word, p) + hidden @ p["recurrent"], 4)
+    cell = sigmoid(f + 1) * cell + sigmoid(i) * np.tanh(g) + added
+    return sigmoid(o) * np.tanh(cell), cell
+
+
+def gru(x, p):
+    """The state after each word; the reset gate is that of the product with the state."""
+    state, states = np.zeros(len(p["recurrent"])), []
+    for word in x:
+        (r, z, n), (s, y, m) = np.split(affine(word, p), 3), np.split(state @ p["recurrent"], 3)
+        u = sigmoid(z + y)
+        state = (1 - u) * np.tanh(n + sigmoid(r + s) * m) + u * state
+        states.append(state)
+    return np.array(states)
+
+
+def both_directions(x, p, layer=gru):
+    """[T, 2 H]: the state after each word and all before it, and after it and all behind it."""
+    forward, backward = layer(x, p["forward"]), layer(x[::-1], p["backward"])
+    return np.concatenate([forward, backward[::-1]], 1)
 
 
 def relu_layers(x, p):
@@ -116,11 +148,7 @@ def match_lstm(tables, p, config):
             scores.append(p["weight"] @ G + p["weight_bias"])
         alpha = softmax(np.array(scores))
         a = sum(share * s for share, s in zip(alpha, H_s, strict=True))
-        x = np.concatenate([a, h])
-        # one step of an LSTM whose last hidden state was m
-        own = p["match_lstm"]
-        moved = {**own, "bias": own["bias"] + m @ own["recurrent"]}
-        (m,), cell = lstm(x[None], moved, cell)
+        m, cell = lstm_step(np.concatenate([a, h]), m, cell, p["match_lstm"])
         rows.append(alpha[:-1])
     return Answer(affine(m, p["output"]), [{(1, 0): np.array(rows)}], {})
 
@@ -132,6 +160,72 @@ def bi_lstm(tables, p, config):
     for n in range(3):
         x = np.tanh(affine(x, p[f"tanh_{n}"]))
     return Answer(affine(x, p["output"]), [], {})
+
+
+# Memories of each text.
+
+
+def nse(tables, p, config):
+    """Munkhdalai & Yu 2017, Eq. 1-6, one memory a text."""
+    last, maps = [], {}
+    for n, M in enumerate(tables[0]):
+        opened, _ = lstm(M, p["read"])
+        h = c = np.zeros(M.shape[1])
+        rows = []
+        for o in opened:
+            z = softmax(np.array([row @ o for row in M]))
+            m = sum(share * row for share, row in zip(z, M, strict=True))
+            composed = np.concatenate([o, m]) @ p["compose"] + p["compose_bias"]
+            h, c = lstm_step(composed, h, c, p["write"])
+            M = np.array([(1 - share) * row + share * h for share, row in zip(z, M, strict=True)])
+            rows.append(z)
+        last.append(h)
+        maps[n, n] = np.array(rows)
+    return Answer(of_differences(*last, p), [maps], {})
+
+
+def of_differences(u, v, p):
+    """[u; v; u - v; u * v] through ReLU layers, Mou et al. 2016's."""
+    joined = np.concatenate([u, v, u - v, u * v])
+    return affine(relu_layers(joined, p["hidden"]), p["output"])
+
+
+def lstmn(tables, p, config):
+    """Cheng et al. 2016, Eq. 5-14, the second text with deep fusion of the first."""
+    first, own, _ = tape(tables[0][0], p["first"])
+    second, others, fused = tape(tables[0][1], p["second"], first)
+    means = np.concatenate([hidden.mean(0) for hidden, _ in (first, second)])
+    logits = affine(relu_layers(means, p["hidden"]), p["output"])
+    return Answer(logits, [{(0, 0): own, (1, 1): others, (1, 0): fused}], {})
+
+
+def tape(words, p, source=None):
+    """Hidden states and cells; the weights of the words before each; those of another text's."""
+    size = len(p["lstm"]["recurrent"])
+    hidden, cells = np.zeros((2, 0, size))
+    past, other = np.zeros((2, size))  # sums of states
+    own, fused = np.zeros((len(words), len(words))), []
+    for t, x in enumerate(words):
+        weights = additive(hidden, x, past, p, "own")
+        past, added = weights @ hidden, 0.0
+        if source is not None:
+            shares = additive(source[0], x, other, p, "other")
+            other = shares @ source[0]
+            r = sigmoid(np.concatenate([x, other]) @ p["gate"] + p["gate_bias"])
+            added = r * (shares @ source[1])
+            fused.append(shares)
+        h, c = lstm_step(x, past, weights @ cells, p["lstm"], added)
+        hidden, cells = np.concatenate([hidden, [h]]), np.concatenate([cells, [c]])
+        own[t, :t] = weights
+    return (hidden, cells), own, np.array(fused)
+
+
+def additive(states, x, summary, p, name):
+    """softmax(v . tanh(W_h h_i + W_x x + W_s s)); of no states none."""
+    state, word, of_summary = (p[f"{name}_{of}"] for of in ("state", "word", "summary"))
+    inside = [h @ state + x @ word + summary @ of_summary for h in states]
+    scores = np.array([p[f"{name}_weight"] @ np.tanh(one) for one in inside])
+    return softmax(scores) if len(scores) else scores
 
 
 # Convolutions of two texts.
@@ -251,9 +345,7 @@ def recurrent_pooling(tables, p, config):
     """Lin et al. 2017, Eq. 1-8, for two texts their appendix A."""
     pooled, maps, penalty = [], {}, 0.0
     for n, words in enumerate(tables[0]):
-        forward, _ = lstm(words, p["lstm"]["forward"])
-        backward, _ = lstm(words[::-1], p["lstm"]["backward"])
-        H = np.concatenate([forward, backward[::-1]], 1)
+        H = both_directions(words, p["lstm"], lambda x, own: lstm(x, own)[0])
         if config.pooling == "max":
             pooled.append(H.max(0))
             continue
@@ -274,3 +366,117 @@ def recurrent_pooling(tables, p, config):
     joined = np.concatenate([each.ravel() for each in pooled])
     logits = affine(relu_layers(joined, p["hidden"]), p["output"])
     return Answer(logits, [maps], {"penalty": penalty}) if maps else Answer(logits, [], {})
+
+
+# By words and parses.
+
+
+def tree_cnn(tables, p, config, texts):
+    """Mou et al. 2016, with binary trees."""
+    u, v = (
+        tree_features(affine(words, p["project"]), text.parse, p["tree"])
+        for words, text in zip(tables[0], texts, strict=True)
+    )
+    return Answer(of_differences(u, v, p), [], {})
+
+
+def tree_features(words, parse, p):
+    """Maxima over the nodes of the tree."""
+    tokens, leaves, windows = iter(parse.split()), iter(words), []
+
+    def read():
+        """The state of the next node; a word has no children, which are zeros in its window."""
+        left = right = np.zeros(words.shape[1])
+        if next(tokens) == "(":
+            left, right = read(), read()
+            assert next(tokens) == ")"
+            own = np.tanh(left @ p["left"] + right @ p["right"] + p["bias"])
+        else:
+            own = next(leaves)
+        children = left @ p["window_left"] + right @ p["window_right"]
+        windows.append(np.tanh(own @ p["window_parent"] + children + p["window_bias"]))
+        return own
+
+    read()
+    assert len(windows) == 2 * len(words) - 1
+    return np.max(windows, axis=0)
+
+
+def cdssm(tables, p, config, texts):
+    """Shen et al. 2014, section 3: words as vectors of counts, and windows of three of these."""
+    W = np.concatenate([*np.swapaxes(p["trigram_embedding"], 0, 1)])
+    semantic = []
+    for words, _ in texts:
+        outside = np.zeros(config.trigram_rows + 1)
+        counts = [outside, *(trigrams(word, config.trigram_rows) for word in words), outside]
+        windows = [np.concatenate(counts[t : t + 3]) for t in range(len(words))]
+        h = np.array([np.tanh(window @ W + p["bias"]) for window in windows])
+        semantic.append(np.tanh(affine(h.max(0), p["semantic"])))
+    u, v = semantic
+    cosine = u @ v / np.sqrt((u @ u) * (v @ v))
+    return Answer(np.array([0, p["factor"] * cosine]), [], {})
+
+
+def trigrams(word, rows, most=16):
+    """How often each row's letter trigrams are among the first of "#word#"; none is row 0's."""
+    counts, marked = np.zeros(rows + 1), f"#{word}#"
+    for start in range(min(len(word), most)):
+        counts[1 + zlib.crc32(marked[start : start + 3].encode()) % rows] += 1
+    return counts
+
+
+def bi_gru(tables, p, config, texts):
+    """A GRU's last states in both directions of each text, and how many words both have."""
+    last = []
+    for name, words in zip(("first", "second"), tables[0], strict=True):
+        forward = gru(words, p[name]["forward"])[-1]
+        backward = gru(words[::-1], p[name]["backward"])[-1]
+        last.append(np.concatenate([forward, backward]))
+    q, a = last
+    both, _, _ = distinct_words(*(words for words, _ in texts))
+    shared = p["shared"][min(both, config.most_shared)]
+    hidden = np.tanh(affine(np.concatenate([q, a, q * a, shared]), p["hidden"]))
+    return Answer(affine(hidden, p["output"]), [], {})
+
+
+def distinct_words(first, second):
+    """How many there are in both texts, in the first and in the second."""
+    first, second = (
+        [word for at, word in enumerate(words) if word not in words[:at]]
+        for words in (first, second)
+    )
+    return sum(word in second for word in first), len(first), len(second)
+
+
+def word_count(tables, p, config, texts):
+    """WordC1 is |q & s| / |s|, WordC2 |q & s| / |q|."""
+    both, first, second = distinct_words(*(words for words, _ in texts))
+    return Answer(np.array([0, both / (second if config.share_of == "second" else first)]), [], {})
+
+
+# A question and a sentence.
+
+
+def sentence_rank(tables, p, config):
+    """Wang et al. 2017, Eq. 1-6, with products of ReLU projections as energies."""
+    question, sentence = (both_directions(words, p["encode"]) for words in tables[0])
+    x, to_question = match(sentence, question, p["match"])
+    v = both_directions(x, p["matched"])
+    x, to_itself = match(v, v, p["self_match"])
+    h = both_directions(x, p["self_matched"])
+    own = p["question"]
+    scores = [own["weight"] @ np.tanh(u @ own["in"]["kernel"]) for u in question]
+    (mean,), weights = attend([scores], question)
+    layers = [{(1, 0): to_question}, {(1, 1): to_itself}, {(POOLED, 0): weights}]
+    return Answer(head([mean, h.max(0)], p["head"]), layers, {})
+
+
+def match(states, context, p):
+    """g * [u; c] with c the context of u, and the weights."""
+    query, key = (
+        np.maximum(x @ p[name]["kernel"], 0) for name, x in (("query", states), ("key", context))
+    )
+    scale = np.sqrt(query.shape[1])
+    contexts, weights = attend([[q @ k / scale for k in key] for q in query], context)
+    joined = np.concatenate([states, contexts], 1)
+    return sigmoid(joined @ p["gate"]["kernel"]) * joined, weights

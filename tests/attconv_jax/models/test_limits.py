@@ -1,5 +1,7 @@
 """The comparison systems in the cases whose result another equation gives."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -20,7 +22,15 @@ from tests.attconv_jax.models.cases import (
     padded,
     row_of,
 )
-from tests.attconv_jax.models.numpy_reference import head, lstm, relu_layers, states_of
+from tests.attconv_jax.models.numpy_reference import (
+    both_directions,
+    head,
+    lstm,
+    lstm_step,
+    of_differences,
+    relu_layers,
+    states_of,
+)
 from tests.numpy_reference import affine, convolution, sigmoid
 
 
@@ -152,6 +162,19 @@ def of_rows(params):
     return {**params, "first": params["second"], "second": params["first"]}
 
 
+def of_signs(params):
+    """Of [u; v; u - v; u * v]."""
+    own = params["hidden"]["layer_0"]
+    u, v, difference, product = np.split(own["kernel"], 4)
+    kernel = np.concatenate([v, u, -difference, product])
+    return {**params, "hidden": {"layer_0": {**own, "kernel": kernel}}}
+
+
+def of_both_grus(params):
+    sizes = (6, 6, 6, 2)
+    return {**of_rows(params), "hidden": moved(params["hidden"], sizes, (1, 0, 2, 3))}
+
+
 SWAPPED = {
     "decomposable": lambda params: of_halves(params, "aggregate", "layer_0"),
     "decomposable_intra": lambda params: of_halves(params, "aggregate", "layer_0"),
@@ -164,6 +187,9 @@ SWAPPED = {
     "abcnn3": lambda params: of_levels(params, 2),
     "lin_cnn": lambda params: of_halves(params, "hidden", "layer_0"),
     "self_attentive": of_rows,
+    "nse": of_signs,
+    "tree_cnn": of_signs,
+    "bi_gru": of_both_grus,
 }
 
 
@@ -181,7 +207,7 @@ def test_swapping_the_pair_swaps_what_is_pooled(name):
             close(swapped_maps[turned(text), turned(context)], weights)
 
 
-@pytest.mark.parametrize("name", ["word_by_word", "match_lstm"])
+@pytest.mark.parametrize("name", ["word_by_word", "match_lstm", "lstmn", "sentence_rank"])
 def test_premise_and_hypothesis_are_not_exchanged(name):
     swapped, _ = explained(name, sentences=[SENTENCES[0][::-1]])
     assert (np.abs(explained(name)[0] - swapped).max(1) > 1e-3).all()
@@ -333,3 +359,224 @@ def test_match_lstm_without_scores_reads_the_premises_mean_and_its_empty_word():
         inputs = np.array([np.concatenate([a, h]) for h in hypothesis])
         last = lstm(inputs, exact["match_lstm"])[0][-1]
         close(logits[at], affine(last, exact["output"]))
+
+
+# Memories.
+
+
+def test_nse_without_a_reader_reads_the_memorys_mean():
+    """o = 0: z is 1/n, and the mean m of the memory becomes m + (h - m) / n."""
+    params = muted(SYSTEMS["nse"].parameters, "read")
+    logits, (maps,) = explained("nse", params)
+    exact = random_params.exact(params)
+    for text, lengths in enumerate(LENGTHS):
+        for weights, n in zip(maps[text, text], lengths, strict=True):
+            is_mean(weights[None, :n], [n])
+    for at in range(PAIRS):
+        last = []
+        for words in row_of(SENTENCES, at)[0]:
+            m, n = words.mean(0), len(words)
+            h = c = np.zeros(DIM)
+            for _ in words:
+                x = np.concatenate([np.zeros(DIM), m]) @ exact["compose"] + exact["compose_bias"]
+                h, c = lstm_step(x, h, c, exact["write"])
+                m = m + (h - m) / n
+            last.append(h)
+        close(logits[at], of_differences(*last, exact))
+
+
+def test_nse_with_one_hot_weights_reads_and_writes_one_row():
+    """Words so large that z chooses one, which h replaces while the others stay; matrices are as
+    many times smaller. Of these words none is between two rows that were written."""
+    large, params = 1000, {**SYSTEMS["nse"].parameters}
+    params["read"] = {**params["read"], "kernel": params["read"]["kernel"] / large}
+    params["compose"] = params["compose"] / np.repeat(np.float32([1, large]), DIM)[:, None]
+    drawn = ((6, 3), (3, 2), (11, 2), (10, 3)), ((2, 4), (5, 3), (1, 2), (6, 2))
+    sentences = [
+        [[np.float32(large) * draw((length, DIM), [n, 9]) for n, length in text] for text in drawn]
+    ]
+    logits, (maps,) = explained("nse", params, sentences)
+    exact, again = random_params.exact(params), 0
+    for at in range(PAIRS):
+        last = []
+        for text, memory in enumerate(row_of(sentences, at)[0]):
+            opened, _ = lstm(memory, exact["read"])
+            h = c = np.zeros(DIM)
+            written = set()
+            for o, z in zip(opened, maps[text, text][at], strict=False):
+                row = int(z.argmax())
+                close(z, np.eye(len(z))[row], 1e-6)
+                again += row in written
+                written.add(row)
+                x = np.concatenate([o, memory[row]]) @ exact["compose"] + exact["compose_bias"]
+                h, c = lstm_step(x, h, c, exact["write"])
+                memory[row] = h
+            last.append(h)
+        close(logits[at], of_differences(*last, exact), 1e-4)
+    assert again
+
+
+def test_lstmn_with_a_past_of_one_word_is_an_lstm():
+    """Texts of two words at most, and a gate that keeps the first out of the second."""
+    params = {**SYSTEMS["lstmn"].parameters}
+    params["second"] = {**params["second"], "gate_bias": np.full(4, -1e3, np.float32)}
+    sentences = each(SENTENCES[:1], lambda x: x[:2])
+    logits, (maps,) = explained("lstmn", params, sentences)
+    exact = random_params.exact(params)
+    for at in range(PAIRS):
+        texts = zip(("first", "second"), row_of(sentences, at)[0], strict=True)
+        means = [lstm(words, exact[name]["lstm"])[0].mean(0) for name, words in texts]
+        joined = relu_layers(np.concatenate(means), exact["hidden"])
+        close(logits[at], affine(joined, exact["output"]))
+    for text in (0, 1):
+        assert {*maps[text, text].ravel().tolist()} == {0.0, 1.0}
+
+
+def test_lstmn_without_v_has_means_of_what_came_before():
+    params = {**SYSTEMS["lstmn"].parameters}
+    for name, own in (("first", ["own_weight"]), ("second", ["own_weight", "other_weight"])):
+        params[name] = muted(params[name], *own)
+    _, (maps,) = explained("lstmn", params)
+    for text in (0, 1):
+        for at, length in enumerate(LENGTHS[text]):
+            want = (
+                np.tril(np.ones((length, length)), -1) / np.maximum(np.arange(length), 1)[:, None]
+            )
+            close(maps[text, text][at, :length, :length], want, 1e-6)
+    for weights, (n, m) in zip(maps[1, 0], zip(*LENGTHS, strict=True), strict=True):
+        is_mean(weights[None, :m], [n])
+
+
+# By trees.
+
+MIRRORED = (
+    "",
+    "{}",
+    "( {} {} )",
+    "( ( {} {} ) {} )",
+    "( {} ( {} ( {} {} ) ) )",
+    "( ( ( {} {} ) {} ) ( {} {} ) )",
+)
+CHAINS = {
+    "left": ("", "{}", "( {} {} )", "( ( {} {} ) {} )", "( ( ( {} {} ) {} ) {} )"),
+    "right": ("", "{}", "( {} {} )", "( {} ( {} {} ) )", "( {} ( {} ( {} {} ) ) )"),
+}
+
+
+def of_trees(parses, params, sentences):
+    system = dataclasses.replace(SYSTEMS["tree_cnn"], parses=parses)
+    return system.explain(params, *padded(sentences))[0]
+
+
+def exchanged(params):
+    """Left for right in the tree's matrices."""
+    own = params["tree"]
+    names = "left", "right", "window_left", "window_right"
+    others = "right", "left", "window_right", "window_left"
+    return {
+        **params,
+        "tree": own | {a: own[b] for a, b in zip(names, others, strict=True)},
+    }
+
+
+def test_mirrored_trees_have_the_features_of_exchanged_sides():
+    params, backwards = SYSTEMS["tree_cnn"].parameters, each(SENTENCES[:1], lambda x: x[::-1])
+    logits, _ = explained("tree_cnn")
+    close(of_trees(MIRRORED, exchanged(params), backwards), logits)
+    other = np.abs(of_trees(MIRRORED, params, SENTENCES[:1]) - logits).max(1) > 1e-3
+    assert other.tolist() == [True, True, True, False]  # the last pair has no other trees
+
+
+@pytest.mark.parametrize("side", CHAINS)
+def test_trees_that_branch_to_one_side_are_recurrent_networks(side):
+    params = SYSTEMS["tree_cnn"].parameters
+    sentences = each(SENTENCES[:1], lambda x: x[:4])
+    exact = random_params.exact(params)
+    p = exact["tree"]
+    # from the word that is deepest to the one below the root
+    inner, outer = ("left", "right") if side == "left" else ("right", "left")
+    logits = of_trees(CHAINS[side], params, sentences)
+    for at in range(PAIRS):
+        pooled = []
+        for words in row_of(sentences, at)[0]:
+            state, *rest = affine(words, exact["project"])[:: 1 if side == "left" else -1]
+            windows = [x @ p["window_parent"] for x in (state, *rest)]
+            for x in rest:
+                above = np.tanh(state @ p[inner] + x @ p[outer] + p["bias"])
+                children = state @ p[f"window_{inner}"] + x @ p[f"window_{outer}"]
+                windows.append(above @ p["window_parent"] + children)
+                state = above
+            pooled.append(np.tanh(np.max(windows, 0) + p["window_bias"]))
+        close(logits[at], of_differences(*pooled, exact))
+
+
+# A question and a sentence.
+
+
+def of_gates(params, name, direction, **parts):
+    """With changed arrays in one GRU; "update" is added to its gate's bias."""
+    own = params[name][direction]
+    bias = own["bias"] + np.repeat(np.float32([0, parts.pop("update", 0), 0]), 3)
+    return {**params, name: {**params[name], direction: {**own, "bias": bias, **parts}}}
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_bi_gru_that_keeps_nothing_or_all(keeps):
+    """Last states are of the last valid word and of the first one, or zeros as at the start."""
+    params = SYSTEMS["bi_gru"].parameters
+    for name in ("first", "second"):
+        for direction in ("forward", "backward"):
+            params = of_gates(
+                params,
+                name,
+                direction,
+                update=1e3 if keeps else -1e3,
+                recurrent=np.zeros((3, 9), np.float32),
+            )
+    logits, _ = explained("bi_gru", params)
+    exact = random_params.exact(params)
+    for at in range(PAIRS):
+        last = []
+        for name, words in zip(("first", "second"), row_of(SENTENCES, at)[0], strict=True):
+            ends = {"forward": words[-1], "backward": words[0]}
+            new = [np.tanh(affine(x, exact[name][way])[6:]) for way, x in ends.items()]
+            last.append(np.concatenate(new) * (not keeps))
+        shared = exact["shared"][(1, 1, 1, 0)[at]]
+        joined = np.concatenate([*last, last[0] * last[1], shared])
+        close(logits[at], affine(np.tanh(affine(joined, exact["hidden"])), exact["output"]))
+
+
+def test_sentence_rank_without_energies_or_gates_adds_means():
+    """x = [u; mean] / 2, and the question is the mean of its states."""
+    params = {**SYSTEMS["sentence_rank"].parameters}
+    for name in ("match", "self_match"):
+        params[name] = muted(params[name], "query", "gate")
+    params["question"] = muted(params["question"], "weight")
+    logits, (to_question, to_itself, pooling) = explained("sentence_rank", params)
+    for at, (n, m) in enumerate(zip(*LENGTHS, strict=True)):
+        is_mean(to_question[1, 0][None, at, :m], [n])
+        is_mean(to_itself[1, 1][None, at, :m], [m])
+    is_mean(pooling[POOLED, 0], LENGTHS[0])
+    exact = random_params.exact(params)
+    beside = lambda u, mean: np.concatenate([u, np.tile(mean, (len(u), 1))], 1) / 2
+    for at in range(PAIRS):
+        question, u = (both_directions(x, exact["encode"]) for x in row_of(SENTENCES, at)[0])
+        v = both_directions(beside(u, question.mean(0)), exact["matched"])
+        h = both_directions(beside(v, v.mean(0)), exact["self_matched"])
+        close(logits[at], head([question.mean(0), h.max(0)], exact["head"]))
+
+
+def test_cosine_of_trigrams():
+    """Of equal texts 1; that of a pair does not depend on their order."""
+    params, (first, second) = SYSTEMS["cdssm"].parameters, SENTENCES[0]
+    logits, _ = explained("cdssm", params)
+    assert (np.abs(logits[:, 1]) < np.abs(params["factor"])).all()
+    close(explained("cdssm", params, [[second, first]])[0], logits)
+    same, _ = explained("cdssm", params, [[first, first]])
+    close(same, np.tile([0, params["factor"]], (PAIRS, 1)))
+
+
+def test_what_is_100_percent_is_the_other_text_in_a_swapped_pair():
+    swapped = [SENTENCES[0][::-1]]
+    close(explained("wordc1", {}, swapped)[0], explained("wordc2", {})[0])
+    assert (explained("wordc1", {})[0] != explained("wordc2", {})[0]).any()

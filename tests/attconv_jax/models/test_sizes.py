@@ -12,11 +12,17 @@ import pytest
 from attconv_jax.models.abcnn import ABCNN
 from attconv_jax.models.attentive_pooling import AttentivePooling
 from attconv_jax.models.base import TABLES
+from attconv_jax.models.bi_gru import BiGRU
 from attconv_jax.models.bi_lstm import BiLSTM
+from attconv_jax.models.cdssm import CDSSM
 from attconv_jax.models.convolution_pooling import ConvolutionPooling
 from attconv_jax.models.decomposable import Decomposable
+from attconv_jax.models.lstmn import LSTMN
 from attconv_jax.models.match_lstm import MatchLSTM
+from attconv_jax.models.nse import NSE
 from attconv_jax.models.recurrent_pooling import RecurrentPooling
+from attconv_jax.models.sentence_rank import SentenceRank
+from attconv_jax.models.tree_cnn import TreeCNN
 from attconv_jax.models.word_by_word import WordByWord
 from common_jax.errors import UserError
 from common_jax.training.config import parse, task_class
@@ -32,6 +38,14 @@ TWO_TEXTS = {
     "match_lstm": "MatchLSTM",
     "decomposable": "Decomposable",
     "decomposable_intra": "Decomposable",
+    "nse": "NSE",
+    "lstmn": "LSTMN",
+    "tree_cnn": "TreeCNN",
+    "bi_gru": "BiGRU",
+    "cdssm": "CDSSM",
+    "sentence_rank": "SentenceRank",
+    "wordc1": "WordCount",
+    "wordc2": "WordCount",
 }
 
 
@@ -45,8 +59,14 @@ def lstm(inputs, size):
     return 4 * (inputs * size + size * size + size)
 
 
-# By hand. Words have 300 dimensions; SNLI has two texts and three labels, Yelp one and five.
-D, SNLI, YELP = 300, 3, 5
+def gru(inputs, size):
+    """Three gates."""
+    return 3 * lstm(inputs, size) // 4
+
+
+# By hand. Words have 300 dimensions; SNLI has two texts and three labels, Yelp one and five, and
+# SQuAD-AnSS two and two.
+D, SNLI, YELP, ANSS = 300, 3, 5, 2
 BI_CNN = dense(3 * D, 300) + dense(900, 300, 300) + dense(900 + 300 + 300, SNLI)
 REVIEW_CNN = dense(3 * D, 500) + dense(500, 500, 500) + dense(500 + 500 + 500, YELP)
 PROJECT, ATTEND, COMPARE = D * 200, dense(200, 200, 200), dense(400, 200, 200)
@@ -65,6 +85,16 @@ BOTH_WAYS = 2 * lstm(D, 300)
 GATED = 2 * 10 * 600 * 300  # a matrix for each row of each text
 FILTERS = sum(dense(width * D, 100) for width in (3, 4, 5))
 INTERNAL = FILTERS + 300 * 300 + 300
+NSE_COUNT = lstm(D, D) + lstm(2 * D, D) + dense(2 * D, 2 * D) + dense(4 * D, 1024, SNLI)
+TO_STATES = 300 * 300 + D * 300 + 300 * 300 + 300  # W_h, W_x, W_s and v
+TAPE = lstm(D, 300) + TO_STATES
+FUSED = TAPE + TO_STATES + dense(D + 300, 300)
+TREE = dense(D, 300) + dense(2 * 300, 300) + dense(3 * 300, 300) + dense(4 * 300, 200, SNLI)
+BI_GRU = 4 * gru(D, 100) + 31 * 10 + dense(3 * 200 + 10, 100, ANSS)
+TRIGRAMS = 30_001 * 3 * 300 + 300 + dense(300, 128) + 1  # a row of zeros, and the factor
+MATCH = 2 * 150 * 75 + 300 * 300  # two projections of states and a gate of both
+GRUS = 2 * (gru(D, 75) + gru(300, 75) + gru(300, 75))
+RANK = GRUS + 2 * MATCH + 150 * 150 + 150 + dense(450, 75, 75) + dense(450 + 75 + 75, ANSS)
 
 COUNTS = {
     "snli:cnn": BI_CNN,
@@ -89,6 +119,14 @@ COUNTS = {
     "snli:lin_cnn": FILTERS + dense(2 * 300, 512, SNLI),
     "snli:multichannel_cnn": FILTERS + dense(2 * 300, SNLI),
     "snli:internal_attention": INTERNAL + dense(2 * 300, SNLI),
+    "snli:nse": NSE_COUNT,
+    "snli:lstmn": TAPE + FUSED + dense(600, 300, 300, SNLI),
+    "snli:tree_cnn": TREE,
+    "squad_anss:bi_gru": BI_GRU,
+    "squad_anss:cdssm": TRIGRAMS,
+    "squad_anss:sentence_rank": RANK,
+    "squad_anss:wordc1": 0,
+    "squad_anss:wordc2": 0,
     "yelp:cnn": REVIEW_CNN,
     "yelp:bi_lstm": BOWMAN + dense(100, 200, 200, 200, YELP),
     "yelp:self_attentive": BOTH_WAYS + (600 * 350 + 350 * 10) + dense(10 * 600, 512, YELP),
@@ -115,7 +153,7 @@ def test_parameters_of_the_papers_sizes(name):
 
 def test_parameters_in_figures():
     """As the papers or their authors' code have them."""
-    names = ["cnn", "light", "bi_lstm", "decomposable", "word_by_word", "match_lstm"]
+    names = ["cnn", "light", "bi_lstm", "decomposable", "word_by_word", "match_lstm", "nse"]
     assert [COUNTS[f"snli:{name}"] for name in names] == [
         635_403,
         725_403,
@@ -123,6 +161,7 @@ def test_parameters_in_figures():
         381_803,
         251_303,
         2_074_504,
+        3_395_899,
     ]
     assert COUNTS["snli:decomposable_intra"] == 582_203 + 22
     assert COUNTS["yelp:multichannel_cnn"] == 361_805
@@ -145,6 +184,12 @@ SIZES = {
     ABCNN: ["dim", "layers", "filter_width", "max_words"],
     ConvolutionPooling: ["dim"],
     RecurrentPooling: ["dim", "rows", "attention_dim", "hidden"],
+    NSE: ["hidden"],
+    LSTMN: ["dim"],
+    TreeCNN: ["dim", "hidden"],
+    BiGRU: ["dim", "shared_dim", "most_shared"],
+    CDSSM: ["dim", "semantic_dim", "trigram_rows"],
+    SentenceRank: ["dim"],
 }
 
 

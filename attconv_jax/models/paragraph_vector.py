@@ -1,0 +1,115 @@
+"""Paragraph vectors (Le & Mikolov 2014), the distributed bag of words, with a softmax on top.
+
+A text with the words w_1 to w_n has the vector d that is most likely to predict them,
+
+    L(d) = (1/n) sum_t -log softmax(V d + b)[w_t] + decay/2 |d|^2,
+
+where V are the words' vectors. d is found by a fixed number of Adam steps from 0; L is convex in
+d. Training lowers L in V and b at this d, and fits a softmax over the labels to d; neither changes
+d, so that labels do not reach the words' vectors.
+
+Ours: a text's vector is inferred at each step and not stored, so that training, evaluation and
+exports treat texts alike; and the softmax over the vocabulary is the whole one, as all words of a
+text share it.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from attconv_jax.models.base import Losses, PairModel, PairModule, Text
+from common_jax.fields import require
+from common_jax.layers import Dense, Dropout
+from common_jax.scopes import part
+
+
+@dataclasses.dataclass(frozen=True)
+class ParagraphVector(PairModel):
+    """Vectors of texts, each as wide as a word's.
+
+    Attributes:
+      steps: of inference.
+      rate: learning rate of inference.
+      decay: of texts' vectors.
+      dropout: rate on texts' vectors before the softmax over labels.
+    """
+
+    steps: int = 20
+    rate: float = 0.2
+    decay: float = 1e-3
+    dropout: float = 0.0
+
+    def __post_init__(self):
+        require(self.steps >= 1, f"model.steps={self.steps}: at least 1")
+        require(self.rate > 0, f"model.rate={self.rate}: above 0")
+        require(self.decay >= 0, f"model.decay={self.decay}: not negative")
+        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+
+    def module(self, labels: int, dtype: Any) -> "ParagraphVectorModule":
+        return ParagraphVectorModule(self, labels, dtype)
+
+
+class ParagraphVectorModule(PairModule):
+    """The network."""
+
+    config: ParagraphVector
+    labels: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(
+        self, texts: Sequence[Text], *, train: bool
+    ) -> tuple[Float[Array, "B labels"], Losses]:
+        """Logits, and L of all texts."""
+        table = texts[0].table.astype(jnp.float32)
+        bias = jnp.asarray(self.param("bias", nn.initializers.zeros, (table.shape[0],)))
+        vectors, loss = [], jnp.zeros(texts[0].ids.shape[0])
+        with part("embedding"):
+            for text in texts:
+                fixed = jax.lax.stop_gradient((table, bias))
+                found = jax.lax.stop_gradient(self._infer(text, *fixed))
+                vectors.append(found)
+                loss = loss + self._loss(found, text, table, bias)
+        with part("head"):
+            joined = Dropout(self.config.dropout)(jnp.concatenate(vectors, -1), train=train)
+            output = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")
+            return output(joined), {"words": loss}
+
+    def _infer(
+        self, text: Text, table: Float[Array, "R D"], bias: Float[Array, "R"]
+    ) -> Float[Array, "B D"]:
+        """The texts' vectors."""
+        optimizer = optax.adam(self.config.rate)
+        gradient_of = jax.grad(lambda d: self._loss(d, text, table, bias).sum())
+
+        def step(carry: Any, _: None) -> tuple[Any, None]:
+            vectors, state = carry
+            with jax.numpy_dtype_promotion("standard"):  # optax is not clean under "strict"
+                updates, state = optimizer.update(gradient_of(vectors), state)
+            return (vectors + updates, state), None
+
+        zeros = jnp.zeros((text.ids.shape[0], table.shape[1]))
+        begin = zeros, optimizer.init(zeros)
+        return jax.lax.scan(step, begin, None, length=self.config.steps)[0][0]
+
+    def _loss(
+        self,
+        vectors: Float[Array, "B D"],
+        text: Text,
+        table: Float[Array, "R D"],
+        bias: Float[Array, "R"],
+    ) -> Float[Array, "B"]:
+        """L of each text; 0 of a text without words."""
+        logits = vectors @ table.T + bias[None]
+        own = jnp.take_along_axis(logits, text.ids, axis=1)
+        count = text.valid.sum(1)
+        mean = jnp.sum(own, 1, where=text.valid) / jnp.maximum(count, 1).astype(own.dtype)
+        square = jnp.sum(jnp.square(vectors), 1)
+        loss = jax.nn.logsumexp(logits, 1) - mean + self.config.decay / 2 * square
+        return jnp.where(count > 0, loss, 0)

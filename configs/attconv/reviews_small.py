@@ -1,0 +1,32 @@
+"""AttentiveConvNet on generated reviews of one to five stars: minutes on a CPU, no download.
+
+  python -m launch.train --config configs/attconv/reviews_small.py:advanced
+
+A review judges several aspects of a place and says which two of them give its stars
+(attconv_jax/data/synthetic_reviews.py). It shows whether a model relates distant words; it is not a
+measure of quality on real reviews. Systems are those of configs/attconv/systems.py for one text.
+"""
+
+from attconv_jax.config import DataConfig, WordsConfig
+from configs.attconv.systems import config_of, finish
+
+
+def get_config(system="advanced"):
+    data = DataConfig(
+        format="texts",
+        source="generated",
+        examples=20_000,
+        holdout_size=1000,
+        labels="1,2,3,4,5",
+        ignored_labels="",
+        batch_size=32,
+        max_shapes=2,
+    )
+    words = WordsConfig(dim=50, rows=200)
+    config = config_of(system, data, words, dim=100, hidden=200, tanh_gain=0.2, dropout=0.0)
+    config.optimizer.update(name="adam", learning_rate=2e-3, b2=0.999, warmup_steps=50)
+    config.optimizer.update(cooldown_start=1000, cooldown_steps=1000)
+    config.train.steps = 2000
+    config.train.evaluate_every = 500
+    config.train.checkpoint_every = 500
+    return finish(config)
