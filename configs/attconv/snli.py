@@ -26,4 +26,4 @@ def get_config(system="advanced_intra"):
     config.train.steps = 110_000  # ten epochs of 549,367 pairs
     config.train.evaluate_every = 2750
     config.train.checkpoint_every = 2750
-    return finish(config, "Table 3, SNLI", "Table 3")
+    return finish(config, "table3", "Table 3")

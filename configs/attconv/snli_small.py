@@ -34,4 +34,4 @@ def get_config(system="advanced_intra"):
     config.train.ema_decay = 0.998
     config.train.evaluate_every = 440
     config.train.checkpoint_every = 440
-    return finish(config, "Table 3, SNLI", "Table 3, trained on all of SNLI, on its test and not its dev")
+    return finish(config, "table3", "Table 3, trained on all of SNLI, on its test and not its dev")

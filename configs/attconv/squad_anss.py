@@ -31,4 +31,4 @@ def get_config(system="advanced"):
     config.train.steps = 26_000  # ten epochs of 78,000 questions
     config.train.evaluate_every = 1300
     config.train.checkpoint_every = 1300
-    return finish(config, "Table 5, SQuAD-AnSS", "Table 5, on a test of twice as many pairs")
+    return finish(config, "table5", "Table 5, on a test of twice as many pairs")

@@ -33,4 +33,4 @@ def get_config(system="advanced"):
     config.train.ema_decay = 0.999
     config.train.evaluate_every = 1000
     config.train.checkpoint_every = 1000
-    return finish(config, "Table 5, SQuAD-AnSS", "Table 5, on a test of twice as many pairs")
+    return finish(config, "table5", "Table 5, on a test of twice as many pairs")

@@ -6,7 +6,9 @@ the optimizer, batch and vectors, and some also the sizes, of the system's own p
 these do not say is as in the file.
 """
 
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import ml_collections
@@ -32,6 +34,8 @@ from attconv_jax.models.tree_cnn import TreeCNN
 from attconv_jax.models.word_by_word import WordByWord
 from attconv_jax.models.word_count import WordCount
 from common_jax.config import system_config, system_named
+
+TABLES = Path(__file__).parents[2] / "tables" / "attconv"
 
 
 def attentive(texts: int, **fields: Any) -> PairModel:
@@ -128,25 +132,6 @@ ORIGINALS: dict[str, Callable[[ml_collections.ConfigDict], None]] = {
     "multichannel_cnn": _multichannel_cnn,
 }
 
-# What the paper's tables print, by their metric.
-PUBLISHED: dict[str, dict[str, float]] = {
-    "Table 3, SNLI": {
-        **{"cnn": 80.3, "bi_lstm": 77.6, "tree_cnn": 82.1, "nse": 84.8, "word_by_word": 83.5},
-        **{"self_attentive": 84.4, "match_lstm": 86.1, "decomposable_intra": 86.8, "lstmn": 89.1},
-        **{"abcnn": 83.7, "apcnn": 83.9, "light": 86.3, "advanced": 87.8, "advanced_intra": 88.4},
-    },
-    "Table 5, SQuAD-AnSS": {
-        **{"wordc1": 68.87, "wordc2": 79.59, "cdssm": 67.21, "cnn": 77.94, "bi_gru": 78.14},
-        **{"sentence_rank": 86.00, "abcnn": 84.72, "apcnn": 84.14},
-        **{"light": 87.42, "advanced": 88.27, "advanced_intra": 88.54},
-    },
-    "Table 6, Yelp": {
-        **{"paragraph_vector": 58.43, "lin_bilstm": 61.99, "lin_cnn": 62.05},
-        **{"multichannel_cnn": 64.62, "internal_attention": 61.43, "self_attentive": 64.21},
-        **{"light": 66.75, "advanced": 67.36},
-    },
-}
-
 
 def config_of(
     name: str, data: DataConfig, words: WordsConfig, **fields: Any
@@ -173,7 +158,7 @@ def finish(
     with the result that the paper prints.
 
     Args:
-      table: of `PUBLISHED`; "" is none.
+      table: a file of tables/attconv, such as "table3"; "" is none.
       source: the table, and what differs from it.
     """
     system, dash, _ = config.paper.system.partition("-")
@@ -182,8 +167,10 @@ def finish(
         ORIGINALS[system](config)
         for name in ("steps", "evaluate_every", "checkpoint_every"):
             config.train[name] = config.train[name] * before // config.data.batch_size
-    if (value := PUBLISHED.get(table, {}).get(system)) is not None:
-        metric = config.train.best_metric
-        config.paper.results = (f"{system}: test {metric} {value}",)
-        config.paper.source = source
+    rows = tomllib.loads((TABLES / f"{table}.toml").read_text("utf-8"))["rows"] if table else []
+    for row in rows:
+        if row.get("system") == system and "published" in row and not config.paper.results:
+            metric = config.train.best_metric
+            config.paper.results = (f"{row['name']}: test {metric} {row['published'][metric]}",)
+            config.paper.source = source
     return config

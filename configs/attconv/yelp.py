@@ -33,4 +33,4 @@ def get_config(system="advanced"):
     config.train.steps = 150_000  # three epochs
     config.train.evaluate_every = 5000
     config.train.checkpoint_every = 5000
-    return finish(config, "Table 6, Yelp", "Table 6, on another choice of reviews")
+    return finish(config, "table6", "Table 6, on another choice of reviews")

@@ -9,7 +9,7 @@ import pytest
 from attconv_jax.config import DataConfig, WordsConfig
 from common_jax.errors import UserError
 from common_jax.training.config import parse
-from configs.attconv.systems import SYSTEMS, config_of
+from configs.attconv.systems import ORIGINALS, SYSTEMS, config_of
 from launch import train
 from tests.attconv_jax.anss import squad
 from tests.launch.commands import example_results
@@ -39,26 +39,27 @@ def reviews(folder):
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-NAMES = ["quickstart", "snli", "snli_small", "squad_anss", "squad_anss_small", "yelp"]
+OF_REVIEWS = ["yelp", "reviews_small"]
+NAMES = ["quickstart", "snli", "snli_small", "squad_anss", "squad_anss_small", *OF_REVIEWS]
 
 
 # Those that also read a single text, a review.
 OF_ONE_TEXT = {
     *("cnn", "light", "advanced", "bi_lstm", "self_attentive", "lin_bilstm", "lin_cnn"),
-    *("multichannel_cnn", "internal_attention"),
+    *("multichannel_cnn", "internal_attention", "paragraph_vector"),
 }
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_papers_systems(name):
     for system in SYSTEMS:
-        if name == "yelp" and system not in OF_ONE_TEXT:
+        if name in OF_REVIEWS and system not in OF_ONE_TEXT:
             with pytest.raises(UserError, match=r"two texts|only attend to itself"):
                 parse(f"{FOLDER / name}.py:{system}", [])
             continue
         config = parse(f"{FOLDER / name}.py:{system}", [])
         assert config.paper.system == system
-    attention = "intra" if name == "yelp" else "inter"
+    attention = "intra" if name in OF_REVIEWS else "inter"
     for system, source in (("light", "states"), ("advanced", "multigranular")):
         model = parse(f"{FOLDER / name}.py:{system}", []).model
         assert (model.attention, model.focus) == (attention, source)
@@ -67,6 +68,33 @@ def test_the_papers_systems(name):
         UserError, match=r"'wide': must be cnn \| light \| advanced \| advanced_intra"
     ):
         parse(f"{FOLDER / name}.py:wide", [])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_originals(name):
+    """As many epochs as the file's, with the original's training."""
+    for system in ORIGINALS:
+        if name in OF_REVIEWS and system not in OF_ONE_TEXT:
+            continue
+        config, own = (parse(f"{FOLDER / name}.py:{system}{end}", []) for end in ("-original", ""))
+        assert config.paper.system == f"{system}-original"
+        assert config.paper.results == own.paper.results
+        seen, expected = (c.train.steps * c.data.batch_size for c in (config, own))
+        assert seen == pytest.approx(expected, rel=0.01)
+        changed = (config.optimizer, config.model, config.words) != (
+            *(own.optimizer, own.model, own.words),
+        )
+        assert changed
+    with pytest.raises(UserError, match="SYSTEM-original of decomposable"):
+        parse(f"{FOLDER / name}.py:cnn-original", [])
+
+
+def test_published_numbers():
+    results = lambda name: parse(f"{FOLDER}/{name}", []).paper.results
+    assert results("snli.py:nse") == ("NES: test accuracy 84.8",)
+    assert results("snli_small.py:decomposable") == ()  # not in the table
+    assert results("squad_anss.py:wordc2") == ("WordC2: test precision_at_1 79.59",)
+    assert results("yelp.py:light") == ("AttentiveConvNet, light: test accuracy 66.75",)
 
 
 def test_a_config_sets_fields_of_the_models_that_have_them():

@@ -32,7 +32,16 @@ from tests.attconv_jax.models.cases import (
 )
 from tests.gradcheck import assert_slopes
 
-each_system = pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
+
+def marked(by_name, slow):
+    """The values as parameters of a test, those of the names in `slow` so marked."""
+    marks = {name: [pytest.mark.slow] if name in slow else [] for name in by_name}
+    return [pytest.param(x, id=name, marks=marks[name]) for name, x in by_name.items()]
+
+
+each_system = pytest.mark.parametrize("system", marked(SYSTEMS, ()))
+# The gradients of these take seconds to compile.
+each_derived = pytest.mark.parametrize("system", marked(SYSTEMS, {"sentence_rank"}))
 FURTHER = {
     "vectors_of_any_norm": System(Decomposable(dim=4, unit_vectors=False)),
     "bi_lstm_of_one_text": System(BiLSTM(dim=4, hidden=6), texts=1),
@@ -59,6 +68,7 @@ WHOLE = [
     "cdssm",
     "sentence_rank",
 ]
+SLOW = {"nse", "lstmn", "tree_cnn", "bi_gru", "cdssm", "sentence_rank"}  # in bfloat16
 IDLE = "weight_bias"  # a number that is added to all scores of a softmax
 
 
@@ -101,7 +111,7 @@ def test_a_model_without_attention_shows_none(name):
     assert not any(SYSTEMS[name].explained[1])
 
 
-@each_system
+@each_derived
 def test_gradients_and_losses_are_the_oracles(system):
     """Of two tables the second one is trained; spelling has no gradient."""
     (words, valid), params = padded(system.sentences), {**system.parameters}
@@ -138,7 +148,7 @@ def test_gradients_and_losses_are_the_oracles(system):
     assert_slopes(total, (params, trained), gradients)
 
 
-@each_system
+@each_derived
 def test_what_stands_in_padding_changes_nothing(system):
     """But for the zeros that a convolution reads beside the last word, which `Text` promises."""
     results = []
@@ -147,6 +157,24 @@ def test_what_stands_in_padding_changes_nothing(system):
         logits, losses, (to_params, to_words) = system.gradients(system.parameters, words, valid)
         results.append((logits, losses, to_params, to_words[:, valid]))
     jax.tree.map(np.testing.assert_array_equal, *results)
+
+
+@pytest.mark.slow
+@each_system
+def test_a_pair_without_padding_has_its_logits(system):
+    words, valid = padded(system.sentences)
+    texts = system.texts_of(words, valid, system.inputs(words, valid))
+    run = jax.jit(lambda params, texts: system.module.apply(params, texts, method="explain")[0])
+    for at in (1, 2):
+        alone = []
+        for text, lengths in zip(texts, LENGTHS, strict=False):
+            own = jax.tree.map(lambda x, at=at: jnp.asarray(x[at : at + 1]), text)
+            cut = lambda x, length=lengths[at]: x[:, :length]
+            names = "ids", "valid", "words", "second", "inputs"
+            parts = {name: jax.tree.map(cut, getattr(own, name)) for name in names}
+            alone.append(own._replace(**parts))
+        (logits,) = run({"params": system.parameters}, alone)
+        np.testing.assert_allclose(logits, system.explained[0][at], rtol=1e-5, atol=1e-5)
 
 
 def emptied(sentences):
@@ -169,7 +197,7 @@ HARD = {
 
 
 @pytest.mark.parametrize("change", HARD.values(), ids=HARD)
-@each_system
+@each_derived
 def test_all_numbers_are_finite(system, change):
     logits, losses, gradients = system.gradients(
         system.parameters, *padded(change(system.sentences))
@@ -179,7 +207,7 @@ def test_all_numbers_are_finite(system, change):
         np.testing.assert_allclose(logits[[1, 3]], system.derived[0][[1, 3]], atol=1e-6)
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", marked({name: name for name in WHOLE}, SLOW))
 def test_bfloat16_is_near_float32(name):
     system = SYSTEMS[name]
     short = dataclasses.replace(system, dtype=jnp.bfloat16)
