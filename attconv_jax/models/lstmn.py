@@ -80,7 +80,7 @@ class LSTMNModule(PairModule):
             means = []
             for state, text in zip((first, second), texts, strict=True):
                 count = jnp.maximum(text.valid.sum(1, keepdims=True), 1)
-                means.append(state.hidden.sum(1) / count)
+                means.append(state.hidden.sum(1) / count.astype(jnp.float32))
             layers = ReluLayers((config.dim,) * 2, config.dropout, self.dtype, name="hidden")
             joined = layers(jnp.concatenate(means, -1), train=train).astype(jnp.float32)
             logits = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)

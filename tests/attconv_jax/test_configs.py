@@ -18,11 +18,16 @@ FOLDER = Path(__file__).parents[2] / "configs" / "attconv"
 SMALL = {"words.dim": 4, "words.rows": 140, "words.unknown_rows": 100, "model.dim": 6}
 
 
+PARSED = (1, "Man"), (2, "Dog")
+
+
 def pairs(folder):
     labels = ("entailment", "neutral", "contradiction", "-")
     for name in ("snli_1.0_train.jsonl", "snli_1.0_test.jsonl", "snli_1.0_dev.jsonl"):
         rows = (
-            {"gold_label": labels[n % 4], "sentence1": f"Man {n}.", "sentence2": f"Dog {n}."}
+            {"gold_label": labels[n % 4]}
+            | {f"sentence{m}": f"{who} {n}." for m, who in PARSED}
+            | {f"sentence{m}_binary_parse": f"( {who} ( {n} . ) )" for m, who in PARSED}
             for n in range(40)
         )
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -48,6 +53,14 @@ OF_ONE_TEXT = {
     *("cnn", "light", "advanced", "bi_lstm", "self_attentive", "lin_bilstm", "lin_cnn"),
     *("multichannel_cnn", "internal_attention", "paragraph_vector"),
 }
+
+
+# Compared on pairs with three labels.
+OF_PAIRS = (
+    *("bi_lstm", "word_by_word", "self_attentive", "match_lstm", "decomposable"),
+    *("decomposable_intra", "abcnn", "apcnn", "abcnn1", "abcnn2", "abcnn3", "nse", "lstmn"),
+    *("tree_cnn", "light", "advanced"),
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -114,17 +127,31 @@ def test_a_config_sets_fields_of_the_models_that_have_them():
         ("squad_anss_small", passages, "precision_at_1"),
         pytest.param("yelp", reviews, "accuracy", marks=pytest.mark.slow),
         ("yelp:cnn", reviews, "accuracy"),
+        *(pytest.param(f"snli:{s}", pairs, "accuracy", marks=pytest.mark.slow) for s in OF_PAIRS),
+        *(
+            pytest.param(f"squad_anss:{s}", passages, "precision_at_1", marks=pytest.mark.slow)
+            for s in ("wordc1", "wordc2", "cdssm", "bi_gru", "sentence_rank", "apcnn")
+        ),
+        *(
+            pytest.param(f"yelp:{s}", reviews, "accuracy", marks=pytest.mark.slow)
+            for s in sorted(OF_ONE_TEXT - {"cnn", "advanced"})
+        ),
+        pytest.param("yelp:multichannel_cnn-original", reviews, "accuracy", marks=pytest.mark.slow),
+        pytest.param("snli:match_lstm-original", pairs, "accuracy", marks=pytest.mark.slow),
     ],
 )
 def test_runs(tmp_path, name, make, metric):
     file, colon, system = name.partition(":")
     make(tmp_path)
-    changes = SMALL | {"data.dir": tmp_path, "data.cache_dir": tmp_path / "cache"}
+    path = f"{FOLDER / file}.py{colon}{system}"
+    model = parse(path, []).model
+    small = {k: v for k, v in SMALL.items() if k != "model.dim" or hasattr(model, "dim")}
+    changes = small | {"data.dir": tmp_path, "data.cache_dir": tmp_path / "cache"}
     changes |= {"data.vectors": "", "data.max_shapes": 1, "train.steps_per_call": 1}
     changes |= {"data.holdout_size": 5, "data.batch_size": 4, "train.steps": 2, "mesh.data": 1}
     overrides = [f"--config.{key}={value}" for key, value in changes.items()]
-    config = ["--config", f"{FOLDER / file}.py{colon}{system}", *overrides]
-    train.main([*config, "--workdir", str(tmp_path / "run")])
+    run = str(tmp_path / "run")
+    train.main(["--config", path, *overrides, "--workdir", run])
     metrics = json.loads((tmp_path / "run" / "result.json").read_text())["metrics"]
     assert set(metrics) == {"dev", "test"}
     lines = (tmp_path / "run" / "eval" / "test.predictions.tsv").read_text().splitlines()

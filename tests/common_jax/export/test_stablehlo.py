@@ -8,6 +8,7 @@ import pytest
 
 from common_jax.export.stablehlo import serialized
 from common_jax.training.config import parse, task_class
+from configs.attconv.systems import SYSTEMS as ATTCONV_SYSTEMS
 from configs.csan.systems import SYSTEMS as CSAN_SYSTEMS
 
 SHRUNK = {
@@ -37,6 +38,10 @@ SHRUNK = {
         "words.unknown_rows": 0,
     },
 }
+OF_ONE_TEXT = (
+    *("paragraph_vector", "lin_bilstm", "lin_cnn", "self_attentive", "multichannel_cnn"),
+    *("internal_attention", "cnn", "light"),
+)
 CASES = {
     "2D-CSAN, layers in a loop": ("csan/wmt14_ende.py:base", {}),
     "post-norm, separate vocabularies": (
@@ -49,19 +54,21 @@ CASES = {
     ),
     "additive energy": (
         "attconv/snli.py:advanced_intra",
-        {"data.vectors": "x", "model.energy": "additive"},
+        {"model.energy": "additive"},
     ),
     "padding as the authors have it": (
         "attconv/snli.py:light",
-        {"data.vectors": "x", "model.unmasked_softmax": True},
+        {"model.unmasked_softmax": True},
     ),
     "one text, in bfloat16": (
         "attconv/yelp.py:advanced",
-        {"data.vectors": "x", "train.compute_dtype": "bfloat16"},
+        {"train.compute_dtype": "bfloat16"},
     ),
 }
-SYSTEMS = {  # CSAN's comparison systems
-    name: (f"csan/multi30k_small.py:{name}", {"model.num_heads": 8}) for name in CSAN_SYSTEMS
+SYSTEMS = {  # the comparison systems
+    **{name: (f"csan/multi30k_small.py:{name}", {"model.num_heads": 8}) for name in CSAN_SYSTEMS},
+    **{f"{name} of a pair": (f"attconv/squad_anss.py:{name}", {}) for name in ATTCONV_SYSTEMS},
+    **{f"{name} of a text": (f"attconv/yelp.py:{name}", {}) for name in OF_ONE_TEXT},
 }
 SLOW = (
     *("post-norm, separate vocabularies", "padding as the authors have it", "additive energy"),
@@ -77,6 +84,10 @@ def test_a_program_computes_what_the_model_does(case):
     file, changes = CASES[case]
     family = file.partition("/")[0]
     flags = {"data.dir": ".", "mesh.data": 1, **SHRUNK[family], **changes}
+    if family == "attconv":
+        model = parse(f"configs/{file}", []).model
+        flags["data.vectors"] = "x"
+        flags = {k: v for k, v in flags.items() if k != "model.dim" or hasattr(model, "dim")}
     config = parse(f"configs/{file}", [f"--config.{k}={v}" for k, v in flags.items()])
     task = task_class(config.task)(config)
     shapes = nn.unbox(jax.eval_shape(task.init, jax.random.key(0)))
@@ -98,6 +109,9 @@ def random_inputs(inputs, size):
     words, arrays = {}, {}
     for name, (dims, dtype) in inputs.items():
         shape = [int(dim) if dim.strip().isdecimal() else size for dim in dims.split(",")]
+        if len(shape) == 2 and dims[-1].isdecimal():  # of the example
+            arrays[name] = random.integers(2, 9, shape).astype(dtype)
+            continue
         base = name.partition("_")[0]
         if base not in words:
             lengths = random.integers(1, size + 1, size)
