@@ -125,4 +125,4 @@ class Attention(nn.Module):
         )
         weight = self.param("weight", nn.initializers.normal(dim**-0.5), (dim,))
         alpha = masked_softmax(hidden.astype(jnp.float32) @ weight, valid)
-        return jnp.einsum("bt,btd->bd", alpha.astype(self.dtype), states), alpha
+        return jnp.einsum("bt,btd->bd", alpha.astype(states.dtype), states), alpha

@@ -4,12 +4,13 @@ The paper names the network and no details. Ours, with u the states of one bidir
 both texts:
 
 1. each word of the sentence attends to the question, x = g * [u; c], g = sigmoid(W [u; c]), and a
-   GRU reads x: v;
-2. each v attends to the sentence itself, with a gate and a GRU of its own: h;
+   bidirectional GRU reads x: v;
+2. each v attends to the sentence itself, with a gate and a bidirectional GRU of its own: h;
 3. the question is a weighted mean of its states, the sentence the maxima of h, and the head that of
    attentive convolution.
 
-Energies are dot products of ReLU projections, as in R-Net's released successors.
+Energies are dot products of ReLU projections over the root of their width, as in R-Net's released
+successors.
 """
 
 import dataclasses
@@ -123,4 +124,4 @@ class Match(nn.Module):
         contexts = jnp.einsum("bts,bsd->btd", weights, context)
         joined = jnp.concatenate([states, contexts], -1)
         gate = nn.sigmoid(dense(joined.shape[-1], "gate")(joined))
-        return (gate * joined).astype(jnp.float32), weights
+        return gate.astype(jnp.float32) * joined, weights

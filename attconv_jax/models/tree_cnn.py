@@ -1,7 +1,7 @@
 """Tree-based CNN (Mou et al. 2016) on constituency trees.
 
-A node above two others has the state tanh(W_l left + W_r right + b), a word that of its vector. The
-convolution is over a node and its children,
+A node above two others has the state tanh(W_l left + W_r right + b), a word a linear function of
+its vector. The convolution is over a node and its children,
 
     y = tanh(W_p parent + W_l left + W_r right + b),
 
@@ -32,9 +32,11 @@ from common_jax.inputs import Annotations, Input, WordInput
 from common_jax.layers import Dense, Dropout
 from common_jax.scopes import part
 
-Tree = int | tuple["Tree", "Tree"] | None  # a word's number, a pair, or nothing
+Tree = Any  # a word's number, a pair of trees, or None for nothing
 _ESCAPED = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
-_QUOTES = str.maketrans({"`": '"', "'": '"', "“": '"', "”": '"', "‘": '"', "’": '"'})
+_QUOTES = str.maketrans({mark: '"' for mark in "`'“”‘’"})
+# Spellings of the parser's tokenizer, which escapes "/" and "*" and knows ASCII alone.
+_SPELLINGS = {"\\/": "/", "\\*": "*", "…": "...", "–": "--", "—": "--", "£": "#"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,12 +91,9 @@ def tree_of_words(words: Sequence[str], parse: str) -> Tree:
             stack[-1].append(len(leaves))
             leaves.append(_ESCAPED.get(token, token))
     _require(len(stack) == 1 and len(stack[0]) == 1, parse)
-    texts = ["".join(pieces).translate(_QUOTES).replace('""', '"') for pieces in (words, leaves)]
-    _require(texts[0] == texts[1], parse)
-    starts, ends = (
-        np.cumsum([0, *(len(piece.translate(_QUOTES).replace('""', '"')) for piece in pieces)])
-        for pieces in (words, leaves)
-    )
+    plain = [[_plain(piece) for piece in pieces] for pieces in (words, leaves)]
+    _require("".join(plain[0]) == "".join(plain[1]), parse)
+    starts, ends = (np.cumsum([0, *map(len, pieces)]) for pieces in plain)
     inside = [
         [n for n, at in enumerate(starts[:-1]) if begin <= at < end]
         for begin, end in itertools.pairwise(ends)
@@ -108,6 +107,15 @@ def tree_of_words(words: Sequence[str], parse: str) -> Tree:
         return right if left is None else left if right is None else (left, right)
 
     return cut(stack[0][0])
+
+
+def _plain(word: str) -> str:
+    """A word in the spelling in which words and leaves are compared."""
+    if word in ("``", "''"):
+        return '"'
+    for spelling, other in _SPELLINGS.items():
+        word = word.replace(spelling, other)
+    return word.translate(_QUOTES)
 
 
 def _right_branching(words: Sequence[int]) -> Tree:

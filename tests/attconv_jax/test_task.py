@@ -178,7 +178,9 @@ def test_the_ranking_loss_is_what_lacks_of_the_margin(ranking, loss, pairs, nega
     rows, total = np.flatnonzero(real), 0.0
     others = {m: [wrong[n][m] for n in range(negatives) if there[m, n]] for m in rows}
     for m in rows:
-        compared = others[m] if pairs == "question" else sum(others.values(), [])
+        compared = (
+            others[m] if pairs == "question" else [*itertools.chain.from_iterable(others.values())]
+        )
         hinge = np.mean([max(0, 0.85 - right[m, 1] + other[1]) for other in compared])
         entropy = -np.log(right[m, 1]) - np.mean([np.log(other[0]) for other in others[m]])
         total += {"hinge": hinge, "cross_entropy": entropy / 2, "both": hinge + entropy / 2}[loss]

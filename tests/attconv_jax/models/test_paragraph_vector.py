@@ -86,12 +86,11 @@ def test_two_texts_and_a_text_without_words():
     params["output"]["kernel"] = np.concatenate([params["output"]["kernel"]] * 2)
     logits, losses = answer(params, [text(IDS), text(np.zeros_like(IDS))])
     assert np.isfinite(logits).all() and logits.shape == (3, LABELS)
-    alone, own = answer(parameters(), [text(IDS)])
+    _, own = answer(parameters(), [text(IDS)])
     np.testing.assert_allclose(losses["words"], own["words"], rtol=1e-5)
-    del alone
 
 
 @pytest.mark.parametrize("fields", [{"steps": 0}, {"rate": 0.0}, {"decay": -1.0}])
 def test_bad_fields(fields):
-    with pytest.raises(Exception, match=f"model.{[*fields][0]}"):
+    with pytest.raises(Exception, match=f"model.{next(iter(fields))}"):
         ParagraphVector(**fields)
