@@ -5,8 +5,8 @@ features, tanh, their maxima over the text to 128, tanh. The logit of the second
 factor times the cosine of both texts, that of the first 0.
 
 The product of a window's counts with a matrix is a sum of rows: each trigram has a vector for each
-of the window's places. Ours: trigrams are hashed to the rows, so that no list of them is needed, and
-a word has at most 16.
+of the window's places. Ours: trigrams are hashed to the rows, so that no list of them is needed,
+and a word has at most 16.
 """
 
 import dataclasses
