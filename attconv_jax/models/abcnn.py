@@ -24,7 +24,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from attconv_jax.models.base import POOLED, AttentionMap, Explained, PairModel, PairModule, Text
+from attconv_jax.models.base import (
+    POOLED,
+    AttendingModule,
+    AttentionMap,
+    Explained,
+    PairModel,
+    Text,
+)
 from common_jax.fields import require
 from common_jax.layers import Dense, Dropout
 from common_jax.scopes import part
@@ -64,24 +71,17 @@ class ABCNN(PairModel):
         return ABCNNModule(self, labels, dtype)
 
 
-class ABCNNModule(PairModule):
+class ABCNNModule(AttendingModule):
     """The network."""
 
     config: ABCNN
     labels: int
     dtype: Any = jnp.float32
 
-    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        """Logits."""
-        return self._forward(texts, train)[0]
-
-    def explain(self, texts: Sequence[Text]) -> Explained:
-        """Logits, and for each layer the matrix in the input of the convolution; or, if there is
-        none, each word's share in pooling: those of the windows that have it."""
-        return self._forward(texts, train=False)
-
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
+        """Logits, and for each layer the matrix in the input of the convolution; or, if there is
+        none, each word's share in pooling: those of the windows that have it."""
         config, valid = self.config, [text.valid for text in texts]
         states = [text.words.astype(jnp.float32) for text in texts]
         features, maps = self._features(states, valid), []

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import Energy, FeatureMap, Features, Head, max_pooled
-from attconv_jax.models.base import AttentionMap, Explained, PairModel, PairModule, Text
+from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
 from attconv_jax.models.word_count import WordCounts, word_shares
 from common_jax.fields import require
 from common_jax.inputs import Input
@@ -203,7 +203,7 @@ class AttentiveConvolutionLayer(nn.Module):
         return masked_softmax(energies, allowed)[..., :-1]
 
 
-class AttentiveConvNet(PairModule):
+class AttentiveConvNet(AttendingModule):
     """Attentive convolutions, max-pooling and the head.
 
     Attributes:
@@ -222,15 +222,8 @@ class AttentiveConvNet(PairModule):
         self.dropout = Dropout(config.dropout)
         self.head = Head(config.dim, self.labels, self.dropout, self.dtype)
 
-    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        """Logits."""
-        return self._forward(texts, train)[0]
-
-    def explain(self, texts: Sequence[Text]) -> Explained:
-        """Logits, and the attention maps of each layer, lowest first."""
-        return self._forward(texts, train=False)
-
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
+        """Logits, and the attention maps of each layer, lowest first."""
         states, valid = [text.words for text in texts], [text.valid for text in texts]
         maps = []
         with part("attention"):

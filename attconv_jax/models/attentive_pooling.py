@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import Head
-from attconv_jax.models.base import POOLED, AttentionMap, Explained, PairModule, Text
+from attconv_jax.models.base import POOLED, AttendingModule, AttentionMap, Explained, Text
 from attconv_jax.models.bi_cnn import BiCNN, TanhConvolution
 from common_jax.fields import require
 from common_jax.layers import Dense, Dropout
@@ -41,7 +41,7 @@ class AttentivePooling(BiCNN):
         return AttentivePoolingModule(self, labels, dtype)
 
 
-class AttentivePoolingModule(PairModule):
+class AttentivePoolingModule(AttendingModule):
     """The network."""
 
     config: AttentivePooling
@@ -56,15 +56,8 @@ class AttentivePoolingModule(PairModule):
         if config.bilinear:
             self.energy = Dense(config.dim, ("embed", "mlp"), self.dtype, use_bias=False)
 
-    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        """Logits."""
-        return self._forward(texts, train)[0]
-
-    def explain(self, texts: Sequence[Text]) -> Explained:
-        """Logits, and the weights with which each text is pooled."""
-        return self._forward(texts, train=False)
-
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
+        """Logits, and the weights with which each text is pooled."""
         states, valid = [text.words for text in texts], [text.valid for text in texts]
         with part("attention"):
             for layer in self.layers:

@@ -86,6 +86,20 @@ class PairModule(nn.Module):
         return without_losses(self(texts, train=False))[0], []
 
 
+class AttendingModule(PairModule):
+    """The network of a matching model whose forward pass also gives its attention."""
+
+    def __call__(self, texts: Sequence[Text], *, train: bool) -> Logits:
+        return self._forward(texts, train)[0]
+
+    def explain(self, texts: Sequence[Text]) -> Explained:
+        return self._forward(texts, train=False)
+
+    @abc.abstractmethod
+    def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
+        """Logits, and the attention of each layer, lowest first."""
+
+
 @dataclasses.dataclass(frozen=True)
 class PairModel(Choice):
     """A matching model, between two texts or of one. Its fields are those of a config's section

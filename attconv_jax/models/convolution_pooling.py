@@ -17,7 +17,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from attconv_jax.layers import ReluLayers, max_pooled
-from attconv_jax.models.base import POOLED, AttentionMap, Explained, PairModel, PairModule, Text
+from attconv_jax.models.base import (
+    POOLED,
+    AttendingModule,
+    AttentionMap,
+    Explained,
+    PairModel,
+    Text,
+)
 from common_jax.fields import require
 from common_jax.layers import Convolution, Dense, Dropout
 from common_jax.masks import masked_softmax
@@ -63,23 +70,16 @@ class ConvolutionPooling(PairModel):
         return ConvolutionPoolingModule(self, labels, dtype)
 
 
-class ConvolutionPoolingModule(PairModule):
+class ConvolutionPoolingModule(AttendingModule):
     """The network."""
 
     config: ConvolutionPooling
     labels: int
     dtype: Any = jnp.float32
 
-    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        """Logits."""
-        return self._forward(texts, train)[0]
-
-    def explain(self, texts: Sequence[Text]) -> Explained:
-        """Logits, and the weights with which texts are pooled, if by attention."""
-        return self._forward(texts, train=False)
-
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
+        """Logits, and the weights with which texts are pooled, if by attention."""
         config, dropout = self.config, Dropout(self.config.dropout)
         filters = [
             Convolution(config.dim, int(width), self.dtype, name=f"convolution_{width.strip()}")

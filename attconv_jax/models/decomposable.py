@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import ReluLayers, both_ways
-from attconv_jax.models.base import AttentionMap, Explained, PairModel, PairModule, Text
+from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
 from common_jax.fields import require
 from common_jax.layers import Dense
 from common_jax.masks import masked_softmax
@@ -57,23 +57,16 @@ class Decomposable(PairModel):
         return DecomposableModule(self, labels, dtype)
 
 
-class DecomposableModule(PairModule):
+class DecomposableModule(AttendingModule):
     """The network."""
 
     config: Decomposable
     labels: int
     dtype: Any = jnp.float32
 
-    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        """Logits."""
-        return self._forward(texts, train)[0]
-
-    def explain(self, texts: Sequence[Text]) -> Explained:
-        """Logits, and the attention between the texts without the empty words."""
-        return self._forward(texts, train=False)
-
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
+        """Logits, and the attention between the texts without the empty words."""
         config = self.config
         layers = lambda name: ReluLayers((config.dim,) * 2, config.dropout, self.dtype, name=name)
         attend, compare, aggregate = map(layers, ("attend", "compare", "aggregate"))

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import ReluLayers, matrix
-from attconv_jax.models.base import AttentionMap, Explained, PairModel, PairModule, Text
+from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
 from common_jax.fields import require
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
@@ -52,23 +52,16 @@ class LSTMN(PairModel):
         return LSTMNModule(self, labels, dtype)
 
 
-class LSTMNModule(PairModule):
+class LSTMNModule(AttendingModule):
     """The network."""
 
     config: LSTMN
     labels: int
     dtype: Any = jnp.float32
 
-    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        """Logits."""
-        return self._forward(texts, train)[0]
-
-    def explain(self, texts: Sequence[Text]) -> Explained:
-        """Logits, and the attention of each text to itself and of the second to the first."""
-        return self._forward(texts, train=False)
-
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
+        """Logits, and the attention of each text to itself and of the second to the first."""
         config, dropout = self.config, Dropout(self.config.dropout)
         words = [dropout(text.words, train=train) for text in texts]
         read = lambda name: Tape(config.dim, self.dtype, name=name)

@@ -16,10 +16,10 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from attconv_jax.layers import ReluLayers, matrix
-from attconv_jax.models.base import AttentionMap, Explained, PairModel, PairModule, Text
+from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
 from common_jax.fields import require
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
@@ -50,23 +50,16 @@ class NSE(PairModel):
         return NSEModule(self, labels, dtype)
 
 
-class NSEModule(PairModule):
+class NSEModule(AttendingModule):
     """The network."""
 
     config: NSE
     labels: int
     dtype: Any = jnp.float32
 
-    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        """Logits."""
-        return self._forward(texts, train)[0]
-
-    def explain(self, texts: Sequence[Text]) -> Explained:
-        """Logits, and the memory that each word read."""
-        return self._forward(texts, train=False)
-
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
+        """Logits, and the memory that each word read."""
         dim, dropout = texts[0].words.shape[-1], Dropout(self.config.dropout)
         read = LSTM(dim, dim, self.dtype, name="read")
         write = LSTM(2 * dim, dim, self.dtype, name="write")

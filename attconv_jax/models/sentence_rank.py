@@ -22,7 +22,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import Head, max_pooled
-from attconv_jax.models.base import POOLED, AttentionMap, Explained, PairModel, PairModule, Text
+from attconv_jax.models.base import (
+    POOLED,
+    AttendingModule,
+    AttentionMap,
+    Explained,
+    PairModel,
+    Text,
+)
 from attconv_jax.models.convolution_pooling import Attention
 from common_jax.fields import require
 from common_jax.layers import Dense, Dropout
@@ -54,23 +61,16 @@ class SentenceRank(PairModel):
         return SentenceRankModule(self, labels, dtype)
 
 
-class SentenceRankModule(PairModule):
+class SentenceRankModule(AttendingModule):
     """The network; the first text is the question."""
 
     config: SentenceRank
     labels: int
     dtype: Any = jnp.float32
 
-    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        """Logits."""
-        return self._forward(texts, train)[0]
-
-    def explain(self, texts: Sequence[Text]) -> Explained:
-        """Logits, and the attention to question and sentence, and in the question's mean."""
-        return self._forward(texts, train=False)
-
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
+        """Logits, and the attention to question and sentence, and in the question's mean."""
         dim, dropout = self.config.dim, Dropout(self.config.dropout)
 
         def read(name: str, states: Array, valid: Array) -> Array:

@@ -16,10 +16,10 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from attconv_jax.layers import matrix
-from attconv_jax.models.base import AttentionMap, Explained, PairModel, PairModule, Text
+from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
 from common_jax.fields import require
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
@@ -50,23 +50,16 @@ class WordByWord(PairModel):
         return WordByWordModule(self, labels, dtype)
 
 
-class WordByWordModule(PairModule):
+class WordByWordModule(AttendingModule):
     """The network."""
 
     config: WordByWord
     labels: int
     dtype: Any = jnp.float32
 
-    def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        """Logits."""
-        return self._forward(texts, train)[0]
-
-    def explain(self, texts: Sequence[Text]) -> Explained:
-        """Logits, and the attention of the hypothesis to the premise."""
-        return self._forward(texts, train=False)
-
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
+        """Logits, and the attention of the hypothesis to the premise."""
         dim, dropout = self.config.dim, Dropout(self.config.dropout)
         project = Dense(dim, ("embed", "mlp"), self.dtype, name="project")
         words = [dropout(project(text.words), train=train) for text in texts]
