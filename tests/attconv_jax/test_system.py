@@ -149,6 +149,9 @@ def test_batches_of_what_is_ranked_have_the_inputs_of_each_sentence(tmp_path, sp
     pairs = {"second": "shared"} | ({"other": "other_shared"} if split == "train" else {})
     rows = 0
     for batch in batches.epoch(0):
+        if split == "train":  # one other sentence: [B, 1, ...]
+            others = ("other", "other_ends", "other_shared")
+            batch = {**batch, **{name: batch[name][:, 0] for name in others}}
         for row in np.flatnonzero(batch["index"] >= 0):
             question = words(batch["first"][row])
             for text, key in pairs.items():
@@ -205,10 +208,11 @@ def test_a_further_loss_is_that_of_both_sentences_of_what_is_ranked(tmp_path):
     batch = task.train_batches().epoch(0)[0]
     real = batch["index"] >= 0
     assert not real.all()
-    further = 0.0
-    for names in (("second", "second_ends", "shared"), ("other", "other_ends", "other_shared")):
+    further, keys = 0.0, ("second", "second_ends", "shared")
+    for names in (keys, ("other", "other_ends", "other_shared")):
         pair = {name: batch[name] for name in ("first", "first_ends")}
-        pair |= dict(zip(("second", "second_ends", "shared"), map(batch.get, names), strict=True))
+        texts = [batch[name] if name in keys else batch[name][:, 0] for name in names]
+        pair |= dict(zip(keys, texts, strict=True))
         pair = jax.tree.map(jnp.asarray, pair)
         _, losses = task.model.apply({"params": params}, pair, train=False)
         further += np.asarray(losses["pooled_square"])[real].sum()
