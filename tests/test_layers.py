@@ -22,7 +22,7 @@ LAYERS = (
     {"config", "text"},
     {"attention", "predictor", "data", "inputs"},
     {"layers"},
-    {"stack"},
+    {"stack", "recurrent"},
     {"export", "report"},
     {"training"},
     {"compare", "deploy", "sweep"},
