@@ -4,7 +4,7 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Key, UInt32
 
 
 def dropout(
@@ -25,8 +25,7 @@ def keep_mask(
 ) -> Bool[Array, "*dims"]:
     """A mask of the elements that `drop` keeps; one mask for several arrays compiles faster.
 
-    One 32-bit word serves two elements, which halves the time of `jax.random.bernoulli`. The rate
-    is rounded to a multiple of 2^-16 (an error of at most 8e-6), and `drop` divides by the
+    One 32-bit word serves two elements. The rate is rounded to a multiple of 2^-16 (an error of at most 8e-6), and `drop` divides by the
     probability of the rounded rate.
 
     Raises:
@@ -54,11 +53,35 @@ def _kept_of_65536(rate: float) -> int:
 def _random16(key: Key[Array, ""], shape: tuple[int, ...]) -> jax.Array:
     """Independent uniform 16-bit integers.
 
-    Generated with two axes, the first of `shape`, which may be sharded, and one for all others:
-    with four axes it takes six times as long to compile.
+    Element (i, j) of the first axis and of all others together depends on i, j and the key alone,
+    whatever devices have it.
     """
     first, *others = shape or (1,)
     elements = math.prod(others)
-    words = jax.random.bits(key, (first, -(-elements // 2)), jnp.uint32)
+    size = (first, -(-elements // 2))
+    row, column = (jax.lax.broadcasted_iota(jnp.uint32, size, axis) for axis in (0, 1))
+    # computed once, though two arrays are made of it
+    words = jax.lax.optimization_barrier(threefry(key, row, column)[0])
     halves = [words.astype(jnp.uint16), (words >> jnp.uint32(16)).astype(jnp.uint16)]
     return jnp.concatenate(halves, axis=1)[:, :elements].reshape(shape)
+
+
+def threefry(
+    key: Key[Array, ""], high: UInt32[Array, "*dims"], low: UInt32[Array, "*dims"]
+) -> tuple[UInt32[Array, "*dims"], UInt32[Array, "*dims"]]:
+    """Two random words for each counter: Threefry-2x32 with 20 rounds (Salmon et al. 2011).
+
+    `jax.random.bits` runs the rounds on a CPU in a loop over arrays in memory, to compile faster,
+    and adds two words to one; written out, the rounds are one pass.
+    """
+    first, second = jax.random.key_data(key).reshape(-1)[:2]
+    keys = (first, second, first ^ second ^ jnp.uint32(0x1BD11BDA))
+    high, low = high + keys[0], low + keys[1]
+    for group in range(5):
+        for distance in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+            left, right = jnp.uint32(distance), jnp.uint32(32 - distance)
+            high = high + low
+            low = ((low << left) | (low >> right)) ^ high
+        high = high + keys[(group + 1) % 3]
+        low = low + keys[(group + 2) % 3] + jnp.uint32(group + 1)
+    return high, low

@@ -11,7 +11,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
 PAPERS = {name for name in PACKAGES if name.endswith("_jax")} - {"common_jax"}
-PACKAGE_LAYERS = {"common_jax": 0, **dict.fromkeys(PAPERS, 1), "configs": 2, "launch": 3}
+PACKAGE_LAYERS = {
+    "common_jax": 0,
+    **dict.fromkeys(PAPERS, 1),
+    "configs": 2,
+    "launch": 3,
+    "benchmarks": 4,
+}
 # Inside common_jax, lowest first. A module imports from lower layers and from its own package.
 LAYERS = (
     {"pytrees", "old_names"},

@@ -1,9 +1,10 @@
 import jax
+import jax.extend.random
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from common_jax.dropout import dropout
+from common_jax.dropout import dropout, threefry
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.003])
@@ -21,6 +22,14 @@ def test_elements_are_independent():
     for shift in (1, 2, 256):
         both = mask[:, shift:] & mask[:, :-shift]
         assert abs(both.mean() - 0.49) < 4 * np.sqrt(0.25 / both.size)
+
+
+def test_random_words_are_those_of_jaxs_threefry():
+    key = jax.random.key(11)
+    counters = jax.random.bits(jax.random.key(12), (2, 500), jnp.uint32)
+    words = jnp.stack(threefry(key, *counters))
+    expected = jax.extend.random.threefry_2x32(jax.random.key_data(key), counters.reshape(-1))
+    np.testing.assert_array_equal(words, expected.reshape(2, 500))
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3, 5), (2, 3, 4)])

@@ -1,0 +1,1 @@
+"""Measurements beside other toolkits, on the same data and machine: `python -m benchmarks.NAME`."""

@@ -1,0 +1,99 @@
+"""`python -m benchmarks.qanet_pytorch`: QANet beside a PyTorch one, on SQuAD."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.side_by_side import (
+    TORCH,
+    Measure,
+    Side,
+    alternate,
+    arguments,
+    environment,
+    ours,
+    require_checkout,
+    write,
+)
+from benchmarks.workers.ours import task_of
+from common_jax.data.batches import Batch
+from launch.cli import run
+
+REPOSITORY = "https://github.com/BangLiu/QANet-PyTorch"
+COMMIT = "0ce11ca1494c6c30d61c0bf2b78907fe27369962"
+DESCRIPTION = f"""Times training steps and answers of QANet beside {REPOSITORY} at {COMMIT[:12]}:
+d 128, 8 heads, seven blocks, characters of 64 dimensions, batches of 32 of SQuAD, sorted by length
+and padded to 400 + 50 words.
+
+example:
+  python -m benchmarks.qanet_pytorch --checkout QANet-PyTorch --data DATA"""
+BATCHES, LONGEST = 6, {"context": 400, "question": 50}
+SIZES = {"dim": 128, "heads": 8, "char_dim": 64, "word_dim": 50}
+UNEQUAL = (
+    "The peer adds position encodings at each block and drops its inputs, ours each sub-layer's "
+    "output and the embeddings; both have stochastic depth.",
+    "The peer's word vectors are looked up on the device, ours are read from memory.",
+    "Its highway network is as wide as the model, ours as words and characters together.",
+    "First passes: ours compiles each shape, the peer does not compile.",
+)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = arguments(DESCRIPTION, ["checkout"])
+    args = parser.parse_args(argv)
+    require_checkout(args.checkout, COMMIT)
+    python = environment(args.environments / "qanet_pytorch", TORCH)
+    config, overrides = "configs/qanet/squad.py", settings(args.data)
+    batches = first_batches(config, overrides)
+    words = 1 + max(int(batch["context"].max()) for batch in batches)
+    fixed = [padded(batches[0])]
+    measures = [
+        Measure("training, SQuAD's lengths", "train", batches),
+        Measure("answers, SQuAD's lengths", "answer", batches, passes=2),
+        Measure("training, 32 x 400", "train", fixed, passes=2),
+        Measure("answers, 32 x 400", "answer", fixed, passes=4),
+    ]
+    job = {"checkout": str(args.checkout.absolute()), "words": words, **SIZES}
+    sides = [ours(config, overrides), Side("PyTorch", python, "qanet_pytorch", job)]
+    rows = alternate(sides, measures, args.rounds, threads=2)
+    write(args.out, "qanet_pytorch", rows, measures, UNEQUAL)
+
+
+def settings(data: Path) -> dict[str, Any]:
+    """What differs from the config."""
+    return {
+        "train.compute_dtype": "float32",
+        "data.dir": data / "squad",
+        "data.vectors": data / "glove" / "glove.6B.50d.top9163.txt.gz",
+        "data.batch_size": 32,
+        "words.dim": SIZES["word_dim"],
+        "model.char_dim": SIZES["char_dim"],
+    }
+
+
+def first_batches(config: str, overrides: Mapping[str, Any]) -> list[Batch]:
+    """Batches of the first epoch, whose order is random: their lengths are SQuAD's."""
+    epoch = task_of(config, overrides).train_batches().epoch(0)
+    return [epoch[number] for number in range(BATCHES)]
+
+
+def padded(batch: Batch) -> Batch:
+    """The batch with texts of the full length: its own words, repeated."""
+
+    def longer(array: np.ndarray, length: int) -> np.ndarray:
+        return np.resize(array.swapaxes(0, 1), (length, len(array), *array.shape[2:])).swapaxes(
+            0, 1
+        )
+
+    result = dict(batch)
+    for name in batch:
+        text = name.partition("_")[0]
+        if text in LONGEST:
+            result[name] = np.ascontiguousarray(longer(batch[name], LONGEST[text]))
+    return result
+
+
+if __name__ == "__main__":
+    run(main)

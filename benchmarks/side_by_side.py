@@ -1,0 +1,230 @@
+"""Runs this suite and a peer alternately on the same batches, and writes what was measured."""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from common_jax.data.batches import Batch
+from common_jax.errors import UserError
+from common_jax.io.atomic import replace_text, write_json
+from launch.timing import Row, machine, table
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results" / "benchmarks"
+WORKERS = Path(__file__).parent / "workers"
+# glibc keeps what is freed, for both sides.
+ALLOCATOR = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": "17179869184",
+    "MALLOC_TOP_PAD_": "268435456",
+}
+TORCH = ("torch==2.13.0+cpu", "numpy==2.3.5")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison.
+
+    Attributes:
+      name: of its column.
+      python: the interpreter of its environment.
+      worker: a program of `WORKERS`.
+      job: fields of the job that are its own.
+    """
+
+    name: str
+    python: Path
+    worker: str
+    job: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What both sides do.
+
+    Attributes:
+      name: of its row.
+      phase: "train" or "answer".
+      batches: what all sides read, or those that read none of their own.
+      passes: how often all batches are timed in a round.
+      counted: names of the arrays whose tokens are counted; without one, examples are.
+    """
+
+    name: str
+    phase: str
+    batches: Sequence[Batch]
+    passes: int = 1
+    counted: Sequence[str] = ()
+
+
+def arguments(description: str, checkouts: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The options of all benchmarks, and a folder for each checkout of a public repository."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True, help="folder of all data")
+    for name in checkouts:
+        parser.add_argument(f"--{name}", type=Path, required=True, help="checkout of the peer")
+    parser.add_argument("--rounds", type=int, default=3, help="alternations (3)")
+    parser.add_argument(
+        "--environments", type=Path, default=Path(".benchmarks"), help="of the peers (.benchmarks)"
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+    return parser
+
+
+def require_checkout(folder: Path, commit: str) -> None:
+    """
+    Raises:
+      UserError: if the folder is no checkout of that commit, or has changes.
+    """
+    git = lambda *words: subprocess.run(
+        ["git", "-C", str(folder), *words], capture_output=True, text=True
+    )
+    head = git("rev-parse", "HEAD") if folder.is_dir() else None
+    if head is None or head.returncode:
+        raise UserError(f"{folder}: no checkout of a repository")
+    if head.stdout.strip() != commit:
+        raise UserError(f"{folder}: at {head.stdout.strip()[:12]}, but must be at {commit[:12]}")
+    if changed := git("status", "--porcelain", "--untracked-files=no").stdout.split("\n")[0]:
+        raise UserError(f"{folder}: has changes ({changed.strip()})")
+
+
+def environment(folder: Path, requirements: Sequence[str]) -> Path:
+    """The interpreter of an environment with exactly these requirements, made if it is missing.
+
+    Raises:
+      UserError: if they cannot be installed.
+    """
+    python, note = folder / "bin" / "python", folder / "requirements.txt"
+    if note.exists() and note.read_text("utf-8").split() == [*requirements]:
+        return python
+    shutil.rmtree(folder, ignore_errors=True)
+    uv = [shutil.which("uv")] if shutil.which("uv") else [sys.executable, "-m", "uv"]
+    for words in (
+        ["venv", "--python", sys.executable, str(folder)],
+        ["pip", "install", "--python", str(python), *requirements],
+    ):
+        done = subprocess.run([*map(str, uv), *words], capture_output=True, text=True)
+        if done.returncode:
+            *_, last = ["", *done.stderr.strip().split("\n")]
+            raise UserError(f"cannot install {' '.join(requirements)}: {last.strip()}")
+    replace_text(note, "\n".join(requirements) + "\n")
+    return python
+
+
+def write_batches(path: Path, batches: Sequence[Batch]) -> None:
+    """An .npz file, as `benchmarks.workers.timing.read` reads it."""
+    arrays = {f"{n}/{name}": a for n, batch in enumerate(batches) for name, a in batch.items()}
+    np.savez(path, **arrays)
+
+
+def alternate(
+    sides: Sequence[Side], measures: Sequence[Measure], rounds: int, threads: int
+) -> list[Row]:
+    """What each side's worker printed, in each round and for each measure.
+
+    A worker is a process of its own, started anew for each round, so that only one of them is in
+    memory and each peak is its own; the order of the sides is drawn for each round.
+    """
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as temporary:
+        for measure in measures:
+            batches = Path(temporary) / "batches.npz"
+            write_batches(batches, measure.batches)
+            for number in range(rounds):
+                for side in random.Random(number).sample([*sides], len(sides)):
+                    job = {
+                        "phase": measure.phase,
+                        "batches": str(batches),
+                        "passes": measure.passes,
+                        "counted": [*measure.counted],
+                        "threads": threads,
+                        **side.job,
+                    }
+                    row = {"measure": measure.name, "round": number, "side": side.name}
+                    rows.append(row | _run(side, job, Path(temporary), threads))
+                    print(json.dumps({**rows[-1], "seconds": sum(rows[-1]["seconds"])}), flush=True)
+    return rows
+
+
+def _run(side: Side, job: Mapping[str, Any], folder: Path, threads: int) -> Row:
+    file = folder / "job.json"
+    replace_text(file, json.dumps(job))
+    limits = {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": str(WORKERS.parents[1])}
+    worker = [str(side.python), str(WORKERS / f"{side.worker}.py"), str(file)]
+    done = subprocess.run(
+        worker, capture_output=True, text=True, env={**os.environ, **ALLOCATOR, **limits}
+    )
+    if done.returncode:
+        *_, last = ["", *done.stderr.strip().split("\n")]
+        raise UserError(f"{side.name}: {last}")
+    return json.loads(done.stdout.strip().split("\n")[-1])
+
+
+def ours(config: str, overrides: Mapping[str, Any]) -> Side:
+    """This suite with a config and changed fields."""
+    job = {"config": config, "overrides": {name: str(v) for name, v in overrides.items()}}
+    return Side("ours", Path(sys.executable), "ours", job)
+
+
+def write(
+    out: Path, name: str, rows: Sequence[Row], measures: Sequence[Measure], unequal: Sequence[str]
+) -> None:
+    """NAME.json, all that was measured, and NAME.md, its table.
+
+    Args:
+      unequal: what the sides do not have in common, a sentence each.
+    """
+    text = table([line for measure in measures for line in summary(measure, rows)])
+    out.mkdir(parents=True, exist_ok=True)
+    about = {"command": " ".join(sys.argv), **machine(os.getloadavg()[0])}
+    write_json(out / f"{name}.json", {**about, "rounds": [*rows]})
+    notes = "\n".join(f"- {sentence}" for sentence in unequal)
+    replace_text(
+        out / f"{name}.md",
+        f"# {name}\n\nMedians over rounds, with the least and the largest of them; `{name}.json` "
+        f"has all.\n\n```\n{text}\n```\n\nNot equal:\n\n{notes}\n",
+    )
+    print(text)
+
+
+def summary(measure: Measure, rows: Sequence[Row]) -> list[Row]:
+    """A row for each side: units a second, ratio to the other sides round by round, memory."""
+    own = [row for row in rows if row["measure"] == measure.name]
+    rates: dict[str, list[float]] = {}
+    for row in own:
+        rates.setdefault(row["side"], []).append(row["units"] / sum(row["seconds"]))
+    first = rates["ours"]
+    result = []
+    for side, values in rates.items():
+        ratios = [mine / other for mine, other in zip(first, values, strict=True)]
+        of_side = [row for row in own if row["side"] == side]
+        median = lambda name, of_side=of_side: statistics.median(row[name] for row in of_side)
+        result.append(
+            {
+                "measure": measure.name,
+                "side": side,
+                f"{'tokens' if measure.counted else 'examples'} a second": statistics.median(
+                    values
+                ),
+                "least": min(values),
+                "largest": max(values),
+                "ours, times as fast": statistics.median(ratios),
+                "peak MiB": median("peak_mib"),
+                "first pass s": median("first_pass_seconds"),
+                "parameters": int(median("parameters")),
+            }
+        )
+    return result

@@ -1,0 +1,77 @@
+"""`python -m benchmarks.snli_pytorch`: attentive convolution beside ESIM and RE2, on SNLI."""
+
+from collections.abc import Sequence
+
+from benchmarks.side_by_side import (
+    TORCH,
+    Measure,
+    Side,
+    alternate,
+    arguments,
+    environment,
+    ours,
+    require_checkout,
+    write,
+)
+from benchmarks.workers.ours import task_of
+from launch.cli import run
+
+PEERS = {
+    "esim": ("https://github.com/coetaur0/ESIM", "65611601ff9f17f76e1f246e8e46b5fc4bee13fc"),
+    "re2": (
+        "https://github.com/alibaba-edu/simple-effective-text-matching-pytorch",
+        "05d572e30801b235e989c78c95dd24d5f5d35f74",
+    ),
+}
+CHECKOUTS = "\n".join(
+    f"  --{name}: {url} at {commit[:12]}" for name, (url, commit) in PEERS.items()
+)
+DESCRIPTION = f"""Times training steps and answers of attentive convolution (advanced, with
+intra-attention) beside two PyTorch models, each with its own sizes, in batches of 50 pairs of SNLI.
+
+{CHECKOUTS}
+
+example:
+  python -m benchmarks.snli_pytorch --esim ESIM --re2 RE2 --data DATA"""
+BATCHES, CONFIG = 40, "configs/attconv/snli_small.py:advanced_intra"
+UNEQUAL = (
+    "Three different models: the sizes are their own, the word vectors have 300 dimensions in all.",
+    "Ours trains its word vectors, as ESIM does; RE2 keeps them.",
+    "First passes: ours compiles each shape, the peers do not compile.",
+)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    args = arguments(DESCRIPTION, [*PEERS]).parse_args(argv)
+    for name, (_, commit) in PEERS.items():
+        require_checkout(getattr(args, name), commit)
+    packages = (*TORCH, "tqdm==4.67.1")
+    python = environment(args.environments / "snli_pytorch", packages)
+    overrides = {
+        "data.dir": args.data / "snli",
+        "data.train": "train_partial.tsv",
+        "data.test": "dev.tsv",
+        "data.on_bad_example": "skip",
+        "data.vectors": "",
+        "words.dim": 300,
+        "model.dim": 300,
+        "train.steps_per_call": 1,
+    }
+    epoch = task_of(CONFIG, overrides).train_batches().epoch(0)
+    batches = [epoch[number] for number in range(BATCHES)]
+    words = 1 + max(int(b[name].max()) for b in batches for name in ("first", "second"))
+    measures = [
+        Measure("training", "train", batches),
+        Measure("answers", "answer", batches, passes=3),
+    ]
+    jobs = {
+        name: {"checkout": str(getattr(args, name).absolute()), "words": words, "word_dim": 300}
+        for name in PEERS
+    }
+    sides = [ours(CONFIG, overrides), *(Side(name, python, name, jobs[name]) for name in PEERS)]
+    rows = alternate(sides, measures, args.rounds, threads=2)
+    write(args.out, "snli_pytorch", rows, measures, UNEQUAL)
+
+
+if __name__ == "__main__":
+    run(main)

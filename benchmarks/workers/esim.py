@@ -1,0 +1,47 @@
+"""Worker of the PyTorch ESIM; runs in its environment."""
+
+import sys
+from typing import Any
+
+import numpy as np
+import torch
+from timing import Batch, Work, count, read, work
+
+
+def make(job: dict[str, Any]) -> Work:
+    """The step of its training script, or a batch's probabilities."""
+    sys.path.insert(0, job["checkout"])
+    from esim.model import ESIM
+
+    torch.set_num_threads(job["threads"])
+    torch.manual_seed(0)
+    network = ESIM(job["words"], job["word_dim"], 300, torch.rand(job["words"], job["word_dim"]))
+    parameters = [*network.parameters()]
+    loss, optimizer = torch.nn.CrossEntropyLoss(), torch.optim.Adam(parameters, lr=4e-4)
+    tensor = lambda array: torch.from_numpy(array.astype(np.int64))
+
+    def texts(batch: Batch) -> list[torch.Tensor]:
+        tensors = []
+        for name in ("first", "second"):
+            lengths = (batch[name] != 0).sum(1)
+            tensors += [tensor(batch[name][:, : lengths.max()]), tensor(lengths)]
+        return tensors
+
+    def answer(batch: Batch) -> None:
+        with torch.no_grad():
+            network(*texts(batch))
+
+    def train(batch: Batch) -> None:
+        optimizer.zero_grad()
+        loss(network(*texts(batch))[0], tensor(batch["label"])).backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 10.0)
+        optimizer.step()
+
+    network.train(job["phase"] == "train")
+    step = train if job["phase"] == "train" else answer
+    batches = read(job["batches"])
+    return Work(step, batches, count(batches), sum(p.numel() for p in parameters))
+
+
+if __name__ == "__main__":
+    work(make)

@@ -1,0 +1,60 @@
+"""Worker of the PyTorch QANet; runs in its environment."""
+
+import sys
+from typing import Any
+
+import numpy as np
+import torch
+from timing import Batch, Work, count, read, work
+
+BETAS, EPS, DECAY, CLIP, AVERAGE = (0.8, 0.999), 1e-7, 3e-7, 5.0, 0.9999  # of QANet_main.py
+
+
+def make(job: dict[str, Any]) -> Work:
+    """The step of QANet_main.py's trainer, or an answer's logits."""
+    sys.path.insert(0, job["checkout"])
+    from model import QANet as module  # noqa: N813
+
+    # The position encoding asks for a GPU's number, which a CPU's tensor does not have.
+    module.PosEncoder = lambda x: x + module.get_timing_signal(x.size(2), x.size(1)).transpose(1, 2)
+    torch.set_num_threads(job["threads"])
+    torch.manual_seed(0)
+    words, characters = torch.rand(job["words"], job["word_dim"]), torch.rand(256, job["char_dim"])
+    network = module.QANet(
+        words, characters, None, None, job["dim"], train_cemb=True, num_head=job["heads"]
+    )
+    trained = [p for p in network.parameters() if p.requires_grad]
+    size, batches = sum(p.numel() for p in trained), read(job["batches"])
+    tensor = lambda array: torch.from_numpy(array.astype(np.int64))
+    texts = lambda batch: [
+        tensor(batch[name])
+        for text in ("context", "question")
+        for name in (text, f"{text}_characters")
+    ]
+    if job["phase"] == "answer":
+        network.eval()
+
+        def answer(batch: Batch) -> None:
+            with torch.no_grad():
+                network(*texts(batch))
+
+        return Work(answer, batches, count(batches), size)
+    network.train()
+    optimizer = torch.optim.Adam(trained, 1e-3, BETAS, EPS, DECAY)
+    loss, averages = torch.nn.CrossEntropyLoss(), [p.detach().clone() for p in trained]
+
+    def train(batch: Batch) -> None:
+        optimizer.zero_grad()
+        start, end = network(*texts(batch))
+        (loss(start, tensor(batch["start"])) + loss(end, tensor(batch["end"]))).backward()
+        torch.nn.utils.clip_grad_norm_(trained, CLIP)
+        optimizer.step()
+        with torch.no_grad():
+            for average, parameter in zip(averages, trained, strict=True):
+                average.mul_(AVERAGE).add_(parameter, alpha=1 - AVERAGE)
+
+    return Work(train, batches, count(batches), size)
+
+
+if __name__ == "__main__":
+    work(make)

@@ -1,0 +1,158 @@
+"""The comparison with other toolkits, with programs that stand for them."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks import qanet_pytorch, snli_pytorch
+from benchmarks.side_by_side import (
+    Measure,
+    Side,
+    alternate,
+    environment,
+    ours,
+    require_checkout,
+    summary,
+    write,
+    write_batches,
+)
+from benchmarks.workers.ours import task_of
+from benchmarks.workers.timing import count, read
+from common_jax.errors import UserError
+
+BATCHES = [
+    {"index": np.array([4, -1], np.int32), "first": np.array([[7, 8, 0], [0, 0, 0]], np.int32)},
+    {"index": np.array([1, 2], np.int32), "first": np.array([[5, 0], [6, 9]], np.int32)},
+]
+PEER = """
+import json, sys, time
+from timing import Work, count, read, work
+
+def make(job):
+    batches = read(job["batches"])
+    return Work(lambda batch: time.sleep(job["sleep"]), batches, count(batches, job["counted"]), 12)
+
+work(make)
+"""
+
+
+def committed(folder):
+    git = lambda *words: subprocess.run(
+        ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b.c", *words],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    folder.mkdir()
+    git("init", "-q")
+    (folder / "model.py").write_text("x = 1\n")
+    git("add", ".")
+    git("commit", "-qm", "one")
+    return git("rev-parse", "HEAD")
+
+
+def test_a_checkout_is_the_peers_and_unchanged(tmp_path):
+    commit = committed(tmp_path / "peer")
+    require_checkout(tmp_path / "peer", commit)
+    (tmp_path / "plain").mkdir()
+    for folder in ("plain", "missing"):
+        with pytest.raises(UserError, match=f"{folder}: no checkout"):
+            require_checkout(tmp_path / folder, commit)
+    with pytest.raises(UserError, match="must be at 000000000000"):
+        require_checkout(tmp_path / "peer", "0" * 40)
+    (tmp_path / "peer" / "model.py").write_text("x = 2\n")
+    with pytest.raises(UserError, match=r"has changes \(M model.py\)"):
+        require_checkout(tmp_path / "peer", commit)
+
+
+def test_packages_that_cannot_be_had_are_one_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+    with pytest.raises(UserError, match="cannot install no-such-package==1"):
+        environment(tmp_path / "env", ["no-such-package==1"])
+    assert not (tmp_path / "env" / "requirements.txt").exists()
+
+
+def test_batches_are_read_as_they_were_written(tmp_path):
+    write_batches(tmp_path / "b.npz", BATCHES)
+    again = read(str(tmp_path / "b.npz"))
+    assert [list(batch) for batch in again] == [["index", "first"]] * 2
+    for batch, own in zip(again, BATCHES, strict=True):
+        for name in own:
+            np.testing.assert_array_equal(batch[name], own[name])
+    assert count(again) == 3 and count(again, ["first"]) == 5
+
+
+def test_sides_alternate_and_are_compared_round_by_round(tmp_path, monkeypatch):
+    """The peer sleeps four times as long as what stands for ours."""
+    (tmp_path / "peer.py").write_text(PEER)
+    monkeypatch.setattr("benchmarks.side_by_side.WORKERS", tmp_path)
+    from benchmarks.workers import timing
+
+    (tmp_path / "timing.py").write_text(open(timing.__file__).read())
+    python = sys.executable
+    sides = [
+        Side(name, python, "peer", {"sleep": sleep})
+        for name, sleep in {"ours": 0.05, "peer": 0.2}.items()
+    ]
+    measures = [Measure("training", "train", BATCHES, passes=2, counted=["first"])]
+    rows = alternate(sides, measures, rounds=2, threads=1)
+    assert sorted((row["round"], row["side"]) for row in rows) == [
+        (0, "ours"),
+        (0, "peer"),
+        (1, "ours"),
+        (1, "peer"),
+    ]
+    assert all(row["units"] == 10 and len(row["seconds"]) == 4 for row in rows)
+    own, peer = summary(measures[0], rows)
+    assert own["ours, times as fast"] == 1
+    assert peer["ours, times as fast"] == pytest.approx(4, rel=0.2)
+    assert peer["tokens a second"] == pytest.approx(10 / 0.8, rel=0.1)
+    write(tmp_path, "peers", rows, measures, ["The peer sleeps."])
+    assert json.loads((tmp_path / "peers.json").read_text())["rounds"] == rows
+    assert "- The peer sleeps." in (tmp_path / "peers.md").read_text()
+
+
+def test_a_worker_that_fails_names_its_last_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmarks.side_by_side.WORKERS", tmp_path)
+    (tmp_path / "peer.py").write_text("raise RuntimeError('no such layer')")
+    side = Side("peer", sys.executable, "peer")
+    with pytest.raises(UserError, match="peer: RuntimeError: no such layer"):
+        alternate([side], [Measure("training", "train", BATCHES)], rounds=1, threads=1)
+
+
+def test_ours_trains_and_answers(tmp_path):
+    config = "configs/attconv/quickstart.py"
+    overrides = {
+        "data.examples": 24,
+        "data.holdout_size": 8,
+        "data.batch_size": 8,
+        "data.cache_dir": tmp_path,
+    }
+    batches = [*task_of(config, overrides).train_batches().epoch(0)]
+    side = ours(config, overrides)
+    measures = [Measure(phase, phase, batches) for phase in ("train", "answer")]
+    rows = alternate([side], measures, rounds=1, threads=1)
+    assert [row["units"] for row in rows] == [24, 24]
+    assert rows[0]["parameters"] == rows[1]["parameters"] > 0
+
+
+def test_full_length_batches_repeat_their_own_words():
+    batch = {
+        "index": np.array([0]),
+        "context": np.array([[3, 4, 5]]),
+        "context_characters": np.array([[[1, 2], [3, 4], [5, 6]]]),
+        "question": np.array([[9]]),
+    }
+    longer = qanet_pytorch.padded(batch)
+    assert longer["context"].shape == (1, 400) and longer["question"].shape == (1, 50)
+    assert longer["context"][0, :7].tolist() == [3, 4, 5, 3, 4, 5, 3]
+    assert longer["context_characters"][0, 4].tolist() == [3, 4]
+
+
+def test_a_command_ends_with_one_line(tmp_path, capsys):
+    with pytest.raises(UserError, match="no checkout"):
+        snli_pytorch.main(["--esim", "missing", "--re2", "missing", "--data", str(tmp_path)])
