@@ -4,14 +4,17 @@ Legend beside the house's (`common_jax.masks`): T and S words of the text that a
 one attended to (t^x and t^a in the paper); D the width of what comes in, H of what comes out.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from common_jax.attention.dense import product
 from common_jax.layers import Convolution, Dense, Dropout
 from common_jax.masks import MASKED, masked_softmax
 from common_jax.scopes import part
@@ -20,7 +23,7 @@ from common_jax.sharding import gathered
 Features = Literal["states", "unigram", "phrase", "multigranular"]
 
 SLOPE = 0.02  # of the hidden layers' leaky ReLUs
-_ROWS = 8  # words whose additive energies are computed at once
+_PIECE = 2**18  # elements of additive energies' hidden layer that are computed at once on a CPU
 
 
 class GatedConvolution(nn.Module):
@@ -91,15 +94,102 @@ class Energy(nn.Module):
             return jnp.einsum("btf,bsf->bts", source, focus, preferred_element_type=jnp.float32)
         focus = project("focus")(focus)
         weight = self.param("weight", nn.initializers.normal(dim**-0.5), (dim,)).astype(self.dtype)
+        return additive_energies(source, focus, weight)
 
-        @jax.checkpoint  # a few words at a time, or there is a [B, T, S, G] array
-        def row(word: Float[Array, "B G"]) -> Float[Array, "B S"]:
-            return (jnp.tanh(word[:, None] + focus) @ weight).astype(jnp.float32)
 
-        # a symbolic length, an export's, is not cut into pieces
-        interruptible = _ROWS if isinstance(source.shape[1], int) else None
-        rows = jax.lax.map(row, jnp.swapaxes(source, 0, 1), batch_size=interruptible)
-        return jnp.swapaxes(rows, 0, 1)
+@jax.custom_vjp
+def additive_energies(
+    source: Float[Array, "B T G"],
+    focus: Float[Array, "B S G"],
+    weight: Float[Array | np.ndarray, "G"],
+) -> Float[Array, "B T S"]:
+    """w . tanh(x_t + y_s), in float32, without an array [B, T, S, G]: on a CPU a few words of one
+    text at a time, as many as its cache holds. The backward pass computes the tanh again."""
+    return _energies_forward(source, focus, weight)[0]
+
+
+def _energies_forward(source, focus, weight):
+    def at_once(source, focus, weight):
+        products = _hidden(source, focus) * weight[None, None, None]
+        return products.sum(-1, dtype=jnp.float32)
+
+    def in_pieces(source, focus, weight):
+        def of_text(text):
+            words, focus = text
+            energies = lambda words: product("tsg,g->ts", _hidden(words, focus), weight)
+            return jax.lax.map(energies, words)
+
+        energies = jax.lax.map(of_text, (_cut(source, focus), focus))
+        return _joined(energies, source)
+
+    # a symbolic length, an export's, is not cut
+    symbolic = not isinstance(source.shape[1] * focus.shape[1], int)
+    own = at_once if symbolic else functools.partial(_on_cpu, in_pieces, at_once)
+    return own(source, focus, weight), (source, focus, weight)
+
+
+def _energies_backward(kept, cotangent):
+    wide = jnp.float32
+
+    def at_once(source, focus, weight, cotangent):
+        hidden = _hidden(source, focus).astype(wide)
+        slope = cotangent[..., None] * (1 - hidden * hidden) * weight.astype(wide)[None, None, None]
+        return slope.sum(2), slope.sum(1), jnp.einsum("bts,btsg->g", cotangent, hidden)
+
+    def in_pieces(source, focus, weight, cotangent):
+        def of_text(to_weight, text):
+            words, focus, cotangent = text
+
+            def piece(totals, words):
+                (to_weight, to_focus), (words, cotangent) = totals, words
+                hidden = _hidden(words, focus).astype(wide)
+                slope = cotangent[..., None] * (1 - hidden * hidden)
+                to_weight = to_weight + jnp.einsum("ts,tsg->g", cotangent, hidden)
+                # as a product: XLA's sum over a first axis is 20 times as slow on a CPU
+                over_words = jnp.einsum("t,tsg->sg", jnp.ones(len(slope), wide), slope)
+                return (to_weight, to_focus + over_words), slope.sum(1)
+
+            start = to_weight, jnp.zeros(focus.shape, wide)
+            (to_weight, to_focus), to_words = jax.lax.scan(piece, start, (words, cotangent))
+            return to_weight, (to_words, to_focus)
+
+        texts = _cut(source, focus), focus, _cut(cotangent, focus)
+        to_weight, (to_source, to_focus) = jax.lax.scan(
+            of_text, jnp.zeros(weight.shape, wide), texts
+        )
+        scale = weight.astype(wide)[None, None]
+        return _joined(to_source, source) * scale, to_focus * scale, to_weight
+
+    gradients = _on_cpu(in_pieces, at_once, *kept, cotangent)
+    return tuple(g.astype(x.dtype) for g, x in zip(gradients, kept, strict=True))
+
+
+additive_energies.defvjp(_energies_forward, _energies_backward)
+
+
+def _on_cpu(function, otherwise, *arrays):
+    return jax.lax.platform_dependent(*arrays, cpu=function, default=otherwise)
+
+
+def _hidden(words: Float[Array, "*b T G"], focus: Float[Array, "*b S G"]):
+    return jnp.tanh(jnp.expand_dims(words, -2) + jnp.expand_dims(focus, -3))
+
+
+def _cut(
+    x: Float[Array, "B T F"], focus: Float[Array, "B S G"]
+) -> Float[Array, "B pieces words F"]:
+    """The words of each text in pieces, the last one padded with zeros."""
+    rows, length, width = x.shape
+    words = min(length, max(1, _PIECE // (focus.shape[1] * focus.shape[2])))
+    pieces = -(-length // words)
+    padded = jnp.pad(x, ((0, 0), (0, pieces * words - length), (0, 0)))
+    return padded.reshape(rows, pieces, words, width)
+
+
+def _joined(
+    pieces: Float[Array, "B pieces words F"], x: Float[Array, "B T _"]
+) -> Float[Array, "B T F"]:
+    return pieces.reshape(x.shape[0], -1, pieces.shape[-1])[:, : x.shape[1]]
 
 
 class Head(nn.Module):

@@ -4,6 +4,7 @@ import gzip
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.side_by_side import (
     Measure,
@@ -60,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     write(args.out, "joeynmt", rows, measures, UNEQUAL)
 
 
-def written(folder: Path, corpus: Path, task: object) -> dict[str, str]:
+def written(folder: Path, corpus: Path, task: Any) -> dict[str, str]:
     """Writes the text and our pieces as Joey NMT reads them: the fields of its job."""
     for language in ("en", "de"):
         plain, packed = corpus / f"train.{language}", corpus / f"train.{language}.gz"

@@ -208,7 +208,8 @@ def summary(measure: Measure, rows: Sequence[Row]) -> list[Row]:
         rates.setdefault(row["side"], []).append(row["units"] / sum(row["seconds"]))
     first = rates["ours"]
     result = []
-    for side, values in rates.items():
+    for side in sorted(rates, key=lambda side: (side != "ours", side)):
+        values = rates[side]
         ratios = [mine / other for mine, other in zip(first, values, strict=True)]
         of_side = [row for row in own if row["side"] == side]
         median = lambda name, of_side=of_side: statistics.median(row[name] for row in of_side)

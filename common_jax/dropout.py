@@ -25,8 +25,8 @@ def keep_mask(
 ) -> Bool[Array, "*dims"]:
     """A mask of the elements that `drop` keeps; one mask for several arrays compiles faster.
 
-    One 32-bit word serves two elements. The rate is rounded to a multiple of 2^-16 (an error of at most 8e-6), and `drop` divides by the
-    probability of the rounded rate.
+    One 32-bit word serves two elements. The rate is rounded to a multiple of 2^-16 (an error of at
+    most 8e-6), and `drop` divides by the probability of the rounded rate.
 
     Raises:
       ValueError: for a rate outside [0, 1), or no key.

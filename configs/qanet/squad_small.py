@@ -29,6 +29,7 @@ def get_config(system="qanet"):
         embedding_convs=2,
         model_blocks=2,
         final_norm=True,
+        unroll=True,
         **no_dropout,
     )
     config.data.max_shapes = 5

@@ -113,7 +113,8 @@ def additive(params, source, focus):
 
 
 @pytest.mark.parametrize("words", [1, 8, 19])
-def test_additive_energies_in_parts_are_those_of_all_pairs_at_once(words):
+def test_additive_energies_in_parts_are_those_of_all_pairs_at_once(words, monkeypatch):
+    monkeypatch.setattr("attconv_jax.layers._PIECE", 8 * 3 * 6)  # eight words
     module, inputs = Energy("additive", jnp.float32), (normal(2, words, 4), normal(2, 3, 6, seed=2))
     params, cotangent = random_params.parameters(module, *inputs), normal(2, words, 3, seed=3)
     in_parts = lambda params, *inputs: module.apply({"params": params}, *inputs)
@@ -128,8 +129,9 @@ def test_additive_energies_in_parts_are_those_of_all_pairs_at_once(words):
     jax.tree.map(close, found, expected)
 
 
-def test_additive_energies_make_no_array_of_pairs_and_features():
+def test_additive_energies_make_no_array_of_pairs_and_features(monkeypatch):
     module, (b, t, s, d) = Energy("additive", jnp.float32), (2, 40, 30, 7)
+    monkeypatch.setattr("attconv_jax.layers._PIECE", 5 * s * d)
     inputs = normal(b, t, d), normal(b, s, d)
     params = random_params.parameters(module, *inputs)
 

@@ -1,6 +1,7 @@
 """The comparison with other toolkits, with programs that stand for them."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -19,6 +20,7 @@ from benchmarks.side_by_side import (
     write,
     write_batches,
 )
+from benchmarks.workers import timing
 from benchmarks.workers.ours import task_of
 from benchmarks.workers.timing import count, read
 from common_jax.errors import UserError
@@ -90,9 +92,7 @@ def test_sides_alternate_and_are_compared_round_by_round(tmp_path, monkeypatch):
     """The peer sleeps four times as long as what stands for ours."""
     (tmp_path / "peer.py").write_text(PEER)
     monkeypatch.setattr("benchmarks.side_by_side.WORKERS", tmp_path)
-    from benchmarks.workers import timing
-
-    (tmp_path / "timing.py").write_text(open(timing.__file__).read())
+    shutil.copy(timing.__file__, tmp_path)
     python = sys.executable
     sides = [
         Side(name, python, "peer", {"sleep": sleep})
