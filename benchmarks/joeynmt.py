@@ -28,7 +28,7 @@ example:
   python -m benchmarks.joeynmt --data DATA"""
 CONFIG, BATCHES = "configs/csan/multi30k.py:transformer", 60
 PACKAGES = (
-    *("torch==2.13.0+cpu", "numpy==1.26.4", "setuptools==80.9.0", "importlib_metadata==8.7.0"),
+    *("torch==2.13.0", "numpy==1.26.4", "setuptools==80.9.0", "importlib_metadata==8.7.0"),
     f"joeynmt=={VERSION}",
 )
 UNEQUAL = (

@@ -29,7 +29,7 @@ ALLOCATOR = {
     "MALLOC_TRIM_THRESHOLD_": "17179869184",
     "MALLOC_TOP_PAD_": "268435456",
 }
-TORCH = ("torch==2.13.0+cpu", "numpy==2.3.5")
+TORCH = ("torch==2.13.0", "numpy==2.3.5")
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,9 @@ def require_checkout(folder: Path, commit: str) -> None:
 
 
 def environment(folder: Path, requirements: Sequence[str]) -> Path:
-    """The interpreter of an environment with exactly these requirements, made if it is missing.
+    """The interpreter of an environment with these requirements, made by pip if it is missing.
+
+    Where pip finds packages is its own setting; PyTorch's index of builds for CPUs saves gigabytes.
 
     Raises:
       UserError: if they cannot be installed.
@@ -111,12 +113,11 @@ def environment(folder: Path, requirements: Sequence[str]) -> Path:
     if note.exists() and note.read_text("utf-8").split() == [*requirements]:
         return python
     shutil.rmtree(folder, ignore_errors=True)
-    uv = [shutil.which("uv")] if shutil.which("uv") else [sys.executable, "-m", "uv"]
     for words in (
-        ["venv", "--python", sys.executable, str(folder)],
-        ["pip", "install", "--python", str(python), *requirements],
+        [sys.executable, "-m", "venv", str(folder)],
+        [str(python), "-m", "pip", "install", "--quiet", *requirements],
     ):
-        done = subprocess.run([*map(str, uv), *words], capture_output=True, text=True)
+        done = subprocess.run(words, capture_output=True, text=True)
         if done.returncode:
             *_, last = ["", *done.stderr.strip().split("\n")]
             raise UserError(f"cannot install {' '.join(requirements)}: {last.strip()}")

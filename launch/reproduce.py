@@ -254,7 +254,8 @@ def _train(
 
 
 def _speeds(trials: Sequence["Trial"], folders: Sequence[Path]) -> "Speeds":
-    """Each row's batches a second in some rounds of timing, measured once; see `_once`."""
+    """Each row's batches a second in some rounds of timing, measured once; see `_once`. Rows that
+    were not among those timed before, with `--rows`, have none."""
     from common_jax.tables.spec import SPEEDS
     from common_jax.tables.trials import ROW
     from launch.bench_train import measure_rounds
@@ -266,19 +267,25 @@ def _speeds(trials: Sequence["Trial"], folders: Sequence[Path]) -> "Speeds":
         row: {name: [one[measure] for one in rounds] for name, measure in names.items()}
         for row, rounds in measure_rounds(configs, steps=10).items()
     }
-    return _once(SPEED, [*configs], folders, measure) if len(configs) > 1 else {}
+    return _once(SPEED, [*configs], folders, measure, some=True) if len(configs) > 1 else {}
 
 
 def _once(
-    name: str, keys: Sequence[str], folders: Sequence[Path], make: Callable[[], dict[str, Any]]
+    name: str,
+    keys: Sequence[str],
+    folders: Sequence[Path],
+    make: Callable[[], dict[str, Any]],
+    *,
+    some: bool = False,
 ) -> dict[str, Any]:
-    """An object of a JSON file with these keys, of one of the folders; if none has it, it is made,
-    and written to the first."""
+    """An object of a JSON file with these keys, or with `some` of them, of one of the folders; if
+    none has it, it is made, and written to the first."""
     from common_jax.io.json_files import read_json
 
     for file in (folder / name for folder in folders):
-        if file.exists() and {*keys} == (known := read_json(file).value).keys():
-            return {key: known[key] for key in keys}
+        known = read_json(file).value if file.exists() else {}
+        if known and (known.keys() <= {*keys} if some else known.keys() == {*keys}):
+            return {key: known[key] for key in keys if key in known}
     values = make()
     with writing(folders[0]):
         folders[0].mkdir(parents=True, exist_ok=True)

@@ -71,8 +71,7 @@ def test_a_checkout_is_the_peers_and_unchanged(tmp_path):
 
 
 def test_packages_that_cannot_be_had_are_one_line(tmp_path, monkeypatch):
-    monkeypatch.setenv("UV_OFFLINE", "1")
-    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(UserError, match="cannot install no-such-package==1"):
         environment(tmp_path / "env", ["no-such-package==1"])
     assert not (tmp_path / "env" / "requirements.txt").exists()

@@ -205,6 +205,12 @@ def test_speeds_are_measured_without_training_to_the_end(folders):
     reproduce.main(argv)
     assert not trained and (folder / "out" / "page.md").read_text() == page
 
+    (folder / "out" / "speed.json").write_text(json.dumps({"bi-CNN": rounds["bi-CNN"]}))
+    reproduce.main(argv)  # speeds of some rows are enough
+    rows = [line.split(",") for line in (folder / "out" / "table.csv").read_text().splitlines()]
+    measured = {row[0]: row[8] for row in rows if row[1] == "train_speed"}
+    assert measured["bi-CNN"] == "1" and measured["light"] == ""
+
 
 def test_a_figure_without_fields_compares_the_runs_and_examples_are_answered(folders):
     folder, _ = folders
