@@ -65,6 +65,8 @@ def settings(data: Path) -> dict[str, Any]:
     """What differs from the config."""
     return {
         "train.compute_dtype": "float32",
+        "train.accumulate": 8,  # parts that fit a CPU's cache
+        "model.unroll": True,
         "data.dir": data / "squad",
         "data.vectors": data / "glove" / "glove.6B.50d.top9163.txt.gz",
         "data.batch_size": 32,

@@ -1,6 +1,5 @@
 """Runs this suite and a peer alternately on the same batches, and writes what was measured."""
 
-import argparse
 import json
 import os
 import random
@@ -19,7 +18,8 @@ import numpy as np
 from common_jax.data.batches import Batch
 from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, write_json
-from launch.timing import Row, machine, table
+from launch.cli import Parser
+from launch.timing import Row, machine, positive, table
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "benchmarks"
 WORKERS = Path(__file__).parent / "workers"
@@ -68,15 +68,13 @@ class Measure:
     counted: Sequence[str] = ()
 
 
-def arguments(description: str, checkouts: Sequence[str] = ()) -> argparse.ArgumentParser:
+def arguments(description: str, checkouts: Sequence[str] = ()) -> Parser:
     """The options of all benchmarks, and a folder for each checkout of a public repository."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(description=description)
     parser.add_argument("--data", type=Path, required=True, help="folder of all data")
     for name in checkouts:
         parser.add_argument(f"--{name}", type=Path, required=True, help="checkout of the peer")
-    parser.add_argument("--rounds", type=int, default=3, help="alternations (3)")
+    parser.add_argument("--rounds", type=positive, default=3, help="alternations (3)")
     parser.add_argument(
         "--environments", type=Path, default=Path(".benchmarks"), help="of the peers (.benchmarks)"
     )
