@@ -29,7 +29,7 @@ example:
 CONFIG, BATCHES = "configs/csan/multi30k.py:transformer", 60
 PACKAGES = (
     *("torch==2.13.0", "numpy==1.26.4", "setuptools==80.9.0", "importlib_metadata==8.7.0"),
-    f"joeynmt=={VERSION}",
+    *("sentencepiece==0.2.0", f"joeynmt=={VERSION}"),
 )
 UNEQUAL = (
     "Batches are each side's own, of some 1,000 real target tokens: Joey NMT pads pairs of any "
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             "batch_tokens": 2048,
             **written(Path(folder), corpus, task),
         }
-        sides = [ours(CONFIG, overrides), Side("Joey NMT", python, "joeynmt", job)]
+        sides = [ours(CONFIG, overrides), Side("Joey NMT", python, "joey", job)]
         rows = alternate(sides, measures, args.rounds, threads=2)
     write(args.out, "joeynmt", rows, measures, UNEQUAL)
 

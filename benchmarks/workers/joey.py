@@ -74,7 +74,9 @@ def make(job: dict[str, Any]) -> Work:
     args = parse_global_args(config(job))
     source, target, train, *_ = load_data(args.data, ["train"])
     model = build_model(args.model, source, target)
+    model.loss_function = args.train.loss, args.train.label_smoothing
     trainer = TrainManager(
+        rank=0,
         model=model,
         model_dir=args.model_dir,
         device=args.device,
