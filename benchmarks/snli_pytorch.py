@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = arguments(DESCRIPTION, [*PEERS]).parse_args(argv)
     for name, (_, commit) in PEERS.items():
         require_checkout(getattr(args, name), commit)
-    packages = (*TORCH, "tqdm==4.67.1")
+    packages = (*TORCH, "tqdm==4.67.1", "scikit-learn==1.9.1")
     python = environment(args.environments / "snli_pytorch", packages)
     overrides = {
         "data.dir": args.data / "snli",
