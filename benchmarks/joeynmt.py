@@ -9,11 +9,11 @@ from typing import Any
 from benchmarks.side_by_side import (
     Measure,
     Side,
-    alternate,
     arguments,
+    compare,
     environment,
+    first_batches,
     ours,
-    write,
 )
 from benchmarks.workers.ours import task_of
 from common_jax.io.atomic import replace_text
@@ -40,13 +40,11 @@ UNEQUAL = (
 
 def main(argv: Sequence[str] | None = None) -> None:
     args = arguments(DESCRIPTION).parse_args(argv)
-    python = environment(args.environments / "joeynmt", PACKAGES)
     corpus = args.data / "multi30k"
     overrides = {"data.dir": corpus, "data.batch_tokens": 1024}
     task = task_of(CONFIG, overrides)
-    epoch = task.train_batches().epoch(0)
-    batches = [epoch[number] for number in range(BATCHES)]
-    counted = ("source", "target")
+    batches, counted = first_batches(task, BATCHES), ("source", "target")
+    python = environment(args.environments / "joeynmt", PACKAGES)
     measures = [Measure("training", "train", batches, counted=counted)]
     with tempfile.TemporaryDirectory() as folder:
         job = {
@@ -57,8 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             **written(Path(folder), corpus, task),
         }
         sides = [ours(CONFIG, overrides), Side("Joey NMT", python, "joey", job)]
-        rows = alternate(sides, measures, args.rounds, threads=2)
-    write(args.out, "joeynmt", rows, measures, UNEQUAL)
+        compare(args, "joeynmt", sides, measures, UNEQUAL)
 
 
 def written(folder: Path, corpus: Path, task: Any) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """`python -m benchmarks.qanet_pytorch`: QANet beside a PyTorch one, on SQuAD."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,12 @@ from benchmarks.side_by_side import (
     TORCH,
     Measure,
     Side,
-    alternate,
     arguments,
+    compare,
     environment,
+    first_batches,
     ours,
     require_checkout,
-    write,
 )
 from benchmarks.workers.ours import task_of
 from common_jax.data.batches import Batch
@@ -36,19 +36,19 @@ UNEQUAL = (
     "output and the embeddings; both have stochastic depth.",
     "The peer's word vectors are looked up on the device, ours are read from memory.",
     "Its highway network is as wide as the model, ours as words and characters together.",
+    "Ours computes a batch in eight parts and unrolls the loops over blocks.",
     "First passes: ours compiles each shape, the peer does not compile.",
 )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = arguments(DESCRIPTION, ["checkout"])
-    args = parser.parse_args(argv)
+    args = arguments(DESCRIPTION, ["checkout"]).parse_args(argv)
     require_checkout(args.checkout, COMMIT)
-    python = environment(args.environments / "qanet_pytorch", TORCH)
     config, overrides = "configs/qanet/squad.py", settings(args.data)
-    batches = first_batches(config, overrides)
+    batches = first_batches(task_of(config, overrides), BATCHES)
     words = 1 + max(int(batch["context"].max()) for batch in batches)
     fixed = [padded(batches[0])]
+    python = environment(args.environments / "qanet_pytorch", TORCH)
     measures = [
         Measure("training, SQuAD's lengths", "train", batches),
         Measure("answers, SQuAD's lengths", "answer", batches, passes=2),
@@ -57,8 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     ]
     job = {"checkout": str(args.checkout.absolute()), "words": words, **SIZES}
     sides = [ours(config, overrides), Side("PyTorch", python, "qanet_pytorch", job)]
-    rows = alternate(sides, measures, args.rounds, threads=2)
-    write(args.out, "qanet_pytorch", rows, measures, UNEQUAL)
+    compare(args, "qanet_pytorch", sides, measures, UNEQUAL)
 
 
 def settings(data: Path) -> dict[str, Any]:
@@ -73,12 +72,6 @@ def settings(data: Path) -> dict[str, Any]:
         "words.dim": SIZES["word_dim"],
         "model.char_dim": SIZES["char_dim"],
     }
-
-
-def first_batches(config: str, overrides: Mapping[str, Any]) -> list[Batch]:
-    """Batches of the first epoch, whose order is random: their lengths are SQuAD's."""
-    epoch = task_of(config, overrides).train_batches().epoch(0)
-    return [epoch[number] for number in range(BATCHES)]
 
 
 def padded(batch: Batch) -> Batch:

@@ -1,5 +1,6 @@
 """Runs this suite and a peer alternately on the same batches, and writes what was measured."""
 
+import argparse
 import json
 import os
 import random
@@ -29,6 +30,7 @@ ALLOCATOR = {
     "MALLOC_TRIM_THRESHOLD_": "17179869184",
     "MALLOC_TOP_PAD_": "268435456",
 }
+THREADS = 2
 TORCH = ("torch==2.13.0", "numpy==2.3.5")
 
 
@@ -117,8 +119,7 @@ def environment(folder: Path, requirements: Sequence[str]) -> Path:
     ):
         done = subprocess.run(words, capture_output=True, text=True)
         if done.returncode:
-            *_, last = ["", *done.stderr.strip().split("\n")]
-            raise UserError(f"cannot install {' '.join(requirements)}: {last.strip()}")
+            raise UserError(f"cannot install {' '.join(requirements)}: {_last_line(done.stderr)}")
     replace_text(note, "\n".join(requirements) + "\n")
     return python
 
@@ -167,9 +168,18 @@ def _run(side: Side, job: Mapping[str, Any], folder: Path, threads: int) -> Row:
         worker, capture_output=True, text=True, env={**os.environ, **ALLOCATOR, **limits}
     )
     if done.returncode:
-        *_, last = ["", *done.stderr.strip().split("\n")]
-        raise UserError(f"{side.name}: {last}")
-    return json.loads(done.stdout.strip().split("\n")[-1])
+        raise UserError(f"{side.name}: {_last_line(done.stderr)}")
+    return json.loads(_last_line(done.stdout))
+
+
+def _last_line(text: str) -> str:
+    return text.strip().split("\n")[-1].strip()
+
+
+def first_batches(task: Any, count: int) -> list[Batch]:
+    """Batches of the first epoch, whose order is random: their lengths are the corpus's."""
+    epoch = task.train_batches().epoch(0)
+    return [epoch[number] for number in range(count)]
 
 
 def ours(config: str, overrides: Mapping[str, Any]) -> Side:
@@ -178,17 +188,39 @@ def ours(config: str, overrides: Mapping[str, Any]) -> Side:
     return Side("ours", Path(sys.executable), "ours", job)
 
 
+def compare(
+    args: argparse.Namespace,
+    name: str,
+    sides: Sequence[Side],
+    measures: Sequence[Measure],
+    unequal: Sequence[str],
+) -> None:
+    """Measures the sides and writes what `write` does.
+
+    Args:
+      args: of `arguments`.
+    """
+    about = {"command": " ".join(sys.argv), **machine(os.getloadavg()[0])}
+    rows = alternate(sides, measures, args.rounds, THREADS)
+    write(args.out, name, rows, measures, unequal, about)
+
+
 def write(
-    out: Path, name: str, rows: Sequence[Row], measures: Sequence[Measure], unequal: Sequence[str]
+    out: Path,
+    name: str,
+    rows: Sequence[Row],
+    measures: Sequence[Measure],
+    unequal: Sequence[str],
+    about: Row,
 ) -> None:
     """NAME.json, all that was measured, and NAME.md, its table.
 
     Args:
       unequal: what the sides do not have in common, a sentence each.
+      about: the command, and the machine before it ran.
     """
     text = table([line for measure in measures for line in summary(measure, rows)])
     out.mkdir(parents=True, exist_ok=True)
-    about = {"command": " ".join(sys.argv), **machine(os.getloadavg()[0])}
     write_json(out / f"{name}.json", {**about, "rounds": [*rows]})
     notes = "\n".join(f"- {sentence}" for sentence in unequal)
     replace_text(

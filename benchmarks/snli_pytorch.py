@@ -6,12 +6,12 @@ from benchmarks.side_by_side import (
     TORCH,
     Measure,
     Side,
-    alternate,
     arguments,
+    compare,
     environment,
+    first_batches,
     ours,
     require_checkout,
-    write,
 )
 from benchmarks.workers.ours import task_of
 from launch.cli import run
@@ -45,8 +45,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = arguments(DESCRIPTION, [*PEERS]).parse_args(argv)
     for name, (_, commit) in PEERS.items():
         require_checkout(getattr(args, name), commit)
-    packages = (*TORCH, "tqdm==4.67.1", "scikit-learn==1.9.1")
-    python = environment(args.environments / "snli_pytorch", packages)
     overrides = {
         "data.dir": args.data / "snli",
         "data.train": "train_partial.tsv",
@@ -57,9 +55,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         "model.dim": 300,
         "train.steps_per_call": 1,
     }
-    epoch = task_of(CONFIG, overrides).train_batches().epoch(0)
-    batches = [epoch[number] for number in range(BATCHES)]
+    batches = first_batches(task_of(CONFIG, overrides), BATCHES)
     words = 1 + max(int(b[name].max()) for b in batches for name in ("first", "second"))
+    packages = (*TORCH, "tqdm==4.67.1", "scikit-learn==1.9.1")
+    python = environment(args.environments / "snli_pytorch", packages)
     measures = [
         Measure("training", "train", batches),
         Measure("answers", "answer", batches, passes=3),
@@ -69,8 +68,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for name in PEERS
     }
     sides = [ours(CONFIG, overrides), *(Side(name, python, name, jobs[name]) for name in PEERS)]
-    rows = alternate(sides, measures, args.rounds, threads=2)
-    write(args.out, "snli_pytorch", rows, measures, UNEQUAL)
+    compare(args, "snli_pytorch", sides, measures, UNEQUAL)
 
 
 if __name__ == "__main__":
