@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.side_by_side import (
     Measure,
     Side,
@@ -20,13 +22,16 @@ from common_jax.io.atomic import replace_text
 from launch.cli import run
 
 VERSION = "2.3.0"
-DESCRIPTION = f"""Times training steps of a Transformer, En-De, beside Joey NMT {VERSION}: 3 + 3
-layers of 256, three-way tied embeddings of the same 8,000 pieces, some 1,000 real target tokens a
-step in each side's own batches.
+CONFIG, BATCHES = "configs/csan/multi30k.py:transformer", 60
+LONGEST = 1000  # pieces of a translation
+DESCRIPTION = f"""Times a Transformer, En-De, beside Joey NMT {VERSION}: 3 + 3 layers of 256,
+three-way tied embeddings of the same 8,000 pieces. Training: some 1,000 real target tokens a step
+in each side's own batches. With --run also translation, greedy and with a beam of 4, of the test
+set in the same batches by the same parameters.
 
 example:
-  python -m benchmarks.joeynmt --data DATA"""
-CONFIG, BATCHES = "configs/csan/multi30k.py:transformer", 60
+  python -m launch.train --config {CONFIG} --config.data.dir=DATA/multi30k
+  python -m benchmarks.joeynmt --data DATA --run runs/csan/multi30k-transformer"""
 PACKAGES = (
     *("torch==2.13.0", "numpy==1.26.4", "setuptools==80.9.0", "importlib_metadata==8.7.0"),
     *("sentencepiece==0.2.0", f"joeynmt=={VERSION}"),
@@ -34,12 +39,16 @@ PACKAGES = (
 UNEQUAL = (
     "Batches are each side's own, of some 1,000 real target tokens: Joey NMT pads pairs of any "
     "length to the longest, ours buckets or packs them by length.",
+    "Translation: Joey NMT's vocabulary has a start symbol, here with the zeros that ours starts "
+    "with; ours ends a sentence when no open hypothesis can be better.",
     "First passes: ours compiles each shape, the peer does not compile.",
 )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    args = arguments(DESCRIPTION).parse_args(argv)
+    parser = arguments(DESCRIPTION)
+    parser.add_argument("--run", type=Path, help=f"trained run of {CONFIG}")
+    args = parser.parse_args(argv)
     corpus = args.data / "multi30k"
     overrides = {"data.dir": corpus, "data.batch_tokens": 1024}
     task = task_of(CONFIG, overrides)
@@ -47,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     python = environment(args.environments / "joeynmt", PACKAGES)
     measures = [Measure("training", "train", batches, counted=counted)]
     with tempfile.TemporaryDirectory() as folder:
+        if args.run is not None:
+            measures += translations(args.run, Path(folder) / "parameters.npz")
         job = {
             "folder": f"{folder}/model",
             "train": f"{folder}/train",
@@ -56,6 +67,34 @@ def main(argv: Sequence[str] | None = None) -> None:
         }
         sides = [ours(CONFIG, overrides), Side("Joey NMT", python, "joey", job)]
         compare(args, "joeynmt", sides, measures, UNEQUAL)
+
+
+def translations(run: Path, parameters: Path) -> list[Measure]:
+    """Greedy search and beam search for the run's test set; writes its parameters by name."""
+    from common_jax.config import MeshConfig
+    from common_jax.io.parameters import named_parameters
+    from common_jax.layers import sinusoids
+    from common_jax.training.mesh import make_mesh
+    from common_jax.training.parameters import read_parameters
+    from common_jax.training.workdir import Workdir
+
+    task = Workdir(run).read_task()
+    task.prepare()
+    values = read_parameters(Workdir(run), task, make_mesh(MeshConfig(data=1))).values
+    arrays = {name: np.asarray(array) for name, array in named_parameters(values).items()}
+    np.savez(parameters, positions=sinusoids(LONGEST, task.model.config.dim), **arrays)
+    batches = [*task.split_batches("test").epoch(0)]
+    decode = task.config.decode
+    job = {
+        "run": str(run),
+        "parameters": str(parameters),
+        "length_penalty": decode.length_penalty,
+        "extra_length": decode.extra_length,
+    }
+    return [
+        Measure(f"translation, {name}", "translate", batches, job={**job, "beam_size": size})
+        for name, size in (("greedy", 1), ("beam of 4", 4))
+    ]
 
 
 def written(folder: Path, corpus: Path, task: Any) -> dict[str, str]:
@@ -73,7 +112,13 @@ def written(folder: Path, corpus: Path, task: Any) -> dict[str, str]:
     special = ("<unk>", "<pad>", "<s>", "</s>")
     names = [*special, *(name for name in names if name not in special)]
     replace_text(folder / "vocabulary.txt", "\n".join(names) + "\n")
-    return {"vocabulary": str(folder / "vocabulary.txt"), "sentencepiece": str(model)}
+    number_of = {name: number for number, name in enumerate(names)}
+    ids = [number_of[pieces.id_to_piece(n)] for n in range(pieces.get_piece_size())]
+    return {
+        "vocabulary": str(folder / "vocabulary.txt"),
+        "sentencepiece": str(model),
+        "ids": ids,  # of our pieces
+    }
 
 
 if __name__ == "__main__":

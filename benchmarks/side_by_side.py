@@ -57,10 +57,11 @@ class Measure:
 
     Attributes:
       name: of its row.
-      phase: "train" or "answer".
+      phase: "train", "answer" or another one of its workers'.
       batches: what all sides read, or those that read none of their own.
       passes: how often all batches are timed in a round.
       counted: names of the arrays whose tokens are counted; without one, examples are.
+      job: further fields of the job.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Measure:
     batches: Sequence[Batch]
     passes: int = 1
     counted: Sequence[str] = ()
+    job: Mapping[str, Any] = field(default_factory=dict)
 
 
 def arguments(description: str, checkouts: Sequence[str] = ()) -> Parser:
@@ -151,11 +153,13 @@ def alternate(
                         "passes": measure.passes,
                         "counted": [*measure.counted],
                         "threads": threads,
+                        **measure.job,
                         **side.job,
                     }
                     row = {"measure": measure.name, "round": number, "side": side.name}
                     rows.append(row | _run(side, job, Path(temporary), threads))
-                    print(json.dumps({**rows[-1], "seconds": sum(rows[-1]["seconds"])}), flush=True)
+                    short = {**rows[-1], "seconds": sum(rows[-1]["seconds"]), "answers": "..."}
+                    print(json.dumps(short), flush=True)
     return rows
 
 
@@ -257,6 +261,16 @@ def summary(measure: Measure, rows: Sequence[Row]) -> list[Row]:
                 "peak MiB": median("peak_mib"),
                 "first pass s": median("first_pass_seconds"),
                 "parameters": int(median("parameters")),
+                **_equal_answers(own, side),
             }
         )
     return result
+
+
+def _equal_answers(rows: Sequence[Row], side: str) -> Row:
+    """The share of a side's answers that equal ours, if its worker returns them."""
+    answers = {row["side"]: row.get("answers") for row in rows}
+    if not answers["ours"]:
+        return {}
+    pairs = [mine == other for mine, other in zip(answers["ours"], answers[side], strict=True)]
+    return {"answers as ours, %": 100 * sum(pairs) / len(pairs)}

@@ -1,5 +1,6 @@
 """`python -m benchmarks.snli_pytorch`: attentive convolution beside ESIM and RE2, on SNLI."""
 
+import dataclasses
 from collections.abc import Sequence
 
 from benchmarks.side_by_side import (
@@ -26,14 +27,16 @@ PEERS = {
 CHECKOUTS = "\n".join(
     f"  --{name}: {url} at {commit[:12]}" for name, (url, commit) in PEERS.items()
 )
-DESCRIPTION = f"""Times training steps and answers of attentive convolution (advanced, with
-intra-attention) beside two PyTorch models, each with its own sizes, in batches of 50 pairs of SNLI.
+DESCRIPTION = f"""Times training steps and answers of attentive convolution ("ours": advanced, with
+intra-attention; and light) beside two PyTorch models, each with its own sizes, in batches of 50
+pairs of SNLI.
 
 {CHECKOUTS}
 
 example:
   python -m benchmarks.snli_pytorch --esim ESIM --re2 RE2 --data DATA"""
-BATCHES, CONFIG = 40, "configs/attconv/snli_small.py:advanced_intra"
+BATCHES = 40
+CONFIG, LIGHT = (f"configs/attconv/snli_small.py:{name}" for name in ("advanced_intra", "light"))
 UNEQUAL = (
     "Three different models: the sizes are their own, the word vectors have 300 dimensions in all.",
     "Ours trains its word vectors, as ESIM does; RE2 keeps them.",
@@ -67,7 +70,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         name: {"checkout": str(getattr(args, name).absolute()), "words": words, "word_dim": 300}
         for name in PEERS
     }
-    sides = [ours(CONFIG, overrides), *(Side(name, python, name, jobs[name]) for name in PEERS)]
+    light = dataclasses.replace(ours(LIGHT, overrides), name="ours, light")
+    peers = (Side(name, python, name, jobs[name]) for name in PEERS)
+    sides = [ours(CONFIG, overrides), light, *peers]
     compare(args, "snli_pytorch", sides, measures, UNEQUAL)
 
 

@@ -4,12 +4,15 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from joeynmt.batch import Batch
 from joeynmt.config import parse_global_args
 from joeynmt.data import load_data
 from joeynmt.model import build_model
+from joeynmt.search import search
 from joeynmt.training import TrainManager
-from timing import Work, work
+from timing import Work, count, read, work
 
 
 def config(job: dict[str, Any]) -> dict[str, Any]:
@@ -67,13 +70,15 @@ def config(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def make(job: dict[str, Any]) -> Work:
-    """The update of its trainer on its own first batches."""
+    """The update of its trainer on its own first batches, or translation of the given ones."""
     torch.set_num_threads(job["threads"])
     torch.manual_seed(0)
     Path(job["folder"]).mkdir(parents=True, exist_ok=True)
     args = parse_global_args(config(job))
     source, target, train, *_ = load_data(args.data, ["train"])
     model = build_model(args.model, source, target)
+    if job["phase"] == "translate":
+        return translation(model, job)
     model.loss_function = args.train.loss, args.train.label_smoothing
     trainer = TrainManager(
         rank=0,
@@ -102,8 +107,92 @@ def make(job: dict[str, Any]) -> Work:
         trainer.optimizer.step()
         model.zero_grad()
 
-    size = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    return Work(step, batches, units, size)
+    return Work(step, batches, units, sum(p.numel() for p in model.parameters() if p.requires_grad))
+
+
+def translation(model: Any, job: dict[str, Any]) -> Work:
+    """Its search with our parameters; answers in our pieces."""
+    with np.load(job["parameters"]) as parameters:
+        adopt(model, dict(parameters), job["ids"])
+    model.eval()
+    ids, pieces = np.array(job["ids"]), {theirs: our for our, theirs in enumerate(job["ids"])}
+    batches = read(job["batches"])
+
+    def step(arrays: dict[str, np.ndarray]) -> list[list[int]]:
+        own = arrays["source"][arrays["index"] >= 0]
+        lengths = torch.from_numpy((own != 0).sum(axis=1))
+        batch = Batch(
+            src=torch.from_numpy(ids[own]),
+            src_length=lengths,
+            src_prompt_mask=None,
+            trg=None,
+            trg_prompt_mask=None,
+            indices=torch.arange(len(own)),
+            device=torch.device("cpu"),
+            pad_index=model.pad_index,
+            eos_index=model.eos_index,
+            is_train=False,
+        )
+        longest = int(lengths.max()) + job["extra_length"]
+        outputs, *_ = search(
+            model,
+            batch,
+            max_output_length=longest,
+            beam_size=job["beam_size"],
+            beam_alpha=job["length_penalty"],
+        )
+        return [
+            [pieces.get(int(n), 0) for n in itertools.takewhile(model.eos_index.__ne__, row)]
+            for row in outputs
+        ]
+
+    return Work(step, batches, count(batches), sum(p.numel() for p in model.parameters()))
+
+
+def adopt(model: Any, parameters: dict[str, np.ndarray], ids: list[int]) -> None:
+    """Gives the model our parameters, by their names in our exports, and our position encodings."""
+
+    def fill(module: Any, name: str, layer: int | None = None) -> None:
+        own = {key: parameters[f"{name}/{key}"] for key in ("kernel", "scale", "bias")
+               if f"{name}/{key}" in parameters}  # fmt: skip
+        for key, array in own.items():
+            array = array if layer is None else array[layer]
+            target = module.bias if key == "bias" else module.weight
+            target.data.copy_(torch.from_numpy(array.T if key == "kernel" else array))
+
+    def fill_attention(module: Any, name: str, layer: int) -> None:
+        names = {"query": "q_layer", "key": "k_layer", "value": "v_layer", "out": "output_layer"}
+        for ours, theirs in names.items():
+            fill(getattr(module, theirs), f"{name}/{ours}", layer)
+
+    def fill_feed_forward(module: Any, name: str, layer: int) -> None:
+        fill(module.layer_norm, f"{name}_norm", layer)
+        products = [each for each in module.pwff_layer if isinstance(each, torch.nn.Linear)]
+        for each, part in zip(products, ("in", "out"), strict=True):
+            fill(each, f"{name}/{part}", layer)
+
+    for number, layer in enumerate(model.encoder.layers):
+        name = "encoder/layers"
+        fill(layer.layer_norm, f"{name}/self_attention_norm", number)
+        fill_attention(layer.src_src_att, f"{name}/self_attention", number)
+        fill_feed_forward(layer.feed_forward, f"{name}/feed_forward", number)
+    for number, layer in enumerate(model.decoder.layers):
+        name = "decoder/layers"
+        fill(layer.x_layer_norm, f"{name}/self_attention_norm", number)
+        fill_attention(layer.trg_trg_att, f"{name}/self_attention", number)
+        fill(layer.dec_layer_norm, f"{name}/cross_attention_norm", number)
+        fill_attention(layer.src_trg_att, f"{name}/cross_attention", number)
+        fill_feed_forward(layer.feed_forward, f"{name}/feed_forward", number)
+    fill(model.encoder.layer_norm, "encoder_norm")
+    fill(model.decoder.layer_norm, "decoder_norm")
+    table = torch.zeros_like(model.src_embed.lut.weight)
+    table[torch.tensor(ids)] = torch.from_numpy(parameters["target_embedding"])
+    model.src_embed.lut.weight.data.copy_(table)
+    model.trg_embed.lut.weight.data.copy_(table)
+    model.decoder.output_layer.weight.data.copy_(table)
+    places = torch.from_numpy(parameters["positions"])[None]
+    model.decoder.pe.pe = places
+    model.encoder.pe.pe = places + torch.from_numpy(parameters["source_bias"])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Worker of this suite; it runs in its own environment as the others do in theirs."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,8 +17,38 @@ def task_of(config: str, overrides: Mapping[str, Any]) -> Any:
     return task
 
 
+def translation(job: dict[str, Any]) -> Work:
+    """The search of `launch.predict` with a run's parameters."""
+    import jax
+    import numpy as np
+
+    from common_jax.config import MeshConfig
+    from common_jax.text.subwords import END
+    from common_jax.training.mesh import make_mesh
+    from common_jax.training.parameters import read_parameters
+    from common_jax.training.workdir import Workdir
+
+    run = Workdir(job["run"])
+    task = run.read_task()
+    params = read_parameters(run, task, make_mesh(MeshConfig(data=1))).values
+    serve = jax.jit(lambda params, arrays: task.serve(params, arrays, beam_size=job["beam_size"]))
+
+    def step(batch: Batch) -> list[list[int]]:
+        rows = np.asarray(serve(params, {"source": batch["source"]})["pieces"])
+        return [
+            list(itertools.takewhile(lambda piece: piece not in (0, END), row))
+            for row in rows[batch["index"] >= 0].tolist()
+        ]
+
+    batches = read(job["batches"])
+    size = sum(leaf.size for leaf in jax.tree.leaves(params))
+    return Work(step, batches, count(batches), size)
+
+
 def make(job: dict[str, Any]) -> Work:
-    """The training step of `launch.train`, or the final evaluation's predictions."""
+    """The training step of `launch.train`, the final evaluation's predictions, or translation."""
+    if job["phase"] == "translate":
+        return translation(job)
     import jax
 
     from common_jax.training.memory import keep_freed_memory

@@ -7,6 +7,7 @@ import json
 import resource
 import sys
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -19,13 +20,14 @@ class Work(NamedTuple):
     """What a worker times.
 
     Attributes:
-      step: runs to its end for one of the items.
+      step: runs to its end for one of the items; may return the answers to its examples, texts or
+        lists of numbers, in the form that all sides have.
       items: batches of any form.
       units: in all items together, of the rates.
       parameters: number of trained ones.
     """
 
-    step: Callable[[Any], None]
+    step: Callable[[Any], Sequence[Any] | None]
     items: Sequence[Any]
     units: int
     parameters: int
@@ -41,8 +43,7 @@ def work(make: Callable[[dict[str, Any]], Work]) -> None:
         job = json.load(file)
     start = time.perf_counter()
     own = make(job)
-    for item in own.items:
-        own.step(item)
+    answers = [answer for item in own.items for answer in own.step(item) or ()]
     ready = time.perf_counter()
     seconds = []
     for _ in range(job["passes"]):
@@ -56,6 +57,7 @@ def work(make: Callable[[dict[str, Any]], Work]) -> None:
         "first_pass_seconds": ready - start,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "parameters": own.parameters,
+        "answers": [zlib.crc32(repr(answer).encode()) for answer in answers],
     }
     print(json.dumps(measured))
 
