@@ -133,14 +133,9 @@ class ContextQueryAttention(nn.Module):
     ) -> Float[Array, "B N 4*D"]:
         dim = context.shape[-1]
         weights = self.param("similarity", named(_scaled_product, (None, "embed")), (3, dim))
-        w_c, w_q, w_m = weights.astype(self.dtype)
+        similarity = trilinear(context, question, weights.astype(self.dtype))
         product = lambda equation, *arrays: jnp.einsum(
             equation, *arrays, preferred_element_type=jnp.float32
-        )
-        similarity = (
-            product("bnd,d->bn", context, w_c)[:, :, None]
-            + product("bmd,d->bm", question, w_q)[:, None, :]
-            + product("bnd,bmd->bnm", context * w_m[None, None], question)
         )
         row = masked_softmax(similarity, question_valid[:, None, :]).astype(self.dtype)
         column = masked_softmax(similarity, context_valid[:, :, None], axis=1).astype(self.dtype)
@@ -150,6 +145,21 @@ class ContextQueryAttention(nn.Module):
         return jnp.concatenate(
             [context, to_question, context * to_question, context * back], axis=-1
         )
+
+
+def trilinear(
+    context: Float[Array, "B N D"], question: Float[Array, "B M D"], weights: Float[Array, "3 D"]
+) -> Float[Array, "B N M"]:
+    """w_c . c_i + w_q . q_j + (w_m * c_i) . q_j, in float32."""
+    w_c, w_q, w_m = weights
+    product = lambda equation, *arrays: jnp.einsum(
+        equation, *arrays, preferred_element_type=jnp.float32
+    )
+    return (
+        product("bnd,d->bn", context, w_c)[:, :, None]
+        + product("bmd,d->bm", question, w_q)[:, None, :]
+        + product("bnd,bmd->bnm", context * w_m[None, None], question)
+    )
 
 
 def _scaled_product(key: Array, shape: tuple[int, int], dtype: Any = jnp.float32) -> Array:

@@ -12,7 +12,9 @@ import ml_collections
 from common_jax.config import system_config, system_named
 from qanet_jax.config import Config, DataConfig
 from qanet_jax.models.base import ReaderModel, WordsConfig
+from qanet_jax.models.bidaf import BiDAF
 from qanet_jax.models.qanet import QANet
+from qanet_jax.models.rnn import RecurrentReader
 
 SYSTEMS: dict[str, ReaderModel] = {
     "qanet": QANet(),
@@ -20,6 +22,9 @@ SYSTEMS: dict[str, ReaderModel] = {
     "no_convolution": QANet(convolution="none"),
     "no_attention": QANet(self_attention=False),
     "ordinary_convolution": QANet(convolution="ordinary"),
+    # Tables 3 and 8
+    **{f"rnn{layers}": RecurrentReader(lstm_layers=layers) for layers in (1, 2, 3)},
+    "bidaf": BiDAF(),
 }
 
 

@@ -1,0 +1,179 @@
+"""Bidirectional attention flow (Seo et al. 2017), which QANet is compared with (Tables 2, 4 and 6).
+
+Unlike the authors' code, padding takes no part in either softmax or in the maximum over the
+question's words, windows of characters that begin behind a word's end are left out, and the
+context's LSTM has dropout as the question's.
+"""
+
+import dataclasses
+from typing import Any
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from common_jax.fields import require
+from common_jax.layers import Convolution, Dropout
+from common_jax.masks import MASKED, masked_softmax
+from common_jax.recurrent import LSTM, Bidirectional
+from common_jax.scopes import part
+from common_jax.sharding import gathered, spread
+from qanet_jax.layers import Highway, Words, named, trilinear
+from qanet_jax.models.base import ReaderModel, WordsConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class BiDAF(ReaderModel):
+    """BiDAF, with the sizes of its paper.
+
+    Attributes:
+      char_dim: of a character's vector.
+      char_filters: of the convolution over a word's characters.
+      char_kernel: their width.
+      hidden: d, units of each direction of an LSTM.
+      dropout: rate on the inputs of the convolution, of all LSTMs and of the pointers.
+    """
+
+    char_dim: int = 8
+    char_filters: int = 100
+    char_kernel: int = 5
+    hidden: int = 100
+    dropout: float = 0.2
+
+    def __post_init__(self):
+        for name in ("char_dim", "char_filters", "hidden"):
+            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
+        size = self.char_kernel
+        require(size >= 1 and size % 2 == 1, f"model.char_kernel={size}: must be odd, at least 1")
+        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+
+    @property
+    def word_length(self) -> int:
+        return 16
+
+    def module(self, words: WordsConfig, dtype: Any) -> "BiDAFNetwork":
+        return BiDAFNetwork(self, words, dtype)
+
+
+class BiDAFNetwork(nn.Module):
+    """The six layers of section 2.
+
+    Attributes:
+      config: sizes.
+      words: dimension and rows of the tables of vectors.
+      dtype: of activations and products; parameters, softmaxes and logits are float32.
+    """
+
+    config: BiDAF
+    words: WordsConfig
+    dtype: Any = jnp.float32
+
+    def setup(self):
+        config = self.config
+        size, both = config.hidden, 2 * config.hidden
+        self.embedding = BiDAFEmbedding(config, self.words, self.dtype)
+        width = config.char_filters + self.words.dim
+        lstm = lambda inputs: Bidirectional(LSTM, inputs, size, self.dtype)
+        self.contextual = lstm(width)
+        self.modeling = [lstm(4 * both), lstm(both)]
+        self.end_encoder = lstm(7 * both)
+        weights = lambda key, shape: nn.initializers.normal(both**-0.5)(key, shape)
+        self.similarity = self.param("similarity", named(weights, (None, "embed")), (3, both))
+        self.similarity_bias = self.param("similarity_bias", nn.initializers.zeros, (1,))
+        pointer = lambda: nn.Dense(
+            1, dtype=jnp.float32, kernel_init=nn.initializers.xavier_uniform()
+        )
+        self.start_pointer, self.end_pointer = pointer(), pointer()
+        self.drop = Dropout(config.dropout)
+
+    def __call__(
+        self, context: Words, question: Words, *, train: bool
+    ) -> tuple[Float[Array, "B N"], Float[Array, "B N"]]:
+        """Logits of the answer's first and last word; very negative where there is no word."""
+        encode = lambda lstm, x: lstm(self.drop(x, train=train), context.valid)[0].astype(
+            self.dtype
+        )
+        with part("embedding"):
+            h, u = (self._contextual(words, train) for words in (context, question))
+        with part("attention"):
+            g = self._attention_flow(h, u, context.valid, question.valid)
+        with part("encoder"):
+            m = g
+            for lstm in self.modeling:
+                m = encode(lstm, m)
+        with part("pointers"):
+            start = self._pointer(self.start_pointer, m, g, train)
+            weights = masked_softmax(start, context.valid).astype(self.dtype)
+            summary = jnp.einsum("bn,bnd->bd", weights, m)
+            summary = jnp.broadcast_to(summary[:, None], m.shape)
+            m2 = encode(self.end_encoder, jnp.concatenate([g, m, summary, m * summary], axis=-1))
+            end = self._pointer(self.end_pointer, m2, g, train)
+            return tuple(jnp.where(context.valid, x, MASKED) for x in (start, end))
+
+    def _contextual(self, words: Words, train: bool) -> Float[Array, "B T E"]:
+        x = self.drop(self.embedding(words, train=train), train=train)
+        return self.contextual(x, words.valid)[0].astype(self.dtype)
+
+    def _attention_flow(
+        self,
+        h: Float[Array, "B N E"],
+        u: Float[Array, "B M E"],
+        context_valid: Bool[Array, "B N"],
+        question_valid: Bool[Array, "B M"],
+    ) -> Float[Array, "B N G"]:
+        """[h, u~, h * u~, h * h~] (Eq. 4)."""
+        similarity = trilinear(h, u, self.similarity.astype(self.dtype)) + self.similarity_bias
+        to_question = masked_softmax(similarity, question_valid[:, None, :]).astype(self.dtype)
+        attended = jnp.einsum("bnm,bme->bne", to_question, u)
+        best = jnp.where(question_valid[:, None, :], similarity, MASKED).max(-1)
+        to_context = masked_softmax(best, context_valid).astype(self.dtype)
+        summary = jnp.einsum("bn,bne->be", to_context, h)[:, None]
+        return jnp.concatenate([h, attended, h * attended, h * summary], axis=-1)
+
+    def _pointer(self, pointer: nn.Module, m: Array, g: Array, train: bool) -> Float[Array, "B N"]:
+        x = self.drop(jnp.concatenate([m, g], axis=-1), train=train)
+        return pointer(x)[..., 0]
+
+
+class BiDAFEmbedding(nn.Module):
+    """[x_c; x_w] through a two-layer highway network (section 2, layers 1 and 2).
+
+    x_w is the word's fixed vector, zeros for unknown words, or a trained one; x_c the maximum over
+    windows of characters of a convolution with ReLU.
+
+    Attributes:
+      config, words, dtype: as in `BiDAFNetwork`.
+    """
+
+    config: BiDAF
+    words: WordsConfig
+    dtype: Any
+
+    @nn.compact
+    def __call__(self, words: Words, *, train: bool) -> Float[Array, "B T P"]:
+        x = jnp.concatenate([self._characters(words, train), self._word(words)], axis=-1)
+        x = Highway(self.dtype, name="highway_0")(x)
+        return Highway(self.dtype, name="highway_1")(x)
+
+    def _word(self, words: Words) -> Float[Array, "B T P"]:
+        if words.vectors is not None:
+            return jnp.where(words.valid[..., None], words.vectors, 0).astype(self.dtype)
+        normal, shape = nn.initializers.normal(0.5), (self.words.rows, self.words.dim)
+        table = self.param("word_embedding", named(normal, ("vocab", "embed")), shape)
+        table = gathered(table, "vocab", "embed").astype(self.dtype)
+        return spread(jnp.take(table, words.ids, axis=0))
+
+    def _characters(self, words: Words, train: bool) -> Float[Array, "B T C"]:
+        config, real = self.config, words.characters != 0
+        normal, shape = nn.initializers.normal(0.5), (self.words.char_rows, config.char_dim)
+        table = self.param("character_embedding", named(normal, ("vocab", "embed")), shape)
+        table = gathered(table, "vocab", "embed").astype(self.dtype)
+        x = jnp.where(real[..., None], jnp.take(table, words.characters, axis=0), 0)
+        x = Dropout(config.dropout)(spread(x), train=train)
+        convolution = Convolution(
+            config.char_filters, config.char_kernel, self.dtype, name="character_convolution"
+        )
+        half = config.char_kernel // 2
+        x = nn.relu(convolution(x))[..., half : x.shape[-2] - half, :]  # windows inside the word
+        real = real[..., : x.shape[-2]]
+        return jnp.where(real[..., None], x, 0).max(axis=-2)
