@@ -79,7 +79,7 @@ class BiDAFNetwork(nn.Module):
         self.end_encoder = lstm(7 * both)
         weights = lambda key, shape: nn.initializers.normal(both**-0.5)(key, shape)
         self.similarity = self.param("similarity", named(weights, (None, "embed")), (3, both))
-        self.similarity_bias = self.param("similarity_bias", nn.initializers.zeros, (1,))
+        self.similarity_bias = self.param("similarity_bias", nn.initializers.zeros, ())
         pointer = lambda: nn.Dense(
             1, dtype=jnp.float32, kernel_init=nn.initializers.xavier_uniform()
         )

@@ -1,0 +1,205 @@
+"""BiDAF and QANet's recurrent twins against NumPy loops over one text without padding, in float64,
+written from their papers; and what may not change their answers."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from qanet_jax.models.base import WordsConfig
+from qanet_jax.models.bidaf import BiDAF
+from qanet_jax.models.rnn import RecurrentReader
+from tests import random_params
+from tests.numpy_reference import affine, sigmoid, softmax
+from tests.qanet_jax import batches, numpy_reference
+
+WORDS = WordsConfig(dim=6, char_rows=9)
+CONTEXT, QUESTION, WIDTHS = [7, 5, 1], [2, 4, 1], (9, 6)
+READERS = {
+    "bidaf": BiDAF(char_dim=3, char_filters=4, char_kernel=3, hidden=5),
+    "rnn1": RecurrentReader(dim=8, char_dim=5, char_kernel=3, lstm_size=3),
+    "rnn2": RecurrentReader(dim=8, char_dim=5, char_kernel=3, lstm_size=3, lstm_layers=2),
+    "per block": RecurrentReader(
+        dim=8, char_dim=5, char_kernel=3, lstm_size=3, lstm_per="block", model_blocks=2
+    ),
+}
+
+
+def texts_of(words=WORDS, question=QUESTION):
+    return (
+        batches.words(CONTEXT, WIDTHS[0], words),
+        batches.words(question, WIDTHS[1], words, seed=1),
+    )
+
+
+@functools.cache
+def build(name, rows=0):
+    words = dataclasses.replace(WORDS, rows=rows)
+    module = READERS[name].module(words, jnp.float32)
+    params = random_params.parameters(module, *texts_of(words), train=False)
+    return module, params, jax.jit(functools.partial(module.apply, train=False))
+
+
+def lstm(x, p):
+    """One direction; the forget bias is 1."""
+    hidden = cell = np.zeros(p["recurrent"].shape[0])
+    states = []
+    for word in x:
+        i, f, g, o = np.split(word @ p["kernel"] + p["bias"] + hidden @ p["recurrent"], 4)
+        cell = sigmoid(f + 1) * cell + sigmoid(i) * np.tanh(g)
+        hidden = sigmoid(o) * np.tanh(cell)
+        states.append(hidden)
+    return np.array(states)
+
+
+def both_directions(x, p):
+    return np.concatenate([lstm(x, p["forward"]), lstm(x[::-1], p["backward"])[::-1]], axis=1)
+
+
+def bidaf(context, question, p, config):
+    """Section 2 of Seo et al. 2017; padding and unknown words have zeros for a vector."""
+
+    def embedded(ids, characters, vectors):
+        rows = []
+        for at, word in enumerate(ids):
+            x_w = vectors[at] if vectors is not None else p["embedding"]["word_embedding"][word]
+            letters = [
+                p["embedding"]["character_embedding"][c] if c else np.zeros(config.char_dim)
+                for c in characters[at]
+            ]
+            own = p["embedding"]["character_convolution"]
+            best, real = np.zeros(config.char_filters), (np.array(characters[at]) != 0).sum()
+            for start in range(len(letters) - config.char_kernel + 1):
+                if start < real:
+                    window = np.array(letters[start : start + config.char_kernel])
+                    value = np.einsum("kd,kdf->f", window, own["kernel"]) + own["bias"]
+                    best = np.maximum(best, value)
+            x = np.concatenate([best, x_w])
+            for name in ("highway_0", "highway_1"):
+                x = numpy_reference.highway(x, p["embedding"][name])
+            rows.append(x)
+        return np.array(rows)
+
+    h, u = (both_directions(embedded(*text), p["contextual"]) for text in (context, question))
+    w_h, w_u, w_m = p["similarity"]
+    s = np.array([[w_h @ a + w_u @ b + w_m @ (a * b) for b in u] for a in h])
+    s = s + p["similarity_bias"]
+    attended = np.array([softmax(row) @ u for row in s])
+    summary = softmax(s.max(axis=1)) @ h
+    g = np.concatenate([h, attended, h * attended, h * summary[None]], axis=1)
+    m = both_directions(both_directions(g, p["modeling_0"]), p["modeling_1"])
+    start = affine(np.concatenate([m, g], axis=1), p["start_pointer"])[:, 0]
+    a = np.repeat((softmax(start) @ m)[None], len(m), axis=0)
+    m2 = both_directions(np.concatenate([g, m, a, m * a], axis=1), p["end_encoder"])
+    return start, affine(np.concatenate([m2, g], axis=1), p["end_pointer"])[:, 0]
+
+
+def recurrent(context, question, p, config):
+    """QANet's layers 1, 3 and 5 about stacks of LSTMs."""
+
+    def encoder(x, p):
+        for block in range(sum(name.startswith("projection") for name in p)):
+            for layer in range(config.lstm_layers):
+                x = both_directions(x, p[f"lstm_{block}_{layer}"])
+            x = affine(x, p[f"projection_{block}"])
+        return x
+
+    c, q = (
+        encoder(
+            affine(
+                numpy_reference.embedding(*text, p["embedding"], config), p["embedding_projection"]
+            ),
+            p["embedding_encoder"],
+        )
+        for text in (context, question)
+    )
+    x = numpy_reference.context_query(c, q, p["context_query_attention"]["similarity"])
+    outputs = [affine(x, p["context_query_projection"])]
+    for _ in range(3):
+        outputs.append(encoder(outputs[-1], p["model_encoder"]))
+    pointer = lambda name, last: (
+        np.concatenate([outputs[1], outputs[last]], axis=1) @ p[name]["kernel"]
+    )[:, 0]
+    return pointer("start_pointer", 2), pointer("end_pointer", 3)
+
+
+@pytest.mark.parametrize("rows", [0, 20])
+@pytest.mark.parametrize("name", READERS)
+def test_logits_are_those_of_the_paper_for_each_text_alone(name, rows):
+    module, params, apply = build(name, rows)
+    texts = texts_of(module.words)
+    start, end = apply({"params": params}, *texts)
+    oracle = bidaf if name == "bidaf" else recurrent
+    for row, length in enumerate(CONTEXT):
+        alone = [batches.text(text, row) for text in texts]
+        expected = oracle(*alone, random_params.exact(params), READERS[name])
+        for actual, logits in zip((start, end), expected, strict=True):
+            np.testing.assert_allclose(actual[row, :length], logits, rtol=2e-4, atol=2e-4)
+            assert (np.asarray(actual[row, length:]) < -1e8).all()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_stands_in_padding_changes_neither_logits_nor_gradients(name):
+    module, params, _ = build(name)
+    context, question = texts_of()
+    noise = np.random.default_rng(3)
+    changed = [
+        dataclasses.replace(
+            text,
+            vectors=jnp.where(
+                text.valid[..., None], text.vectors, noise.normal(0, 9, text.vectors.shape)
+            ).astype(jnp.float32),
+        )
+        for text in (context, question)
+    ]
+
+    def loss(params, texts):
+        start, end = module.apply({"params": params}, *texts, train=False)
+        return sum(jax.nn.log_softmax(x)[:, 0].sum() for x in (start, end))
+
+    value = jax.jit(jax.value_and_grad(loss))
+    for a, b in zip(
+        jax.tree.leaves(value(params, [context, question])),
+        jax.tree.leaves(value(params, changed)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_start_logits_do_not_depend_on_the_ends_parameters():
+    _, params, apply = build("bidaf")
+    other = {**params, **{n: jax.tree.map(lambda a: a + 1, params[n]) for n in ("end_encoder",)}}
+    texts = texts_of()
+    first, second = (apply({"params": p}, *texts) for p in (params, other))
+    np.testing.assert_array_equal(first[0], second[0])
+    assert np.abs(np.asarray(first[1] - second[1])[0, : CONTEXT[0]]).max() > 1e-3
+
+
+def test_dropout_changes_training_alone():
+    for name in READERS:
+        module, params, _apply = build(name)
+        train = functools.partial(module.apply, {"params": params}, *texts_of(), train=True)
+        one, two = (train(rngs={"dropout": jax.random.key(k)})[0] for k in (0, 1))
+        assert np.abs(np.asarray(one - two)[0, : CONTEXT[0]]).max() > 1e-3
+
+
+LSTM_128 = lambda inputs: 2 * 4 * 128 * (inputs + 128 + 1)
+
+
+@pytest.mark.parametrize(
+    "layers, blocks, parameters",
+    [(1, 1, 296_064), (2, 1, 690_304), (3, 1, 1_084_544), (1, 7, 7 * 296_064)],
+)
+def test_sizes_of_the_twins_encoders(layers, blocks, parameters):
+    per = "encoder" if blocks == 1 else "block"
+    config = RecurrentReader(lstm_layers=layers, lstm_per=per)
+    _, encoder = config.encoders(jnp.float32)
+    shapes = random_params.shapes(
+        encoder, np.zeros((1, 2, 128), np.float32), np.ones((1, 2), bool), train=False
+    )
+    assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == parameters
+    by_hand = LSTM_128(128) + (layers - 1) * LSTM_128(256) + 256 * 128 + 128
+    assert parameters == blocks * by_hand
