@@ -29,6 +29,8 @@ SHRUNK = {
     "train.steps": 1,
     "mesh.data": 1,
 }
+# the LSTM layers of the recurrent twins
+OTHERS = {"rnn1": 1, "rnn2": 2, "rnn3": 3}
 ABLATIONS = {
     "no_convolution": {"convolution": "none"},
     "no_attention": {"self_attention": False},
@@ -39,7 +41,8 @@ ABLATIONS = {
 @pytest.mark.parametrize("name", ["quickstart", "squad", "squad_small", "triviaqa"])
 def test_systems_differ_in_the_model_alone(name):
     base = parse(str(FOLDER / f"{name}.py"), [])
-    assert base.paper.system == "qanet" and set(SYSTEMS) == {"qanet", *ABLATIONS}
+    assert base.paper.system == "qanet"
+    assert set(SYSTEMS) == {"qanet", "bidaf", *OTHERS, *ABLATIONS}
     for system, fields in ABLATIONS.items():
         config = parse(f"{FOLDER / name}.py:{system}", [])
         assert config.paper.system == system
@@ -47,10 +50,16 @@ def test_systems_differ_in_the_model_alone(name):
         assert {key: getattr(config.model, key) for key in differing} == fields
         for section in ("words", "data", "optimizer", "train"):
             assert getattr(config, section) == getattr(base, section)
+    for system, layers in OTHERS.items():
+        config = parse(f"{FOLDER / name}.py:{system}", [])
+        assert config.model.lstm_layers == layers and config.model.dim == base.model.dim
+        for section in ("words", "data", "optimizer", "train"):
+            assert getattr(config, section) == getattr(base, section)
     with pytest.raises(UserError) as refused:
         parse(f"{FOLDER / name}.py:qanets", [])
     assert str(refused.value).endswith(
-        "'qanets': must be qanet | no_convolution | no_attention | ordinary_convolution"
+        "'qanets': must be qanet | no_convolution | no_attention | ordinary_convolution | rnn1 | "
+        "rnn2 | rnn3 | bidaf"
     )
 
 
@@ -110,11 +119,19 @@ def triviaqa(folder):
         pytest.param("squad.py:no_attention", squad, "dev", marks=pytest.mark.slow),
         pytest.param("squad_small.py:ordinary_convolution", squad, "dev", marks=pytest.mark.slow),
         ("triviaqa.py:no_convolution", triviaqa, "dev_oracle"),
+        pytest.param("squad_small.py:rnn2", squad, "dev", marks=pytest.mark.slow),
+        pytest.param("squad_small.py:bidaf", squad, "dev", marks=pytest.mark.slow),
     ],
 )
 def test_runs(tmp_path, name, make, split):
     make(tmp_path)
-    changes = SHRUNK | {"data.dir": tmp_path, "data.cache_dir": tmp_path / "cache"}
+    model = parse(str(FOLDER / name), []).model
+    shrunk = {
+        k: v
+        for k, v in SHRUNK.items()
+        if hasattr(model, k.removeprefix("model.")) or k[:5] != "model"
+    }
+    changes = shrunk | {"data.dir": tmp_path, "data.cache_dir": tmp_path / "cache"}
     overrides = [f"--config.{key}={value}" for key, value in changes.items()]
     run = tmp_path / "run"
     train.main(["--config", str(FOLDER / name), *overrides, "--workdir", str(run)])

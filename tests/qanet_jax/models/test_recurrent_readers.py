@@ -181,8 +181,9 @@ def test_start_logits_do_not_depend_on_the_ends_parameters():
 def test_dropout_changes_training_alone():
     for name in READERS:
         module, params, _apply = build(name)
-        train = functools.partial(module.apply, {"params": params}, *texts_of(), train=True)
-        one, two = (train(rngs={"dropout": jax.random.key(k)})[0] for k in (0, 1))
+        train = jax.jit(functools.partial(module.apply, train=True))
+        keys = ({"dropout": jax.random.key(number)} for number in (0, 1))
+        one, two = (train({"params": params}, *texts_of(), rngs=key)[0] for key in keys)
         assert np.abs(np.asarray(one - two)[0, : CONTEXT[0]]).max() > 1e-3
 
 
