@@ -4,7 +4,8 @@ Scores are log-probabilities over Wu et al.'s (2016) length penalty ((5 + length
 the end symbol, as in the CSAN authors' toolkit. A sentence is closed, and does not change further,
 when k hypotheses have ended, when no open hypothesis can be better, or at its limit; hence its
 translation does not depend on the rest of the batch. Only the k best candidates may end, so that a
-beam of one is greedy search.
+beam of one is greedy search. For the n best translations instead of one, "better" refers to the
+n-th of those that have ended.
 """
 
 import dataclasses
@@ -54,8 +55,9 @@ def beam_search(
     stages: Sequence[Any],
     beam_size: int,
     length_penalty: float,
-) -> tuple[Int[Array, "B steps"], Float[Array, "B"]]:
-    """The best translation of each sentence and its score.
+    hypotheses: int = 1,
+) -> tuple[Int[Array, "B n steps"], Float[Array, "B n"]]:
+    """The best translations of each sentence, best first, and their scores.
 
     Args:
       step: one position of the decoder.
@@ -67,11 +69,14 @@ def beam_search(
         on the capacity, and few sentences come near their limit. Each stage is compiled separately.
       beam_size: k.
       length_penalty: alpha; 0 compares plain log-probabilities.
+      hypotheses: n, at most k.
 
     Returns:
-      Pieces, with the end symbol (unless truncated at the limit) and zero-padded; scores.
+      Pieces, with the end symbol and zero-padded; scores. Translations truncated at the limit,
+      without the end symbol, follow those that have ended; an empty slot has the score -inf.
     """
     penalty = lambda length: ((5.0 + length) / 6.0) ** length_penalty
+    nth = slice(hypotheses - 1, hypotheses)
 
     def advance(beam: Beam) -> Beam:
         logits, cache, ancestry = _decoder_step(step, beam)
@@ -91,7 +96,7 @@ def beam_search(
             beam_size, jnp.where(ends, NEG_INF, scores), extended, _take(ancestry, parents)
         )
         hopeful = open_scores[:, :1] / penalty(limits.astype(jnp.float32))[:, None]
-        closed = last | (ended_scores[:, -1:] > NEG_INF) | (ended_scores[:, :1] >= hopeful)
+        closed = last | (ended_scores[:, -1:] > NEG_INF) | (ended_scores[:, nth] >= hopeful)
         new = Beam(
             now=beam.now + 1,
             cache=cache,
@@ -108,10 +113,13 @@ def beam_search(
     for steps in stages:
         unfinished = lambda beam, steps=steps: (beam.now < steps) & ~beam.closed.all()
         beam = jax.lax.while_loop(unfinished, advance, _extend(beam, steps))
-    ended = beam.ended_scores[:, 0] > NEG_INF
-    cut_off = beam.open_scores[:, 0] / penalty(limits.astype(jnp.float32))
-    pieces = jnp.where(ended[:, None], beam.ended_pieces[:, 0], beam.open_pieces[:, 0])
-    return pieces, jnp.where(ended, beam.ended_scores[:, 0], cut_off)
+    ended = (beam.ended_scores > NEG_INF).sum(axis=1, keepdims=True)
+    slots = jnp.arange(hypotheses)
+    rows = jnp.where(slots < ended, slots, beam_size + slots - ended)
+    cut_off = beam.open_scores / penalty(limits.astype(jnp.float32))[:, None]
+    scores = jnp.concatenate([beam.ended_scores, cut_off], axis=1)
+    pieces = jnp.concatenate([beam.ended_pieces, beam.open_pieces], axis=1)
+    return _take(pieces, rows), jnp.take_along_axis(scores, rows, axis=1)
 
 
 def _start(cache: Any, limits: Array, steps: Any, beam_size: int) -> Beam:

@@ -24,6 +24,7 @@ class Translator(Predictor):
 
     options = (
         Option("beam_size", int, "hypotheses kept; 1 is greedy (the run's)", compiled=True),
+        Option("hypotheses", bool, "all hypotheses of the beam with their scores, as JSON"),
         Option("explain", bool, "also the encoder's attention weights, of a run"),
     )
 
@@ -50,13 +51,16 @@ class Translator(Predictor):
         programs: CompiledFunctions,
         *,
         beam_size: int | None = None,
+        hypotheses: bool = False,
         explain: bool = False,
     ):
         """
         Args:
           vocabulary: the source's subwords first, the target's last.
-          programs: "source" [B, S], with end symbol and padded with 0, to "pieces" [B, steps].
+          programs: "source" [B, S], with end symbol and padded with 0, to "pieces" [B, steps], or
+            with `hypotheses` "pieces" [B, k, steps] and "scores" [B, k] (`csan_jax.decode`).
           beam_size: number of hypotheses; 1 is greedy, None the run's.
+          hypotheses: whether to return all of them.
           explain: whether to return attention weights.
         """
         self._source, self._target = vocabulary[0], vocabulary[-1]
@@ -67,7 +71,9 @@ class Translator(Predictor):
         require(
             beam_size <= most, f"beam_size={beam_size}: at most {most}, the vocabulary's pieces"
         )
-        self._translate = programs(beam_size=beam_size)
+        self._all = hypotheses
+        every = {"hypotheses": beam_size} if hypotheses else {}
+        self._translate = programs(beam_size=beam_size, **every)
         self._attention = programs(attention=1) if explain else None
 
     @classmethod
@@ -76,37 +82,55 @@ class Translator(Predictor):
         return [Subwords.load(folder / name) for name in names]
 
     def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
-        """A translation of each line, in order; of an empty line an empty line. With `explain` a
-        JSON object: "translation", the "pieces" of the source, and the "attention" of the encoder,
-        [layers, heads, pieces, area of heads, pieces]; an area of 1 is the head itself."""
+        """A translation of each line, in order; of an empty line an empty line.
+
+        With `hypotheses` or `explain` a JSON object: "translation"; with the former "hypotheses", a
+        list of "translation" and "score" (log-probability over the length penalty), best first;
+        with the latter the "pieces" of the source, and the "attention" of the encoder, [layers,
+        heads, pieces, area of heads, pieces]; an area of 1 is the head itself.
+        """
         lines = iter(lines)
         while chunk := list(itertools.islice(lines, self.CHUNK)):
-            yield from self._predict_chunk(chunk)
+            for line, scores in zip(chunk, self._translate_chunk(chunk), strict=True):
+                translation = next(iter(scores), "")
+                more = self._explained(line) if self._attention else {}
+                if self._all:
+                    each = scores.items()
+                    more["hypotheses"] = [{"translation": t, "score": round(s, 4)} for t, s in each]
+                answer = {"translation": translation, **more}
+                yield json.dumps(answer, ensure_ascii=False) if more else translation
 
-    def _predict_chunk(self, lines: Sequence[str]) -> list[str]:
+    def _translate_chunk(self, lines: Sequence[str]) -> list[dict[str, float]]:
+        """The score of each translation of each line, best first."""
         encoded = self._source.encode([line.strip() for line in lines])
-        answers = [""] * len(lines)
+        answers: list[dict[str, float]] = [{} for _ in lines]
         filled = [i for i, pieces in enumerate(encoded) if pieces]
         lengths = [(len(encoded[i]) + 1,) for i in filled]
         for group in groups(lengths, self._settings.batch_tokens):
             members = [filled[at] for at in group.members]
             source = padded([[*encoded[i], END] for i in members], group.rows, *group.widths)
-            pieces = np.asarray(self._translate({"source": source})["pieces"])[: len(members)]
-            for i, text in zip(members, to_text(self._target, pieces), strict=True):
-                answers[i] = text
-        if self._attention is None:
-            return answers
-        return [self._explained(*one) for one in zip(encoded, answers, strict=True)]
+            outputs = self._translate({"source": source})
+            pieces = np.asarray(outputs["pieces"])
+            pieces = pieces.reshape(len(pieces), -1, pieces.shape[-1])
+            unknown = np.full(pieces.shape[:2], np.nan)  # of exports that return no scores
+            scores = np.asarray(outputs.get("scores", unknown)).reshape(unknown.shape)
+            for row, i in enumerate(members):
+                texts = to_text(self._target, pieces[row])
+                for text, score in zip(texts, scores[row].tolist(), strict=True):
+                    if score != -np.inf:  # an empty slot
+                        answers[i].setdefault(text, score)
+        return answers
 
-    def _explained(self, encoded: Sequence[int], translation: str) -> str:
-        attention: list[Any] = []
-        if encoded:
-            assert self._attention is not None
-            weights = self._attention({"source": np.array([[*encoded, END]], np.int32)})
-            attention = [np.round(one[0], 4).tolist() for one in weights["attention"]]
-        pieces = [*self._source.pieces(encoded), "</s>"] if encoded else []
-        answer = {"translation": translation, "pieces": pieces, "attention": attention}
-        return json.dumps(answer, ensure_ascii=False)
+    def _explained(self, line: str) -> dict[str, Any]:
+        (encoded,) = self._source.encode([line.strip()])
+        if not encoded:
+            return {"pieces": [], "attention": []}
+        assert self._attention is not None
+        weights = self._attention({"source": np.array([[*encoded, END]], np.int32)})
+        return {
+            "pieces": [*self._source.pieces(encoded), "</s>"],
+            "attention": [np.round(one[0], 4).tolist() for one in weights["attention"]],
+        }
 
 
 def to_text(subwords: Subwords, pieces: Int[np.ndarray, "B steps"]) -> list[str]:

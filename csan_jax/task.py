@@ -85,7 +85,7 @@ class Translation(Task[Config]):
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
         decode = self.config.decode
         beam_size = decode.beam_size if final else decode.dev_beam_size
-        pieces, score = self.translate(params, batch["source"], beam_size)
+        pieces, score = (best[:, 0] for best in self.translate(params, batch["source"], beam_size))
         logits = self.model.apply({"params": params}, batch["source"], batch["target"], train=False)
         valid = batch["target"] != 0
         _, nll = cross_entropy(logits, batch["target"], 0.0)
@@ -93,8 +93,8 @@ class Translation(Task[Config]):
         return {"pieces": pieces, "score": score, "nll": nll, "weight": valid.sum(axis=1)}
 
     def translate(
-        self, params: Params, source: Int[Array, "B S"], beam_size: int
-    ) -> tuple[Int[Array, "B steps"], Float[Array, "B"]]:
+        self, params: Params, source: Int[Array, "B S"], beam_size: int, hypotheses: int = 1
+    ) -> tuple[Int[Array, "B n steps"], Float[Array, "B n"]]:
         """The best translations and their scores; of rows of padding only, empty ones."""
         decode = self.config.decode
         apply = lambda method, *inputs, **options: self.model.apply(
@@ -110,7 +110,9 @@ class Translation(Task[Config]):
             return apply("step", cache, layers, valid, previous, now, ancestry)
 
         stages = [likely, most] if most > likely else [likely]
-        return beam_search(step, cache, limits, stages, beam_size, decode.length_penalty)
+        return beam_search(
+            step, cache, limits, stages, beam_size, decode.length_penalty, hypotheses
+        )
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
         hypotheses = to_text(self.data.target_subwords, predictions["pieces"])
@@ -151,9 +153,10 @@ class Translation(Task[Config]):
         decode = self.config.decode
         return Translator.Settings(decode.beam_size, decode.batch_tokens)
 
-    @property
-    def programs(self) -> Sequence[Mapping[str, int]]:
-        return [{"beam_size": size} for size in sorted({1, self.config.decode.beam_size})]
+    def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:
+        sizes = sorted(set(values or (1, self.config.decode.beam_size)))
+        best = [{"beam_size": size} for size in sizes]
+        return [*best, *({**beam, "hypotheses": beam["beam_size"]} for beam in best)]
 
     @property
     def inputs(self) -> Mapping[str, tuple[str, Any]]:
@@ -168,11 +171,15 @@ class Translation(Task[Config]):
         return {name: (f"B, {data.row_tokens}", np.int32) for name in names}
 
     def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
-        """Translations; with the static argument `attention`, the encoder's weights instead."""
+        """The best translations; with the static argument `hypotheses`, so many of each; with
+        `attention` the encoder's weights instead."""
         if "attention" in static:
             look = {"params": params}, arrays["source"]
             return {"attention": self.model.apply(*look, method="encoder_weights")}
-        return {"pieces": self.translate(params, arrays["source"], **static)[0]}
+        pieces, scores = self.translate(params, arrays["source"], **static)
+        if "hypotheses" not in static:
+            pieces, scores = pieces[:, 0], scores[:, 0]
+        return {"pieces": pieces, "scores": scores}
 
     def count_units(self, batch: Batch) -> tuple[Any, int]:
         pieces = (batch["source"], batch["target"])

@@ -1,6 +1,7 @@
 """QANet's config: the paper's numbers as defaults (section 4.1.1, "Training details")."""
 
 import dataclasses
+import math
 from typing import Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
@@ -18,9 +19,13 @@ class DataConfig(SplitsConfig):
         official release or of TFDS's trivia_qa/rc, with distantly supervised spans;
         "triviaqa_lines", JSON lines of id, question, aliases and context.
       train, dev, test: files of `dir`, plain or .gz; for "tfds" splits of the dataset, "train" or
-        "train[:1000]". An empty test is none. Variants of questions (adversarial SQuAD's ids,
-        `ID-VARIANT`) are scored as such. TriviaQA's dev is scored a second time, as "dev_oracle",
-        on windows with an answer.
+        "train[:1000]". An empty test is none. `train` may join several files of SQuAD's format,
+        "train.json,augmented.json". Variants of questions (adversarial SQuAD's ids, `ID-VARIANT`)
+        are scored as such. TriviaQA's dev is scored a second time, as "dev_oracle", on windows with
+        an answer.
+      weights: shares in the draws of each file of `train`, "3,1"; a file of weight 0 is not read.
+        An epoch has as many draws as there are examples; a file's examples are repeated only after
+        all of them. Empty draws every example once an epoch.
       vectors: a file of word vectors in GloVe's format (.txt, .gz, .zip), which are not trained.
         Vectors of the splits' words are stored; `launch.predict --vectors` reads others. Empty
         trains words.rows vectors from scratch.
@@ -40,6 +45,7 @@ class DataConfig(SplitsConfig):
     dev: str = "dev-v1.1.json"
     test: str = ""
     holdout_size: int = 500
+    weights: str = ""
     vectors: str = ""
     word_length: int = 16
     context_length: int = 400
@@ -69,11 +75,41 @@ class DataConfig(SplitsConfig):
         for name in ("train", "dev"):
             what = "the file" if self.source == "files" else "the dataset's split"
             require(bool(getattr(self, name)), f"data.{name}: name {what}")
+        several = "," in self.train and self.source == "files"
+        require(
+            not several or self.format == "squad",
+            f"data.train={self.train}: one file, unless data.format is squad",
+        )
+        require(
+            not self.weights or self.source == "files",
+            f"data.weights={self.weights}: goes with files",
+        )
+        zeros = f"data.weights={self.weights}: one of them must be above 0"
+        require(self.source != "files" or bool(self.train_files), zeros)
         require(
             self.stride + self.answer_length <= self.window,
             f"data.stride={self.stride}: windows of data.window={self.window} words must overlap "
             f"by data.answer_length={self.answer_length}, so that none cuts an answer",
         )
+
+    @property
+    def train_files(self) -> dict[str, float]:
+        """The weight of each file of `train` that is read."""
+        names = self.train.split(",")
+        try:
+            weights = [float(text) for text in self.weights.split(",")] if self.weights else []
+        except ValueError:
+            weights = [math.nan]
+        what = f"data.weights={self.weights}"
+        numbers = all(0 <= weight < math.inf for weight in weights)
+        require(numbers, f"{what}: numbers from 0, as in 3,1")
+        require(
+            not weights or len(weights) == len(names),
+            f"{what}: {len(weights)} weights for {len(names)} files of data.train",
+        )
+        require(len(set(names)) == len(names), f"data.train={self.train}: a file twice")
+        each = zip(names, weights or [1.0] * len(names), strict=True)
+        return {name: weight for name, weight in each if weight}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -166,9 +166,8 @@ class SpanExtraction(WordLevelTask[Config]):
             inputs=inputs_to_text(self.config.model.inputs),
         )
 
-    @property
-    def programs(self) -> Sequence[Mapping[str, int]]:
-        return [{"count": 3}]
+    def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:
+        return [{"count": count} for count in sorted(set(values or (3,)))]
 
     @property
     def inputs(self) -> Mapping[str, tuple[str, Any]]:

@@ -151,12 +151,69 @@ def _running(operation: np.ufunc, table: np.ndarray) -> np.ndarray:
     return table
 
 
+@dataclasses.dataclass(frozen=True)
+class Mixture:
+    """Several corpora whose examples are drawn in fixed shares.
+
+    An epoch has as many draws as there are examples. The examples of a corpus are drawn in random
+    order, and again only after all of them; of each shape of a plan as many as its share.
+
+    Attributes:
+      corpus: the corpus of each example, from 0.
+      weights: of each corpus, above 0.
+    """
+
+    corpus: Int[np.ndarray, "n"]
+    weights: Sequence[float]
+
+    def draws(self, members: Sequence[Int[np.ndarray, "_"]]) -> Int[np.ndarray, "k c"]:
+        """The number of draws from each shape and corpus, the same in every epoch.
+
+        Args:
+          members: the examples of each shape.
+        """
+        sizes = np.array(
+            [np.bincount(self.corpus[m], minlength=len(self.weights)) for m in members]
+        )
+        shares = np.array(self.weights) / sum(self.weights)
+        exact = sizes * (shares * sizes.sum() / sizes.sum(axis=0))
+        # rounded so that the sums over shapes are as exact as those of whole numbers can be
+        return np.diff(np.rint(np.cumsum(exact, axis=0)), axis=0, prepend=0).astype(np.int64)
+
+    def members(
+        self, members: Sequence[Int[np.ndarray, "_"]], seed: int, epoch: int
+    ) -> list[Int[np.ndarray, "_"]]:
+        """The examples of each shape that an epoch draws."""
+        result = []
+        for shape, (rows, counts) in enumerate(zip(members, self.draws(members), strict=True)):
+            each = [rows[self.corpus[rows] == corpus] for corpus in range(len(self.weights))]
+            drawn = [
+                _cycled(own, int(count), epoch, [seed % 2**64, shape, corpus])
+                for corpus, (own, count) in enumerate(zip(each, counts, strict=True))
+            ]
+            result.append(np.concatenate(drawn))
+        return result
+
+
+def _cycled(rows: np.ndarray, count: int, epoch: int, entropy: list[int]) -> np.ndarray:
+    """The draws of an epoch, `count` in each, from `rows` permuted anew in every pass over them."""
+    if not count:
+        return rows[:0]
+    start = count * epoch
+    passes = [
+        np.random.default_rng([*entropy, number]).permutation(rows)
+        for number in range(start // len(rows), (start + count - 1) // len(rows) + 1)
+    ]
+    at = start % len(rows)
+    return np.concatenate(passes)[at : at + count]
+
+
 class BucketPlan(Plan):
     """Examples in batches of few shapes, one a row, shuffled each epoch.
 
-    An epoch is a function of (seed, epoch): every example once. Examples that fill no batch of
-    their shape move up into the next shape that fits them, so that of nested shapes only the
-    largest has a batch that is not full.
+    An epoch is a function of (seed, epoch): every example once, or the draws of a mixture. Examples
+    that fill no batch of their shape move up into the next shape that fits them, so that of nested
+    shapes only the largest has a batch that is not full.
     """
 
     def __init__(
@@ -166,6 +223,7 @@ class BucketPlan(Plan):
         batch_tokens: int,
         seed: int | None = 0,
         batch_size: int | None = None,
+        mixture: Mixture | None = None,
     ):
         """Plans `lengths` [n, c] positions into `shapes`.
 
@@ -175,6 +233,7 @@ class BucketPlan(Plan):
           batch_tokens: a batch has max(1, batch_tokens // widest column) rows.
           seed: of the order; None for a constant order, sorted by length (see `ordered`).
           batch_size: rows of every batch of any shape, instead of `batch_tokens`.
+          mixture: draws examples from several corpora; needs a seed.
 
         Raises:
           ValueError: if an example fits no shape.
@@ -187,11 +246,14 @@ class BucketPlan(Plan):
         self._seed = seed
         self._members = _members(lengths, self.shapes, in_order=seed is None)
         self._above = [_next_holding(self.shapes, i) for i in range(len(self.shapes))]
-        counts = np.array([len(rows) for rows in self._members])
+        self._mixture = mixture
+        drawn = self._drawn(0)
+        counts = np.array([len(rows) for rows in drawn])
         self._moved_up, self._bounds, self._shapes = self._cut(counts)
         self.batches = len(self._shapes)
         positions = int((self.rows * self.shapes.sum(1))[self._shapes].sum())
-        self.padding_fraction = 1 - int(lengths.sum()) / positions if positions else 0.0
+        real = sum(int(lengths[rows].sum()) for rows in drawn)
+        self.padding_fraction = 1 - real / positions if positions else 0.0
 
     @classmethod
     def ordered(
@@ -205,10 +267,16 @@ class BucketPlan(Plan):
         members, order = self._members, np.arange(self.batches)
         if self._seed is not None:
             random = epoch_random(self._seed, epoch)
-            members = [random.permutation(rows) for rows in members]
+            members = [random.permutation(rows) for rows in self._drawn(epoch)]
             order = random.permutation(self.batches)
         examples = np.concatenate(self._move_up(members))
         return PlannedEpoch(examples, self._bounds, self._shapes, order)
+
+    def _drawn(self, epoch: int) -> list[np.ndarray]:
+        """The examples of each shape in an epoch."""
+        if self._mixture is None or self._seed is None:
+            return self._members
+        return self._mixture.members(self._members, self._seed, epoch)
 
     def _cut(self, counts: Int[np.ndarray, "k"]) -> tuple[list[int], np.ndarray, np.ndarray]:
         """How many examples move up from each shape; the bounds and shapes of the batches."""

@@ -40,10 +40,10 @@ class Source(Protocol[T_co]):
 
 
 @dataclasses.dataclass(frozen=True)
-class Joined(Generic[T]):
-    """Several sources, one after the other."""
+class Sources(Generic[T]):
+    """Several sources."""
 
-    sources: tuple[Source[Iterator[T]], ...]
+    sources: tuple[Source[T], ...]
 
     @property
     def place(self) -> str:
@@ -51,6 +51,11 @@ class Joined(Generic[T]):
 
     def identity(self) -> Any:
         return [source.identity() for source in self.sources]
+
+
+@dataclasses.dataclass(frozen=True)
+class Joined(Sources[Iterator[T]]):
+    """Several sources, one after the other."""
 
     def read(self, bad_examples: BadExamples) -> Iterator[T]:
         return itertools.chain.from_iterable(s.read(bad_examples) for s in self.sources)

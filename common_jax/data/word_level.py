@@ -15,7 +15,7 @@ from common_jax.bad_examples import BadExamples, summary
 from common_jax.data.batches import Batches
 from common_jax.data.cached_arrays import cached_arrays
 from common_jax.data.corpus import file_identity, recorded_identity
-from common_jax.data.plan import BucketPlan, choose_shapes
+from common_jax.data.plan import BucketPlan, Mixture, choose_shapes
 from common_jax.data.prepared import PreparedData
 from common_jax.errors import UserError
 from common_jax.text.vectors import Vectors, read_vectors
@@ -93,17 +93,21 @@ class WordLevelData(PreparedData):
         """Reads the vocabulary; a `prepare` that follows reconciles it with its own."""
         self._vocabulary = Vocabulary.load(folder)
 
-    def train_plan(self, lengths: Int[np.ndarray, "n c"], seed: int) -> BucketPlan:
+    def train_plan(
+        self, lengths: Int[np.ndarray, "n c"], seed: int, mixture: Mixture | None = None
+    ) -> BucketPlan:
         """Batches of `data.batch_size` training examples, their order a function of `seed` and the
         epoch.
 
         Args:
           lengths: of all examples, a function of the prepared folder.
+          mixture: of several corpora.
         """
         most = self.config.max_shapes
         find = lambda: {"shapes": choose_shapes(lengths, most)}
         shapes = cached_arrays(self.path / "train" / "plans", f"buckets-{most}", find)["shapes"]
-        return BucketPlan(lengths, shapes, 0, seed, batch_size=self.config.batch_size)
+        size = self.config.batch_size
+        return BucketPlan(lengths, shapes, 0, seed, batch_size=size, mixture=mixture)
 
     def split_plan(self, split: str, lengths: Mapping[str, Int[np.ndarray, "_ c"]]) -> BucketPlan:
         """All examples of an evaluated split once, by length.

@@ -89,13 +89,10 @@ def _programs(
         if choices:
             raise UserError(f"--{min(choices)}: goes with --format stablehlo")
         return []
-    supported = set(task.programs[0])
+    supported = {option.name for option in task.predictor_class.options if option.compiled}
     if unknown := set(choices) - supported:
         raise UserError(f"--{min(unknown)}: the predictor of {workdir.path} has no such choice")
-    if not choices:
-        return task.programs
-    ((name, values),) = choices.items()
-    return [{name: value} for value in sorted(set(values))]
+    return task.programs(*choices.values())
 
 
 def _fill(

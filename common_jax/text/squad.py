@@ -4,12 +4,14 @@ Adversarial SQuAD (Jia & Liang, EMNLP 2017) has the same form, with ids "origina
 """
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
+from common_jax.io.atomic import replace_text, writing
 from common_jax.io.json_files import Node, read_json
 
 REPEATED = "an id that an earlier question has"  # a reason for rejection
@@ -117,6 +119,29 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, bad_examples: Bad
         answers = _spans(row.get("answers"), dataset.name)
         builder.question(name, question, answers, numbers[context], place)
     return builder.squad
+
+
+def write_squad(path: Path, squad: Squad) -> None:
+    """Writes a JSON file of SQuAD's format, atomically: an article for each title, in order."""
+    questions: dict[int, list[Question]] = {}
+    for question in squad.questions:
+        questions.setdefault(question.context, []).append(question)
+    articles: dict[str, list[Any]] = {}
+    for number, context in enumerate(squad.contexts):
+        qas = [
+            {
+                "id": question.id,
+                "question": question.text,
+                "answers": [{"text": a.text, "answer_start": a.start} for a in question.answers],
+            }
+            for question in questions.get(number, ())
+        ]
+        title = squad.articles[number] if squad.articles else ""
+        articles.setdefault(title, []).append({"context": context, "qas": qas})
+    data = [{"title": title, "paragraphs": each} for title, each in articles.items()]
+    text = json.dumps({"version": "1.1", "data": data}, ensure_ascii=False)
+    with writing(path):
+        replace_text(path, text + "\n")
 
 
 def _title(article: Node, number: int) -> str:

@@ -171,10 +171,12 @@ class Task(abc.ABC, Generic[Config]):
             name: jax.ShapeDtypeStruct(shape(dims), kind) for name, (dims, kind) in arrays.items()
         }
 
-    @property
-    def programs(self) -> Sequence[Mapping[str, int]]:
-        """The default static arguments of `serve` with programs in an export; all have the same
-        name, or none."""
+    def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:
+        """The static arguments of `serve` of each program in an export.
+
+        Args:
+          values: of the predictor's option that is `compiled`; empty for the default.
+        """
         return [{}]
 
     @abc.abstractmethod

@@ -11,7 +11,7 @@ from jaxtyping import Int
 from common_jax.bad_examples import Counts
 from common_jax.data.batches import Batch, Batches
 from common_jax.data.corpus import Corpus
-from common_jax.data.plan import Plan, PlannedBatch
+from common_jax.data.plan import Mixture, Plan, PlannedBatch
 from common_jax.data.word_level import WordLevelData
 from common_jax.errors import UserError
 from common_jax.inputs import Column, columns_of
@@ -133,7 +133,22 @@ class ReadingData(WordLevelData):
     def train_batches(self, seed: int) -> SpanBatches:
         """The training split, its order a function of `seed` and the epoch."""
         split = self.split("train")
-        return SpanBatches(split, self.vocabulary, self.train_plan(split.lengths(), seed))
+        plan = self.train_plan(split.lengths(), seed, self._mixture(split))
+        return SpanBatches(split, self.vocabulary, plan)
+
+    def _mixture(self, split: SplitCorpus) -> Mixture | None:
+        """The files of the training split by weight; None for one file, or without weights."""
+        files, sizes = self.config.train_files, split.questions.meta.get("sizes", ())
+        if not self.config.weights or not sizes:
+            return None
+        of_question = np.repeat(np.arange(len(sizes)), sizes)
+        mixture = Mixture(of_question[split.numbers], [*files.values()])
+        for name, left in zip(
+            files, np.bincount(mixture.corpus, minlength=len(files)), strict=True
+        ):
+            if not left:
+                raise UserError(f"data.train: no questions left of {name}, which has a weight")
+        return mixture
 
     def split_batches(self, split: str) -> SpanBatches:
         """All windows of all questions of an evaluated split once, by length."""

@@ -48,7 +48,8 @@ class SplitText:
 
     def __init__(self, source: Source, split: Split, bad_examples: BadExamples):
         self.place, self.train, self.bad_examples = source.place, split == "train", bad_examples
-        self.squad, self.golds = source.read(bad_examples)
+        content = source.read(bad_examples)
+        self.squad, self.golds, self.sizes = content.squad, content.golds, content.sizes
         self.contexts = [TokenizedText.of(context) for context in self.squad.contexts]
         self.questions = [TokenizedText.of(question.text) for question in self.squad.questions]
 
@@ -136,6 +137,7 @@ class _SplitWriter:
                 rows.append(row)
             dropped = content.bad_examples.counts
             finish_split(rows, "questions", folder.name, content.place, dropped)
+            rows.meta["sizes"] = content.sizes
         if not content.train:
             _write_json(folder / "squad.json", dataclasses.asdict(content.squad))
         if content.golds is not None:

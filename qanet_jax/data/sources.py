@@ -2,13 +2,14 @@
 
 import dataclasses
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data import prepared, sources
 from common_jax.data.corpus import file_identity, recorded_identity
-from common_jax.data.sources import Generator, find_source
+from common_jax.data.sources import Generator, Sources, find_source
 from common_jax.io.files import find_file
 from common_jax.text.squad import Squad, read_squad, read_squad_dataset
 from qanet_jax.data import Golds, Split
@@ -27,11 +28,25 @@ from qanet_jax.data.triviaqa import (
 if TYPE_CHECKING:
     from qanet_jax.config import DataConfig
 
-Content = tuple[Squad, Golds | None]  # a split's questions, and the gold answers of TriviaQA
+
+@dataclasses.dataclass(frozen=True)
+class Content:
+    """A split.
+
+    Attributes:
+      golds: the gold answers of TriviaQA.
+      sizes: the number of questions of each file, if there are several.
+    """
+
+    squad: Squad
+    golds: Golds | None = None
+    sizes: tuple[int, ...] = ()
+
+
 Source = sources.Source[Content]
 
 _GENERATOR: Generator[Content] = Generator(
-    lambda count, seed, split: (generate(count, seed, split), None),
+    lambda count, seed, split: Content(generate(count, seed, split)),
     [  # of `qanet_jax.data.synthetic` and `synthetic_scenes`
         recorded_identity(8313, "054cb0a75d6fcaca58e37175511f707ac0ab550426a5d318bed48aa79dd9df78"),
         recorded_identity(
@@ -55,14 +70,30 @@ class File:
         return file_identity(self.path)
 
     def read(self, bad_examples: BadExamples) -> Content:
-        return read_squad(self.path, bad_examples), None
+        return Content(read_squad(self.path, bad_examples))
+
+
+@dataclasses.dataclass(frozen=True)
+class Files(Sources[Content]):
+    """Several files of SQuAD's format; a question's id may occur in each of them."""
+
+    def read(self, bad_examples: BadExamples) -> Content:
+        result, sizes = Squad([], []), []
+        for source in self.sources:
+            squad = source.read(bad_examples).squad
+            before = len(result.contexts)
+            moved = (replace(q, context=q.context + before) for q in squad.questions)
+            result.questions.extend(moved)
+            result.contexts.extend(squad.contexts)
+            sizes.append(len(squad.questions))
+        return Content(result, sizes=tuple(sizes))
 
 
 class Records(sources.Records):
     """A split of a dataset of TensorFlow Datasets with the features of "squad/v1.1"."""
 
     def read(self, bad_examples: BadExamples) -> Content:
-        return read_squad_dataset(self.dataset, self.split, self.key, bad_examples), None
+        return Content(read_squad_dataset(self.dataset, self.split, self.key, bad_examples))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,14 +133,14 @@ class Supervised:
         width, answered = window or SUPERVISED_WORDS, window is not None
         squad = supervise(questions(), width, self.seed, bad_examples, answered=answered)
         if self.split == "train":
-            return squad, None
+            return Content(squad)
         if self.split == "dev_oracle":
             there = {question.id.partition("--")[0] for question in squad.questions}
             for gold in golds:
                 if gold["QuestionId"] not in there:
                     bad_examples.skip("question without a window", gold["QuestionId"])
             golds = [gold for gold in golds if gold["QuestionId"] in there]
-        return squad, golds
+        return Content(squad, golds)
 
     def _questions(self, bad_examples: BadExamples) -> Iterable[Trivia]:
         source = self.source
@@ -124,12 +155,18 @@ def source_of(config: "DataConfig", split: Split) -> Source:
     Raises:
       UserError: if a folder, file or dataset does not exist.
     """
+
+    def files(folder: Path, names: str) -> Source:
+        each = config.train_files if split == "train" else [names]
+        found = tuple(File(find_file(folder / name)) for name in each)
+        return found[0] if len(found) == 1 else Files(found)
+
     source: Source = find_source(
         config,
         cast(prepared.Split, split.removesuffix("_oracle")),
         generator=_GENERATOR,
         records=Records,
-        files=lambda folder, name: File(find_file(folder / name)),
+        files=files,
     )
     if config.format == "squad":
         return source

@@ -10,7 +10,8 @@ code does not.
 
 Other choices of ours: the similarity starts as a scaled product (`layers.ContextQueryAttention`),
 and trained vectors as large as GloVe's (`embedding_std`). A sub-layer is left out of the whole
-batch at once, and never scaled. The warm-up starts at 1e-5, since an exponential one cannot start
+batch at once; outside training none is scaled, which the authors' code does (`scale_sublayers`).
+The warm-up starts at 1e-5, since an exponential one cannot start
 at the paper's 0; gradients are clipped at norm 5, as in the authors' code, and the L2 term is added
 to them (`optimizer.l2`) instead of to the loss that is shown.
 """
@@ -62,6 +63,8 @@ class QANet(FiveLayers):
       attention: the implementation, common_jax.attention's: "dense" keeps the weights of all heads
         for the backward pass.
       survival_prob: p_L, the chance that the last sub-layer of a stack is kept in a training step.
+      scale_sublayers: outside training each sub-layer's output is multiplied by its survival rate,
+        as in the authors' code.
       remat: keep only the blocks' inputs for the backward pass and compute the rest again.
     """
 
@@ -79,6 +82,7 @@ class QANet(FiveLayers):
     self_attention: bool = True
     attention: Literal["chunked", "dense"] = "chunked"
     survival_prob: float = 0.9
+    scale_sublayers: bool = False
     remat: bool = False
 
     def __post_init__(self):
@@ -122,7 +126,7 @@ class EncoderBlock(nn.Module):
         x: Float[Array, "B T D"],
         valid: Bool[Array, "B T"],
         positions: Float[Array, "T D"],
-        present: Bool[Array, "S"] | None = None,
+        weights: Float[Array, "S"] | None = None,
         *,
         train: bool,
     ) -> Float[Array, "B T D"]:
@@ -131,7 +135,7 @@ class EncoderBlock(nn.Module):
           x: the block's input.
           valid: which places hold a word; what stands in the others changes nothing.
           positions: encodings, added here if that is each block's business.
-          present: which of the block's sub-layers are not left out; None leaves out none.
+          weights: of the outputs of the block's sub-layers, 0 for those left out; None is 1 each.
         """
         config, sublayers = self.config, [*self._sublayers(valid, train)]
         if config.positions == "block":
@@ -144,7 +148,7 @@ class EncoderBlock(nn.Module):
             y = sublayer(LayerNorm(name=f"{name}_norm")(x))
             if dropped:
                 y = drop(y, config.dropout, kept[:, number])
-            x = spread(x + (y if present is None else jnp.where(present[number], y, 0)))
+            x = spread(x + (y if weights is None else y * weights[number].astype(y.dtype)))
         return x
 
     def _sublayers(self, valid: Array, train: bool) -> Iterator[tuple[str, SubLayer]]:
@@ -178,8 +182,7 @@ class Encoder(nn.Module):
     """A stack of equal encoder blocks; "encoder layer" in the paper.
 
     In training the l-th of a stack's L sub-layers is left out with probability (1 - p_L) l / L
-    (stochastic depth, Huang et al. 2016; one draw for the whole batch, and no scaling otherwise, as
-    in the authors' code).
+    (stochastic depth, Huang et al. 2016; one draw for the whole batch).
     """
 
     config: QANet
@@ -197,16 +200,19 @@ class Encoder(nn.Module):
         positions = jnp.asarray(sinusoids(x.shape[1], config.dim))
         if config.positions == "once":
             x = x + positions.astype(x.dtype)[None]
-        each = (self._present(),) if train and config.survival_prob < 1 else ()
+        weighted = config.survival_prob < 1 and (train or config.scale_sublayers)
+        each = (self._weights(train),) if weighted else ()
         stack = Stack(block, self.blocks, config.unroll, config.remat, params_name="blocks")
         nn.share_scope(self, stack)
         x = stack(x, [(self.blocks, (valid, positions))], train=train, each=each)
         return LayerNorm(name="norm")(x) if config.final_norm else x
 
-    def _present(self) -> Bool[Array, "L S"]:
-        """Draws which sub-layers of each block are not left out."""
+    def _weights(self, train: bool) -> Float[Array, "L S"]:
+        """The survival rates of each block's sub-layers; in training draws by them, 0 or 1."""
         config = self.config
         each = (config.convolution != "none") * self.convs + config.self_attention + 1
         depth = 1 + np.arange(self.blocks * each).reshape(self.blocks, each)
-        survival = 1 - depth / depth.size * (1 - config.survival_prob)
-        return jax.random.bernoulli(self.make_rng(DROPOUT), survival.astype(np.float32))
+        rates = jnp.float32(1 - depth / depth.size * (1 - config.survival_prob))
+        if not train:
+            return rates
+        return jax.random.bernoulli(self.make_rng(DROPOUT), rates).astype(jnp.float32)

@@ -45,7 +45,7 @@ SOURCES = np.array(
 
 
 @functools.cache
-def compiled_search(model, beam_size, steps, penalty):
+def compiled_search(model, beam_size, steps, penalty, hypotheses=1):
     """The project's search, as the task wires it."""
     stages = sorted({(steps + 1) // 2, steps})
 
@@ -56,14 +56,14 @@ def compiled_search(model, beam_size, steps, penalty):
         )
         cache, memory = apply("start", apply("encode", source, train=False), stages[0], beam_size)
         step = lambda cache, *rest: apply("step", cache, memory, source != 0, *rest)
-        return beam_search(step, cache, limits, stages, beam_size, penalty)
+        return beam_search(step, cache, limits, stages, beam_size, penalty, hypotheses)
 
     return run
 
 
 def search(model, params, source, beam_size, limits, steps, penalty):
     run = compiled_search(model, beam_size, steps, penalty)
-    return jax.device_get(run(params, source, limits))
+    return tuple(best[:, 0] for best in jax.device_get(run(params, source, limits)))
 
 
 @functools.cache
@@ -81,7 +81,7 @@ def log_probabilities(model, params, source, targets):
 
 
 def exhaustive(model, params, source, limit, penalty):
-    """Every ended translation of at most `limit` pieces; the best one and its score."""
+    """Every ended translation of at most `limit` pieces, and their scores."""
     words = range(2, VOCABULARY)
     all_targets = [
         [*sentence, END] + [0] * (limit - length - 1)
@@ -93,7 +93,7 @@ def exhaustive(model, params, source, limit, penalty):
     picked = np.take_along_axis(logp, targets[..., None], axis=-1)[..., 0]
     lengths = (targets != 0).sum(1)
     scores = np.where(targets != 0, picked, 0).sum(1) / ((5 + lengths) / 6) ** penalty
-    return targets[scores.argmax()], scores.max()
+    return targets, scores
 
 
 @pytest.mark.parametrize("penalty", [0.0, 2.0])
@@ -103,9 +103,10 @@ def test_a_wide_beam_finds_what_exhaustive_search_finds(model_and_params, penalt
     pieces, scores = search(*model_and_params, SOURCES, 64, limits, steps, penalty)
     assert not pieces[:, limit:].any()
     for source, translation, score in zip(SOURCES, pieces, scores, strict=True):
-        best, best_score = exhaustive(*model_and_params, source, limit, penalty)
-        np.testing.assert_array_equal(translation[:limit], best)
-        np.testing.assert_allclose(score, best_score, rtol=1e-5, atol=1e-6)  # float32 logits
+        targets, all_scores = exhaustive(*model_and_params, source, limit, penalty)
+        np.testing.assert_array_equal(translation[:limit], targets[all_scores.argmax()])
+        # float32 logits
+        np.testing.assert_allclose(score, all_scores.max(), rtol=1e-5, atol=1e-6)
 
 
 def test_beam_one_is_greedy(model_and_params):
@@ -158,3 +159,31 @@ def test_top_k_is_that_of_a_full_sort(size, count):
     order = np.argsort(-x, axis=1)[:, :count]
     np.testing.assert_array_equal(at, order)
     np.testing.assert_array_equal(scores, np.take_along_axis(x, order, axis=1))
+
+
+@pytest.mark.parametrize("penalty", [0.0, 2.0])
+def test_the_best_of_a_wide_beam_are_those_of_exhaustive_search(model_and_params, penalty):
+    limit, steps, count = 4, 6, 5
+    run = compiled_search(model_and_params[0], 64, steps, penalty, count)
+    limits = np.full(len(SOURCES), limit, np.int32)
+    pieces, scores = jax.device_get(run(model_and_params[1], SOURCES, limits))
+    assert pieces.shape == (len(SOURCES), count, steps)
+    for source, own, each in zip(SOURCES, pieces, scores, strict=True):
+        targets, all_scores = exhaustive(*model_and_params, source, limit, penalty)
+        best = np.argsort(-all_scores)[:count]
+        np.testing.assert_array_equal(own[:, :limit], targets[best])
+        np.testing.assert_allclose(each, all_scores[best], rtol=1e-5, atol=1e-6)
+
+
+def test_hypotheses_cut_off_at_the_limit_follow_the_others(model_and_params):
+    """At a limit of one piece only the empty translation ends; the others are single words."""
+    run = compiled_search(model_and_params[0], 4, 4, 0.6, 4)
+    limits = np.ones(len(SOURCES), np.int32)
+    pieces, scores = jax.device_get(run(model_and_params[1], SOURCES, limits))
+    assert not pieces[:, :, 1:].any()
+    for source, own, each in zip(SOURCES, pieces[:, :, 0], scores, strict=True):
+        logp = log_probabilities(*model_and_params, source, np.array([[END]]))[0, 0]
+        words = sorted(range(2, VOCABULARY), key=lambda word: -logp[word])
+        ended = END in np.argsort(-logp)[:4]
+        assert ended and own.tolist() == [END, *words]
+        np.testing.assert_allclose(each, logp[own], rtol=1e-5, atol=1e-6)

@@ -58,7 +58,7 @@ def encoder(x, p, config, blocks, convs):
     if config.positions == "once":
         x = x + positions(*x.shape)
     for number in range(blocks):
-        x = block(x, layer(p["blocks"], number), config, convs)
+        x = block(x, layer(p["blocks"], number), config, convs, number, blocks)
     return layer_norm(x, p["norm"]) if config.final_norm else x
 
 
@@ -69,7 +69,7 @@ def layer(tree, number):
     return tree[number]
 
 
-def block(x, p, config, convs):
+def block(x, p, config, convs, number, blocks):
     """[convolution x # + self-attention + feed-forward], f(layernorm(x)) + x each."""
     if config.positions == "block":
         x = x + positions(*x.shape)
@@ -81,8 +81,10 @@ def block(x, p, config, convs):
     if config.self_attention:
         operations["self_attention"] = lambda y, own: self_attention(y, own, config.num_heads)
     operations["feed_forward"] = lambda y, own: affine(relu(affine(y, own["in"])), own["out"])
-    for name, f in operations.items():
-        x = f(layer_norm(x, p[f"{name}_norm"]), p[name]) + x
+    for at, (name, f) in enumerate(operations.items(), start=1):
+        depth = (number * len(operations) + at) / (blocks * len(operations))
+        rate = 1 - depth * (1 - config.survival_prob) if config.scale_sublayers else 1
+        x = rate * f(layer_norm(x, p[f"{name}_norm"]), p[name]) + x
     return x
 
 

@@ -73,6 +73,7 @@ def test_embedding(changes):
         {"convolution": "ordinary"},
         {"self_attention": False},
         {"positions": "block", "feed_forward_factor": 3, "final_norm": True},
+        {"scale_sublayers": True, "survival_prob": 0.6},
     ],
 )
 def test_encoder(changes):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from common_jax.data.plan import BucketPlan, choose_shapes
+from common_jax.data.plan import BucketPlan, Mixture, choose_shapes
 from common_jax.io.files import read_lines
 from common_jax.text.subwords import Subwords
 from tests.real import needs_real_data, real_data
@@ -197,3 +197,42 @@ def test_multi30k_padding(tokens):
     lengths = np.array([[len(row) + 1 for row in subwords.encode(side)] for side in sides]).T
     plan = BucketPlan(lengths, choose_shapes(lengths, 8), tokens, 0)
     assert plan.padding_fraction < 0.15
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 60), min_size=2, max_size=3),
+    weights=st.lists(st.floats(0.1, 5), min_size=3, max_size=3),
+    seed=st.integers(0, 5),
+)
+def test_a_mixture_draws_in_its_shares(sizes, weights, seed):
+    """Shares to within a draw of each shape; a corpus is repeated only after all of it."""
+    corpus, weights = np.repeat(np.arange(len(sizes)), sizes), weights[: len(sizes)]
+    lengths = np.random.default_rng(seed).integers(1, 9, (len(corpus), 1))
+    shapes = np.array([[4], [8]])
+    plan = BucketPlan(lengths, shapes, 0, seed, batch_size=4, mixture=Mixture(corpus, weights))
+    drawn = [np.concatenate([b.examples for b in plan.epoch(n)]) for n in range(4)]
+    expected = len(corpus) * np.array(weights) / sum(weights)
+    for epoch in drawn:
+        np.testing.assert_allclose(
+            np.bincount(corpus[epoch], minlength=len(sizes)), expected, atol=1
+        )
+        assert len(plan.epoch(0)) == plan.batches
+    times = np.bincount(np.concatenate(drawn), minlength=len(corpus))
+    for number in range(len(sizes)):
+        for wide in (False, True):
+            own = times[(corpus == number) & ((lengths[:, 0] > 4) == wide)]
+            assert own.size == 0 or own.max() - own.min() <= 1
+
+
+def test_three_to_one_to_one_is_sixty_twenty_twenty_percent():
+    corpus = np.repeat(np.arange(3), [500, 300, 200])
+    lengths = np.random.default_rng(0).integers(1, 9, (1000, 1))
+    mixture = Mixture(corpus, [3, 1, 1])
+    plan = BucketPlan(lengths, np.array([[4], [8]]), 0, 7, batch_size=8, mixture=mixture)
+    for number in (0, 3):
+        rows = np.concatenate([batch.examples for batch in plan.epoch(number)])
+        assert np.bincount(corpus[rows]).tolist() == [600, 200, 200]
+    again = [batch.examples.tolist() for batch in plan.epoch(3)]
+    assert again == [batch.examples.tolist() for batch in plan.epoch(3)]
+    assert again != [batch.examples.tolist() for batch in plan.epoch(0)]

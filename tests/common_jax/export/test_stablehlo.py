@@ -93,7 +93,7 @@ def test_a_program_computes_what_the_model_does(case):
     shapes = nn.unbox(jax.eval_shape(task.init, jax.random.key(0)))
     random = np.random.default_rng(0)
     params = jax.tree.map(lambda a: random.normal(0, 0.3, a.shape).astype(a.dtype), shapes)
-    (static, *_) = task.programs
+    (static, *_) = task.programs()
     answer = jax.jit(lambda params, arrays: task.serve(params, arrays, **static))
     program = jax.export.deserialize(bytearray(serialized(answer, shapes, task.inputs)))
     assert set(program.platforms) == {"cpu", "cuda", "tpu"}

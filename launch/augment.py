@@ -1,0 +1,146 @@
+"""Augments a reading corpus by back-translation: writes paraphrased passages with their questions.
+
+The sentences of each passage give way to paraphrases in which the answers are found again (Yu et
+al. 2018, section 3). Paraphrases come from two translators, runs or exports, there and back, or
+from a file with a line {"sentence": TEXT, "paraphrases": [TEXT, ...]} for each sentence. Those of
+translators are kept beside OUT; an interrupted command continues with them.
+"""
+
+import argparse
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from common_jax.errors import UserError
+from launch.cli import Parser, command_line, configure_logging, keep_compiled
+from launch.timing import positive
+
+DESCRIPTION = (
+    __doc__
+    + """
+example:
+  python -m launch.augment --data train-v1.1.json --out en_fr.json --forward runs/en-fr \\
+    --backward runs/fr-en
+  python -m launch.train --config configs/qanet/squad.py \\
+    --config.data.train=train-v1.1.json,en_fr.json --config.data.weights=3,1"""
+)
+
+
+def main(argv: list[str]) -> None:
+    from qanet_jax.augmentation.relocation import THRESHOLD
+
+    def share(text: str) -> float:
+        value = float(text)
+        if not 0 <= value <= 1:
+            raise argparse.ArgumentTypeError(f"{text}: from 0 to 1")
+        return value
+
+    parser = Parser(prog="python -m launch.augment", description=DESCRIPTION)
+    add = parser.add_argument
+    add("--data", type=Path, required=True, metavar="IN", help="file of SQuAD's format")
+    add("--out", type=Path, required=True, help="file to write, of the same format")
+    add("--forward", metavar="RUN", help="translator from the corpus's language")
+    add("--backward", metavar="RUN", help="translator into it")
+    add("--paraphrases", type=Path, metavar="FILE", help="instead of translators")
+    add("--beam", type=positive, default=5, help="translations of a sentence, each way (5)")
+    add("--count", type=positive, default=1, help="copies of each passage (1)")
+    text = f"least similarity of a found answer, 0 to 1 ({THRESHOLD})"
+    add("--threshold", type=share, default=THRESHOLD, help=text)
+    add("--seed", type=int, default=0, help="of the choice of paraphrases (0)")
+    add("--report", type=Path, metavar="FILE", help="page about the result (.html)")
+    args = parser.parse_args(argv)
+    translators = [args.forward, args.backward]
+    if (args.paraphrases is not None) == any(translators) or None in translators != [None, None]:
+        parser.error("give --forward and --backward, or --paraphrases")
+    if args.seed < 0:
+        parser.error(f"--seed {args.seed}: must not be negative")
+    if args.out.exists() and args.data.exists() and args.out.samefile(args.data):
+        parser.error("--out: is the file of --data")
+    configure_logging()
+
+    from common_jax.bad_examples import BadExamples, summary
+    from common_jax.data.prepared import require_some
+    from common_jax.io.atomic import replace_text, writing
+    from common_jax.report.html import to_html
+    from common_jax.text.sentence_splitter import split_sentences
+    from common_jax.text.squad import read_squad, write_squad
+    from qanet_jax.augmentation.augment import augment
+    from qanet_jax.augmentation.paraphrases import read_paraphrases
+    from qanet_jax.augmentation.report import report
+
+    bad_examples = BadExamples("skip")
+    squad, dropped = read_squad(args.data, bad_examples), bad_examples.counts
+    require_some(len(squad.questions), "questions", "augmentation", str(args.data), dropped)
+    spans = ((context, span) for context in squad.contexts for span in split_sentences(context))
+    sentences = [*dict.fromkeys(context[slice(*span)] for context, span in spans)]
+    file = args.paraphrases or _translated(sentences, *translators, args.beam, args.out)
+    settings = {"count": args.count, "threshold": args.threshold, "seed": args.seed}
+    augmented = augment(squad, read_paraphrases(file, sentences), **settings)
+    if not augmented.squad.questions:
+        raise UserError(f"{file}: no passage changes: no paraphrase has its sentence's answers")
+    write_squad(args.out, augmented.squad)
+    if args.report:
+        page = report(augmented, args.threshold, command_line("augment", argv))
+        with writing(args.report):
+            replace_text(args.report, to_html(page))
+    for name, number in augmented.counts.events.items():
+        print(f"{number:9,} {name}")
+    if reasons := summary(dropped):
+        print(f"left out of {args.data}: {reasons}")
+    print(f"wrote {args.out}" + (f" and {args.report}" if args.report else ""))
+
+
+def _translated(
+    sentences: Sequence[str], forward: str, backward: str, beam: int, out: Path
+) -> Path:
+    """The file of the sentences' paraphrases, completed."""
+    from common_jax.deploy import load
+    from qanet_jax.augmentation.paraphrases import Translate, write_paraphrases
+
+    (start, middle), (middle_back, end) = _languages(forward), _languages(backward)
+    if (middle, start) != (middle_back, end):
+        raise UserError(
+            f"{backward}: translates {middle_back} into {end}, but the way back from {forward} is "
+            f"{middle} into {start}"
+        )
+    keep_compiled()
+
+    def translator(path: str) -> Translate:
+        predictor = load(path, beam_size=beam, hypotheses=True)
+
+        def translate(lines: Sequence[str]) -> list[list[str]]:
+            answers = map(json.loads, predictor.predict([" ".join(line.split()) for line in lines]))
+            return [[h["translation"] for h in answer["hypotheses"]] for answer in answers]
+
+        return translate
+
+    made_with = json.dumps([_identity(forward), _identity(backward), beam, sentences])
+    digest = hashlib.sha256(made_with.encode()).hexdigest()[:8]
+    file = out.with_name(f"{out.stem}.{digest}.paraphrases.jsonl")
+    write_paraphrases(file, sentences, translator(forward), translator(backward))
+    return file
+
+
+def _languages(path: str) -> tuple[str, str]:
+    """The source and the target language of a translator.
+
+    Raises:
+      UserError: if it is none.
+    """
+    from common_jax.deploy import predictor_class
+    from common_jax.training.workdir import Workdir
+
+    if "hypotheses" not in {option.name for option in predictor_class(path).options}:
+        raise UserError(f"{path}: is no translator")
+    data = Workdir(path).read_config()["data"]
+    return data["source_language"], data["target_language"]
+
+
+def _identity(path: str) -> list[str]:
+    """The folder, and what changes with the parameters in it."""
+    from common_jax.training.workdir import Workdir
+
+    run = Workdir(path)
+    about = run.result if run.export is None else run.export.file
+    return [path, about.read_text("utf-8") if about.exists() else ""]

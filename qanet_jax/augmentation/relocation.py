@@ -1,0 +1,59 @@
+"""Finds the answer to a question in a paraphrase of its sentence (Yu et al. 2018, section 3)."""
+
+import functools
+from collections import Counter
+from collections.abc import Iterator
+
+from common_jax.text.squad import Answer
+from common_jax.text.word_tokenizer import split_words
+
+LONGEST = 30  # words of an answer
+THRESHOLD = 0.5  # least similarity to the original answer
+
+
+def similarity(a: str, b: str) -> float:
+    """Dice's coefficient of the multisets of character 2-grams, lower-cased, from 0 to 1.
+
+    2 |A and B| / (|A| + |B|); a text of one character is its own 2-gram. The paper's example:
+    "Department of Pre-Professional Studies", "Department of Preparatory Studies" -> 0.667. Its
+    formula and its threshold are not published.
+    """
+    first, second = _bigrams(a), _bigrams(b)
+    total = first.total() + second.total()
+    return 2 * (first & second).total() / total if total else 0.0
+
+
+def relocate(answer: str, sentence: str) -> tuple[Answer, float] | None:
+    """The span of a sentence that is most similar to an answer, and the similarity.
+
+    Its first word shares a 2-gram with the answer's first word, its last with the last; it has at
+    most `LONGEST` words. Of equally similar spans the first, then the shortest. None if there is
+    no such span.
+    """
+    spans, own = split_words(sentence), split_words(answer)
+    if not own:
+        return None
+    alike = lambda at: {
+        n for n, (i, j) in enumerate(spans) if similarity(answer[slice(*own[at])], sentence[i:j])
+    }
+    size, best = _bigrams(answer).total(), None
+    for start, end in _candidates(sorted(alike(0)), sorted(alike(-1))):
+        i, j = spans[start][0], spans[end][1]
+        count = max(1, j - i - 1)
+        highest = 2 * min(count, size) / (count + size)  # if all 2-grams of the shorter are shared
+        if best is None or highest > best[1]:
+            score = similarity(answer, sentence[i:j])
+            if best is None or score > best[1]:
+                best = Answer(sentence[i:j], i), score
+    return best
+
+
+def _candidates(starts: list[int], ends: list[int]) -> Iterator[tuple[int, int]]:
+    for start in starts:
+        yield from ((start, end) for end in ends if start <= end < start + LONGEST)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _bigrams(text: str) -> Counter[str]:
+    text = text.lower()
+    return Counter(text[n : n + 2] for n in range(max(1, len(text) - 1)) if text)

@@ -1,0 +1,265 @@
+"""Augmentation: where answers are found again, what stays, and that the same seed repeats it."""
+
+import json
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common_jax.bad_examples import BadExamples
+from common_jax.errors import UserError
+from common_jax.text.squad import Answer, Question, Squad, read_squad, write_squad
+from qanet_jax.augmentation import paraphrases as module
+from qanet_jax.augmentation.augment import augment, sentences_of
+from qanet_jax.augmentation.paraphrases import (
+    back_translate,
+    read_paraphrases,
+    write_paraphrases,
+)
+from qanet_jax.augmentation.relocation import relocate, similarity
+from qanet_jax.augmentation.report import report
+
+CONTEXT = (
+    "Ada was born in Paris.  She lived in Rome until 1950.\n\nBen, her brother, moved to Oslo!"
+)
+ANSWERS = {"q1": "Paris", "q2": "until 1950", "q3": "Rome", "q4": "Ben, her brother"}
+TEXTS = [CONTEXT[slice(*span)] for span in ((0, 22), (24, 53), (55, 88))]
+
+
+def squad_of(answers=None, context=CONTEXT):
+    """A passage with a question for each answer."""
+    each = (answers or ANSWERS).items()
+    questions = [Question(n, f"{n}?", 0, (Answer(a, context.index(a)),)) for n, a in each]
+    return Squad([context], questions, ["title"])
+
+
+def augmented(paraphrases, squad=None, **changes):
+    options = {"count": 1, "threshold": 0.5, "seed": 0, **changes}
+    return augment(squad or squad_of(), paraphrases, **options)
+
+
+def found(result):
+    """The text at each question's offset."""
+    squad = result.squad
+    return [
+        squad.contexts[q.context][q.answers[0].start :][: len(q.answers[0].text)]
+        for q in squad.questions
+    ]
+
+
+# Table 1 of the paper; the notes' arithmetic
+ORIGINAL = "Department of Pre-Professional Studies"
+PARAPHRASE = (
+    "All departments in the College of Science offer PHD programs with the exception of the "
+    "Department of Preparatory Studies."
+)
+
+
+def test_the_papers_example():
+    assert similarity("Department", "Department") == 1
+    assert similarity("Department", "departments") == pytest.approx(0.947, abs=5e-4)
+    answer, score = relocate(ORIGINAL, PARAPHRASE)
+    assert answer.text == "Department of Preparatory Studies"
+    assert PARAPHRASE.index(answer.text) == answer.start
+    assert score == pytest.approx(0.667, abs=5e-4)
+    assert similarity(ORIGINAL, "of the Department of Preparatory Studies") == pytest.approx(
+        0.632, abs=5e-4
+    )
+
+
+def dice(a, b):
+    """By counting pairs of equal 2-grams, each used once."""
+    grams = lambda t: [t.lower()[n : n + 2] for n in range(max(1, len(t) - 1))] if t else []
+    first, second, shared = grams(a), grams(b), 0
+    total = len(first) + len(second)
+    for gram in first:
+        if gram in second:
+            second.remove(gram)
+            shared += 1
+    return 2 * shared / total if total else 0.0
+
+
+words = st.text("abAB", min_size=1, max_size=4)
+
+
+@settings(max_examples=100, deadline=None)
+@given(answer=st.lists(words, min_size=1, max_size=3), sentence=st.lists(words, max_size=7))
+def test_relocation_is_the_best_of_all_spans(answer, sentence):
+    """Against a search through every span."""
+    text, best = " ".join(sentence), None
+    for start in range(len(sentence)):
+        for end in range(start, len(sentence)):
+            ends = (sentence[start], answer[0]), (sentence[end], answer[-1])
+            if all(dice(*pair) > 0 for pair in ends):
+                score = dice(" ".join(answer), " ".join(sentence[start : end + 1]))
+                best = score if best is None else max(best, score)
+    result = relocate(" ".join(answer), text)
+    assert (result is None) == (best is None)
+    if result is not None:
+        found, score = result
+        assert score == pytest.approx(best) == dice(" ".join(answer), found.text)
+        assert text[found.start :].startswith(found.text)
+
+
+def test_an_answer_of_one_character_and_none():
+    assert relocate("3", "Of 13 there are 3 left")[0] == Answer("3", 16)
+    assert relocate("3", "there are none") is None
+    assert relocate("Rome", "") is None
+
+
+def test_sentences_know_their_answers():
+    answers = [Answer("Paris", 16), Answer("Paris.  She", 16), Answer("Ben", 55)]
+    first, second, third = sentences_of(CONTEXT, answers)
+    assert (first.questions, first.crossed) == ((0,), True)
+    assert (second.questions, second.crossed) == ((), True)
+    assert (third.questions, third.answers, third.crossed) == ((2,), (Answer("Ben", 0),), False)
+
+
+def test_a_translator_that_copies_changes_nothing():
+    result = augmented({text: [text, text] for text in TEXTS})
+    assert not result.squad.contexts and not result.squad.questions
+    events = result.counts.events
+    assert events["equal to the sentence, or empty"] == 6 and events["copies without a change"] == 1
+
+
+@pytest.mark.parametrize("change", [str.upper, lambda text: f"It is said: {text}"])
+def test_answers_stay_findable(change):
+    """A translator that changes case, or adds a prefix; the texts between sentences stay."""
+    result = augmented({text: [change(text)] for text in TEXTS})
+    assert result.squad.contexts == [
+        f"{change(TEXTS[0])}  {change(TEXTS[1])}\n\n{change(TEXTS[2])}"
+    ]
+    assert [text.lower() for text in found(result)] == [a.lower() for a in ANSWERS.values()]
+    assert [q.id for q in result.squad.questions] == [f"{name}-copy1" for name in ANSWERS]
+
+
+def test_a_sentence_whose_answer_is_lost_stays():
+    """One paraphrase loses one of the sentence's two answers, the other both."""
+    lost = {TEXTS[1]: ["She lived in Rome.", "No."], TEXTS[0]: ["Paris saw the birth of Ada."]}
+    result = augmented(lost)
+    assert result.squad.contexts == [f"Paris saw the birth of Ada.  {TEXTS[1]}\n\n{TEXTS[2]}"]
+    assert found(result) == [*ANSWERS.values()]
+    assert result.counts.events["answer not found"] == 2
+
+
+def test_sentences_that_an_answer_crosses_stay():
+    squad = squad_of({"q": "Paris.  She lived", "r": "Oslo"})
+    result = augmented({text: [f"Well, {text}"] for text in TEXTS}, squad)
+    assert result.squad.contexts == [f"{TEXTS[0]}  {TEXTS[1]}\n\nWell, {TEXTS[2]}"]
+    assert found(result) == ["Paris.  She lived", "Oslo"]
+    assert result.counts.events["sentences that an answer crosses"] == 2
+
+
+def test_the_threshold_decides():
+    squad = squad_of({"q": ORIGINAL}, f"Except for the {ORIGINAL}.")
+    paraphrases = {squad.contexts[0]: [PARAPHRASE]}
+    assert found(augmented(paraphrases, squad, threshold=0.66)) == [
+        "Department of Preparatory Studies"
+    ]
+    assert not augmented(paraphrases, squad, threshold=0.67).squad.contexts
+
+
+def test_copies_are_drawn_by_seed():
+    paraphrases = {text: [f"{n} {text}" for n in range(9)] for text in TEXTS}
+    one = augmented(paraphrases, count=4)
+    assert augmented(paraphrases, count=4).squad == one.squad
+    assert augmented(paraphrases, count=4, seed=1).squad != one.squad
+    assert len(set(one.squad.contexts)) == 4 and found(one) == 4 * [*ANSWERS.values()]
+    assert augmented(paraphrases, count=2).squad.contexts == one.squad.contexts[:2]
+
+
+@settings(max_examples=50, deadline=None)
+@given(data=st.data())
+def test_every_answer_is_at_its_offset(data):
+    """Passages, answers and paraphrases at random."""
+    sentence = st.lists(words, min_size=1, max_size=5).map(lambda w: f"A{' '.join(w)} x.")
+    context = " ".join(data.draw(st.lists(sentence, min_size=1, max_size=4)))
+    answers = {}
+    for name in ("q1", "q2", "q3"):
+        start = data.draw(st.integers(0, len(context) - 1))
+        text = context[start : data.draw(st.integers(start + 1, len(context)))]
+        if text.strip():
+            answers[name] = Answer(text, start)
+    questions = [Question(name, "?", 0, (answer,)) for name, answer in answers.items()]
+    texts = [context[s.start : s.end] for s in sentences_of(context, [])]
+    paraphrases = {text: data.draw(st.lists(sentence, max_size=3)) for text in texts}
+    squad = Squad([context], questions, ["t"])
+    result = augment(squad, paraphrases, count=2, threshold=0.3, seed=data.draw(st.integers(0, 9)))
+    assert found(result) == [q.answers[0].text for q in result.squad.questions]
+    for question in result.squad.questions:
+        original = answers[question.id.partition("-")[0]].text
+        assert similarity(original, question.answers[0].text) >= 0.3
+
+
+def test_the_written_file_is_squads(tmp_path):
+    result = augmented({text: [text.upper()] for text in TEXTS})
+    write_squad(tmp_path / "new.json", result.squad)
+    assert read_squad(tmp_path / "new.json", BadExamples("error")) == result.squad
+
+
+def forward(sentences):
+    return [[f"{sentence} {n}" for n in range(3)] for sentence in sentences]
+
+
+def backward(sentences):
+    return [[f"{sentence}{letter}" for letter in "ab"] for sentence in sentences]
+
+
+def test_back_translation_takes_every_way():
+    (texts,) = back_translate(["s"], forward, backward)
+    assert texts == ["s 0a", "s 0b", "s 1a", "s 1b", "s 2a", "s 2b"]
+
+
+def test_an_interrupted_translation_continues(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_SENTENCES", 2)
+    sentences, calls = [f"s{n}" for n in range(5)], Counter()
+
+    def counted(batch):
+        calls.update(batch)
+        return forward(batch)
+
+    write_paraphrases(tmp_path / "whole", sentences, counted, backward)
+    assert calls == Counter(sentences)
+    whole = (tmp_path / "whole").read_bytes()
+    for size in range(0, len(whole), 7):
+        (tmp_path / "killed").write_bytes(whole[:size])
+        write_paraphrases(tmp_path / "killed", sentences, forward, backward)
+        assert (tmp_path / "killed").read_bytes() == whole
+    calls.clear()
+    write_paraphrases(tmp_path / "whole", sentences, counted, backward)
+    assert not calls
+    assert read_paraphrases(tmp_path / "whole", ["s3"]) == {"s3": [*back_translate_one("s3")]}
+
+
+def back_translate_one(sentence):
+    (texts,) = back_translate([sentence], forward, backward)
+    return texts
+
+
+def test_files_of_paraphrases_by_others(tmp_path):
+    file = tmp_path / "p.jsonl"
+    lines = [{"sentence": "s", "paraphrases": [" a \n b"]}, {"sentence": "t", "paraphrases": []}]
+    lines.append({"sentence": "s", "paraphrases": ["c"]})
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert read_paraphrases(file, ["s"]) == {"s": ["a b", "c"]}
+    with pytest.raises(UserError, match="none of the sentences"):
+        read_paraphrases(file, ["u"])
+    for broken in ('{"sentence": "s"', '{"sentence": "s"}', '{"sentence": 1, "paraphrases": []}'):
+        file.write_text(broken + "\n")
+        with pytest.raises(UserError, match=r"p\.jsonl:1"):
+            read_paraphrases(file, ["s"])
+
+
+def test_the_page_shows_what_was_relocated():
+    result = augmented({text: [text.upper()] for text in TEXTS})
+    page = report(result, 0.5, "python -m launch.augment")
+    assert [section.title for section in page.sections] == [
+        "what was made",
+        "answers found again",
+        "relocated answers",
+    ]
+    (table,) = page.sections[2].parts
+    assert table.rows == [(TEXTS[0], TEXTS[0].upper(), "Paris", "PARIS", 1.0)]
+    (curve,) = page.sections[1].parts
+    assert [*curve.series[0].y] == [100.0] * 21
