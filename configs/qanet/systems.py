@@ -13,6 +13,7 @@ from common_jax.config import system_config, system_named
 from qanet_jax.config import Config, DataConfig
 from qanet_jax.models.base import ReaderModel, WordsConfig
 from qanet_jax.models.bidaf import BiDAF
+from qanet_jax.models.candidates import Candidates
 from qanet_jax.models.qanet import QANet
 from qanet_jax.models.rnn import RecurrentReader
 
@@ -25,6 +26,9 @@ SYSTEMS: dict[str, ReaderModel] = {
     # Tables 3 and 8
     **{f"rnn{layers}": RecurrentReader(lstm_layers=layers) for layers in (1, 2, 3)},
     "bidaf": BiDAF(),
+    # Table 7
+    "random": Candidates(choice="random"),
+    "classifier": Candidates(choice="classifier"),
 }
 
 

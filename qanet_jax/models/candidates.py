@@ -1,0 +1,160 @@
+"""The two baselines of TriviaQA (Joshi et al. 2017, section 5): a random candidate, and a classifier.
+
+Candidates are the longest runs of words with a capital or a digit at their start, where the authors
+have titles of Wikipedia's articles; the classifier is linear, where they have boosted trees, and
+its features are ours after their description: how often the candidate occurs, where, how many of
+its words the question has, and how many of the question's words are near; and the question's words
+against the kind of candidate, a name or a number.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from common_jax.fields import require
+from common_jax.inputs import Annotations, WordInput
+from common_jax.masks import MASKED
+from qanet_jax.layers import Words
+from qanet_jax.models.base import ReaderModel, WordsConfig
+
+OTHER, NAME, NUMBER = 1, 2, 3  # kinds of words; 0 is padding
+Summed = Callable[[Array], Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class Kinds(WordInput):
+    """Whether a word starts with a capital, a digit, or neither."""
+
+    key: ClassVar[str] = "kinds"
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    def encode(self, words: Sequence[str], annotations: Annotations) -> np.ndarray:
+        kind = lambda c: NAME if c.isupper() else NUMBER if c.isdigit() else OTHER
+        return np.array([[kind(word[0])] for word in words], np.int32).reshape(-1, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidates(ReaderModel):
+    """A choice among the candidates of a context.
+
+    Attributes:
+      choice: "random", with equal chances for all candidates with a word that the question lacks;
+        or by a trained "classifier".
+      near: the distance in words within which question words are counted.
+    """
+
+    choice: Literal["random", "classifier"] = "classifier"
+    near: int = 10
+
+    def __post_init__(self):
+        require(self.near >= 1, f"model.near={self.near}: at least 1")
+
+    @property
+    def inputs(self) -> tuple[WordInput, ...]:
+        return (Kinds(),)
+
+    def module(self, words: WordsConfig, dtype: Any) -> nn.Module:
+        return CandidateScores(self, words)
+
+
+class CandidateScores(nn.Module):
+    """Logits of a candidate's first and last word: its score each, and 0 for words that begin or
+    end none."""
+
+    config: Candidates
+    words: WordsConfig
+
+    @nn.compact
+    def __call__(
+        self, context: Words, question: Words, *, train: bool
+    ) -> tuple[Float[Array, "B N"], Float[Array, "B N"]]:
+        kinds = context.inputs["kinds"][..., 0]
+        inside = kinds > OTHER
+        starts = inside & ~_shifted(inside, 1)
+        ends = inside & ~_shifted(inside, -1)
+        own = _runs(starts, inside)
+        repeated = _shared(context, question)
+        if self.config.choice == "random":
+            fresh = own(inside & ~repeated) > 0
+            scores = jnp.where(fresh, 1.0 + _noise(context, question), MASKED)
+            other = MASKED
+        else:
+            scores, other = self._scores(context, question, kinds, own, repeated), 0.0
+        logits = (jnp.where(edge, scores, other) for edge in (starts, ends))
+        return tuple(jnp.where(context.valid, x, MASKED) for x in logits)
+
+    def _scores(
+        self, context: Words, question: Words, kinds: Array, own: Summed, repeated: Array
+    ) -> Float[Array, "B N"]:
+        """The score of each word's candidate."""
+        length = context.valid.sum(axis=1, keepdims=True).astype(jnp.float32)
+        places = jnp.arange(kinds.shape[1], dtype=jnp.float32)[None] / jnp.maximum(length, 1.0)
+        spelling = _spelling(context)
+        equal = spelling[:, :, None] == spelling[:, None, :]
+        often = jnp.log((equal & context.valid[:, None]).sum(axis=2).astype(jnp.float32) + 1.0)
+        words = jnp.maximum(own(jnp.ones_like(repeated)), 1.0)
+        window = jnp.ones(2 * self.config.near + 1)
+        near = jax.vmap(lambda a: jnp.convolve(a, window, mode="same"))(
+            repeated.astype(jnp.float32)
+        )
+        features = (places, own(often) / words, own(repeated) / words, jnp.log1p(own(near) / words))
+        scores = nn.Dense(1, name="features")(jnp.stack(features, axis=-1))[..., 0]
+        wanted = self._wanted(question)
+        return scores + jnp.where(kinds == NUMBER, wanted[:, 1:], wanted[:, :1])
+
+    def _wanted(self, question: Words) -> Float[Array, "B 2"]:
+        """How much a question wants a name, and a number: linear in the mean of its vectors."""
+        if question.vectors is None:
+            vectors = nn.Embed(self.words.rows, self.words.dim, name="words")(question.ids)
+        else:
+            vectors = question.vectors
+        valid = question.valid[..., None].astype(jnp.float32)
+        mean = (vectors * valid).sum(axis=1) / jnp.maximum(valid.sum(axis=1), 1.0)
+        return nn.Dense(2, use_bias=False, name="kinds")(mean)
+
+
+def _shifted(x: Bool[Array, "B N"], by: int) -> Bool[Array, "B N"]:
+    """Each word's left neighbour's value (by 1) or its right neighbour's (by -1); none is False."""
+    pad = ((0, 0), (1, 0)) if by > 0 else ((0, 0), (0, 1))
+    padded = jnp.pad(x, pad)
+    return padded[:, :-1] if by > 0 else padded[:, 1:]
+
+
+def _runs(starts: Bool[Array, "B N"], inside: Bool[Array, "B N"]) -> Summed:
+    """A function that sums values over each word's candidate, [B, N] to [B, N]."""
+    number = jnp.where(inside, jnp.cumsum(starts, axis=1), 0)
+    same = (number[:, :, None] == number[:, None, :]) & inside[:, None] & inside[..., None]
+    weights = same.astype(jnp.float32)
+    return lambda values: jnp.einsum("bts,bs->bt", weights, values.astype(jnp.float32))
+
+
+def _shared(context: Words, question: Words) -> Bool[Array, "B N"]:
+    """Whether the question has the word."""
+    equal = _spelling(context)[:, :, None] == _spelling(question)[:, None, :]
+    return (equal & question.valid[:, None]).any(axis=2) & context.valid
+
+
+def _spelling(words: Words) -> Int[Array, "B T"]:
+    """A number for each word by its characters, as ids are equal for all unknown words."""
+    powers = np.cumprod(np.full(words.characters.shape[2], 31, np.int32), dtype=np.int32)
+    return (words.characters * powers).sum(axis=2)
+
+
+def _noise(context: Words, question: Words) -> Float[Array, "B N"]:
+    """Numbers in [0, 1) drawn anew for each question and candidate, the same in every run; those of
+    a candidate are equal, as both ends have the number of its first word."""
+    weights = jnp.arange(1, context.ids.shape[1] + 1)[None]
+    seeds = (_spelling(context) * weights).sum(axis=1) + _spelling(question).sum(axis=1)
+    inside = context.inputs["kinds"][..., 0] > OTHER
+    number = jnp.cumsum(inside & ~_shifted(inside, 1), axis=1)
+    draw = lambda seed, n: jax.random.uniform(jax.random.fold_in(jax.random.key(seed), n))
+    return jax.vmap(lambda seed, own: jax.vmap(lambda n: draw(seed, n))(own))(seeds, number)

@@ -1,0 +1,117 @@
+"""TriviaQA's two baselines against loops over one text without padding."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from common_jax.masks import MASKED
+from qanet_jax.models.base import WordsConfig
+from qanet_jax.models.candidates import Candidates, Kinds
+from tests import random_params
+from tests.qanet_jax import batches
+
+WORDS = WordsConfig(dim=6, char_rows=4)
+CONTEXT, QUESTION, WIDTHS = [12, 7, 1], [2, 4, 1], (14, 6)
+KINDS = np.random.default_rng(3).integers(1, 4, (3, 14, 1)).astype(np.int32)
+
+
+def texts(width=WIDTHS[0]):
+    context = batches.words(CONTEXT, WIDTHS[0], WORDS, letters=2)
+    kinds = np.where(np.asarray(context.valid)[..., None], KINDS, 0)
+    context = dataclasses.replace(context, inputs={"kinds": jnp.asarray(kinds)})
+    wider = lambda a: jnp.pad(a, [(0, 0), (0, width - a.shape[1])] + [(0, 0)] * (a.ndim - 2))
+    question = batches.words(QUESTION, WIDTHS[1], WORDS, letters=2, seed=1)
+    return jax.tree.map(wider, context), question
+
+
+@functools.cache
+def build(choice):
+    module = Candidates(choice=choice, near=2).module(WORDS, jnp.float32)
+    params = random_params.parameters(module, *texts(), train=False)
+    return params, jax.jit(functools.partial(module.apply, train=False))
+
+
+def runs_of(kinds):
+    """First and last word of each longest run of names and numbers."""
+    result, start = [], None
+    for at, kind in enumerate([*kinds, 1]):
+        if kind > 1 and start is None:
+            start = at
+        if kind == 1 and start is not None:
+            result.append((start, at - 1))
+            start = None
+    return result
+
+
+def words_of(text, row):
+    length = int((text.ids[row] != 0).sum())
+    return [tuple(np.asarray(text.characters[row, at])) for at in range(length)]
+
+
+def test_kinds_of_words():
+    words = ["Ada", "was", "born", "1815", ".", "Élan"]
+    assert Kinds().encode(words, {})[:, 0].tolist() == [2, 1, 1, 3, 1, 2]
+    assert Kinds().encode([], {}).shape == (0, 1)
+
+
+def test_the_classifier_scores_every_candidate():
+    context, question = texts()
+    params, apply = build("classifier")
+    start, end = map(np.asarray, apply({"params": params}, context, question))
+    exact = random_params.exact(params)
+    for row, length in enumerate(CONTEXT):
+        words, others = words_of(context, row), words_of(question, row)
+        kinds = KINDS[row, :length, 0]
+        vectors = np.asarray(question.vectors[row, : len(others)], np.float64)
+        wanted = vectors.mean(axis=0) @ exact["kinds"]["kernel"]
+        want_start, want_end = np.zeros(length), np.zeros(length)
+        for first, last in runs_of(kinds):
+            own = range(first, last + 1)
+            often = np.mean([np.log(1 + words.count(words[at])) for at in own])
+            repeated = np.mean([words[at] in others for at in own])
+            near = np.mean(
+                [
+                    sum(words[n] in others for n in range(max(0, at - 2), min(length, at + 3)))
+                    for at in own
+                ]
+            )
+            for edge, result in ((first, want_start), (last, want_end)):
+                features = np.array([edge / length, often, repeated, np.log1p(near)])
+                result[edge] = (features @ exact["features"]["kernel"])[0]
+                result[edge] += exact["features"]["bias"][0] + wanted[int(kinds[edge] == 3)]
+        np.testing.assert_allclose(start[row, :length], want_start, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(end[row, :length], want_end, rtol=1e-5, atol=1e-5)
+        assert (start[row, length:] == MASKED).all()
+
+
+def test_the_random_choice_is_of_new_candidates():
+    context, question = texts()
+    params, apply = build("random")
+    assert not jax.tree.leaves(params)
+    start, end = map(np.asarray, apply({"params": params}, context, question))
+    drawn = set()
+    for row, length in enumerate(CONTEXT):
+        words, others = words_of(context, row), words_of(question, row)
+        new = [
+            (first, last)
+            for first, last in runs_of(KINDS[row, :length, 0])
+            if any(words[at] not in others for at in range(first, last + 1))
+        ]
+        assert np.flatnonzero(start[row] > MASKED).tolist() == [first for first, _ in new]
+        assert np.flatnonzero(end[row] > MASKED).tolist() == [last for _, last in new]
+        for first, last in new:
+            assert start[row, first] == end[row, last] and 1 <= start[row, first] < 2
+            drawn.add(float(start[row, first]))
+    assert len(drawn) > 3
+
+
+@pytest.mark.parametrize("choice", ["random", "classifier"])
+def test_padding_changes_nothing(choice):
+    params, apply = build(choice)
+    few, more = (apply({"params": params}, *texts(width)) for width in (14, 17))
+    for short, long in zip(few, more, strict=True):
+        np.testing.assert_allclose(np.asarray(long)[:, :14], np.asarray(short), rtol=1e-6)
