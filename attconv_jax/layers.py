@@ -128,7 +128,7 @@ def _energies_forward(source, focus, weight):
     return own(source, focus, weight), (source, focus, weight)
 
 
-def _energies_backward(kept, cotangent):
+def _energies_backward(residuals, cotangent):
     wide = jnp.float32
 
     def at_once(source, focus, weight, cotangent):
@@ -160,8 +160,8 @@ def _energies_backward(kept, cotangent):
         scale = weight.astype(wide)[None, None]
         return _joined(to_source, source) * scale, to_focus * scale, to_weight
 
-    gradients = _on_cpu(in_pieces, at_once, *kept, cotangent)
-    return tuple(g.astype(x.dtype) for g, x in zip(gradients, kept, strict=True))
+    gradients = _on_cpu(in_pieces, at_once, *residuals, cotangent)
+    return tuple(g.astype(x.dtype) for g, x in zip(gradients, residuals, strict=True))
 
 
 additive_energies.defvjp(_energies_forward, _energies_backward)

@@ -72,8 +72,8 @@ def _layer_norm_forward(x, scale, bias, epsilon):
     return y.astype(x.dtype), (x, mean, inverse, scale)
 
 
-def _layer_norm_backward(epsilon, kept, cotangent):
-    x, mean, inverse, scale = kept
+def _layer_norm_backward(epsilon, residuals, cotangent):
+    x, mean, inverse, scale = residuals
     normalised = (x.astype(jnp.float32) - mean) * inverse
     cotangent, rows = cotangent.astype(jnp.float32), tuple(range(x.ndim - 1))
     to_scale, to_bias = (cotangent * normalised).sum(rows), cotangent.sum(rows)
@@ -100,8 +100,8 @@ def product(
     return jax.lax.dot_general(x, weights, (((x.ndim - 1,), (0,)), ((), ())))
 
 
-def _product_backward(axes, kept, cotangent):
-    x, weights = kept
+def _product_backward(axes, residuals, cotangent):
+    x, weights = residuals
     last, positions = x.ndim - 1, tuple(range(x.ndim - 1))
     own = gathered(weights.astype(x.dtype), *axes)
     to_x = jax.lax.dot_general(cotangent, own, (((last,), (1,)), ((), ())))
@@ -244,8 +244,8 @@ def _depthwise_forward(x, filters, segments):
     return depthwise(x, filters, segments), (x, filters, segments)
 
 
-def _depthwise_backward(kept, cotangent):
-    x, filters, segments = kept
+def _depthwise_backward(residuals, cotangent):
+    x, filters, segments = residuals
     places = shifted(x, len(filters), segments)
     own = [jnp.sum(x * cotangent, axis=(0, 1), dtype=jnp.float32) for x in places]
     to_x = depthwise(cotangent, filters[::-1], segments)

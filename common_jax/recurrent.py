@@ -68,8 +68,10 @@ class _Recurrent(nn.Module):
         def one(state: State, word: tuple[Array, Array]) -> tuple[State, Array]:
             projected, real = word
             new = self.step(state, projected, weights)
-            kept = State(*(jnp.where(real[:, None], a, b) for a, b in zip(new, state, strict=True)))
-            return kept, jnp.where(real[:, None], new.hidden, 0)
+            selected = State(
+                *(jnp.where(real[:, None], a, b) for a, b in zip(new, state, strict=True))
+            )
+            return selected, jnp.where(real[:, None], new.hidden, 0)
 
         words = jnp.swapaxes(self.project(x), 0, 1), jnp.swapaxes(valid, 0, 1)
         last, hidden = jax.lax.scan(one, first, words, reverse=self.reverse)

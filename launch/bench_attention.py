@@ -88,10 +88,10 @@ def attention_forms(args: argparse.Namespace) -> dict[str, Callable]:
         half = (x.astype(jnp.bfloat16) for x in (q, k, v))
         return jax.nn.dot_product_attention(*half, implementation="cudnn").astype(q.dtype)
 
-    whole = {"vanilla": jax.nn.dot_product_attention, "chunked": form(Mask(), "chunked")}
+    unwindowed = {"vanilla": jax.nn.dot_product_attention, "chunked": form(Mask(), "chunked")}
     if jax.default_backend() == "gpu":
-        whole["cudnn"] = cudnn
-    return whole | {
+        unwindowed["cudnn"] = cudnn
+    return unwindowed | {
         f"{implementation} {dims}": form(mask, implementation)
         for dims, mask in (("1D", one), ("2D", two))
         for implementation in ("dense", "banded", "auto")

@@ -84,8 +84,8 @@ def _starts(flags: Mapping[str, str], line: str, rounds: int) -> dict[str, tuple
     samples: dict[str, list[list[float]]] = {path: [] for path in flags}
     for _ in range(rounds):
         for path, flag in flags.items():
-            with tempfile.TemporaryDirectory() as kept:
-                samples[path].append([_start(flag, path, line, kept) for _ in range(2)])
+            with tempfile.TemporaryDirectory() as cache:
+                samples[path].append([_start(flag, path, line, cache) for _ in range(2)])
     median = statistics.median
     return {
         path: (median(s[0] for s in pairs), median(s[1] for s in pairs))
@@ -93,8 +93,8 @@ def _starts(flags: Mapping[str, str], line: str, rounds: int) -> dict[str, tuple
     }
 
 
-def _start(flag: str, path: str, line: str, kept: str) -> float:
-    environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": kept}
+def _start(flag: str, path: str, line: str, cache: str) -> float:
+    environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": cache}
     command: list[Any] = [sys.executable, "-m", "launch.predict", flag, path]
     began = time.perf_counter()
     done = subprocess.run(

@@ -212,10 +212,10 @@ class _Measured:
         start, waited, taken, flops, before = time.perf_counter(), 0.0, 0, 0.0, None
         sizes = []
         while taken < steps:
-            asked = time.perf_counter()
+            requested = time.perf_counter()
             group = next(calls)
             placed = self._place(group)
-            waited += time.perf_counter() - asked
+            waited += time.perf_counter() - requested
             shapes = _shapes(placed)
             self.state, metrics = self.programs[shapes](self.state, placed, self.key)
             jax.block_until_ready(before)  # as training does: one call ahead

@@ -82,10 +82,10 @@ def _make(
     from common_jax.tables.kept import keep, path_of, unpack
     from common_jax.tables.page import read_results
 
-    speed_alone, kept = spec.kind == "speed", KEPT / spec.name / scale.name
+    speed_alone, stored = spec.kind == "speed", KEPT / spec.name / scale.name
     notes = [] if speed_alone else _train(spec, scale, trials, data, args)
-    same = not notes and all(path_of(trial, kept).exists() for trial in trials)
-    folders = [args.out, kept] if same else [args.out]
+    same = not notes and all(path_of(trial, stored).exists() for trial in trials)
+    folders = [args.out, stored] if same else [args.out]
     speeds = {} if args.no_speed else _speeds(trials, folders)
     results = read_results(spec, scale, trials, speeds, notes)
     unfinished = [
@@ -96,8 +96,8 @@ def _make(
     finished = [trial for trial in trials if trial.name not in unfinished and not speed_alone]
     if args.keep and (args.no_train or not unfinished):
         for trial in finished:
-            keep(trial, kept, data)
-            unpack(trial, path_of(trial, kept))  # the page is of what is kept, with fewer digits
+            keep(trial, stored, data)
+            unpack(trial, path_of(trial, stored))  # the page is of what is kept, with fewer digits
         results = read_results(spec, scale, trials, speeds, notes)
     answers = _answers(results, folders) if not unfinished else {}
     report = _report(results, answers, args)
@@ -110,11 +110,11 @@ def _make(
               f"{', '.join(unfinished)}")  # fmt: skip
         sys.exit(1)
     if args.keep:
-        _write(kept, results, report)
+        _write(stored, results, report)
         for name, values in ((SPEED, speeds), (ANSWERS, answers)):
             if values:
-                write_json(kept / name, values)
-        print(f"kept {len(finished)} trials in {kept}")
+                write_json(stored / name, values)
+        print(f"kept {len(finished)} trials in {stored}")
 
 
 def _scale(spec: "TableSpec", args: argparse.Namespace) -> "Scale":
@@ -177,10 +177,10 @@ def _listed(spec: "TableSpec") -> str:
         if scale.unavailable:
             lines.append(f"  --scale {name}: cannot be made: {scale.unavailable}")
             continue
-        kept = len([*(KEPT / spec.name / name).glob("*.zip")])
+        stored = len([*(KEPT / spec.name / name).glob("*.zip")])
         counts = f"{len(scale.made)} rows, {sum(row.seeds for row in scale.made)} trials"
         files = ", ".join(dict.fromkeys(row.file.partition(":")[0] for row in scale.made))
-        lines.append(f"  --scale {name}: {counts} of {files}; {kept} kept")
+        lines.append(f"  --scale {name}: {counts} of {files}; {stored} kept")
         systems = dict.fromkeys(row.file.partition(":")[2] or "its default" for row in scale.made)
         lines.append(f"    systems {', '.join(systems)}")
         for corpus in corpora_of(spec, scale):
@@ -239,11 +239,11 @@ def _train(
 
     with error_context("--out"):
         require_own_folders(trials)
-    kept = KEPT / spec.name / scale.name
+    stored = KEPT / spec.name / scale.name
     notes: list[str] = []
-    if not scale.examples or (kept / ANSWERS).exists():  # else they need a trained model
+    if not scale.examples or (stored / ANSWERS).exists():  # else they need a trained model
         others = [*KEPT.glob("*/*/*/*.zip")]
-        notes = [note for trial in trials if (note := restore(trial, kept, others, data))]
+        notes = [note for trial in trials if (note := restore(trial, stored, others, data))]
     if args.no_train:
         return notes
     try:

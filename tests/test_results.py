@@ -46,8 +46,8 @@ def unfounded(path, tables, out):
     scale = reproduce._scale(spec, args)
     trials = trials_of(spec, scale, out / "data", out)
     for trial in trials:
-        if (kept := path_of(trial, path.parent)).exists():
-            unpack(trial, kept)
+        if (stored := path_of(trial, path.parent)).exists():
+            unpack(trial, stored)
     files = [path.parent / name for name in (reproduce.SPEED, reproduce.ANSWERS)]
     speeds, answers = (json.loads(f.read_text()) if f.exists() else {} for f in files)
     results = read_results(spec, scale, trials, speeds, [])
@@ -58,10 +58,10 @@ def unfounded(path, tables, out):
 def marked_tables(text):
     """(comment, head, rows of cells) of each table of numbers; the comment may be empty."""
     cells = lambda line: [cell.strip() for cell in line.strip()[1:-1].split("|")]
-    for found in re.finditer(r"(?:(<!--[^\n]*-->)\n\n)?((?:^\|.*\n)+)", text, re.MULTILINE):
-        head, _, *rows = map(cells, found[2].splitlines())
+    for table_match in re.finditer(r"(?:(<!--[^\n]*-->)\n\n)?((?:^\|.*\n)+)", text, re.MULTILINE):
+        head, _, *rows = map(cells, table_match[2].splitlines())
         if any(re.match(r"[-+±]?\d[\d,.]*( \(.*\))?$", cell) for row in rows for cell in row[1:]):
-            yield found[1] or "", head, rows
+            yield table_match[1] or "", head, rows
 
 
 def unexplained(text, folder=RESULTS):

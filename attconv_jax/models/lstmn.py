@@ -111,18 +111,18 @@ class Tape(nn.Module):
             at, x, of_x, real = inputs
             past = valid & (jnp.arange(length) < at)[None]
             weights = scores(tape.hidden, x, summary, past)
-            state = State(*(jnp.einsum("bs,bsd->bd", weights, kept) for kept in tape))
+            state = State(*(jnp.einsum("bs,bsd->bd", weights, stored) for stored in tape))
             new = lstm.step(state, of_x, recurrent)
             shares = jnp.zeros((rows, 0))
             if source is not None:
                 memory, real_source = source
                 shares = other(memory.hidden, x, attended, real_source)
-                attended, cells = (jnp.einsum("bs,bsd->bd", shares, kept) for kept in memory)
+                attended, cells = (jnp.einsum("bs,bsd->bd", shares, stored) for stored in memory)
                 r = nn.sigmoid(jnp.concatenate([x, attended], -1) @ gate + gate_bias[None])
                 new = lstm.step(state, of_x, recurrent, r * cells)
             new = State(*(jnp.where(real[:, None], part, 0) for part in new))
-            write = lambda kept, part: jax.lax.dynamic_update_index_in_dim(kept, part, at, 1)
-            tape = State(*(write(kept, part) for kept, part in zip(tape, new, strict=True)))
+            write = lambda stored, part: jax.lax.dynamic_update_index_in_dim(stored, part, at, 1)
+            tape = State(*(write(stored, part) for stored, part in zip(tape, new, strict=True)))
             hold = lambda a: jnp.where(real[:, None], a, 0)
             return (tape, state.hidden, attended), (hold(weights), hold(shares))
 

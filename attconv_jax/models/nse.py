@@ -82,8 +82,8 @@ class NSEModule(AttendingModule):
                     share = z[..., None]
                     written = memory * (1 - share) + share * new.hidden[:, None]
                     keep = lambda a, b: jnp.where(real.reshape(-1, *[1] * (a.ndim - 1)), a, b)
-                    kept = jax.tree.map(keep, (written, new), carry)
-                    return kept, jnp.where(real[:, None], z, 0)
+                    selected = jax.tree.map(keep, (written, new), carry)
+                    return selected, jnp.where(real[:, None], z, 0)
 
                 steps = jnp.swapaxes(opened, 0, 1), jnp.swapaxes(text.valid, 0, 1)
                 first = words.astype(jnp.float32), write.start(words)

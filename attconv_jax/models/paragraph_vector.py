@@ -73,9 +73,9 @@ class ParagraphVectorModule(PairModule):
         with part("embedding"):
             for text in texts:
                 fixed = jax.lax.stop_gradient((table, bias))
-                found = jax.lax.stop_gradient(self._infer(text, *fixed))
-                vectors.append(found)
-                loss = loss + self._loss(found, text, table, bias)
+                inferred = jax.lax.stop_gradient(self._infer(text, *fixed))
+                vectors.append(inferred)
+                loss = loss + self._loss(inferred, text, table, bias)
         with part("head"):
             joined = Dropout(self.config.dropout)(jnp.concatenate(vectors, -1), train=train)
             output = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")

@@ -50,7 +50,7 @@ def _forward(query: Array, key: Array, value: Array, mask: Mask, scale: float):
     return out, (query, key, value, mask, out, log_total)
 
 
-def _backward(scale: float, kept, cotangent: Array):
+def _backward(scale: float, residuals, cotangent: Array):
     def chunk(query, key, value, mask, out, log_total, cotangent):
         query, key, value, out, cotangent = map(heads_first, (query, key, value, out, cotangent))
         weights = jnp.exp(_scores(query, key, mask, scale)[0] - log_total)
@@ -67,7 +67,7 @@ def _backward(scale: float, kept, cotangent: Array):
         )
         return tuple(map(heads_first, gradients))
 
-    return *_in_chunks(chunk, (*kept, cotangent)), None
+    return *_in_chunks(chunk, (*residuals, cotangent)), None
 
 
 chunked_attention.defvjp(_forward, _backward)

@@ -82,10 +82,10 @@ def attend(
 
     if bias is not None and (factor := bias.factor(*positions)) is not None:
         exponentials = exponentials * of_area(factor)
-    kept = dropout(exponentials, dropout_rate, dropout_key).astype(values.dtype)
-    summed = product("...ts,...sv->...tv", kept, values)
+    remaining = dropout(exponentials, dropout_rate, dropout_key).astype(values.dtype)
+    summed = product("...ts,...sv->...tv", remaining, values)
     if bias is not None and not bias.relative:
-        by_token = kept.reshape(*kept.shape[:-1], seen.shape[1], -1).sum(-2)
+        by_token = remaining.reshape(*remaining.shape[:-1], seen.shape[1], -1).sum(-2)
         if (own := bias.values(by_token, *positions)) is not None:
             summed = summed + own
     out = jnp.where(has_key, summed / total, 0).astype(query.dtype)

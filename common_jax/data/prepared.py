@@ -109,8 +109,8 @@ class PreparedData(abc.ABC):
 
     def _size_line(self, total: int) -> str:
         """How many examples are prepared, and in what time."""
-        found = "found" if self._seconds is None else f"in {self._seconds:.0f} s prepared"
-        return f"{found} {total:,} {self.unit}"
+        origin = "found" if self._seconds is None else f"in {self._seconds:.0f} s prepared"
+        return f"{origin} {total:,} {self.unit}"
 
     @property
     def prepared(self) -> bool:

@@ -61,8 +61,8 @@ class _Instruction:
     def called(self, *names: str) -> list[str]:
         """The computations that some of its attributes name."""
         pattern = rf"\b(?:{'|'.join(names)})=(?:%?([\w.\-]+)|\{{([^}}]*)\}})"
-        found = [one or many for one, many in re.findall(pattern, self.text)]
-        return [name.strip().lstrip("%") for group in found for name in group.split(",")]
+        shapes = [one or many for one, many in re.findall(pattern, self.text)]
+        return [name.strip().lstrip("%") for group in shapes for name in group.split(",")]
 
 
 class Program:

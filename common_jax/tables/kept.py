@@ -84,8 +84,8 @@ def _obstacle(trial: Trial, path: Path, data: Path) -> str | None:
     settings = _settings(trial.config)
     if differing := sorted(k for k in config.keys() | settings if config.get(k) != settings.get(k)):
         return f"has another {', '.join(differing[:3])}"
-    own, kept = (of.get(PACKAGE) for of in (versions(), result["versions"]))
-    return None if own == kept else f"is of version {kept}, not {own}"
+    own, earlier = (of.get(PACKAGE) for of in (versions(), result["versions"]))
+    return None if own == earlier else f"is of version {earlier}, not {own}"
 
 
 def unpack(trial: Trial, path: Path) -> None:

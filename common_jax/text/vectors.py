@@ -40,7 +40,7 @@ class Vectors:
 
     rows: dict[str, int]
     table: Float[np.ndarray, "R D"]
-    found: dict[str, int]
+    matched: dict[str, int]
 
 
 def find_cased_form(word: str, known: Callable[[str], bool]) -> tuple[str, str] | None:

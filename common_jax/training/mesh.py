@@ -29,15 +29,15 @@ def mesh_shape(config: MeshConfig, devices: int) -> dict[str, int]:
       UserError: if there are fewer devices, or the rest does not come out even.
     """
     shape = dataclasses.asdict(config)
-    asked = " x ".join(f"mesh.{name}={size}" for name, size in shape.items() if size != 1)
+    requested = " x ".join(f"mesh.{name}={size}" for name, size in shape.items() if size != 1)
     known = math.prod(size for size in shape.values() if size != -1)
     if -1 in shape.values():
         rest = {name: devices // known for name, size in shape.items() if size == -1}
         if devices % known:
-            raise UserError(f"{asked}: {devices} devices are not a multiple of {known}")
+            raise UserError(f"{requested}: {devices} devices are not a multiple of {known}")
         return shape | rest
     if known > devices:
-        raise UserError(f"{asked}: only {devices} devices here; -1 takes those that remain")
+        raise UserError(f"{requested}: only {devices} devices here; -1 takes those that remain")
     return shape
 
 
@@ -105,8 +105,10 @@ def shardings(tree: Any, mesh: Mesh | AbstractMesh) -> Any:
         if not isinstance(leaf, nn.Partitioned):
             return NamedSharding(mesh, P())
         axes = [PARAMETERS.get(name) for name in leaf.names]
-        whole = zip(leaf.value.shape, axes, strict=True)
-        spec = [axis if axis and not size % mesh.shape[axis] else None for size, axis in whole]
+        named_sizes = zip(leaf.value.shape, axes, strict=True)
+        spec = [
+            axis if axis and not size % mesh.shape[axis] else None for size, axis in named_sizes
+        ]
         return NamedSharding(mesh, P(*spec))
 
     return jax.tree.map(of, tree, is_leaf=lambda leaf: isinstance(leaf, nn.Partitioned))

@@ -151,8 +151,8 @@ def make_predict_step(
 
     def predict_step(params: Params, batch: Batch) -> dict[str, Array]:
         with activations_on(mesh):
-            found = {"index": batch["index"], **task.predict_step(params, batch, final=final)}
-        return jax.lax.with_sharding_constraint(found, batch_sharding(mesh))
+            outputs = {"index": batch["index"], **task.predict_step(params, batch, final=final)}
+        return jax.lax.with_sharding_constraint(outputs, batch_sharding(mesh))
 
     step = jax.jit(
         predict_step, in_shardings=(None, batch_sharding(mesh)), out_shardings=replicated(mesh)

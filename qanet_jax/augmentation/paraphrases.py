@@ -26,14 +26,14 @@ def read_paraphrases(path: Path, sentences: Collection[str]) -> Paraphrases:
       UserError: if the file cannot be read, or a line has another form.
     """
     needed = set(sentences)
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for node in read_json_lines(path, BadExamples("error")):
         sentence, paraphrases = node.get("sentence", str), node.get("paraphrases", list[str])
         if sentence in needed:
-            found.setdefault(sentence, []).extend(" ".join(p.split()) for p in paraphrases)
-    if not found:
+            result.setdefault(sentence, []).extend(" ".join(p.split()) for p in paraphrases)
+    if not result:
         raise UserError(f"{path}: paraphrases none of the sentences")
-    return found
+    return result
 
 
 def back_translate(
@@ -56,8 +56,8 @@ def write_paraphrases(
     Raises:
       UserError: if the file cannot be written.
     """
-    kept = "; the sentences already translated are in it, and the same command continues"
-    with writing(path, lambda: kept), path.open("ab+") as file:
+    state = "; the sentences already translated are in it, and the same command continues"
+    with writing(path, lambda: state), path.open("ab+") as file:
         start = _complete_lines(file, len(sentences))
         groups = range(start, len(sentences), _SENTENCES)
         for at in progress(groups, "paraphrasing", f"groups of {_SENTENCES} sentences"):

@@ -28,7 +28,7 @@ def report(augmented: Augmented, threshold: float, command: str) -> Report:
 
 def _curve(counts: Counts, threshold: float) -> Chart:
     total = counts.scores.total()
-    kept = [
+    shares = [
         100 * sum(n for score, n in counts.scores.items() if score >= edge) / total
         for edge in CURVE
     ]
@@ -36,7 +36,7 @@ def _curve(counts: Counts, threshold: float) -> Chart:
         title="paraphrases whose answers are all found",
         x_label="least similarity (Dice, character 2-grams)",
         y_label="% of paraphrases with answers",
-        series=[Series("", CURVE, kept)],
+        series=[Series("", CURVE, shares)],
         form="lines",
         note=f"{total:,} paraphrases of sentences with answers; --threshold {threshold:g}.",
     )

@@ -158,8 +158,8 @@ def source_of(config: "DataConfig", split: Split) -> Source:
 
     def files(folder: Path, names: str) -> Source:
         each = config.train_files if split == "train" else [names]
-        found = tuple(File(find_file(folder / name)) for name in each)
-        return found[0] if len(found) == 1 else Files(found)
+        existing = tuple(File(find_file(folder / name)) for name in each)
+        return existing[0] if len(existing) == 1 else Files(existing)
 
     source: Source = find_source(
         config,

@@ -1,4 +1,4 @@
-"""The two baselines of TriviaQA (Joshi et al. 2017, section 5): a random candidate, and a classifier.
+"""TriviaQA's two baselines (Joshi et al. 2017, section 5): a random candidate, and a classifier.
 
 Candidates are the longest runs of words with a capital or a digit at their start, where the authors
 have titles of Wikipedia's articles; the classifier is linear, where they have boosted trees, and

@@ -143,11 +143,11 @@ class EncoderBlock(nn.Module):
         dropped = train and config.dropout > 0
         if dropped:  # one draw for all sub-layers: it is most of the time that a block compiles
             shape = (len(x), len(sublayers), *x.shape[1:])
-            kept = keep_mask(config.dropout, self.make_rng(DROPOUT), shape)
+            keep = keep_mask(config.dropout, self.make_rng(DROPOUT), shape)
         for number, (name, sublayer) in enumerate(sublayers):
             y = sublayer(LayerNorm(name=f"{name}_norm")(x))
             if dropped:
-                y = drop(y, config.dropout, kept[:, number])
+                y = drop(y, config.dropout, keep[:, number])
             x = spread(x + (y if weights is None else y * weights[number].astype(y.dtype)))
         return x
 

@@ -39,8 +39,10 @@ class RecurrentReader(FiveLayers):
         self._require_positive("lstm_layers", "lstm_size", "embedding_blocks", "model_blocks")
 
     def encoders(self, dtype: Any) -> tuple[nn.Module, nn.Module]:
-        whole = self.lstm_per == "encoder"
-        blocks = (1 if whole else count for count in (self.embedding_blocks, self.model_blocks))
+        per_encoder = self.lstm_per == "encoder"
+        blocks = (
+            1 if per_encoder else count for count in (self.embedding_blocks, self.model_blocks)
+        )
         embedding, model = (RecurrentEncoder(self, count, dtype) for count in blocks)
         return embedding, model
 

@@ -124,9 +124,9 @@ def test_additive_energies_in_parts_are_those_of_all_pairs_at_once(words, monkey
             energies, pull = jax.vjp(form, params, *inputs)
             yield energies, pull(cotangent)
 
-    found, expected = jax.jit(lambda *inputs: list(both(*inputs)))(params, *inputs)
+    computed, expected = jax.jit(lambda *inputs: list(both(*inputs)))(params, *inputs)
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-    jax.tree.map(close, found, expected)
+    jax.tree.map(close, computed, expected)
 
 
 def test_additive_energies_make_no_array_of_pairs_and_features(monkeypatch):
@@ -186,9 +186,9 @@ def test_attentive_convolution(changes):
         assert set(weights) == set(got)
         places = [(above[text][row], h) for text, h in enumerate(want)]
         places += [(got[pair][row], w) for pair, w in weights.items()]
-        for found, expected in places:
-            inside = found[tuple(map(slice, expected.shape))]
+        for computed, expected in places:
+            inside = computed[tuple(map(slice, expected.shape))]
             np.testing.assert_allclose(inside, expected, rtol=1e-4, atol=1e-5)
             inside[:] = 0
-            assert not found.any()  # padding
+            assert not computed.any()  # padding
     assert_slopes(total_by_hand, inputs, gradients)

@@ -79,7 +79,7 @@ def test_encodings_of_a_symbolic_length_are_those_of_any():
         positions = np.arange(length)[:, None]
         angles = positions / 10_000.0 ** (np.arange(3)[None] / 2)
         want = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
-        found = np.asarray(encode.call(np.zeros(length, np.float32)))
-        np.testing.assert_allclose(found, want, atol=4e-5)
-        np.testing.assert_allclose(found[:5_000], want[:5_000], atol=5e-6)
-        np.testing.assert_array_equal(found[:NEAR], sinusoids(length, 6)[:NEAR])
+        computed = np.asarray(encode.call(np.zeros(length, np.float32)))
+        np.testing.assert_allclose(computed, want, atol=4e-5)
+        np.testing.assert_allclose(computed[:5_000], want[:5_000], atol=5e-6)
+        np.testing.assert_array_equal(computed[:NEAR], sinusoids(length, 6)[:NEAR])

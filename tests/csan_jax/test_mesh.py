@@ -117,7 +117,7 @@ def test_any_system_on_a_mesh_equals_one_device(system):
     batch = next(batches())
     ids = np.where(batch["source"] != 0, 1 + (np.arange(9) > 4), 0).astype(np.int32)
     batch |= {"source_segments": ids, "target_segments": ids}
-    found = []
+    got = []
     for shape in ((1, 1, 1), (2, 2, 2)):
         task = translation(shape, num_heads=8, **fields)
         mesh, numbers = make_mesh(task.config.mesh), []
@@ -125,8 +125,8 @@ def test_any_system_on_a_mesh_equals_one_device(system):
         for _ in range(2):
             state, metrics = step(state, (placed(batch, mesh),), jax.random.key(0))
             numbers.append([metrics["loss"][0], metrics["grad_norm"][0]])
-        found.append(jax.device_get(numbers))
-    np.testing.assert_allclose(found[1], found[0], rtol=2e-5)
+        got.append(jax.device_get(numbers))
+    np.testing.assert_allclose(got[1], got[0], rtol=2e-5)
 
 
 def test_a_checkpoint_is_restored_onto_any_mesh(alone, tmp_path):
@@ -155,13 +155,13 @@ def test_parts_remat_and_unrolling_equal_the_plain_step(alone):
 def test_a_mesh_translates_as_one_device_does(alone):
     batch = next(batches())
     params = jax.device_get(alone[0].params)
-    found = []
+    got = []
     for shape in ((1, 1, 1), (2, 2, 2)):
         task = translation(shape)
         mesh = make_mesh(task.config.mesh)
         where = jax.tree.map(lambda a: a.sharding, abstract_state(task, mesh).params)
         step = make_predict_step(task, mesh, final=True)
-        found.append(jax.device_get(step(jax.device_put(params, where), placed(batch, mesh))))
+        got.append(jax.device_get(step(jax.device_put(params, where), placed(batch, mesh))))
     rows = len(batch["index"])
-    np.testing.assert_array_equal(found[1]["pieces"][:rows], found[0]["pieces"][:rows])
-    np.testing.assert_allclose(found[1]["score"][:rows], found[0]["score"][:rows], rtol=1e-5)
+    np.testing.assert_array_equal(got[1]["pieces"][:rows], got[0]["pieces"][:rows])
+    np.testing.assert_allclose(got[1]["score"][:rows], got[0]["score"][:rows], rtol=1e-5)

@@ -158,8 +158,8 @@ def test_what_has_no_trial_is_not_run(folders, capsys):
     assert re.search(r"\| bi-CNN \| 80.30 \| not run \| 0 ", page)
     assert "| undecidable: accuracy of both rows with the same seed is needed |" in page
     assert "attconv/toy --scale small --rows bi-CNN --data DIR --out OUT" in page
-    kept = folder / "kept" / "attconv" / "toy" / "small" / "page.md"
-    assert not unfounded(kept, folder / "tables", folder / "again")
+    stored = folder / "kept" / "attconv" / "toy" / "small" / "page.md"
+    assert not unfounded(stored, folder / "tables", folder / "again")
 
 
 def test_rows_without_a_system_yet_do_not_hinder_others(folders, monkeypatch, capsys):
@@ -217,8 +217,8 @@ def test_a_figure_without_fields_compares_the_runs_and_examples_are_answered(fol
     write(folder, "figure", **{"[[claims]]": EXAMPLES + "[[claims]]"})
     page, _ = made(folder, "out", "--seeds", "1", "--keep")
     assert made(folder, "from kept trials", "--seeds", "1")[0] == page
-    kept = folder / "kept" / "attconv" / "toy" / "small" / "page.md"
-    assert not unfounded(kept, folder / "tables", folder / "again")
+    stored = folder / "kept" / "attconv" / "toy" / "small" / "page.md"
+    assert not unfounded(stored, folder / "tables", folder / "again")
     assert "differences on test" in page and "Accuracy by length" in page
     answers = [line for line in page.splitlines() if line.startswith(("| each", "| one"))]
     assert [line.split("|")[4].strip() for line in answers] == ["bi-CNN", "light", "light"]

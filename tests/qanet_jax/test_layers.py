@@ -152,11 +152,11 @@ def test_each_sublayer_is_left_out_as_often_as_its_depth_says():
     out = np.asarray(jax.jit(jax.vmap(apply))(jax.random.split(jax.random.key(0), draws)))
     total = out[:, :, 0, 0].astype(int)
     np.testing.assert_array_equal(total[:, 0], total[:, 1])  # the whole batch has one draw
-    kept = total[:, :1] >> np.arange(SUBLAYERS) & 1
+    present = total[:, :1] >> np.arange(SUBLAYERS) & 1
     survival = 1 - np.arange(1, SUBLAYERS + 1) / SUBLAYERS * (1 - DEEP.survival_prob)
     deviation = np.sqrt(survival * (1 - survival) / draws)
-    assert (np.abs(kept.mean(axis=0) - survival) < 4.5 * deviation).all()
-    together = np.corrcoef(kept.T) - np.eye(SUBLAYERS)  # they are left out independently
+    assert (np.abs(present.mean(axis=0) - survival) < 4.5 * deviation).all()
+    together = np.corrcoef(present.T) - np.eye(SUBLAYERS)  # they are left out independently
     assert np.abs(together).max() < 4.5 / np.sqrt(draws)
 
 

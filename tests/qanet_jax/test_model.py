@@ -142,8 +142,8 @@ def compiled_gradient():
 
     def loss(params, texts, key):
         pointers = model.apply({"params": params}, *texts, train=True, rngs={"dropout": key})
-        found = sum(-jax.nn.log_softmax(pointer)[:, 1] for pointer in pointers)
-        return jnp.sum(found, where=texts[0].valid.any(axis=1))
+        computed = sum(-jax.nn.log_softmax(pointer)[:, 1] for pointer in pointers)
+        return jnp.sum(computed, where=texts[0].valid.any(axis=1))
 
     return jax.jit(jax.value_and_grad(loss))
 
@@ -164,8 +164,8 @@ def test_what_stands_in_padding_reaches_neither_logits_nor_gradients():
     texts = batch()
     bad = tuple(with_padding(text, np.nan) for text in texts)
     np.testing.assert_array_equal(logits(apply, params, bad), logits(apply, params, texts))
-    found, expected = (compiled_gradient()(params, t, jax.random.key(0)) for t in (bad, texts))
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    computed, expected = (compiled_gradient()(params, t, jax.random.key(0)) for t in (bad, texts))
+    jax.tree.map(np.testing.assert_array_equal, computed, expected)
 
 
 def test_a_row_of_padding_alone_leaves_the_gradient_finite():
@@ -184,8 +184,10 @@ def test_training_keeps_no_array_of_word_pairs_of_self_attention():
     texts = batch()
     key = jax.random.key(0)
     apply = lambda p: model.apply({"params": p}, *texts, train=True, rngs={"dropout": key})
-    kept = jax.tree.leaves(jax.eval_shape(lambda p: jax.vjp(apply, p)[1], params))
-    assert len(kept) > 20 and not [a.shape for a in kept if a.shape[-2:] == (WIDTH, WIDTH)]
+    residuals = jax.tree.leaves(jax.eval_shape(lambda p: jax.vjp(apply, p)[1], params))
+    assert len(residuals) > 20 and not [
+        a.shape for a in residuals if a.shape[-2:] == (WIDTH, WIDTH)
+    ]
 
 
 def test_each_pass_leaves_out_sublayers_of_its_own():
@@ -208,11 +210,11 @@ def test_each_pass_leaves_out_sublayers_of_its_own():
     apply = lambda key: model.apply({"params": params}, *texts, train=True, rngs={"dropout": key})
     start, end = jax.jit(jax.vmap(apply))(jax.random.split(jax.random.key(0), draws))
     first, (second, both) = np.asarray(start)[:, 0, 0] % 16, np.stack([start, end])[..., 0, 0] // 16
-    kept = np.stack([first, second, both - second]).astype(int)[..., None] >> np.arange(2) & 1
+    residuals = np.stack([first, second, both - second]).astype(int)[..., None] >> np.arange(2) & 1
     survival = np.array([0.7, 0.4])  # 1 - l / 2 * (1 - 0.4)
     bound = 4.5 * np.sqrt(survival * (1 - survival) / draws)
-    assert (np.abs(kept.mean(axis=1) - survival) < bound).all()
-    together = np.corrcoef(kept.transpose(0, 2, 1).reshape(6, draws)) - np.eye(6)
+    assert (np.abs(residuals.mean(axis=1) - survival) < bound).all()
+    together = np.corrcoef(residuals.transpose(0, 2, 1).reshape(6, draws)) - np.eye(6)
     assert np.abs(together).max() < 4.5 / np.sqrt(draws)
 
 

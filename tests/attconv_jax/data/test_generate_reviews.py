@@ -28,8 +28,8 @@ def read(review):
     """The judgements, and the aspects that matter."""
     values, matter = {}, []
     for sentence in review.lower().removesuffix(".").split(". "):
-        if found := re.fullmatch(CARES, sentence):
-            matter.append(found.group(2, 3))
+        if sentence_match := re.fullmatch(CARES, sentence):
+            matter.append(sentence_match.group(2, 3))
             continue
         match = next(filter(None, (re.fullmatch(form, sentence) for form in JUDGED)))
         assert match["aspect"] not in values

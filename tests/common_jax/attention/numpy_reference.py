@@ -71,7 +71,7 @@ def one_query(answer, query, key, value, bias, place, area, scale, cotangent) ->
 
 def neighbours(h: int, heads: int, mask) -> list[tuple[int, int, int]]:
     """(place in the area, head of the key, head of the value) for h - N/2 .. h + N/2."""
-    found = []
+    result = []
     for n in range(mask.heads):
         g = h - (mask.heads - 1) // 2 + n
         around = g + heads if g < 0 else g - heads if g >= heads else g
@@ -79,14 +79,14 @@ def neighbours(h: int, heads: int, mask) -> list[tuple[int, int, int]]:
         match mask.head_edge:
             case "truncate":
                 if g == edge:
-                    found.append((n, g, g))
+                    result.append((n, g, g))
             case "wrap":
-                found.append((n, around, around))
+                result.append((n, around, around))
             case "clamp":
-                found.append((n, edge, edge))
+                result.append((n, edge, edge))
             case "authors":
-                found.append((n, around, edge))
-    return found
+                result.append((n, around, edge))
+    return result
 
 
 def may_attend(mask, b: int, h: int, i: int, j: int) -> bool:

@@ -177,10 +177,10 @@ def test_dropout_zeroes_weights_and_scales_the_others(implementation):
     call = jax.jit(functools.partial(attention, mask=mask, implementation=implementation))
     weights = np.asarray(call(query, key, value))
     draws = np.asarray(dropped(jnp.arange(100)))
-    kept = draws != 0
+    remaining = draws != 0
     expected = np.broadcast_to(weights / (1 - rate), draws.shape)
-    np.testing.assert_allclose(draws[kept], expected[kept], rtol=1e-4)
-    stayed = kept[:, weights > 0]
+    np.testing.assert_allclose(draws[remaining], expected[remaining], rtol=1e-4)
+    stayed = remaining[:, weights > 0]
     assert abs(stayed.mean() - (1 - rate)) < 4 * np.sqrt(rate * (1 - rate) / stayed.size)
     deviation = weights * np.sqrt(rate / (1 - rate) / len(draws))
     assert (np.abs(draws.mean(0) - weights) <= 5 * deviation + 1e-6).all()

@@ -117,14 +117,14 @@ def test_bfloat16():
 def test_nothing_as_large_as_the_weights_is_kept_for_the_backward_pass():
     *inputs, _ = tensors(batch=4, queries=40)
     ids = packed(4, 40)
-    kept = {}
+    sizes = {}
     for implementation in ("dense", "chunked"):
         call = lambda q, k, v, form=implementation: attention(
             q, k, v, masks.segments(ids, ids), implementation=form
         )
         backward = jax.eval_shape(lambda *x, f=call: jax.vjp(f, *x)[1], *inputs)
-        kept[implementation] = max(leaf.size for leaf in jax.tree.leaves(backward))
-    assert kept["chunked"] < 4 * 2 * 40 * 40 <= kept["dense"]
+        sizes[implementation] = max(leaf.size for leaf in jax.tree.leaves(backward))
+    assert sizes["chunked"] < 4 * 2 * 40 * 40 <= sizes["dense"]
 
 
 def test_memory_is_that_of_a_chunk(monkeypatch):

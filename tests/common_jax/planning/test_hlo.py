@@ -30,30 +30,34 @@ def program(function, mesh, spec):
 
 @pytest.mark.parametrize("axes", [("data",), ("fsdp",), ("tensor",), ("data", "tensor")])
 def test_a_sum_over_axes_sends_each_part_twice(mesh, axes):
-    (found,) = program(lambda x: jax.lax.psum(x, axes), mesh, P(None)).collectives
+    (collective,) = program(lambda x: jax.lax.psum(x, axes), mesh, P(None)).collectives
     group = 2 ** len(axes)
-    assert (found.kind, found.axes, found.count) == ("all-reduce", axes, 1)
-    assert found.bytes == 2 * SIZE * (group - 1) // group
+    assert (collective.kind, collective.axes, collective.count) == ("all-reduce", axes, 1)
+    assert collective.bytes == 2 * SIZE * (group - 1) // group
 
 
 def test_what_is_gathered(mesh):
     gather = lambda x: jax.lax.all_gather(x, "fsdp", tiled=True)
-    (found,) = program(gather, mesh, P("fsdp")).collectives
-    assert (found.kind, found.axes) == ("all-gather", ("fsdp",))
-    assert found.bytes == SIZE  # its own part, to the one other device
+    (collective,) = program(gather, mesh, P("fsdp")).collectives
+    assert (collective.kind, collective.axes) == ("all-gather", ("fsdp",))
+    assert collective.bytes == SIZE  # its own part, to the one other device
 
 
 def test_what_is_scattered(mesh):
     scatter = lambda x: jax.lax.psum_scatter(x, "tensor", tiled=True)
-    (found,) = program(scatter, mesh, P(None)).collectives
-    assert (found.kind, found.axes) == ("reduce-scatter", ("tensor",))
-    assert found.bytes == SIZE // 2
+    (collective,) = program(scatter, mesh, P(None)).collectives
+    assert (collective.kind, collective.axes) == ("reduce-scatter", ("tensor",))
+    assert collective.bytes == SIZE // 2
 
 
 def test_what_is_passed_on(mesh):
     shift = lambda x: jax.lax.ppermute(x, "data", [(0, 1), (1, 0)])
-    (found,) = program(shift, mesh, P(None)).collectives
-    assert (found.kind, found.axes, found.bytes) == ("collective-permute", ("data",), SIZE)
+    (collective,) = program(shift, mesh, P(None)).collectives
+    assert (collective.kind, collective.axes, collective.bytes) == (
+        "collective-permute",
+        ("data",),
+        SIZE,
+    )
 
 
 def test_a_loop_sends_as_often_as_it_runs(mesh):
@@ -61,8 +65,8 @@ def test_a_loop_sends_as_often_as_it_runs(mesh):
         body = lambda x, _: (jnp.tanh(jax.lax.psum(x, "data")), None)
         return jax.lax.scan(body, x, length=7)[0]
 
-    (found,) = program(repeated, mesh, P(None)).collectives
-    assert (found.count, found.bytes) == (7, 7 * SIZE)
+    (collective,) = program(repeated, mesh, P(None)).collectives
+    assert (collective.count, collective.bytes) == (7, 7 * SIZE)
 
 
 def test_one_kernel_reads_its_arguments_and_writes_its_result(mesh):

@@ -23,8 +23,8 @@ from tests.sharded_batch import placed
         ((1, 2, 1), 8, (1, 2, 1)),
     ],
 )
-def test_minus_one_takes_what_remains(asked, devices, shape):
-    assert tuple(mesh_shape(MeshConfig(*asked), devices).values()) == shape
+def test_minus_one_takes_what_remains(requested, devices, shape):
+    assert tuple(mesh_shape(MeshConfig(*requested), devices).values()) == shape
 
 
 @pytest.mark.parametrize(
@@ -35,15 +35,15 @@ def test_minus_one_takes_what_remains(asked, devices, shape):
         ((-1, 16, 1), "8 devices are not a multiple of 16"),
     ],
 )
-def test_a_mesh_that_does_not_come_out(asked, message):
+def test_a_mesh_that_does_not_come_out(requested, message):
     with pytest.raises(UserError, match=message):
-        make_mesh(MeshConfig(*asked))
+        make_mesh(MeshConfig(*requested))
 
 
 @pytest.mark.parametrize("asked", [(-1, -1, 1), (0, 1, 1), (1, -2, 1)])
-def test_a_mesh_that_cannot_be(asked):
+def test_a_mesh_that_cannot_be(requested):
     with pytest.raises(UserError, match="mesh"):
-        MeshConfig(*asked)
+        MeshConfig(*requested)
 
 
 def test_names_of_axes_decide_where_a_parameter_lies():
@@ -55,11 +55,11 @@ def test_names_of_axes_decide_where_a_parameter_lies():
         "odd": box((7, 4), "vocab", "embed"),
         "plain": jnp.zeros((4, 4)),
     }
-    found = {name: sharding.spec for name, sharding in shardings(tree, mesh).items()}
-    assert found["kernel"] == P("fsdp", "tensor")
-    assert found["stacked"] == P(None, "tensor", "fsdp")
-    assert found["odd"] == P(None, "fsdp")  # 7 rows stay whole on 2 devices
-    assert found["plain"] == P()
+    got = {name: sharding.spec for name, sharding in shardings(tree, mesh).items()}
+    assert got["kernel"] == P("fsdp", "tensor")
+    assert got["stacked"] == P(None, "tensor", "fsdp")
+    assert got["odd"] == P(None, "fsdp")  # 7 rows stay whole on 2 devices
+    assert got["plain"] == P()
 
 
 @pytest.mark.parametrize(
@@ -67,6 +67,6 @@ def test_names_of_axes_decide_where_a_parameter_lies():
 )
 def test_filler_rows_fill_devices_and_parts(shape, parts, rows):
     batch = {"index": np.arange(5, dtype=np.int32), "x": np.ones((5, 3), np.int32)}
-    found = jax.device_get(placed(batch, make_mesh(MeshConfig(*shape)), parts))
-    assert found["index"].tolist() == [0, 1, 2, 3, 4] + [-1] * (rows - 5)
-    assert found["x"].sum() == 15 and found["x"].shape == (rows, 3)
+    got = jax.device_get(placed(batch, make_mesh(MeshConfig(*shape)), parts))
+    assert got["index"].tolist() == [0, 1, 2, 3, 4] + [-1] * (rows - 5)
+    assert got["x"].sum() == 15 and got["x"].shape == (rows, 3)

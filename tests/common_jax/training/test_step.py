@@ -123,12 +123,12 @@ def test_the_exponential_warm_up():
 @pytest.mark.parametrize("mesh,parts", [((1, 1, 1), 4), ((1, 1, 1), 5), ((4, 2, 1), 2)])
 def test_a_batch_in_parts_is_the_same_step(mesh, parts):
     data = [[b] for b in batches(4, rows=11)]  # 11 rows: some parts have fewer than others
-    whole, metrics = take(*make(), data)
+    one_batch, metrics = take(*make(), data)
     cut, cut_metrics = take(*make(mesh, accumulate=parts), data)
     for name in ("loss", "nll", "grad_norm"):
         values = ([m[name] for m in ms] for ms in (cut_metrics, metrics))
         np.testing.assert_allclose(*values, rtol=1e-5)
-    np.testing.assert_allclose(cut.params["out"], whole.params["out"], rtol=1e-5)
+    np.testing.assert_allclose(cut.params["out"], one_batch.params["out"], rtol=1e-5)
 
 
 def test_several_steps_in_a_call_are_the_same_steps():
@@ -179,12 +179,12 @@ def test_a_step_that_is_not_finite_changes_nothing_but_the_count(per_call):
     assert int(state.step) == 5 and int(state.bad_steps) == 0
     alone, _ = take(task, mesh, [[b] for b in good])
     # Adam's moments and count, too, have seen three steps only
-    for found, expected in zip(
+    for computed, expected in zip(
         jax.tree.leaves((state.params, state.opt_state)),
         jax.tree.leaves((alone.params, alone.opt_state)),
         strict=True,
     ):
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        np.testing.assert_allclose(computed, expected, rtol=1e-6)
 
 
 def test_fresh_states_are_the_same_on_every_mesh():

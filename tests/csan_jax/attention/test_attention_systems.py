@@ -144,9 +144,9 @@ def with_out_of_the_heads(params):
 
 def half_of_rows(kernel, half):
     """BLOCK's W_O [2 D, D] out of the rows of one half of each head, h (0) or e (1), [D, D]."""
-    whole = np.zeros((HEADS, 2, SIZE, DIM), np.float32)
-    whole[:, half] = kernel.reshape(HEADS, SIZE, DIM)
-    return whole.reshape(2 * DIM, DIM)
+    complete = np.zeros((HEADS, 2, SIZE, DIM), np.float32)
+    complete[:, half] = kernel.reshape(HEADS, SIZE, DIM)
+    return complete.reshape(2 * DIM, DIM)
 
 
 def constant(params, name, bias):

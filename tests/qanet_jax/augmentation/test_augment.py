@@ -39,7 +39,7 @@ def augmented(paraphrases, squad=None, **changes):
     return augment(squad or squad_of(), paraphrases, **options)
 
 
-def found(result):
+def answer_texts(result):
     """The text at each question's offset."""
     squad = result.squad
     return [
@@ -97,9 +97,9 @@ def test_relocation_is_the_best_of_all_spans(answer, sentence):
     result = relocate(" ".join(answer), text)
     assert (result is None) == (best is None)
     if result is not None:
-        found, score = result
-        assert score == pytest.approx(best) == dice(" ".join(answer), found.text)
-        assert text[found.start :].startswith(found.text)
+        answer_texts, score = result
+        assert score == pytest.approx(best) == dice(" ".join(answer), answer_texts.text)
+        assert text[answer_texts.start :].startswith(answer_texts.text)
 
 
 def test_an_answer_of_one_character_and_none():
@@ -130,7 +130,7 @@ def test_answers_stay_findable(change):
     assert result.squad.contexts == [
         f"{change(TEXTS[0])}  {change(TEXTS[1])}\n\n{change(TEXTS[2])}"
     ]
-    assert [text.lower() for text in found(result)] == [a.lower() for a in ANSWERS.values()]
+    assert [text.lower() for text in answer_texts(result)] == [a.lower() for a in ANSWERS.values()]
     assert [q.id for q in result.squad.questions] == [f"{name}-copy1" for name in ANSWERS]
 
 
@@ -139,7 +139,7 @@ def test_a_sentence_whose_answer_is_lost_stays():
     lost = {TEXTS[1]: ["She lived in Rome.", "No."], TEXTS[0]: ["Paris saw the birth of Ada."]}
     result = augmented(lost)
     assert result.squad.contexts == [f"Paris saw the birth of Ada.  {TEXTS[1]}\n\n{TEXTS[2]}"]
-    assert found(result) == [*ANSWERS.values()]
+    assert answer_texts(result) == [*ANSWERS.values()]
     assert result.counts.events["answer not found"] == 2
 
 
@@ -147,14 +147,14 @@ def test_sentences_that_an_answer_crosses_stay():
     squad = squad_of({"q": "Paris.  She lived", "r": "Oslo"})
     result = augmented({text: [f"Well, {text}"] for text in TEXTS}, squad)
     assert result.squad.contexts == [f"{TEXTS[0]}  {TEXTS[1]}\n\nWell, {TEXTS[2]}"]
-    assert found(result) == ["Paris.  She lived", "Oslo"]
+    assert answer_texts(result) == ["Paris.  She lived", "Oslo"]
     assert result.counts.events["sentences that an answer crosses"] == 2
 
 
 def test_the_threshold_decides():
     squad = squad_of({"q": ORIGINAL}, f"Except for the {ORIGINAL}.")
     paraphrases = {squad.contexts[0]: [PARAPHRASE]}
-    assert found(augmented(paraphrases, squad, threshold=0.66)) == [
+    assert answer_texts(augmented(paraphrases, squad, threshold=0.66)) == [
         "Department of Preparatory Studies"
     ]
     assert not augmented(paraphrases, squad, threshold=0.67).squad.contexts
@@ -165,7 +165,7 @@ def test_copies_are_drawn_by_seed():
     one = augmented(paraphrases, count=4)
     assert augmented(paraphrases, count=4).squad == one.squad
     assert augmented(paraphrases, count=4, seed=1).squad != one.squad
-    assert len(set(one.squad.contexts)) == 4 and found(one) == 4 * [*ANSWERS.values()]
+    assert len(set(one.squad.contexts)) == 4 and answer_texts(one) == 4 * [*ANSWERS.values()]
     assert augmented(paraphrases, count=2).squad.contexts == one.squad.contexts[:2]
 
 
@@ -186,7 +186,7 @@ def test_every_answer_is_at_its_offset(data):
     paraphrases = {text: data.draw(st.lists(sentence, max_size=3)) for text in texts}
     squad = Squad([context], questions, ["t"])
     result = augment(squad, paraphrases, count=2, threshold=0.3, seed=data.draw(st.integers(0, 9)))
-    assert found(result) == [q.answers[0].text for q in result.squad.questions]
+    assert answer_texts(result) == [q.answers[0].text for q in result.squad.questions]
     for question in result.squad.questions:
         original = answers[question.id.partition("-")[0]].text
         assert similarity(original, question.answers[0].text) >= 0.3
@@ -221,11 +221,11 @@ def test_an_interrupted_translation_continues(tmp_path, monkeypatch):
 
     write_paraphrases(tmp_path / "whole", sentences, counted, backward)
     assert calls == Counter(sentences)
-    whole = (tmp_path / "whole").read_bytes()
-    for size in range(0, len(whole), 7):
-        (tmp_path / "killed").write_bytes(whole[:size])
+    complete = (tmp_path / "whole").read_bytes()
+    for size in range(0, len(complete), 7):
+        (tmp_path / "killed").write_bytes(complete[:size])
         write_paraphrases(tmp_path / "killed", sentences, forward, backward)
-        assert (tmp_path / "killed").read_bytes() == whole
+        assert (tmp_path / "killed").read_bytes() == complete
     calls.clear()
     write_paraphrases(tmp_path / "whole", sentences, counted, backward)
     assert not calls
