@@ -38,7 +38,6 @@ class Mask:
       query_segments: [B, T], bool (valid or padding) or integer ids (0 is padding).
       key_segments: [B, S], likewise. Padded queries and keys are masked; if both sides have ids,
         queries attend to keys with equal ids only.
-      explicit: Bool [B, T, S] for patterns without structure (beam search's ancestry); dense only.
       direction: "left" keeps j <= i, "right" j >= i; "alternate" is "left" for even heads and
         "right" for odd ones.
       window: odd number of tokens centred at the query, truncated at the borders; or None.
@@ -49,7 +48,6 @@ class Mask:
 
     query_segments: Bool[Array, "B T"] | Int[Array, "B T"] | None = None
     key_segments: Bool[Array, "B S"] | Int[Array, "B S"] | None = None
-    explicit: Bool[Array, "B T S"] | None = None
     direction: Direction = "both"
     window: int | None = None
     rules: tuple[Rule, ...] = ()
@@ -71,7 +69,6 @@ class Mask:
         return Mask(
             query_segments=_both(self.query_segments, other.query_segments),
             key_segments=_both(self.key_segments, other.key_segments),
-            explicit=_both(self.explicit, other.explicit),
             direction=direction,
             window=min(windows, default=None),
             rules=tuple(dict.fromkeys((*self.rules, *other.rules))),
@@ -87,8 +84,6 @@ class Mask:
         It does not contain the head area, which is `head_table`'s.
         """
         tokens = segments_meet(self.query_segments, self.key_segments)
-        if self.explicit is not None:
-            tokens = tokens & self.explicit
         return self.band(jnp.arange(queries), jnp.arange(keys), heads) & tokens[:, None]
 
     def band(
@@ -173,11 +168,6 @@ def head_window(size: int, edge: HeadEdge = "truncate") -> Mask:
     if size < 1 or size % 2 == 0:
         raise ValueError(f"a head window is an odd number of heads, not {size}")
     return Mask(heads=size, head_edge=edge)
-
-
-def explicit(allowed: Bool[Array, "B T S"]) -> Mask:
-    """An arbitrary pattern as an array; only dense attention supports it."""
-    return Mask(explicit=allowed)
 
 
 def head_table(heads: int, size: int, edge: HeadEdge) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -20,7 +20,7 @@ from common_jax.predictor import Option
 from launch.distributed import exit_process
 
 # system errors that the user's arguments cause
-_MISTAKES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOSPC)
+_MISTAKES = (errno.ENAMETOOLONG, errno.ENOSPC)
 _TAKES_LESS = "smaller batches, train.accumulate, more devices with mesh.fsdp or a smaller model"
 _TAKES_LESS += " take less"
 COMPILED = "~/.cache/conv-attention-jax/compiled"

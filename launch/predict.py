@@ -47,10 +47,6 @@ def main(argv: list[str]) -> None:
         parser.error("--context and --question belong together")
     if args.question is not None and not args.question.strip():
         parser.error("--question: has no word")
-    try:
-        (args.question or "").encode()
-    except UnicodeEncodeError:
-        parser.error("--question: not UTF-8")
     configure_logging()
     keep_compiled()
     from common_jax.deploy import load

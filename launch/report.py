@@ -35,8 +35,6 @@ def main(argv: list[str]) -> None:
     args = parser.parse_args(argv)
     if os.path.isdir(args.out):
         raise UserError(f"--out: {args.out} is a folder; name a file")
-    if os.path.exists(args.out) and not os.path.isfile(args.out):  # it would be replaced
-        raise UserError(f"--out: {args.out} is a device or a pipe; name a file")
     if not args.out.absolute().parent.is_dir():
         raise UserError(f"--out: there is no folder {args.out.absolute().parent}")
     configure_logging()

@@ -32,7 +32,6 @@ class Support:
       any_window: also masks without a token window.
       any_lengths: also queries and keys of two sequences.
       head_area: heads that attend to other heads.
-      explicit: masks given as arrays.
       dropout: of the weights.
       weights: can return them.
       bias: which: any, those that depend on positions' differences alone, or none.
@@ -41,7 +40,6 @@ class Support:
     any_window: bool = True
     any_lengths: bool = True
     head_area: bool = True
-    explicit: bool = True
     dropout: bool = True
     weights: bool = True
     bias: Literal["any", "relative", "none"] = "any"
@@ -49,10 +47,8 @@ class Support:
 
 SUPPORT = {
     "dense": Support(),
-    "banded": Support(
-        any_window=False, any_lengths=False, explicit=False, weights=False, bias="relative"
-    ),
-    "chunked": Support(head_area=False, explicit=False, dropout=False, weights=False, bias="none"),
+    "banded": Support(any_window=False, any_lengths=False, weights=False, bias="relative"),
+    "chunked": Support(head_area=False, dropout=False, weights=False, bias="none"),
 }
 
 
@@ -134,8 +130,6 @@ def obstacles(
             return "the mask has no token window"
         if not form.head_area and mask.heads != 1:
             return "the mask has an area of heads"
-        if not form.explicit and mask.explicit is not None:
-            return "the mask is explicit"
         if not form.dropout and dropout:
             return "it drops no weights"
         if not form.weights and return_weights:

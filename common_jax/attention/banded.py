@@ -26,7 +26,7 @@ def banded_attention(
     dropout_rate: float,
     dropout_key: Key[Array, ""] | None,
 ) -> Float[Array, "B T H V"]:
-    """Self-attention whose `mask` has a token window and no explicit part, whose `bias` depends on
+    """Self-attention whose `mask` has a token window, whose `bias` depends on
     differences of positions alone."""
     assert mask.window is not None
     length, heads = query.shape[1:3]

@@ -217,10 +217,7 @@ def prepare(
 
     text = json.dumps(fingerprint, sort_keys=True, ensure_ascii=False)
     name = hashlib.sha256(text.encode()).hexdigest()[:20]
-    try:
-        cache_dir = Path(cache_dir).expanduser()
-    except RuntimeError as error:
-        raise UserError(f"data.cache_dir={cache_dir}: there is no such home folder") from error
+    cache_dir = Path(os.path.expanduser(cache_dir))
     path, unfinished = cache_dir / name, cache_dir / f"{name}.tmp"
     try:
         if path.is_dir():

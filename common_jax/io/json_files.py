@@ -45,8 +45,8 @@ class Node:
           default: used if the field is absent or null; None for no default.
 
         Raises:
-          UserError: if this is no object, lacks the field, or the field has another kind, an int
-            beyond 2^63, or a string with an unpaired surrogate, which no file can hold.
+          UserError: if this is no object, lacks the field, or the field has another kind, or a
+            string with an unpaired surrogate, which no file can hold.
         """
         _of_kind(self.value, dict, self.place)
         value = self.value.get(key)
@@ -126,18 +126,11 @@ def parse_json(text: str, file: str | Path, line: int | None = None) -> Node:
         ) from error
 
 
-def is_number(value: Any) -> bool:
-    """Whether a JSON value is a number that an array can hold."""
-    return type(value) is float or (type(value) is int and abs(value) < 2**63)
-
-
 def _of_kind(value: Any, kind: Any, place: str) -> Any:
     """A value as `kind`; raises UserError if it or an element has another kind; see `Node.get`."""
     outer, inner, written = _parts(kind)
     if type(value) not in written:
         raise UserError(f"{place}: {_name(value)} where {_NAMES[outer]} is needed")
-    if type(value) is int and not is_number(value):
-        raise UserError(f"{place}: a number beyond 2^63")
     if outer is str and (half := _HALF.search(value)):
         raise UserError(f"{place}: {half[0]!r} is half a character (a surrogate without the other)")
     if outer is dict and inner:

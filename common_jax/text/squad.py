@@ -145,10 +145,9 @@ def write_squad(path: Path, squad: Squad) -> None:
 
 
 def _title(article: Node, number: int) -> str:
-    """An article's title, or its number if it has none that can be written."""
+    """An article's title, or its number if it has none."""
     title = article.value.get("title") if isinstance(article.value, dict) else None
-    writable = isinstance(title, str) and not any("\ud800" <= c <= "\udfff" for c in title)
-    return title if title and writable else str(number)
+    return title if title and isinstance(title, str) else str(number)
 
 
 class _Builder:

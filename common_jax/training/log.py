@@ -11,7 +11,6 @@ from typing import Any
 from tqdm import tqdm
 
 from common_jax.io.atomic import replace_text, writing
-from common_jax.io.json_files import is_number
 from common_jax.training.multihost import first_process_only, is_first
 
 
@@ -114,7 +113,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         try:
             line = json.loads(text)
             numbers = [value for name, value in line.items() if name != "split"]
-            if type(line["step"]) is int and line["step"] >= 0 and all(map(is_number, numbers)):
+            real = all(type(number) in (int, float) for number in numbers)
+            if type(line["step"]) is int and line["step"] >= 0 and real:
                 lines.append(line)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue

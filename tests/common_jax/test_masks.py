@@ -55,14 +55,12 @@ def test_segments_meet_where_ids_are_equal_and_not_padding():
 def test_conjunction_is_the_intersection():
     ids = jnp.array([[1, 1, 2, 2, 2], [3, 3, 3, 0, 0]])
     keep = jnp.array([[True, False, True, True, True], [True, True, False, True, True]])
-    pattern = jnp.asarray(np.random.default_rng(0).random((2, 5, 5)) < 0.7)
     parts = [
         masks.segments(ids, ids),
         masks.padding(keep, keep),
         masks.token_window(3),
         masks.token_window(7),
         masks.causal(),
-        masks.explicit(pattern),
     ]
     everything = Mask()
     for part in parts:

@@ -3,8 +3,6 @@
 import functools
 import gzip
 import json
-import os
-import re
 import shutil
 import struct
 import zipfile
@@ -14,7 +12,6 @@ from pathlib import Path
 from common_jax.io import checksums
 
 DEEP = "[" * 100_000
-DIGITS = "1" + "0" * 5000
 
 Make = Callable[[Path, Path], None]  # of the folder of a mistake, from that of the runs
 
@@ -55,28 +52,12 @@ def text(name: str, content: str | bytes) -> Callable[[Path], object]:
     return change
 
 
-def not_utf8(folder: Path) -> None:
-    """Two pieces of a run's subwords become the same bytes, of no text."""
-    file = folder / "vocabulary" / "joint.model"
-    file.write_bytes(re.sub(b"<pad>|<unk>", b"\xff" * 5, file.read_bytes()))
-
-
 def score(**values: object) -> Callable[[Path], object]:
     """A score of test, and the predictions that a report reads beside it."""
 
     def change(folder: Path) -> None:
         text("eval/test.json", json.dumps(values))(folder)
         text("eval/test.predictions.tsv", "gold\tlabel\n")(folder)
-
-    return change
-
-
-def results(content: str) -> Callable[[Path], object]:
-    """A score of test with another content of the results of its examples."""
-
-    def change(folder: Path) -> None:
-        score(correct=1, examples=2)(folder)
-        text("eval/test.examples.tsv", content)(folder)
 
     return change
 
@@ -116,11 +97,6 @@ def listed(name: str) -> Callable[[Path], object]:
     return forged
 
 
-def pipe(name: str) -> Callable[[Path], object]:
-    """A pipe without a writer instead of a file."""
-    return lambda folder: ((folder / name).unlink(), os.mkfifo(folder / name))
-
-
 def tensors(header: object, behind: int = 12) -> Callable[[Path], object]:
     """parameters.safetensors with a header of one's own."""
     encoded = json.dumps(header).encode()
@@ -131,11 +107,6 @@ def tensors(header: object, behind: int = 12) -> Callable[[Path], object]:
 
 def tensor(shape: int, *offsets: int) -> dict[str, object]:
     return {"dtype": "F32", "shape": [shape], "data_offsets": offsets}
-
-
-def loop(here: Path, runs: Path) -> None:
-    """A link to itself."""
-    (here / "loop").symlink_to("loop")
 
 
 def bomb(name: str) -> Make:

@@ -195,7 +195,6 @@ DENSE_ONLY = {
         masks.segments(packed(2, 6), packed_9),
     ),
     "cross in a window": ({"queries": 9, "keys": 4}, window(3)),
-    "explicit": ({"batch": 2}, masks.explicit(random_valid(2, 81).reshape(2, 9, 9))),
 }
 # name: (shape of the tensors, mask, bias, which serve it)
 ANY_BIAS, TOEPLITZ = {"dense"}, {"dense", "banded"}

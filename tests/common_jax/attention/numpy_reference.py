@@ -98,8 +98,6 @@ def may_attend(mask, b: int, h: int, i: int, j: int) -> bool:
     ids = [x for x in (query_id, key_id) if x is not None and not isinstance(x, np.bool_)]
     if len(ids) == 2 and ids[0] != ids[1]:
         return False
-    if mask.explicit is not None and not np.asarray(mask.explicit)[b, i, j]:
-        return False
     if mask.window is not None and abs(i - j) > (mask.window - 1) / 2:
         return False
     if not all(rule(np.int32(j - i)) for rule in mask.rules):

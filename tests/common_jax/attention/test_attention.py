@@ -262,19 +262,7 @@ def test_a_sharded_batch_needs_no_communication(implementation):
         ({}, Mask(), {"implementation": "banded"}, "no token window"),
         ({}, window(3), {"implementation": "banded", "return_weights": True}, "weights"),
         ({"keys": 5}, window(3), {"implementation": "banded"}, "9 queries and 5 keys"),
-        (
-            {},
-            window(3) & masks.explicit(jnp.ones((1, 9, 9), bool)),
-            {"implementation": "banded"},
-            "explicit",
-        ),
         ({}, masks.head_window(3), {"implementation": "chunked"}, "area of heads"),
-        (
-            {},
-            masks.explicit(jnp.ones((1, 9, 9), bool)),
-            {"implementation": "chunked"},
-            "explicit",
-        ),
         ({}, Mask(), {"implementation": "chunked", "return_weights": True}, "weights"),
         ({}, Mask(), {"implementation": "chunked", "dropout_rate": 0.1}, "drops no weights"),
         ({}, Mask(), {"dropout_rate": 0.1}, "key"),
@@ -296,12 +284,6 @@ def test_what_cannot_be_served_raises(shape, mask, options, reason):
         ({"queries": 128}, Mask(), {}, "dense"),
         ({"queries": 128, "keys": 127}, window(11), {}, "dense"),
         ({"queries": 128}, window(11), {"return_weights": True}, "dense"),
-        (
-            {"queries": 128},
-            window(11) & masks.explicit(jnp.ones((1, 128, 128), bool)),
-            {},
-            "dense",
-        ),
     ],
 )
 def test_auto_takes_the_form_that_serves_and_is_faster(shape, mask, options, choice):

@@ -48,7 +48,7 @@ def test_declarations_are_those_of_the_cases():
         (DENSE_ONLY, {"dense"}),
     ):
         for name, (shape, mask) in kinds.items():
-            plain = mask.heads == 1 and mask.explicit is None
+            plain = mask.heads == 1
             reasons = obstacles(*map(jnp.asarray, tensors(**shape)[:2]), mask, None, False, False)
             able = {form for form, reason in reasons.items() if reason is None}
             assert able == served | ({"chunked"} if plain else set()), name

@@ -23,7 +23,7 @@ from tests.common_jax.attention.cases import (
 CASES = {
     name: case
     for name, case in (SELF_ATTENTION_IN_A_WINDOW | DENSE_ONLY).items()
-    if case[1].heads == 1 and case[1].explicit is None
+    if case[1].heads == 1
 }
 
 

@@ -9,8 +9,8 @@ from common_jax.io.json_files import parse_json
 
 KINDS = {
     "flag": (bool, True, [None, 1, "true", [], {}]),
-    "count": (int, 3, [None, True, 1.0, "1", 2**63, [], {}]),
-    "rate": (float, 0.5, [None, True, "1", 2**63, [], {}]),
+    "count": (int, 3, [None, True, 1.0, "1", [], {}]),
+    "rate": (float, 0.5, [None, True, "1", [], {}]),
     "name": (str, "a", [None, 1, [], {}, "\ud800"]),
     "any list": (list, [1, "a", None], [None, 1, "a", {}]),
     "any object": (dict, {"a": 1}, [None, 1, "a", []]),
@@ -49,7 +49,6 @@ def test_a_line_names_the_value_that_is_wrong():
     lines = {
         '{"a": [1, "x"]}': "FILE: a[1]: a string where a whole number is needed",
         '{"a": [1, 1e400, null]}': "FILE: a[1]: a number where a whole number is needed",
-        '{"a": [9223372036854775808]}': "FILE: a[0]: a number beyond 2^63",
         '{"a": {"b": 1}}': "FILE: a: an object where a list is needed",
         '{"b": [1]}': "FILE: no 'a'; it has b",
         "[1]": "FILE: a list where an object is needed",
