@@ -114,7 +114,7 @@ def beam_search(
         unfinished = lambda beam, steps=steps: (beam.now < steps) & ~beam.closed.all()
         beam = jax.lax.while_loop(unfinished, advance, _extend(beam, steps))
     ended = (beam.ended_scores > NEG_INF).sum(axis=1, keepdims=True)
-    slots = jnp.arange(hypotheses)
+    slots = jnp.arange(hypotheses)[None]
     rows = jnp.where(slots < ended, slots, beam_size + slots - ended)
     cut_off = beam.open_scores / penalty(limits.astype(jnp.float32))[:, None]
     scores = jnp.concatenate([beam.ended_scores, cut_off], axis=1)

@@ -146,7 +146,7 @@ def _shared(context: Words, question: Words) -> Bool[Array, "B N"]:
 def _spelling(words: Words) -> Int[Array, "B T"]:
     """A number for each word by its characters, as ids are equal for all unknown words."""
     powers = np.cumprod(np.full(words.characters.shape[2], 31, np.int32), dtype=np.int32)
-    return (words.characters * powers).sum(axis=2)
+    return (words.characters * powers[None, None]).sum(axis=2)
 
 
 def _noise(context: Words, question: Words) -> Float[Array, "B N"]:

@@ -228,7 +228,7 @@ def test_a_mixture_draws_in_its_shares(sizes, weights, seed):
 def test_three_to_one_to_one_is_sixty_twenty_twenty_percent():
     corpus = np.repeat(np.arange(3), [500, 300, 200])
     lengths = np.random.default_rng(0).integers(1, 9, (1000, 1))
-    mixture = Mixture(corpus, [3, 1, 1])
+    mixture = Mixture(corpus, [3.0, 1.0, 1.0])
     plan = BucketPlan(lengths, np.array([[4], [8]]), 0, 7, batch_size=8, mixture=mixture)
     for number in (0, 3):
         rows = np.concatenate([batch.examples for batch in plan.epoch(number)])
