@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import flax.linen as nn
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from common_jax.layers import Convolution, Dense, Dropout
@@ -148,7 +149,9 @@ class ContextQueryAttention(nn.Module):
 
 
 def trilinear(
-    context: Float[Array, "B N D"], question: Float[Array, "B M D"], weights: Float[Array, "3 D"]
+    context: Float[Array, "B N D"],
+    question: Float[Array, "B M D"],
+    weights: Float[Array | np.ndarray, "3 D"],
 ) -> Float[Array, "B N M"]:
     """w_c . c_i + w_q . q_j + (w_m * c_i) . q_j, in float32."""
     w_c, w_q, w_m = weights

@@ -50,7 +50,7 @@ class SpanExtraction(WordLevelTask[Config]):
         shape = lambda dims: [sizes.get(dim) or int(dim) for dim in dims.split(", ")]
         arrays = {name: jnp.ones(shape(dims), kind) for name, (dims, kind) in self.inputs.items()}
         texts, examples = self._read(arrays)
-        return self.model.init(key, *texts, train=False, **examples)["params"]
+        return self.model.init(key, *texts, train=False, **examples).get("params", {})
 
     def logits(
         self, params: Params, batch: Batch, key: Array | None = None

@@ -145,6 +145,6 @@ def read_word_vectors(
         vectors = read_vectors(Path(file).expanduser(), words, dim, bad_examples)
     except UserError as error:
         raise UserError(f"data.vectors: {error}") from error
-    coverage = {"found": vectors.found, "dropped": bad_examples.counts}
+    coverage = {"found": vectors.matched, "dropped": bad_examples.counts}
     (folder / _COVERAGE).write_text(json.dumps(coverage, ensure_ascii=False) + "\n", "utf-8")
     return vectors

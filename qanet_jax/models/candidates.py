@@ -96,17 +96,16 @@ class CandidateScores(nn.Module):
         self, context: Words, question: Words, kinds: Array, own: Summed, repeated: Array
     ) -> Float[Array, "B N"]:
         """The score of each word's candidate."""
-        length = context.valid.sum(axis=1, keepdims=True).astype(jnp.float32)
-        places = jnp.arange(kinds.shape[1], dtype=jnp.float32)[None] / jnp.maximum(length, 1.0)
+        words = context.valid.sum(axis=1, keepdims=True).astype(jnp.float32)
+        places = jnp.arange(kinds.shape[1], dtype=jnp.float32)[None] / jnp.maximum(words, 1.0)
         spelling = _spelling(context)
         equal = spelling[:, :, None] == spelling[:, None, :]
         often = jnp.log((equal & context.valid[:, None]).sum(axis=2).astype(jnp.float32) + 1.0)
-        words = jnp.maximum(own(jnp.ones_like(repeated)), 1.0)
-        window = jnp.ones(2 * self.config.near + 1)
-        near = jax.vmap(lambda a: jnp.convolve(a, window, mode="same"))(
-            repeated.astype(jnp.float32)
-        )
-        features = (places, own(often) / words, own(repeated) / words, jnp.log1p(own(near) / words))
+        size = jnp.maximum(own(jnp.ones_like(repeated)), 1.0)
+        window, length = jnp.ones(2 * self.config.near + 1), kinds.shape[1]
+        count = lambda row: jnp.convolve(row, window)[self.config.near :][:length]
+        near = jax.vmap(count)(repeated.astype(jnp.float32))
+        features = (places, own(often) / size, own(repeated) / size, jnp.log1p(own(near) / size))
         scores = nn.Dense(1, name="features")(jnp.stack(features, axis=-1))[..., 0]
         wanted = self._wanted(question)
         return scores + jnp.where(kinds == NUMBER, wanted[:, 1:], wanted[:, :1])

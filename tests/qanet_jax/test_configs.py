@@ -42,7 +42,7 @@ ABLATIONS = {
 def test_systems_differ_in_the_model_alone(name):
     base = parse(str(FOLDER / f"{name}.py"), [])
     assert base.paper.system == "qanet"
-    assert set(SYSTEMS) == {"qanet", "bidaf", *OTHERS, *ABLATIONS}
+    assert set(SYSTEMS) == {"qanet", "bidaf", "random", "classifier", *OTHERS, *ABLATIONS}
     for system, fields in ABLATIONS.items():
         config = parse(f"{FOLDER / name}.py:{system}", [])
         assert config.paper.system == system
@@ -59,7 +59,7 @@ def test_systems_differ_in_the_model_alone(name):
         parse(f"{FOLDER / name}.py:qanets", [])
     assert str(refused.value).endswith(
         "'qanets': must be qanet | no_convolution | no_attention | ordinary_convolution | rnn1 | "
-        "rnn2 | rnn3 | bidaf"
+        "rnn2 | rnn3 | bidaf | random | classifier"
     )
 
 

@@ -157,8 +157,8 @@ def test_another_form_is_an_error_whatever_the_policy(tmp_path, where, value, me
         read_squad(path, BadExamples("skip"))
 
 
-@pytest.mark.parametrize("title", ["", 7, None, ["x"], "\ud83d"])
-def test_articles_without_a_title_that_can_be_written_have_their_number(tmp_path, title):
+@pytest.mark.parametrize("title", ["", 7, None, ["x"]])
+def test_articles_without_a_title_have_their_number(tmp_path, title):
     path = tmp_path / "dev.json"
     path.write_text(json.dumps(changed("data.0.title", title)))
     squad = read_squad(path, BadExamples("error"))

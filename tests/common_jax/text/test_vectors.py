@@ -69,7 +69,7 @@ def test_rows(tmp_path, name, header, end):
     assert vectors.rows["the"] == vectors.rows["THE"] == 0  # in the file's order, none unused
     assert sorted(set(vectors.rows.values())) == list(range(len(vectors.table)))
     counts = {"exact": 6, "lower": 1, "capitalized": 2, "upper": 2, "missing": 4}
-    assert vectors.found == counts
+    assert vectors.matched == counts
 
 
 _FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss", "ß."])
@@ -88,7 +88,7 @@ def test_the_first_form_that_the_file_has(tmp_path_factory, words, in_file):
             assert word not in vectors.rows
         else:
             assert vectors.table[vectors.rows[word]].tolist() == [place, place]
-    assert sum(vectors.found.values()) == len(set(words))
+    assert sum(vectors.matched.values()) == len(set(words))
     assert vectors.table.shape == (len(set(vectors.rows.values())), 2)
 
 
@@ -107,7 +107,7 @@ def test_a_row_of_another_length_is_rejected_for_any_word(tmp_path, row):
     if row == "x cat 1 2":  # as many fields as there must be: only its numbers betray it
         assert _fails(path, ["x"]) == f"{path}:2: 'cat' is not a number{SKIP}"
         vectors = read_vectors(path, ["x", "the"], 3, bad_examples)
-        assert vectors.rows == {"the": 0} and vectors.found["missing"] == 1
+        assert vectors.rows == {"the": 0} and vectors.matched["missing"] == 1
     else:
         wrong = f"{numbers} numbers after a word, not 3"
         assert _fails(path, ["dog"]) == f"{path}:2: {wrong}{SKIP}"
@@ -141,7 +141,7 @@ def test_files_that_cannot_be_read(tmp_path):
     assert "the zip data is damaged or cut off" in _fails(path, ["the"])
     latin = _write(tmp_path / "a.txt", "caf\xe9 1 2 3\nthe 1 2 3\n".encode("latin-1"))
     assert (
-        read_vectors(latin, ["the", "café"], 3, BadExamples("error")).found["missing"] == 1
+        read_vectors(latin, ["the", "café"], 3, BadExamples("error")).matched["missing"] == 1
     )  # as 840B has some
 
 
@@ -155,7 +155,7 @@ def test_glove():
     for word in words[:-1]:
         row = vectors.table[vectors.rows[word]]
         np.testing.assert_array_equal(row, np.float32(rows[word.lower()]))
-    assert vectors.found == {"exact": 5, "lower": 2, "capitalized": 0, "upper": 0, "missing": 1}
+    assert vectors.matched == {"exact": 5, "lower": 2, "capitalized": 0, "upper": 0, "missing": 1}
     unit = vectors.table / np.linalg.norm(vectors.table, axis=1, keepdims=True)
     for one, other, cosine in (("cat", "dog", 0.92), ("king", "queen", 0.78)):
         assert unit[vectors.rows[one]] @ unit[vectors.rows[other]] == pytest.approx(
