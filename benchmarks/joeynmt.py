@@ -78,11 +78,11 @@ def translations(run: Path, parameters: Path) -> list[Measure]:
     from common_jax.training.parameters import read_parameters
     from common_jax.training.workdir import Workdir
 
-    task = Workdir(run).read_task()
+    task: Any = Workdir(run).read_task()
     task.prepare()
     values = read_parameters(Workdir(run), task, make_mesh(MeshConfig(data=1))).values
-    arrays = {name: np.asarray(array) for name, array in named_parameters(values).items()}
-    np.savez(parameters, positions=sinusoids(LONGEST, task.model.config.dim), **arrays)
+    arrays: dict[str, Any] = {n: np.asarray(array) for n, array in named_parameters(values).items()}
+    np.savez(parameters, **arrays, positions=sinusoids(LONGEST, task.model.config.dim))
     batches = [*task.split_batches("test").epoch(0)]
     decode = task.config.decode
     job = {
@@ -97,7 +97,7 @@ def translations(run: Path, parameters: Path) -> list[Measure]:
     ]
 
 
-def written(folder: Path, corpus: Path, task: Any) -> dict[str, str]:
+def written(folder: Path, corpus: Path, task: Any) -> dict[str, Any]:
     """Writes the text and our pieces as Joey NMT reads them: the fields of its job."""
     for language in ("en", "de"):
         plain, packed = corpus / f"train.{language}", corpus / f"train.{language}.gz"

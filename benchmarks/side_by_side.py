@@ -269,7 +269,7 @@ def summary(measure: Measure, rows: Sequence[Row]) -> list[Row]:
 
 def _equal_answers(rows: Sequence[Row], side: str) -> Row:
     """The share of a side's answers that equal ours, if its worker returns them."""
-    answers = {row["side"]: row.get("answers") for row in rows}
+    answers = {row["side"]: row.get("answers", ()) for row in rows}
     if not answers["ours"]:
         return {}
     pairs = [mine == other for mine, other in zip(answers["ours"], answers[side], strict=True)]

@@ -74,7 +74,9 @@ def main(argv: list[str]) -> None:
     require_some(len(squad.questions), "questions", "augmentation", str(args.data), dropped)
     spans = ((context, span) for context in squad.contexts for span in split_sentences(context))
     sentences = [*dict.fromkeys(context[slice(*span)] for context, span in spans)]
-    file = args.paraphrases or _translated(sentences, *translators, args.beam, args.out)
+    file = args.paraphrases
+    if file is None:
+        file = _translated(sentences, args.forward, args.backward, args.beam, args.out)
     settings = {"count": args.count, "threshold": args.threshold, "seed": args.seed}
     augmented = augment(squad, read_paraphrases(file, sentences), **settings)
     if not augmented.squad.questions:

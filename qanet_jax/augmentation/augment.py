@@ -121,7 +121,8 @@ def augment(
       threshold: least similarity of an answer to the original.
       seed: of the draws.
     """
-    counts, result, replacements = Counts(), Squad([], [], []), []
+    counts, result = Counts(), Squad([], [], [])
+    replacements: list[Replacement] = []
     of_passage: dict[int, list[Question]] = {}
     for question in squad.questions:
         of_passage.setdefault(question.context, []).append(question)
