@@ -1,0 +1,53 @@
+"""MkDocs hooks: pages of results and of the API in the navigation, and a check of the built pages."""
+
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("common_jax", "csan_jax", "qanet_jax", "attconv_jax")
+LOADED = re.compile(r"""<(?:script|img|iframe|link(?=[^>]*\brel="?(?:stylesheet|preconnect|icon))
+    [^>]*?\b(?:src|href)="?(?:https?:)?//[^\s">]*""".replace("\n    ", "))")
+
+
+def api_pages() -> dict[str, str]:
+    """The Markdown of each page of the API by its path: one page for a package with modules."""
+    pages = {}
+    for package in PACKAGES:
+        for folder in sorted({path.parent for path in (ROOT / package).rglob("*.py")}):
+            name = ".".join(folder.relative_to(ROOT).parts)
+            files = [path for path in sorted(folder.glob("*.py")) if path.stem != "__init__"]
+            if not files:
+                continue
+            modules = [f"{name}.{path.stem}" for path in files]
+            title = f"# `{name}`\n"
+            pages[f"api/{name}.md"] = "\n".join([title, *(f"::: {one}\n" for one in modules)])
+    return pages
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Adds the pages of results and of the API to the navigation."""
+    results = ROOT / "docs" / "results"
+    made = sorted(path.relative_to(results) for path in results.rglob("page.md"))
+    pages = [{f"{path.parts[0]}/{path.parts[1]} ({path.parts[2]})": f"results/{path}"} for path in made]
+    index, earlier = "results/index.md", {"Single runs": "results/earlier.md"}
+    config.nav += [{"Results": [index, *pages, earlier]}]
+    config.nav += [{"API": ["api/index.md", *({Path(p).stem: p} for p in api_pages())]}]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages of the API."""
+    for path, content in api_pages().items():
+        files.append(File.generated(config, path, content=content))
+    return files
+
+
+def on_post_page(output: str, page, config: MkDocsConfig) -> str:
+    """Fails if a page loads anything from another host."""
+    if loaded := LOADED.search(output):
+        raise PluginError(f"{page.file.src_uri}: loads from another host: {loaded[0]}")
+    return output

@@ -1,0 +1,34 @@
+"""Lists the commands, each with the first line of its docstring. Imports none of them."""
+
+import ast
+import sys
+from pathlib import Path
+
+
+def commands() -> dict[str, str]:
+    """The first line of the docstring of each module of this folder that runs as a command."""
+    lines = {}
+    for path in sorted(Path(__file__).parent.glob("[!_]*.py")):
+        source = path.read_text("utf-8")
+        if "\n    run(main)" in source:
+            docstring = ast.get_docstring(ast.parse(source)) or ""
+            lines[path.stem] = docstring.partition("\n")[0]
+    return lines
+
+
+def main(argv: list[str]) -> None:
+    known = commands()
+    if argv and argv[0] not in ("-h", "--help"):
+        name = argv[0].removeprefix("launch.")
+        hint = f"python -m launch.{name}" if name in known else "see python -m launch"
+        print(f"error: {argv[0]}: commands are modules of their own: {hint}", file=sys.stderr)
+        sys.exit(2)
+    width = max(map(len, known))
+    print("Commands: python -m launch.NAME, each with --help.\n")
+    for name, line in known.items():
+        print(f"  {name:{width}}  {line}")
+    print("\nexample:\n  python -m launch.train --config configs/csan/quickstart.py")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
