@@ -9,8 +9,11 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("common_jax", "csan_jax", "qanet_jax", "attconv_jax")
-LOADED = re.compile(r"""<(?:script|img|iframe|link(?=[^>]*\brel="?(?:stylesheet|preconnect|icon))
-    [^>]*?\b(?:src|href)="?(?:https?:)?//[^\s">]*""".replace("\n    ", "))")
+_HOST = r"""["']?(?:https?:)?//[^\s"'>]*"""
+LOADED = re.compile(
+    rf"<(?:script|img|iframe|source)\b[^>]*\bsrc={_HOST}"
+    rf"|<link\b(?=[^>]*\brel=[\"']?(?:stylesheet|preconnect|preload|icon))[^>]*\bhref={_HOST}"
+)
 
 
 def api_pages() -> dict[str, str]:
