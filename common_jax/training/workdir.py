@@ -1,6 +1,6 @@
 """The folder of a run: its files, its lock, and how it is written.
 
-The README lists its files ("What a run leaves behind").
+docs/files.md lists its files.
 """
 
 import contextlib

@@ -5,7 +5,7 @@
 
 FOLDER holds train-v1.1.json and dev-v1.1.json (rajpurkar.github.io/SQuAD-explorer), plain or .gz.
 Dev is held out of train by article; SQuAD's dev is the test. Precision at 1 on it: 83.0 with the
-first 9,163 rows of glove.6B, against 79.5 by counting common words (README.md).
+first 9,163 rows of glove.6B, against 79.5 by counting common words (docs/results/earlier.md).
 """
 
 from attconv_jax.config import DataConfig, WordsConfig

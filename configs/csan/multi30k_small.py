@@ -6,7 +6,7 @@
     --out sweeps/figure2
 
 The second is the paper's Figure 2: 1D-CSAN's windows, then 2D-CSAN's heads at a window of 11
-tokens. Each trial takes some six minutes on two CPU cores (README.md).
+tokens. Each trial takes some six minutes on two CPU cores.
 """
 
 from configs.csan import multi30k, systems
