@@ -1,4 +1,4 @@
-"""MkDocs hooks: pages of results and of the API in the navigation, and a check of the built pages."""
+"""MkDocs hooks: pages of results and of the API, and a check that nothing is loaded from outside."""
 
 import re
 from pathlib import Path
@@ -34,8 +34,8 @@ def api_pages() -> dict[str, str]:
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Adds the pages of results and of the API to the navigation."""
     results = ROOT / "docs" / "results"
-    made = sorted(path.relative_to(results) for path in results.rglob("page.md"))
-    pages = [{f"{path.parts[0]}/{path.parts[1]} ({path.parts[2]})": f"results/{path}"} for path in made]
+    made = sorted(path.parent.relative_to(results) for path in results.rglob("page.md"))
+    pages = [{str(folder): f"results/{folder}/page.md"} for folder in made]
     index, earlier = "results/index.md", {"Single runs": "results/earlier.md"}
     config.nav += [{"Results": [index, *pages, earlier]}]
     config.nav += [{"API": ["api/index.md", *({Path(p).stem: p} for p in api_pages())]}]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common_jax.errors import UserError
-from launch.cli import Parser, command_line, configure_logging, keep_compiled
+from launch.cli import Parser, command_line, configure_logging, keep_compiled, run
 from launch.timing import positive
 
 DESCRIPTION = (
@@ -36,7 +36,8 @@ def main(argv: list[str]) -> None:
             raise argparse.ArgumentTypeError(f"{text}: from 0 to 1")
         return value
 
-    parser = Parser(prog="python -m launch.augment", description=DESCRIPTION)
+    usage = "%(prog)s --data IN --out OUT [options]"
+    parser = Parser(prog="python -m launch.augment", usage=usage, description=DESCRIPTION)
     add = parser.add_argument
     add("--data", type=Path, required=True, metavar="IN", help="file of SQuAD's format")
     add("--out", type=Path, required=True, help="file to write, of the same format")
@@ -143,6 +144,11 @@ def _identity(path: str) -> list[str]:
     """The folder, and what changes with the parameters in it."""
     from common_jax.training.workdir import Workdir
 
-    run = Workdir(path)
-    about = run.result if run.export is None else run.export.file
+    workdir = Workdir(path)
+    export = workdir.export
+    about = workdir.result if export is None else export.file
     return [path, about.read_text("utf-8") if about.exists() else ""]
+
+
+if __name__ == "__main__":
+    run(main)

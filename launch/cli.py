@@ -27,11 +27,18 @@ COMPILED = "~/.cache/conv-attention-jax/compiled"
 COMPILED_BYTES = 2**30  # beyond which the least recently used are removed
 
 
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Help in which most flags and their explanations share a line."""
+
+    def __init__(self, prog: str, **kwargs):
+        super().__init__(prog, **{"max_help_position": 30, **kwargs})
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser without abbreviations, with one-line errors."""
 
     def __init__(self, **kwargs):
-        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        kwargs.setdefault("formatter_class", _HelpFormatter)
         super().__init__(allow_abbrev=False, **kwargs)
 
     def error(self, message: str) -> NoReturn:

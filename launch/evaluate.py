@@ -18,20 +18,15 @@ if TYPE_CHECKING:
 DESCRIPTION = (
     __doc__
     + """
-Writes eval/<split>.json and the predictions into the run's folder (with --average K
-eval/<split>-average<K>.json) and prints the metrics as JSON, for translation with sacreBLEU's
-signature. --data scores another file of the run's data format, by whose name the scores are stored.
-Several --workdir of one corpus are scored as an ensemble, whose probabilities are averaged, in the
-first one's folder as eval/<split>-ensemble<N>. Without a run, --task squad scores a file
-{id: answer} on a file of SQuAD's format.
+Prints the metrics as JSON, and writes them and the predictions to eval/<split>.* in the run's
+folder: with --average K to eval/<split>-average<K>.*, for several --workdir of one corpus, an
+ensemble whose probabilities are averaged, to eval/<split>-ensemble<N>.* of the first. --data scores
+another file of the run's data format. --task squad scores a file {id: answer}, without a run.
 
---against RUN adds paired tests against another run that was scored on the same examples: p_TEST is
-the p-value; RESULT_difference is this run's result minus the other's (percent points; for the nll,
-nats a sentence), with the bounds of its 95 % interval; RESULT_detectable is the true difference
-that is detected with a power of 80 %.
-  translation  sacreBLEU's paired bootstrap of BLEU and chrF; paired t-test of the sentences' nll
-  labels       equal proportions; McNemar's test (of questions where sentences are ranked)
-  answers      paired permutation test of exact match and F1
+--against RUN adds paired tests against another run, scored on the same examples: bootstrap and
+t-test (translation), equal proportions and McNemar's (labels), permutation (answers). p_TEST is the
+p-value, RESULT_difference this run's result minus the other's with a 95 % interval, and
+RESULT_detectable the true difference that is detected with a power of 80 %.
 
 example:
   python -m launch.evaluate --workdir runs/csan/quickstart --split test

@@ -139,7 +139,8 @@ def _row_names(text: str, known: Sequence[str]) -> list[str]:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="python -m launch.reproduce", description=DESCRIPTION)
+    usage = "%(prog)s --list | TABLE --out OUT [options]"
+    parser = Parser(prog="python -m launch.reproduce", usage=usage, description=DESCRIPTION)
     parser.add_argument("table", nargs="?", metavar="TABLE", help="PAPER/NAME")
     parser.add_argument("--list", action="store_true", help="print all tables and exit")
     parser.add_argument("--scale", metavar="NAME", help="paper | small (the table's first)")

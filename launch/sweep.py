@@ -74,7 +74,8 @@ def main(argv: list[str]) -> None:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="python -m launch.sweep", description=DESCRIPTION)
+    usage = "%(prog)s --config FILE[:ARG] --out DIR [options]"
+    parser = Parser(prog="python -m launch.sweep", usage=usage, description=DESCRIPTION)
     parser.add_argument("--config", required=True, metavar="FILE[:ARG]", help="config file")
     parser.add_argument("--config.KEY", metavar="VALUE", dest="_", help="set a field of all trials")
     parser.add_argument(

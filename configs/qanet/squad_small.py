@@ -5,9 +5,9 @@
 
 FOLDER holds train-v1.1.json and dev-v1.1.json, plain or .gz; glove.6B is of
 nlp.stanford.edu/projects/glove. Dev EM 52.1, F1 64.6 with the first 9,163 rows of it, in 57 minutes
-(docs/results/earlier.md). Half the paper's width, two blocks of the model encoder instead of seven, word vectors
-of 50 dimensions instead of 300; a learning rate that decays to zero, as an hour is too short for a
-constant one; and no dropout. `squad_small.py:SYSTEM` is another system (systems.py).
+(docs/results/earlier.md). Half the paper's width, two blocks of the model encoder instead of seven,
+word vectors of 50 dimensions instead of 300; a learning rate that decays to zero, as an hour is too
+short for a constant one; and no dropout. `squad_small.py:SYSTEM` is another system (systems.py).
 """
 
 from configs.qanet.systems import config_of

@@ -1,20 +1,19 @@
-"""`--help`: all flags, and examples."""
+"""`--help`: all flags and examples, on a screen; `python -m launch` lists the commands."""
 
 import importlib
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-import launch
+from launch.__main__ import commands, main
 
-COMMANDS = [
-    path.stem
-    for path in sorted(Path(launch.__file__).parent.glob("*.py"))
-    if "run(main)" in path.read_text()
-]
-PAGES = [[name] for name in COMMANDS] + [
+ROOT = Path(__file__).parents[2]
+LINES, COLUMNS = 40, 100  # of a screen
+PAGES = [[name] for name in commands()] + [
     ["bench", sub] for sub in ("attention", "train", "predict")
 ]
 
@@ -24,10 +23,6 @@ def page(capsys, command, *words):
         importlib.import_module(f"launch.{command}").main([*words, "--help"])
     assert exit_.value.code == 0
     return capsys.readouterr().out
-
-
-def test_all_commands_are_looked_at():
-    assert {"train", "evaluate", "predict", "bench", "export"} <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("words", PAGES, ids=" ".join)
@@ -45,3 +40,36 @@ def test_each_page_explains_every_flag_and_has_an_example(words, capsys):
     for line in own if words != ["bench"] else []:
         flags = {word for word in line if word.startswith("--")}
         assert flags <= {flag for flag, _ in listed}, line
+
+
+@pytest.mark.parametrize("words", PAGES, ids=" ".join)
+def test_each_page_fits_a_screen(words, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    lines = page(capsys, *words).splitlines()
+    assert len(lines) <= LINES
+    assert max(map(len, lines)) <= COLUMNS
+
+
+def test_the_list_has_each_command_with_a_line_and_imports_no_jax():
+    code = "import sys; from launch.__main__ import main; main([]); assert 'jax' not in sys.modules"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    listed = dict(re.findall(r"^  (\w+) +(\S.*)$", done.stdout, re.MULTILINE))
+    assert listed == commands()
+    scripts = {path.stem for path in (ROOT / "launch").glob("*.py") if is_command(path)}
+    assert set(listed) == scripts
+    assert max(map(len, done.stdout.splitlines())) <= COLUMNS
+
+
+def is_command(path):
+    """Whether a file of `launch` has the entry point of a command."""
+    text = path.read_text("utf-8")
+    return "\ndef main(argv: list[str])" in text and path.stem != "__main__"
+
+
+def test_a_command_as_argument_is_answered_by_its_module(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(["train", "--config", "file.py"])
+    assert exit_.value.code == 2
+    assert "python -m launch.train" in capsys.readouterr().err

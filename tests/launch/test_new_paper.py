@@ -1,4 +1,4 @@
-"""A fourth paper: a config file and a task are all that the commands need (docs/adding_a_paper.md)."""
+"""A fourth paper: all that the commands need is a config and a task (docs/adding_a_paper.md)."""
 
 import io
 import json

@@ -1,0 +1,195 @@
+"""Commands and snippets of README and the manual, and a folder with tiny data to run them in."""
+
+import dataclasses
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from attconv_jax.data import synthetic as labelled_pairs
+from common_jax.text.squad import write_squad
+from csan_jax.data import synthetic as translations
+from qanet_jax.data import synthetic as questions
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PAGES += sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "api").glob("*.md")])
+RESULTS = sorted((ROOT / "docs" / "results").rglob("*.md"))
+
+_FENCE = re.compile(
+    r"(?:^<!-- needs: (?P<needs>.+?) -->\n\n)?"
+    r"^```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+_OPERATOR = re.compile(r"[|&;<>()]+")
+_EVERY_RUN = {
+    "data.cache_dir": "cache",
+    "data.max_shapes": 1,
+    "train.steps": 4,
+    "train.evaluate_every": 2,
+    "train.checkpoint_every": 2,
+    "train.log_every": 1,
+    "optimizer.warmup_steps": 2,
+    "optimizer.cooldown_steps": 0,
+    "mesh.data": 1,
+}
+TINY = {
+    "csan": {
+        "data.examples": 300,
+        "data.holdout_size": 12,
+        "data.vocab_size": 400,
+        "model.dim": 16,
+        "model.mlp_dim": 16,
+        "model.num_heads": 4,
+        "model.encoder_layers": 1,
+        "model.decoder_layers": 1,
+        "decode.beam_size": 2,
+        "decode.extra_length": 2,
+    },
+    "qanet": {
+        "data.examples": 40,
+        "data.holdout_size": 12,
+        "data.batch_size": 4,
+        "model.dim": 8,
+        "model.num_heads": 2,
+        "model.char_dim": 4,
+        "model.embedding_convs": 1,
+        "model.model_convs": 1,
+        "model.model_blocks": 1,
+        "words.dim": 6,
+    },
+    "attconv": {
+        "data.examples": 60,
+        "data.holdout_size": 12,
+        "data.batch_size": 4,
+        "model.dim": 8,
+        "words.dim": 6,
+    },
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """A fenced block of a page.
+
+    Attributes:
+      needs: what a reader needs to run it, beside this project; empty if a test runs it.
+    """
+
+    page: Path
+    line: int
+    language: str
+    text: str
+    needs: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def blocks(page: Path, text: str | None = None) -> list[Block]:
+    """The fenced blocks of a page. Those of results need the corpora of their runs."""
+    text = page.read_text("utf-8") if text is None else text
+    listed = []
+    for one in _FENCE.finditer(text):
+        line = text.count("\n", 0, one.start("text"))
+        needs = one["needs"] or ("data" if page in RESULTS else "")
+        listed.append(Block(page, line, one["language"], one["text"], needs))
+    return listed
+
+
+def prose(text: str) -> str:
+    """A page without its fenced blocks."""
+    return _FENCE.sub("", text)
+
+
+def commands(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The name and the arguments of each `python -m launch.NAME ...` of a block."""
+    text = re.sub(r"\\\n", " ", text)
+    text = re.sub(r"\n\s+(?=--)", " ", text)  # YAML folds lines
+    for one in re.finditer(r"python -m launch\b(?:\.(\w+))?", text):
+        rest = text[one.end() :].partition("\n")[0]
+        yield one[1] or "", _words(re.sub(r"\$\w+", "1", rest))
+
+
+def _words(line: str) -> list[str]:
+    """The arguments up to the next operator of the shell."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    words = []
+    try:
+        for word in lexer:
+            if _OPERATOR.fullmatch(word):
+                break
+            words.append(word)
+    except ValueError:  # the line is in quotes
+        return _words(line.replace("'", "", 1))
+    return words
+
+
+def workplace(folder: Path) -> dict[str, str]:
+    """Makes a folder in which the blocks can be run, and gives the environment for it.
+
+    `uv run ... python` there is this interpreter, and configs are shrunk (`TINY`).
+    """
+    for name in ("configs", "tables", "docs"):
+        (folder / name).symlink_to(ROOT / name)
+    _write_data(folder)
+    commands = folder / "bin"
+    commands.mkdir()
+    uv = '#!/bin/sh\nwhile [ "$1" != python ]; do shift; done\nexec "$@"\n'
+    overrides = {
+        family: [f"--config.{key}={value}" for key, value in (_EVERY_RUN | fields).items()]
+        for family, fields in TINY.items()
+    }
+    python = f"""#!{sys.executable}
+import os, re, sys
+words = sys.argv[1:]
+for at, word in enumerate(words):
+    family = re.match(r"configs/(\\w+)/", word)
+    if family and words[at - 1] == "--config":
+        words[at + 1 : at + 1] = {overrides!r}[family[1]]
+        break
+os.execv({sys.executable!r}, [{sys.executable!r}, *words])
+"""
+    for name, script in (("uv", uv), ("python", python)):
+        (commands / name).write_text(script)
+        (commands / name).chmod(0o755)
+    flags = [f for f in os.environ.get("XLA_FLAGS", "").split() if "device_count" not in f]
+    return {
+        **os.environ,
+        "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "XLA_FLAGS": " ".join(flags),
+        "HOME": str(folder),
+    }
+
+
+def _write_data(folder: Path) -> None:
+    """The files that the pages name."""
+    data = folder / "my" / "folder"
+    data.mkdir(parents=True)
+    for split, count in (("train", 300), ("dev", 12), ("test", 12)):
+        pairs = list(translations.generate(count, 0, split))
+        for side, language in enumerate(("en", "de")):
+            text = "".join(f"{pair[side]}\n" for pair in pairs)
+            (data / f"{split}.{language}").write_text(text, "utf-8")
+    rows = [f"{english}\t{german}\n" for english, german in translations.generate(300, 0, "train")]
+    (data / "pairs.tsv").write_text("".join(rows), "utf-8")
+    names = {"entailment": "yes", "neutral": "no", "contradiction": "no"}
+    triples = labelled_pairs.generate(900, 0, "train")
+    text = "".join(f"{names[label]}\t{premise}\t{other}\n" for premise, other, label in triples)
+    (data / "labelled.tsv").write_text(text)
+    for split, count in (("train", 40), ("dev", 6)):
+        squad = questions.generate(count, 0, split)
+        write_squad(data / f"{split}-v1.1.json", squad)
+    answers = {question.id: question.answers[0].text for question in squad.questions}
+    (folder / "answers.json").write_text(json.dumps(answers))
+    (folder / "story.txt").write_text(squad.contexts[0])
+    passages = questions.generate(40, 0, "train").contexts
+    sentences = [f"{one.strip()}." for text in passages for one in text.split(".") if one.strip()]
+    lines = [{"sentence": one, "paraphrases": [f"Well , {one}"]} for one in sentences]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (folder / "paraphrases.jsonl").write_text(text)

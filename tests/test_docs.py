@@ -1,0 +1,312 @@
+"""README and the manual: every command and config field exists, every snippet runs, links resolve.
+
+A block runs on tiny data (slow), unless a comment above it names what it needs:
+
+    <!-- needs: a GPU -->
+"""
+
+import argparse
+import ast
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+import types
+
+import pytest
+
+from common_jax.errors import UserError
+from common_jax.sweep.plan import grid_axis, plan, system_files, zipped_axis
+from common_jax.tables.spec import read_table
+from common_jax.training.config import parse
+from launch import cli, export, predict, reproduce
+from launch.__main__ import commands as listed_commands
+from tests import manual
+from tests.manual import PAGES, RESULTS, ROOT, blocks, commands, prose
+
+FAMILIES = ("csan", "qanet", "attconv")
+QUICK = ("--describe", "--list", "--dry_run", "--help")  # such commands neither train nor read data
+CHECKED = [*PAGES, ROOT / "docs" / "results" / "earlier.md"]
+WRITTEN = [page for page in PAGES if page.name != "mistakes.md"]
+by_name = {"ids": lambda page: str(page.relative_to(ROOT))}
+
+
+class Parsed(Exception):
+    """Carries what a command's parser read, before the command does anything with it."""
+
+
+@pytest.fixture
+def parsers(monkeypatch):
+    """Commands that end, with `Parsed`, once their parser has read the arguments."""
+    read = argparse.ArgumentParser.parse_known_args
+
+    def parse_known_args(self, args=None, namespace=None):
+        values, rest = read(self, args, namespace)
+        if self.add_help:
+            raise Parsed(values, rest)
+        return values, rest
+
+    names = [f"{family}_jax.predictor" for family in FAMILIES]
+    classes = [kind for name in names for kind in vars(importlib.import_module(name)).values()]
+    options = {o.name: o for kind in classes for o in getattr(kind, "options", ())}
+    compiled = [option for option in options.values() if option.compiled]
+    monkeypatch.setattr(cli.Parser, "parse_known_args", parse_known_args)
+    monkeypatch.setattr(predict, "_model", lambda argv: (None, [*options.values()]))
+    monkeypatch.setattr(export, "_compiled_options", lambda argv: compiled)
+    monkeypatch.chdir(ROOT)
+
+
+def error(name, argv):
+    """The message for a command line that is not valid; "" for a valid one."""
+    known = listed_commands()
+    if name not in known:
+        return f"no command launch.{name}" if name or argv else ""
+    if "--help" in argv:
+        return ""
+    try:
+        importlib.import_module(f"launch.{name}").main(argv)
+    except UserError as mistake:
+        return str(mistake)
+    except Parsed as parsed:
+        args, rest = parsed.args
+    try:
+        _require_fields(name, args, rest)
+    except (UserError, ValueError) as mistake:
+        return str(mistake)
+    return ""
+
+
+def _require_fields(name, args, rest):
+    """Checks config, system, fields and table of a command line."""
+    if name == "reproduce" and args.table:
+        reproduce._scale(read_table(reproduce.TABLES / f"{args.table}.toml"), args)
+    if not hasattr(args, "config"):
+        if rest:
+            raise UserError(f"unrecognized arguments: {' '.join(rest)}")
+    elif name == "sweep":
+        axes = [grid_axis(text) for text in args.grid]
+        axes += [zipped_axis(args.zip)] if args.zip else []
+        plan(args.config, rest, axes, args.seeds, args.out, args.systems)
+    else:
+        files = system_files(args.config, getattr(args, "systems", [])) or {"": args.config}
+        for file in files.values():
+            parse(file, rest)
+
+
+@pytest.mark.parametrize("page", CHECKED, **by_name)
+def test_each_command_is_valid(page, parsers):
+    wrong = [
+        f"{block}: launch.{name}: {message}"
+        for block in blocks(page)
+        for name, argv in commands(block.text)
+        if (message := error(name, argv))
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    "line,message",
+    [
+        ("python -m launch.trian --config configs/csan/quickstart.py", "no command launch.trian"),
+        ("python -m launch.train --config configs/csan/quick.py", "no such file"),
+        ("python -m launch.train --config configs/csan/quickstart.py:csan_3d", "csan_3d"),
+        ("python -m launch.train --config configs/csan/quickstart.py --steps 3", "--steps"),
+        (
+            "uv run python -m launch.train --config configs/csan/quickstart.py \\\n"
+            "  --config.model.token_widnow=3 | tee log",
+            "unknown config key 'model.token_widnow'",
+        ),
+        ("python -m launch.evaluate --workdir runs/a --agianst runs/b", "--agianst"),
+        ("echo A. | python -m launch.predict --workdir runs/a --beam 3", "--beam"),
+        ("python -m launch.export --workdir a --out b --format onnx", "onnx"),
+        ("python -m launch.reproduce csan/table1 --scale huge --out OUT", "--scale huge"),
+        ("python -m launch.bench trian --config configs/csan/quickstart.py", "trian"),
+        (
+            "python -m launch.sweep --config configs/csan/quickstart.py --grid model.dmi=1 --out o",
+            "model.dmi",
+        ),
+        (
+            "python -m launch.sweep --config configs/csan/quickstart.py --systems csan_4d --out o",
+            "csan_4d",
+        ),
+        (
+            "- exec python -m launch.train --config configs/csan/quickstart.py\n"
+            "    --config.data.nothing=1",
+            "data.nothing",
+        ),
+        ("ssh host --command='\n python -m launch.train --cfg a'", "--cfg"),
+    ],
+)
+def test_a_stale_command_is_reported(line, message, parsers):
+    ((name, argv),) = commands(line)
+    assert message in error(name, argv)
+
+
+@pytest.mark.parametrize("page", CHECKED, **by_name)
+def test_each_block_has_a_language_and_each_snippet_can_be_parsed(page):
+    for block in blocks(page):
+        assert block.language or not re.search(r"^(uv|python|pip) ", block.text, re.M), block
+        if block.language == "python":
+            ast.parse(block.text, str(block))
+
+
+def _quick_commands():
+    for page in PAGES:
+        for block in blocks(page):
+            for name, argv in commands(block.text):
+                if set(argv) & set(QUICK) and not any(w.startswith("runs/") for w in argv):
+                    yield pytest.param(name, argv, id=f"{block}-{name}")
+
+
+@pytest.mark.parametrize("name,argv", list(_quick_commands()))
+def test_commands_that_do_not_train_run(name, argv, monkeypatch, capsys, tmp_path):
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path / "out")
+    for linked in ("configs", "tables"):
+        (tmp_path / "out" / linked).symlink_to(ROOT / linked)
+    try:
+        importlib.import_module(f"launch.{name}").main(argv)
+    except SystemExit as exit_:
+        assert not exit_.code
+    assert capsys.readouterr().out
+
+
+def _quick_snippets():
+    for page in PAGES:
+        for block in blocks(page):
+            if block.language == "python" and "runs/" not in block.text and not block.needs:
+                yield pytest.param(block, id=str(block))
+
+
+@pytest.mark.parametrize("block", list(_quick_snippets()))
+def test_snippets_that_need_no_run_run(block, monkeypatch):
+    module = types.ModuleType("snippet")
+    monkeypatch.setitem(sys.modules, "snippet", module)  # dataclasses look their module up
+    exec(compile(block.text, str(block), "exec"), vars(module))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder in which blocks run, with the runs of the quickstarts, and its environment."""
+    folder = tmp_path_factory.mktemp("manual")
+    environment = manual.workplace(folder)
+    train = "python -m launch.train --config configs"
+    for family in FAMILIES:
+        run_shell(f"{train}/{family}/quickstart.py", folder, environment)
+    seed = "--config.train.seed=1 --workdir runs/attconv/seed1"
+    run_shell(f"{train}/attconv/quickstart.py {seed}", folder, environment)
+    return folder, environment
+
+
+def run_shell(text, folder, environment, interpreter=("bash", "-euo", "pipefail")):
+    done = subprocess.run(
+        [*interpreter, "-c", text], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [p for p in PAGES if any(blocks(p))], **by_name)
+def test_each_block_runs(page, folder):
+    for block in blocks(page):
+        if block.needs:
+            continue
+        if block.language == "sh":
+            run_shell(block.text, *folder)
+        elif block.language == "python":
+            run_shell(block.text, *folder, (sys.executable,))
+
+
+@pytest.fixture(scope="module")
+def config_keys():
+    """The full and short keys of the configs of all families and systems."""
+    keys = set()
+    files = {"csan": "multi30k.py", "qanet": "squad.py", "attconv": "snli.py"}
+    for family in FAMILIES:
+        systems = importlib.import_module(f"configs.{family}.systems").SYSTEMS
+        file = ROOT / "configs" / family / files[family]
+        for system in ["", *systems]:
+            try:
+                config = parse(f"{file}{system and ':'}{system}", [])
+            except UserError:  # a system of another of the family's files
+                continue
+            keys |= {key for key, _ in _flat(config, "")} | {*getattr(config, "short_keys", {})}
+    return keys
+
+
+def _flat(config, prefix):
+    for name, value in vars(config).items():
+        yield f"{prefix}{name}", value
+        if hasattr(value, "__dataclass_fields__"):
+            yield from _flat(value, f"{prefix}{name}.")
+
+
+SECTIONS = r"(?:data|model|words|train|optimizer|mesh|decode|paper|loss)"
+FOLDERS = r"(?:configs|launch|tests|docs|tables|\w+_jax)"
+FILE_ENDINGS = {"en", "de", "tsv", "json", "py", "md"}
+
+
+def wrong_names(text, keys):
+    """Inline code that names a command, flag, config key, path or object that does not exist."""
+    known = listed_commands()
+    for span in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose(text)):
+        for name in re.findall(r"\blaunch\.(\w+)", span):
+            if name not in known:
+                yield span
+        key = re.match(rf"(?:--config\.)?({SECTIONS}\.[a-z_.]+)(?:=\S*)?$", span)
+        if key and key[1] not in keys and key[1].rpartition(".")[2] not in FILE_ENDINGS:
+            yield span
+        path = re.match(rf"({FOLDERS}/[a-z0-9_./]*)(?::\w+)?$", span)
+        if path and not (ROOT / path[1]).exists():
+            yield span
+        if re.match(r"(?:common|csan|qanet|attconv)_jax(?:\.\w+)+$", span):
+            try:
+                pkgutil.resolve_name(span)
+            except (ImportError, AttributeError):
+                yield span
+
+
+@pytest.mark.parametrize("page", WRITTEN, **by_name)
+def test_names_in_the_text_exist(page, config_keys):
+    assert not [*wrong_names(page.read_text("utf-8"), config_keys)]
+
+
+def test_a_wrong_name_is_reported(config_keys):
+    wrong = ["launch.trian", "train.stepz=3", "configs/csan/none.py", "common_jax.masks.casual"]
+    right = ["launch.train", "train.steps=3", "configs/csan/multi30k.py:big", "common_jax.masks"]
+    text = " ".join(f"`{span}`" for span in [*wrong, *right])
+    assert [*wrong_names(text, config_keys)] == wrong
+
+
+def anchors(page):
+    """The anchors of a page's headings."""
+    heads = re.findall(r"^#+ (.*)$", prose(page.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", head).strip().lower()) for head in heads}
+
+
+def broken_links(page):
+    """The relative links of a page without a file or a heading that they name."""
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page.read_text("utf-8"))):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if re.match(r"https?:", link) or "api/" in str(target):
+            continue
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            yield link
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *RESULTS, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"], **by_name
+)
+def test_links_resolve(page):
+    if page.parent.name != "api":
+        assert not [*broken_links(page)]
+
+
+def test_readme_fits_and_the_manual_lists_all_results():
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 200
+    index = (ROOT / "docs" / "results" / "index.md").read_text("utf-8")
+    for page in RESULTS:
+        if page.name == "page.md":
+            assert str(page.relative_to(ROOT / "docs" / "results")) in index
