@@ -1,4 +1,4 @@
-"""MkDocs hooks: pages of results and of the API, and a check that nothing is loaded from outside."""
+"""MkDocs hooks: pages of results and of the API, a check that nothing external is loaded."""
 
 import re
 from pathlib import Path

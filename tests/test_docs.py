@@ -32,19 +32,19 @@ WRITTEN = [page for page in PAGES if page.name != "mistakes.md"]
 by_name = {"ids": lambda page: str(page.relative_to(ROOT))}
 
 
-class Parsed(Exception):
+class ParsedError(Exception):
     """Carries what a command's parser read, before the command does anything with it."""
 
 
 @pytest.fixture
 def parsers(monkeypatch):
-    """Commands that end, with `Parsed`, once their parser has read the arguments."""
+    """Commands that end, with `ParsedError`, once their parser has read the arguments."""
     read = argparse.ArgumentParser.parse_known_args
 
     def parse_known_args(self, args=None, namespace=None):
         values, rest = read(self, args, namespace)
         if self.add_help:
-            raise Parsed(values, rest)
+            raise ParsedError(values, rest)
         return values, rest
 
     names = [f"{family}_jax.predictor" for family in FAMILIES]
@@ -68,7 +68,7 @@ def error(name, argv):
         importlib.import_module(f"launch.{name}").main(argv)
     except UserError as mistake:
         return str(mistake)
-    except Parsed as parsed:
+    except ParsedError as parsed:
         args, rest = parsed.args
     try:
         _require_fields(name, args, rest)
