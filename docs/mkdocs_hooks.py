@@ -49,6 +49,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, page, config: MkDocsConfig, files: Files) -> str:
+    """Brackets in the error messages are not references."""
+    return markdown.replace("][", "]\\[") if page.file.src_uri == "mistakes.md" else markdown
+
+
 def on_post_page(output: str, page, config: MkDocsConfig) -> str:
     """Fails if a page loads anything from another host."""
     if loaded := LOADED.search(output):

@@ -1,9 +1,9 @@
-"""Augments a reading corpus by back-translation: writes paraphrased passages with their questions.
+"""Augments a reading corpus with paraphrases of its passages, by back-translation.
 
-The sentences of each passage give way to paraphrases in which the answers are found again (Yu et
-al. 2018, section 3). Paraphrases come from two translators, runs or exports, there and back, or
+The sentences of each passage are replaced by paraphrases in which the answers are located again (Yu
+et al. 2018, section 3). Paraphrases come from two translators, runs or exports, there and back, or
 from a file with a line {"sentence": TEXT, "paraphrases": [TEXT, ...]} for each sentence. Those of
-translators are kept beside OUT; an interrupted command continues with them.
+translators are stored beside OUT; an interrupted command continues with them.
 """
 
 import argparse

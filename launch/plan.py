@@ -1,4 +1,4 @@
-"""Compiles a config's training step for accelerators that are not here, and says what it costs."""
+"""Compiles a training step for absent accelerators: memory, arithmetic and times."""
 
 import argparse
 import dataclasses

@@ -1,4 +1,4 @@
-"""Makes a table or figure of one of the papers: trains what is missing, and writes a page."""
+"""Makes a table or figure of a paper: trains what is missing, and writes a page."""
 
 import argparse
 import sys

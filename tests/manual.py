@@ -16,7 +16,8 @@ from qanet_jax.data import synthetic as questions
 
 ROOT = Path(__file__).parents[1]
 # in the order of the navigation, in which the blocks of a page use what those before it have made
-_NAV = re.findall(r"^ +- (\w+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+_CONFIG = (ROOT / "mkdocs.yml").read_text("utf-8")
+_NAV = re.findall(r"^ +- (?:\w+: )?(\w+\.md)$", _CONFIG, re.MULTILINE)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 PAGES += [ROOT / "docs" / name for name in [*_NAV, "api/index.md"]]
 RESULTS = sorted((ROOT / "docs" / "results").rglob("*.md"))

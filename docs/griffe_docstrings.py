@@ -1,0 +1,28 @@
+"""Griffe extension: docstrings of this project as mkdocstrings reads them."""
+
+import re
+
+import griffe
+
+NAMES = re.compile(r"^( +)(\w+(?:, \w+)+): ", re.MULTILINE)  # "a, b: text"
+TAG = re.compile(r"`[^`]*`|<(?=[A-Za-z/])")  # code, or what Markdown takes for HTML
+
+
+def adapted(docstring: str) -> str:
+    """A docstring with an entry for each of several names, and without HTML."""
+
+    def entries(names: re.Match) -> str:
+        *others, last = names[2].split(", ")
+        lines = [f"{names[1]}{name}: see `{last}`.\n" for name in others]
+        return f"{''.join(lines)}{names[1]}{last}: "
+
+    docstring = NAMES.sub(entries, docstring)
+    return TAG.sub(lambda one: "&lt;" if one[0] == "<" else one[0], docstring)
+
+
+class Docstrings(griffe.Extension):
+    """Adapts the docstring of each object."""
+
+    def on_object(self, *, obj: griffe.Object, **kwargs) -> None:
+        if obj.docstring is not None:
+            obj.docstring.value = adapted(obj.docstring.value)
