@@ -26,7 +26,7 @@ from tests import manual
 from tests.manual import PAGES, RESULTS, ROOT, blocks, commands, prose
 
 FAMILIES = ("csan", "qanet", "attconv")
-QUICK = ("--describe", "--list", "--dry_run", "--help")  # such commands neither train nor read data
+QUICK = ("--describe", "--dry_run", "--help")  # such commands neither train nor read data
 CHECKED = [*PAGES, ROOT / "docs" / "results" / "earlier.md"]
 WRITTEN = [page for page in PAGES if page.name != "mistakes.md"]
 by_name = {"ids": lambda page: str(page.relative_to(ROOT))}
@@ -135,7 +135,7 @@ def test_each_command_is_valid(page, parsers):
             "    --config.data.nothing=1",
             "data.nothing",
         ),
-        ("ssh host --command='\n python -m launch.train --cfg a'", "--cfg"),
+        ("ssh host --command='\n python -m launch.train --config a.py'", "no such file: a.py"),
     ],
 )
 def test_a_stale_command_is_reported(line, message, parsers):

@@ -55,7 +55,7 @@ def test_the_list_has_each_command_with_a_line_and_imports_no_jax():
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    listed = dict(re.findall(r"^  (\w+) +(\S.*)$", done.stdout, re.MULTILINE))
+    listed = dict(re.findall(r"^  (\w+) {2,}(\S.*)$", done.stdout, re.MULTILINE))
     assert listed == commands()
     scripts = {path.stem for path in (ROOT / "launch").glob("*.py") if is_command(path)}
     assert set(listed) == scripts
