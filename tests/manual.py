@@ -49,6 +49,7 @@ TINY = {
         "model.num_heads": 4,
         "model.encoder_layers": 1,
         "model.decoder_layers": 1,
+        "model.local_layers": 1,
         "decode.beam_size": 2,
         "decode.extra_length": 2,
     },
@@ -135,7 +136,7 @@ def _words(line: str) -> list[str]:
 def workplace(folder: Path) -> dict[str, str]:
     """Makes a folder in which the blocks can be run, and gives the environment for it.
 
-    `uv run ... python` there is this interpreter, and configs are shrunk (`TINY`).
+    `uv run ... python` there is this interpreter, and configs that are trained are shrunk (`TINY`).
     """
     for name in ("configs", "tables", "docs"):
         (folder / name).symlink_to(ROOT / name)
@@ -152,7 +153,7 @@ import os, re, sys
 words = sys.argv[1:]
 for at, word in enumerate(words):
     family = re.match(r"configs/(\\w+)/", word)
-    if family and words[at - 1] == "--config":
+    if family and words[at - 1] == "--config" and not {{"--describe", "--dry_run"}} & {{*words}}:
         words[at + 1 : at + 1] = {overrides!r}[family[1]]
         break
 os.execv({sys.executable!r}, [{sys.executable!r}, *words])
