@@ -31,13 +31,17 @@ def api_pages() -> dict[str, str]:
     return pages
 
 
+def _title(path: Path) -> str:
+    """A page of results in the navigation: its folder, or its name if it is not made."""
+    return str(path.parent if path.name == "page.md" else path.with_suffix(""))
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Adds the pages of results and of the API to the navigation."""
     results = ROOT / "docs" / "results"
-    made = sorted(path.parent.relative_to(results) for path in results.rglob("page.md"))
-    pages = [{str(folder): f"results/{folder}/page.md"} for folder in made]
-    index, earlier = "results/index.md", {"Single runs": "results/earlier.md"}
-    config.nav += [{"Results": [index, *pages, earlier]}]
+    made = sorted(path.relative_to(results) for path in results.rglob("*.md"))
+    pages = [{_title(path): f"results/{path}"} for path in made if path.name != "index.md"]
+    config.nav += [{"Results": ["results/index.md", *pages]}]
     config.nav += [{"API": ["api/index.md", *({Path(p).stem: p} for p in api_pages())]}]
     return config
 
