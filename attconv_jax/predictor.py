@@ -11,11 +11,13 @@ import numpy as np
 from jaxtyping import Int32
 
 from attconv_jax.data.text import TEXTS, tokenize
+from attconv_jax.schema import schema_of
 from common_jax.data.requests import Group, groups, padded
 from common_jax.errors import UserError, error_context
 from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.predictor import CompiledFunctions, Option, Predictor
+from common_jax.schema import Schema
 from common_jax.text.vocabulary import Vocabulary
 
 
@@ -36,7 +38,7 @@ class SentenceClassifier(Predictor):
 
     CHUNK = 512  # lines read before the first prediction is returned
 
-    options = (Option("explain", bool, "also the attention weights"),)
+    options = (Option("explain", bool, "also the attention weights", detail=True),)
 
     @dataclasses.dataclass(frozen=True)
     class Settings:
@@ -47,12 +49,15 @@ class SentenceClassifier(Predictor):
           texts: of an example, 1 or 2.
           eval_batch_tokens: words of a batch, of the longer text.
           inputs: of the model, beside words (`common_jax.inputs.inputs_to_text`).
+          ranking: whether the first text is a question, and the second a sentence to be ranked by
+            the probability of "yes".
         """
 
         labels: str
         texts: int
         eval_batch_tokens: int
         inputs: str = ""
+        ranking: bool = False
 
         def __post_init__(self):
             require(self.texts in (1, 2), f"texts={self.texts}: 1 or 2")
@@ -92,6 +97,13 @@ class SentenceClassifier(Predictor):
         while chunk := list(itertools.islice(numbered, self.CHUNK)):
             requests = [self._request(line, f"{source}:{number}") for number, line in chunk]
             yield from self._answers(requests)
+
+    def lengths(self, line: str, place: str) -> tuple[int, ...]:
+        return tuple(len(words) for words in self._request(line, place).texts)
+
+    @property
+    def schema(self) -> Schema:
+        return schema_of(self._settings.texts, self._settings.ranking)
 
     def _request(self, line: str, place: str) -> Request:
         """The words of a line's texts, and the arrays of the model's inputs."""
@@ -159,7 +171,7 @@ def _attention_of(
     return {
         "text": None if pooled else text,
         "context": context,
-        "weights": _rounded(rows, 4),
+        "weights": _rounded(rows, 6),
     }
 
 

@@ -148,7 +148,7 @@ class SentenceClassification(WordLevelTask[Config]):
         data = self.config.data
         inputs = inputs_to_text(self.config.model.inputs)
         return SentenceClassifier.Settings(
-            ",".join(data.names), data.texts, data.eval_batch_tokens, inputs
+            ",".join(data.names), data.texts, data.eval_batch_tokens, inputs, self.ranking
         )
 
     @property

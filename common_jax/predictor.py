@@ -14,6 +14,7 @@ from jaxtyping import Shaped
 from numpy import ndarray
 
 from common_jax.errors import UserError
+from common_jax.schema import Schema, Text
 
 # The computation on arrays: a dict of numpy arrays to a dict of arrays or trees of them.
 Compute = Callable[[Mapping[str, Shaped[ndarray, "..."]]], Mapping[str, Any]]
@@ -46,6 +47,8 @@ class Option:
       metavar: of the value, in --help.
       compiled: whether it is a static argument of the compiled programs; `launch.export` then
         writes one program for each requested value.
+      detail: of a bool, whether it only adds to an answer; a server sets it where a request is for
+        an explained answer.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Option:
     help: str
     metavar: str = "N"
     compiled: bool = False
+    detail: bool = False
 
 
 class Predictor(abc.ABC):
@@ -99,6 +103,28 @@ class Predictor(abc.ABC):
         Raises:
           UserError: for an invalid line, when the iterator reaches it.
         """
+
+    def lengths(self, line: str, place: str) -> tuple[int, ...]:
+        """The length of each text of a line, such as its number of words.
+
+        A server refuses texts that are too long, and batches lines of similar lengths.
+
+        Args:
+          place: the line's location for error messages.
+
+        Raises:
+          UserError: for a line that `predict` would refuse.
+        """
+        return (len(line),)
+
+    @property
+    def schema(self) -> Schema:
+        """The inputs and outputs, for a server and its pages."""
+        title = type(self).__name__
+        if self.fields:
+            texts = tuple(Text(name, name.capitalize()) for name in self.fields)
+            return Schema(title, texts, "json")
+        return Schema(title, (Text("text", "Text"),), plain="output")
 
 
 def format_options(static: Mapping[str, int]) -> str:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
-from common_jax.data.requests import groups, padded
+from common_jax.data.requests import groups, padded, padded_width
 from common_jax.fields import require
 from common_jax.predictor import CompiledFunctions, Option, Predictor
+from common_jax.schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
 from common_jax.text.subwords import END, Subwords
 from csan_jax.data import JOINT, SEPARATE
 
@@ -24,8 +25,8 @@ class Translator(Predictor):
 
     options = (
         Option("beam_size", int, "hypotheses kept; 1 is greedy (the run's)", compiled=True),
-        Option("hypotheses", bool, "all hypotheses of the beam with their scores, as JSON"),
-        Option("explain", bool, "also the encoder's attention weights, of a run"),
+        Option("hypotheses", bool, "all hypotheses of the beam with scores, as JSON", detail=True),
+        Option("explain", bool, "also the encoder's attention weights, of a run", detail=True),
     )
 
     @dataclasses.dataclass(frozen=True)
@@ -86,8 +87,9 @@ class Translator(Predictor):
 
         With `hypotheses` or `explain` a JSON object: "translation"; with the former "hypotheses", a
         list of "translation" and "score" (log-probability over the length penalty), best first;
-        with the latter the "pieces" of the source, and the "attention" of the encoder, [layers,
-        heads, pieces, area of heads, pieces]; an area of 1 is the head itself.
+        with the latter the "pieces" of the source, the "attention" of the encoder, [layers, heads,
+        pieces, area of heads, pieces], in which an area of 1 is the head itself, and its "reach",
+        [layers, heads, pieces, 2], the first and the last piece with a weight.
         """
         lines = iter(lines)
         while chunk := list(itertools.islice(lines, self.CHUNK)):
@@ -96,9 +98,42 @@ class Translator(Predictor):
                 more = self._explained(line) if self._attention else {}
                 if self._all:
                     each = scores.items()
-                    more["hypotheses"] = [{"translation": t, "score": round(s, 4)} for t, s in each]
+                    more["hypotheses"] = [{"translation": t, "score": round(s, 6)} for t, s in each]
                 answer = {"translation": translation, **more}
                 yield json.dumps(answer, ensure_ascii=False) if more else translation
+
+    def lengths(self, line: str, place: str) -> tuple[int, ...]:
+        """The number of pieces, with the end symbol."""
+        (pieces,) = self._source.encode([line.strip()], workers=1)
+        return (len(pieces) + 1,)
+
+    @property
+    def schema(self) -> Schema:
+        hypothesis = record({"translation": STRING, "score": NUMBER})
+        output = record(
+            {"translation": STRING},
+            hypotheses=array(hypothesis),
+            pieces=array(STRING),
+            attention=array(NUMBER, dims=5),
+            reach=array(INTEGER, dims=4),
+        )
+        return Schema(
+            title="Translation",
+            texts=(Text("source", "Text"),),
+            output=output,
+            plain="" if self._all or self._attention else "translation",
+            views=(
+                View("text", "translation", "Translation"),
+                View("table", "hypotheses", "Hypotheses and their scores"),
+                View("heads", "attention", "Attention of the encoder's heads", of="pieces"),
+            ),
+            examples=(
+                ("In Vienna it is already quarter to nine.",),
+                ("The book costs twelve euros in this shop.",),
+                ("A man rides a horse.",),
+            ),
+            explained_length=64,
+        )
 
     def _translate_chunk(self, lines: Sequence[str]) -> list[dict[str, float]]:
         """The score of each translation of each line, best first."""
@@ -124,13 +159,23 @@ class Translator(Predictor):
     def _explained(self, line: str) -> dict[str, Any]:
         (encoded,) = self._source.encode([line.strip()])
         if not encoded:
-            return {"pieces": [], "attention": []}
+            return {"pieces": [], "attention": [], "reach": []}
         assert self._attention is not None
-        weights = self._attention({"source": np.array([[*encoded, END]], np.int32)})
+        pieces = [*encoded, END]
+        count = len(pieces)
+        outputs = self._attention({"source": padded([pieces], 1, padded_width(count))})
+        layers = [np.asarray(one)[0, :, :count, :, :count] for one in outputs["attention"]]
         return {
             "pieces": [*self._source.pieces(encoded), "</s>"],
-            "attention": [np.round(one[0], 4).tolist() for one in weights["attention"]],
+            "attention": [np.round(weights, 4).tolist() for weights in layers],
+            "reach": [reach(weights.sum(axis=2) > 0).tolist() for weights in layers],
         }
+
+
+def reach(attended: Bool[np.ndarray, "H T S"]) -> Int[np.ndarray, "H T 2"]:
+    """The first and the last key of each query; keys that a mask excludes have a weight of 0."""
+    keys = attended.shape[-1]
+    return np.stack([attended.argmax(-1), keys - 1 - attended[..., ::-1].argmax(-1)], axis=-1)
 
 
 def to_text(subwords: Subwords, pieces: Int[np.ndarray, "B steps"]) -> list[str]:

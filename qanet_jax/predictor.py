@@ -1,23 +1,38 @@
 """Text interface of the question answerer: encodes text, decodes answers; imports no model."""
 
 import dataclasses
+import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from jaxtyping import Num
 
 from common_jax.bad_examples import BadExamples
-from common_jax.data.requests import batch_rows, padded, padded_width
+from common_jax.data.requests import Group, grouped, padded, padded_width
 from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.io.json_files import parse_json
 from common_jax.predictor import CompiledFunctions, Option, Predictor
+from common_jax.schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
 from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from qanet_jax.data.text import TEXTS, TokenizedText, text_arrays, windows
+
+_PASSAGE = (
+    "Marna Delra, a baker, lives in Ashfield, a village by the lake. Every Tuesday she takes the "
+    "ferry to Stonebridge and sells forty-one candles. Her brother Torin, a sailor, moved to "
+    "Millford in 1931."
+)
+_EXAMPLES = (
+    (_PASSAGE, "Where does Marna Delra live?"),
+    (_PASSAGE, "When did Torin move to Millford?"),
+    ("Ada lives in Rome. Ben, her brother, is a painter in Turin.", "Who lives in Rome?"),
+)
+_NO_ID: Mapping[str, Any] = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,10 +55,13 @@ class PredictedSpan:
 class QuestionAnswerer(Predictor):
     """Answers questions about contexts of any length, split into overlapping windows."""
 
+    CHUNK = 64  # lines read before the first answer is returned
+
     fields = TEXTS
     options = (
         Option("count", int, "answers to a question, best first (3)", compiled=True),
         Option("vectors", str, "the run's data.vectors, for words that its corpus lacks", "FILE"),
+        Option("explain", bool, "also each word's probability to begin or end it", detail=True),
     )
 
     @dataclasses.dataclass(frozen=True)
@@ -81,6 +99,7 @@ class QuestionAnswerer(Predictor):
         *,
         count: int = 3,
         vectors: str = "",
+        explain: bool = False,
     ):
         """
         Args:
@@ -89,6 +108,7 @@ class QuestionAnswerer(Predictor):
           count: number of answers to a question, best first.
           vectors: the file of the run's data.vectors, for words that its corpus lacks, which
             otherwise are represented only by their characters.
+          explain: whether to return the probabilities of words.
 
         Raises:
           UserError: for `vectors` with trained word vectors, if `programs` return fewer than
@@ -97,6 +117,7 @@ class QuestionAnswerer(Predictor):
         require(count >= 1, f"count={count}: at least 1")
         self._known = self._vocabulary = vocabulary
         self._settings, self._count, self._vectors = settings, count, vectors
+        self._explain = explain
         self._inputs = columns_of(inputs_from_text(settings.inputs, "settings.inputs"), TEXTS)
         self._looked_up: set[str] = set()
         if vectors and self._vocabulary.table is None:
@@ -110,53 +131,67 @@ class QuestionAnswerer(Predictor):
 
     def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
         """Answers {"context": ..., "question": ...}, a JSON object a line, with one a line:
-        answer, start, end, probability, and `next`, a list of the next best answers. An "id" is
-        returned with the answer. With `vectors`, reads all lines before the first answer."""
+        answer, start, end, probability, and `next`, a list of the next best answers; with `explain`
+        also `pointers`: the `words` of the context and their probabilities as the `first` and the
+        `last` word of the answer. An "id" is returned with the answer. With `vectors`, reads all
+        lines before the first answer."""
         numbered = enumerate(lines, start=1)
-        requests: Iterable[_Request] = (_Request.of(line, source, n) for n, line in numbered)
-        if self._vectors:
-            requests = list(requests)
-            texts = (TokenizedText.of(text) for r in requests for text in (r.context, r.question))
-            self._look_up(word for text in texts for word in text.words)
-        for request in requests:
-            best, *others = self.answer(request.context, request.question, place=request.place)
-            answer = _as_json(best) | {"next": [_as_json(other) for other in others]}
-            yield json.dumps({**request.id, **answer}, ensure_ascii=False)
+        requests = (_Request.of(line, source, number) for number, line in numbered)
+        chunk = None if self._vectors else self.CHUNK
+        while some := list(itertools.islice(requests, chunk)):
+            for request, read in zip(some, self._read(some), strict=True):
+                best, *others = map(_as_json, read.answers(self._count))
+                more = {"pointers": read.pointers()} if self._explain else {}
+                answer = {**request.id, **best, "next": others, **more}
+                yield json.dumps(answer, ensure_ascii=False)
 
-    def answer(self, context: str, question: str, *, place: str = "") -> list[PredictedSpan]:
+    def lengths(self, line: str, place: str) -> tuple[int, ...]:
+        request = _Request.of(line, place)
+        return len(request.context.words), len(request.question.words)
+
+    @property
+    def schema(self) -> Schema:
+        answer = {"answer": STRING, "start": INTEGER, "end": INTEGER, "probability": NUMBER}
+        each = {"words": array(STRING), "first": array(NUMBER), "last": array(NUMBER)}
+        identity = {"anyOf": [STRING, INTEGER]}
+        return Schema(
+            title="Reading comprehension",
+            texts=(Text("context", "Passage", lines=8), Text("question", "Question", lines=2)),
+            line="json",
+            output=record(
+                {**answer, "next": array(record(answer))}, pointers=record(each), id=identity
+            ),
+            views=(
+                View("span", "", "Answer", of="context"),
+                View("table", "next", "Next best answers"),
+                View("curves", "pointers", "Probability of each word to begin and to end it"),
+            ),
+            examples=_EXAMPLES,
+            explained_length=1000,
+        )
+
+    def answer(self, context: str, question: str) -> list[PredictedSpan]:
         """The best answers to a question, best first.
-
-        Args:
-          place: their location, for error messages.
 
         Raises:
           UserError: if either has no word.
         """
-        c, q = TokenizedText.of(context), TokenizedText.of(question)
-        for name, text in zip(self.fields, (c, q), strict=True):
-            if not text.words:
-                raise UserError(f"{place}: the {name} has no word".removeprefix(": "))
-        self._look_up([*c.words, *q.words])
-        cuts = windows(len(c.words), self._settings.window, self._settings.stride)
-        pointers = np.full((2, len(c.words)), -np.inf)  # each word's largest logits
-        spans: dict[tuple[int, int], float] = {}
-        for (offset, stop), outputs in zip(cuts, self._decoded(c, q, cuts), strict=True):
-            here = pointers[:, offset:stop]
-            logits = np.stack([outputs["start"], outputs["end"]])
-            np.maximum(here, logits[:, : stop - offset], out=here)
-            for first, last, score in zip(
-                *(outputs[name] for name in ("first", "last", "score")), strict=True
-            ):
-                if offset + last < stop:
-                    span = offset + int(first), offset + int(last)
-                    spans[span] = max(spans.get(span, -np.inf), float(score))
-        total = np.logaddexp.reduce(pointers, axis=1).sum()
-        answers = []
-        for span in sorted(spans, key=lambda span: -spans[span])[: self._count]:
-            start, end = c.spans[span[0]][0], c.spans[span[1]][1]
-            probability = min(1.0, float(np.exp(spans[span] - total)))  # the score is rounded
-            answers.append(PredictedSpan(context[start:end], start, end, probability))
-        return answers
+        (read,) = self._read([_Request.of_texts(context, question)])
+        return read.answers(self._count)
+
+    def _read(self, requests: Sequence["_Request"]) -> list["_Reading"]:
+        """What the model computes for each request."""
+        self._look_up(word for r in requests for word in (*r.context.words, *r.question.words))
+        readings = [_Reading(request.text, request.context) for request in requests]
+        size, stride = self._settings.window, self._settings.stride
+        rows = [
+            _Window(number, request.context, request.question, *cut)
+            for number, request in enumerate(requests)
+            for cut in windows(len(request.context.words), size, stride)
+        ]
+        for window, outputs in zip(rows, self._decoded(rows), strict=True):
+            readings[window.number].add(window.start, window.stop, outputs)
+        return readings
 
     def _look_up(self, words: Iterable[str]) -> None:
         """Reads the vectors of words that the run lacks, in one pass over the file."""
@@ -169,26 +204,37 @@ class QuestionAnswerer(Predictor):
             more = read_vectors(self._vectors, lacking, self._settings.word_dim, bad_examples)
             self._vocabulary = self._vocabulary.extended(more)
 
-    def _decoded(
-        self, context: TokenizedText, question: TokenizedText, cuts: Sequence[tuple[int, int]]
-    ) -> Iterator[dict[str, np.ndarray]]:
+    def _decoded(self, rows: Sequence["_Window"]) -> list[dict[str, np.ndarray]]:
         """The outputs of `SpanExtraction.decode` for each window, computed in batches."""
-        settings = self._settings
-        width = min(padded_width(max(stop - start for start, stop in cuts)), settings.window)
-        rows = batch_rows(len(cuts), width, settings.eval_batch_tokens)
-        for at in range(0, len(cuts), rows):
-            parts = [context.part(*cut) for cut in cuts[at : at + rows]]
-            questions = [question] * len(parts)
-            widths = {"context": width, "question": padded_width(len(question.words)), "": 0}
-            batch = self._encoded("context", parts, rows, width)
-            batch |= self._encoded("question", questions, rows, widths["question"])
-            pairs = [{"context": part.words, "question": question.words} for part in parts]
-            arrays = [encode(self._inputs, texts, {}) for texts in pairs]
-            for column in self._inputs:
-                own = [each[column.name] for each in arrays]
-                batch[column.name] = column.padded(own, rows, widths[column.text])
-            outputs = {name: np.asarray(a) for name, a in self._decode(batch).items()}
-            yield from ({name: a[row] for name, a in outputs.items()} for row in range(len(parts)))
+        shapes = [
+            (
+                min(padded_width(len(context.words)), self._settings.window),
+                padded_width(len(question.words)),
+            )
+            for _, context, question, *_ in rows
+        ]
+        decoded: list[dict[str, np.ndarray]] = [{} for _ in rows]
+        for group in grouped(shapes, self._settings.eval_batch_tokens):
+            batch = self._batch([rows[at] for at in group.members], group)
+            outputs = {name: np.asarray(array) for name, array in self._decode(batch).items()}
+            for row, at in enumerate(group.members):
+                decoded[at] = {name: array[row] for name, array in outputs.items()}
+        return decoded
+
+    def _batch(self, members: Sequence["_Window"], group: Group) -> dict[str, np.ndarray]:
+        """The input arrays of some windows."""
+        contexts = [window.context.part(window.start, window.stop) for window in members]
+        texts = [(c, window.question) for c, window in zip(contexts, members, strict=True)]
+        widths = dict(zip(TEXTS, group.widths, strict=True))
+        batch: dict[str, np.ndarray] = {}
+        for name, column in zip(TEXTS, zip(*texts, strict=True), strict=True):
+            batch |= self._encoded(name, column, group.rows, widths[name])
+        words = [{name: t.words for name, t in zip(TEXTS, pair, strict=True)} for pair in texts]
+        arrays = [encode(self._inputs, each, {}) for each in words]
+        for column in self._inputs:
+            own = [each[column.name] for each in arrays]
+            batch[column.name] = column.padded(own, group.rows, widths.get(column.text, 0))
+        return batch
 
     def _encoded(
         self, name: str, texts: Sequence[TokenizedText], rows: int, width: int
@@ -207,23 +253,89 @@ class _Request:
     """An input line.
 
     Attributes:
-      place: its location.
+      text: the context, unchanged.
       id: {"id": ...} unchanged, or empty.
     """
 
-    context: str
-    question: str
-    place: str
-    id: dict[str, Any]
+    text: str
+    context: TokenizedText
+    question: TokenizedText
+    id: Mapping[str, Any]
 
     @classmethod
-    def of(cls, line: str, source: str, number: int) -> "_Request":
+    def of(cls, line: str, source: str, number: int | None = None) -> "_Request":
+        """
+        Raises:
+          UserError: for a line that is no request, or a text without a word.
+        """
         request = parse_json(line, source, number)
         context, question = (request.get(name, str) for name in QuestionAnswerer.fields)
         id_field = {"id": request.value["id"]} if "id" in request.value else {}
         if id_field:
             request.get("id", int if type(id_field["id"]) is int else str)  # checks the type
-        return cls(context, question, request.place, id_field)
+        return cls.of_texts(context, question, request.place, id_field)
+
+    @classmethod
+    def of_texts(
+        cls, context: str, question: str, place: str = "", id: Mapping[str, Any] = _NO_ID
+    ) -> "_Request":
+        texts = [TokenizedText.of(context), TokenizedText.of(question)]
+        for name, text in zip(TEXTS, texts, strict=True):
+            if not text.words:
+                raise UserError(f"{place}: the {name} has no word".removeprefix(": "))
+        return cls(context, *texts, id)
+
+
+class _Window(NamedTuple):
+    """A window of a context.
+
+    Attributes:
+      number: of its request.
+      context: in full.
+      start, stop: of its words in the context.
+    """
+
+    number: int
+    context: TokenizedText
+    question: TokenizedText
+    start: int
+    stop: int
+
+
+class _Reading:
+    """The outputs of a context's windows, joined."""
+
+    def __init__(self, text: str, context: TokenizedText):
+        self._text, self._context = text, context
+        self._logits = np.full((2, len(context.words)), -np.inf)  # each word's largest
+        self._scores: dict[tuple[int, int], float] = {}  # of spans, by first and last word
+
+    def add(self, start: int, stop: int, outputs: Mapping[str, Num[np.ndarray, "_"]]) -> None:
+        """Adds the outputs of `SpanExtraction.decode` for one window."""
+        here = self._logits[:, start:stop]
+        logits = np.stack([outputs["start"], outputs["end"]])
+        np.maximum(here, logits[:, : stop - start], out=here)
+        spans = (outputs[name] for name in ("first", "last", "score"))
+        for first, last, score in zip(*spans, strict=True):
+            if start + last < stop:
+                span = start + int(first), start + int(last)
+                self._scores[span] = max(self._scores.get(span, -np.inf), float(score))
+
+    def answers(self, count: int) -> list[PredictedSpan]:
+        """The best answers, best first."""
+        total = np.logaddexp.reduce(self._logits, axis=1).sum()
+        words, answers = self._context.spans, []
+        for span in sorted(self._scores, key=lambda span: -self._scores[span])[:count]:
+            start, end = words[span[0]][0], words[span[1]][1]
+            probability = min(1.0, float(np.exp(self._scores[span] - total)))  # rounded scores
+            answers.append(PredictedSpan(self._text[start:end], start, end, probability))
+        return answers
+
+    def pointers(self) -> dict[str, Any]:
+        """The words and their probabilities as the first and the last of the answer, as JSON."""
+        totals = np.logaddexp.reduce(self._logits, axis=1, keepdims=True)
+        first, last = np.round(np.exp(self._logits - totals), 6).tolist()
+        return {"words": self._context.words, "first": first, "last": last}
 
 
 def _as_json(span: PredictedSpan) -> dict[str, Any]:

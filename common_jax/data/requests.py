@@ -28,7 +28,11 @@ def groups(lengths: Sequence[tuple[int, ...]], positions: int) -> Iterator[Group
       lengths: of each example's texts.
       positions: of the widest text, in a batch; a longer text is a batch of its own.
     """
-    widths = [tuple(map(padded_width, texts)) for texts in lengths]
+    return grouped([tuple(map(padded_width, texts)) for texts in lengths], positions)
+
+
+def grouped(widths: Sequence[tuple[int, ...]], positions: int) -> Iterator[Group]:
+    """Groups examples of equal padded widths; arguments as of `groups`."""
     order = sorted(range(len(widths)), key=widths.__getitem__)
     for shape, members in itertools.groupby(order, key=widths.__getitem__):
         same_shape = list(members)

@@ -1,5 +1,8 @@
 """Loads a run or an export as a predictor."""
 
+import dataclasses
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +11,30 @@ from common_jax.export.format import Export
 from common_jax.fields import from_mapping, named_class, renamed
 from common_jax.old_names import PREDICTOR_FIELDS
 from common_jax.predictor import Predictor, require_options
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadedModel:
+    """A run or an export in memory, whose predictors share its parameters.
+
+    Attributes:
+      path: its folder.
+      kind: the class of its predictors.
+      make: a predictor with the given options.
+    """
+
+    path: Path
+    kind: type[Predictor]
+    make: Callable[..., Predictor]
+
+    def predictor(self, **options: Any) -> Predictor:
+        """A predictor with these options, such as `beam_size` of a translator.
+
+        Raises:
+          UserError: for an option that it does not have, or that the export does not support.
+        """
+        require_options(self.kind, options, self.path)
+        return self.make(**options)
 
 
 def load(path: str | Path | Export, **options: Any) -> Predictor:
@@ -23,20 +50,33 @@ def load(path: str | Path | Export, **options: Any) -> Predictor:
     Raises:
       UserError: if the folder is neither, or damaged, or for an invalid option.
     """
-    export = path if isinstance(path, Export) else Export(path) if Export.is_at(path) else None
+    export = _export_at(path)
+    average = 1 if export is not None else options.pop("average", 1)
+    return load_model(export or path, average).predictor(**options)
+
+
+def load_model(path: str | Path | Export, average: int = 1) -> LoadedModel:
+    """A run's best checkpoint, or an export, for several predictors.
+
+    Args:
+      average: for a run, the number of newest checkpoints whose mean is used, if more than 1.
+
+    Raises:
+      UserError: if the folder is neither, or damaged.
+    """
+    export = _export_at(path)
     if export is not None and export.manifest.format == "stablehlo":
-        return _of_programs(export, options)
+        return _of_programs(export)
     from common_jax.config import MeshConfig
     from common_jax.training.mesh import make_mesh
     from common_jax.training.parameters import read_parameters
     from common_jax.training.workdir import Workdir
 
     run = Workdir(export.path, export) if export is not None else Workdir(str(path))
-    average = 1 if export is not None else options.pop("average", 1)
     task = run.read_task()
-    require_options(task.predictor_class, options, run.path)
-    mesh = make_mesh(MeshConfig(data=1))
-    return task.predictor(read_parameters(run, task, mesh, average).values, **options)
+    parameters = read_parameters(run, task, make_mesh(MeshConfig(data=1)), average)
+    make = functools.partial(task.predictor, parameters.values)
+    return LoadedModel(Path(run.path), task.predictor_class, make)
 
 
 def predictor_class(path: str | Path | Export) -> type[Predictor]:
@@ -45,7 +85,7 @@ def predictor_class(path: str | Path | Export) -> type[Predictor]:
     Raises:
       UserError: if the folder is neither a run's nor an export's.
     """
-    export = path if isinstance(path, Export) else Export(path) if Export.is_at(path) else None
+    export = _export_at(path)
     if export is not None:
         kind: Any = Predictor
         return named_class(export.manifest.predictor, kind, f"{export.file}: predictor")
@@ -54,11 +94,15 @@ def predictor_class(path: str | Path | Export) -> type[Predictor]:
     return Workdir(str(path)).make_task().predictor_class
 
 
-def _of_programs(export: Export, options: dict[str, Any]) -> Predictor:
+def _export_at(path: str | Path | Export) -> Export | None:
+    """The export in a folder; None if it has none."""
+    return path if isinstance(path, Export) else Export(path) if Export.is_at(path) else None
+
+
+def _of_programs(export: Export) -> LoadedModel:
     from common_jax.export.stablehlo import ExportedPrograms
 
     kind = predictor_class(export)
-    require_options(kind, options, export.path)
     with error_context(export.file):
         saved = renamed(export.manifest.settings, PREDICTOR_FIELDS)
         settings: Any = from_mapping(kind.Settings, saved, "settings.")
@@ -67,4 +111,4 @@ def _of_programs(export: Export, options: dict[str, Any]) -> Predictor:
     programs = ExportedPrograms(
         export.path, export.manifest.programs, str(versions.get("jax", "0"))
     )
-    return kind(vocabulary, settings, programs, **options)
+    return LoadedModel(export.path, kind, functools.partial(kind, vocabulary, settings, programs))

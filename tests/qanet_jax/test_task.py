@@ -183,8 +183,8 @@ def test_an_answer_certain_in_overlapping_windows_is_certain(reader, monkeypatch
     """The word "here" is the only one that any window would start or end with."""
     context = "no " * 40 + "here " + "no " * 50
 
-    def decoded(text, question, cuts):
-        for start, stop in cuts:
+    def decoded(windows):
+        for _, text, _, start, stop in windows:
             logits = np.where(np.array(text.words[start:stop]) == "here", 50.0, 0.0)
             at = [int(logits.argmax())]
             yield {"first": at, "last": at, "score": 2 * logits[at], "start": logits, "end": logits}

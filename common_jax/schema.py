@@ -1,0 +1,164 @@
+"""Inputs and outputs of a predictor, declared: their form in JSON and their display on a page.
+
+A server knows no family of models. From a `Schema` it makes the lines that a predictor reads, the
+description in OpenAPI, the form on a page, and the tables and pictures of an answer.
+"""
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from common_jax.errors import UserError
+
+JsonSchema = dict[str, Any]  # of the 2020-12 draft, which OpenAPI 3.1 uses
+STRING: JsonSchema = {"type": "string"}
+NUMBER: JsonSchema = {"type": "number"}
+INTEGER: JsonSchema = {"type": "integer"}
+NUMBERS_BY_NAME: JsonSchema = {"type": "object", "additionalProperties": NUMBER}
+
+_BREAK = re.compile(r"\r?\n")
+_SPACE = re.compile(r"[\t\r\n]+")
+
+
+def record(required: Mapping[str, JsonSchema], **optional: JsonSchema) -> JsonSchema:
+    """The schema of an object."""
+    fields = {**required, **optional}
+    return {"type": "object", "properties": fields, "required": [*required]}
+
+
+def array(items: JsonSchema, dims: int = 1) -> JsonSchema:
+    """The schema of a list, or of lists of lists."""
+    for _ in range(dims):
+        items = {"type": "array", "items": items}
+    return items
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """A text of an input.
+
+    Attributes:
+      name: of its field.
+      title: the label of its box on a page.
+      lines: the height of the box.
+      several: whether a page has one text a line in the box, each for an input of its own.
+    """
+
+    name: str
+    title: str
+    lines: int = 3
+    several: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """The display of an output, or of a part of it.
+
+    Attributes:
+      kind:
+        "text" a string;
+        "table" numbers by name, or a list of objects with the same fields;
+        "span" the input text `of`, in which the characters from the field "start" to "end" are
+          marked, and the field "probability" of the output;
+        "curves" an object of "words" and lists of numbers, one for each word;
+        "heads" attention [layers, heads, T, N, T] between the pieces in the field `of`, with
+          "reach", the first and the last piece of each row [layers, heads, T, 2];
+        "words" attention between the words in the field `of`: for each layer a list of objects of
+          "text" and "context", numbers of texts, and "weights" (`text` is null for pooling);
+        "ranking" the inputs in the order of the number `of` in the field.
+      field: of the output; "" for the output itself.
+      title: the heading.
+      of: another field, as above.
+    """
+
+    kind: Literal["text", "table", "span", "curves", "heads", "words", "ranking"]
+    field: str
+    title: str
+    of: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Schema:
+    """Inputs and outputs of a predictor.
+
+    Attributes:
+      title: of the task; models with the same one can be compared on one input.
+      texts: of an input.
+      line: how a line holds the texts: a single "text", texts parted by a "tab", or a "json"
+        object.
+      output: the JSON schema of an output, an object.
+      plain: the field of an output that is a line of plain text; "" if lines are JSON objects.
+      views: of an output, in the order of the page; of none the page has the JSON.
+      examples: inputs, a text for each of `texts`.
+      explained_length: of the longest text whose explanation is served (`Predictor.lengths`).
+    """
+
+    title: str
+    texts: tuple[Text, ...]
+    line: Literal["text", "tab", "json"] = "text"
+    output: JsonSchema = dataclasses.field(default_factory=lambda: {"type": "object"})
+    plain: str = ""
+    views: tuple[View, ...] = ()
+    examples: tuple[tuple[str, ...], ...] = ()
+    explained_length: int = 200
+
+    @property
+    def input(self) -> JsonSchema:
+        """The JSON schema of an input."""
+        fields = {text.name: {"type": "string", "title": text.title} for text in self.texts}
+        item = record(fields) | {"additionalProperties": self.line == "json"}
+        return {"anyOf": [{"type": "string", "description": self._form()}, item]}
+
+    def to_line(self, value: Any, place: str) -> str:
+        """The line of an input: a string, which is the line, or an object of the texts.
+
+        Line breaks, and tabs in a text of an object, become spaces.
+
+        Raises:
+          UserError: for another type or other fields.
+        """
+        if isinstance(value, str):
+            return _require_complete(_BREAK.sub(" ", value), place)
+        if not isinstance(value, dict):
+            raise UserError(f"{place}: must be {self._form()}, or an object of {self._names()}")
+        for text in self.texts:
+            if text.name not in value:
+                raise UserError(f"{place}: has no {text.name!r}; an input has {self._names()}")
+            if not isinstance(value[text.name], str):
+                raise UserError(f"{place}.{text.name}: must be a string")
+            _require_complete(value[text.name], f"{place}.{text.name}")
+        if self.line == "json":
+            return json.dumps(value)
+        names = [text.name for text in self.texts]
+        if unknown := [name for name in value if name not in names]:
+            name = unknown[0][:60].encode(errors="backslashreplace").decode()
+            raise UserError(f"{place}: unknown field {name!r}; an input has {self._names()}")
+        return "\t".join(_SPACE.sub(" ", value[name]) for name in names)
+
+    def to_output(self, line: str) -> str:
+        """The JSON object of an answer, from the predictor's line."""
+        return json.dumps({self.plain: line}) if self.plain else line
+
+    def _names(self) -> str:
+        return " and ".join(repr(text.name) for text in self.texts)
+
+    def _form(self) -> str:
+        forms = {
+            "text": "a text",
+            "tab": f"{len(self.texts)} texts separated by a tab",
+            "json": f"a JSON object of {self._names()}, as text",
+        }
+        return forms[self.line]
+
+
+def _require_complete(text: str, place: str) -> str:
+    """The text; raises UserError for an unpaired surrogate, which UTF-8 cannot have."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"{place}: half a character (a surrogate without the other) after {error.start}"
+        ) from None
+    return text
