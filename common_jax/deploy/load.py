@@ -76,7 +76,7 @@ def load_model(path: str | Path | Export, average: int = 1) -> LoadedModel:
     task = run.read_task()
     parameters = read_parameters(run, task, make_mesh(MeshConfig(data=1)), average)
     make = functools.partial(task.predictor, parameters.values)
-    return LoadedModel(Path(run.path), task.predictor_class, make)
+    return LoadedModel(run.path, task.predictor_class, make)
 
 
 def predictor_class(path: str | Path | Export) -> type[Predictor]:

@@ -1,0 +1,1 @@
+"""The HTTP application: pages and an API for predictors; needs the extra `serve`."""

@@ -1,0 +1,54 @@
+"""Limits of a server and the errors of requests that exceed them."""
+
+import dataclasses
+
+from common_jax.fields import require
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What a server accepts.
+
+    Attributes:
+      body: bytes of a request.
+      inputs: of a request.
+      length: of a text, in words or pieces (`Predictor.lengths`).
+      batch: inputs computed at once.
+      queue: inputs of a model that wait.
+      timeout: seconds for a request to arrive, and for its answer.
+    """
+
+    body: int = 2**20
+    inputs: int = 64
+    length: int = 512
+    batch: int = 16
+    queue: int = 256
+    timeout: float = 30.0
+
+    def __post_init__(self):
+        for name, value in dataclasses.asdict(self).items():
+            flag, low = ("timeout", 0.01) if name == "timeout" else (f"max_{name}", 1)
+            require(low <= value <= 2**31, f"--{flag} {value}: from {low} to 2^31")
+        require(
+            self.inputs <= self.queue,
+            f"--max_queue {self.queue}: less than --max_inputs {self.inputs}",
+        )
+
+    @property
+    def characters(self) -> int:
+        """Of a text, checked before it is split into words."""
+        return 32 * self.length
+
+
+class Refused(Exception):  # noqa: N818 (the server is right)
+    """A request without an answer.
+
+    Attributes:
+      status: of HTTP.
+      message: one line, for the client.
+      headers: of the response.
+    """
+
+    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None):
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, headers or {}

@@ -1,0 +1,119 @@
+"""Counters and histograms in Prometheus's text format."""
+
+import bisect
+import collections
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+BATCHES = (1, 2, 4, 8, 16, 32, 64)
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Counter:
+    """A number for each combination of labels, which only grows."""
+
+    def __init__(self, name: str, help: str, labels: Sequence[str] = ()):
+        self.name, self.help, self.labels = name, help, labels
+        self.values: collections.Counter[tuple[str, ...]] = collections.Counter()
+
+    def add(self, *labels: str, by: int = 1) -> None:
+        self.values[labels] += by
+
+    def lines(self) -> Iterator[str]:
+        yield from _head(self.name, self.help, "counter")
+        for labels, value in sorted(self.values.items()):
+            yield f"{self.name}{_labelled(self.labels, labels)} {value}"
+
+
+class Histogram:
+    """The distribution of a quantity for each combination of labels.
+
+    Attributes:
+      bounds: upper bounds of the buckets, ascending.
+    """
+
+    def __init__(self, name: str, help: str, bounds: Sequence[float], labels: Sequence[str] = ()):
+        self.name, self.help, self.bounds, self.labels = name, help, bounds, labels
+        self._counts: dict[tuple[str, ...], list[int]] = {}
+        self._sums: collections.Counter[tuple[str, ...]] = collections.Counter()
+
+    def observe(self, value: float, *labels: str) -> None:
+        counts = self._counts.setdefault(labels, [0] * (len(self.bounds) + 1))
+        counts[bisect.bisect_left(self.bounds, value)] += 1
+        self._sums[labels] += value  # type: ignore[assignment]
+
+    def lines(self) -> Iterator[str]:
+        yield from _head(self.name, self.help, "histogram")
+        names = (*self.labels, "le")
+        for labels, counts in sorted(self._counts.items()):
+            totals = [*itertools.accumulate(counts)]
+            for bound, total in zip((*map(str, self.bounds), "+Inf"), totals, strict=True):
+                yield f"{self.name}_bucket{_labelled(names, (*labels, bound))} {total}"
+            own = _labelled(self.labels, labels)
+            yield f"{self.name}_sum{own} {self._sums[labels]:.6g}"
+            yield f"{self.name}_count{own} {totals[-1]}"
+
+
+class Gauge:
+    """The current values of a quantity, read when they are written."""
+
+    def __init__(
+        self,
+        name: str,
+        help: str,
+        read: Callable[[], Iterable[tuple[tuple[str, ...], float]]],
+        labels: Sequence[str] = (),
+    ):
+        self.name, self.help, self.labels, self._read = name, help, labels, read
+
+    def lines(self) -> Iterator[str]:
+        yield from _head(self.name, self.help, "gauge")
+        for labels, value in self._read():
+            yield f"{self.name}{_labelled(self.labels, labels)} {value}"
+
+
+class Metrics:
+    """Everything that a server counts."""
+
+    def __init__(self) -> None:
+        self.requests = Counter("serve_requests_total", "Requests answered.", ("model", "status"))
+        self.inputs = Counter("serve_inputs_total", "Inputs of answered requests.", ("model",))
+        self.seconds = Histogram(
+            "serve_request_seconds", "Time of predictions.", SECONDS, ("model",)
+        )
+        self.batches = Histogram("serve_batch_inputs", "Inputs computed at once.", BATCHES)
+        self.gauges = [Gauge("process_resident_memory_bytes", "Memory.", _memory)]
+        self.in_flight = 0
+        self.gauges.append(
+            Gauge("serve_requests_in_flight", "Requests not answered.", self._in_flight)
+        )
+
+    def text(self) -> str:
+        """All of them, as Prometheus reads it."""
+        all = (self.requests, self.inputs, self.seconds, self.batches, *self.gauges)
+        return "".join(f"{line}\n" for one in all for line in one.lines())
+
+    def _in_flight(self) -> Iterator[tuple[tuple[str, ...], float]]:
+        yield (), self.in_flight
+
+
+def _memory() -> Iterator[tuple[tuple[str, ...], float]]:
+    """Bytes of this process in memory; nothing where /proc does not have it."""
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        for line in Path("/proc/self/status").read_text("ascii", "replace").splitlines():
+            if line.startswith("VmRSS:"):
+                yield (), int(line.split()[1]) * 1024
+
+
+def _head(name: str, help: str, kind: str) -> Iterator[str]:
+    yield f"# HELP {name} {help}"
+    yield f"# TYPE {name} {kind}"
+
+
+def _labelled(names: Sequence[str], values: Sequence[str]) -> str:
+    """The labels of a sample; values are model names, numbers and statuses, free of quotes."""
+    pairs = ",".join(f'{name}="{value}"' for name, value in zip(names, values, strict=True))
+    return f"{{{pairs}}}" if pairs else ""
