@@ -1,4 +1,4 @@
-"""Inputs and outputs of the sentence classifier, for pairs, reviews, and questions with sentences."""
+"""Inputs and outputs of the sentence classifier: pairs, reviews, questions with sentences."""
 
 from attconv_jax.data import LABELS
 from attconv_jax.data.text import TEXTS

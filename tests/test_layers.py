@@ -23,7 +23,7 @@ LAYERS = (
     {"pytrees", "old_names"},
     {"errors", "versions", "scopes", "sharding", "masks", "dropout", "metrics", "planning"},
     {"fields"},
-    {"bad_examples"},
+    {"bad_examples", "schema"},
     {"io"},
     {"config", "text"},
     {"attention", "predictor", "data", "inputs"},
@@ -32,9 +32,10 @@ LAYERS = (
     {"export", "report"},
     {"training"},
     {"compare", "deploy", "sweep"},
-    {"tables"},
+    {"serve", "tables"},
 )
-HEAVY = {"tensorflow_datasets", "tensorboardX", "nltk", "ray", "sacremoses", "grain"}
+SERVER = {"starlette", "uvicorn"}  # of the extra `serve`, which only its package imports
+HEAVY = {"tensorflow_datasets", "tensorboardX", "nltk", "ray", "sacremoses", "grain", *SERVER}
 WITHOUT_JAX = (
     "errors",
     "versions",
@@ -42,6 +43,7 @@ WITHOUT_JAX = (
     "fields",
     "old_names",
     "bad_examples",
+    "schema",
     "io",
     "config",
     "text",
@@ -195,8 +197,20 @@ def test_a_planted_cycle_is_detected():
 
 def test_heavy_modules_wait_until_they_are_needed():
     sources = {path: path.read_text(encoding="utf-8") for path in LIBRARY}
-    wrong = {_name(p): heavy_at_import(text, _package(p)) for p, text in sources.items()}
+    wrong = {_module(p): heavy_at_import(text, _package(p)) for p, text in sources.items()}
+    serving = {name: wrong.pop(name) for name in [*wrong] if name.startswith("common_jax.serve")}
     assert {name: heavy for name, heavy in wrong.items() if heavy} == {}
+    assert set().union(*serving.values()) == SERVER
+
+
+def test_only_the_server_imports_its_extra():
+    users = {
+        _module(path)
+        for path in FILES
+        if SERVER
+        & {n.split(".")[0] for n in imported(ast.parse(path.read_text("utf-8")), _package(path))}
+    }
+    assert users and all(name.startswith("common_jax.serve.") for name in users)
 
 
 def test_reading_a_prepared_corpus_imports_nothing_that_builds_one():

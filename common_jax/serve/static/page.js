@@ -30,7 +30,7 @@ async function predict(model, inputs) {
   const response = await fetch(`/v1/models/${model.name}:predict`, {
     method: "POST",
     headers: {"content-type": "application/json"},
-    body: JSON.stringify({inputs, explain: model.explains && explain.checked}),
+    body: JSON.stringify({inputs, explain: Boolean(model.explains && explain?.checked)}),
   });
   const answer = await response.json();
   if (!response.ok) throw new Error(answer.error.message);

@@ -2,7 +2,8 @@
 // Texts enter the page as text only, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
-const SHORTEST = 0.004; // weights below are not drawn
+const SMALLEST = 0.004; // weights below are not drawn
+const CELL = 20; // of a grid, in units of its picture
 
 /** An element with attributes and children. */
 export function element(name, attributes = {}, ...children) {
@@ -96,21 +97,22 @@ function curves(value) {
 
 /** A grid of weights [rows][columns]; with the window that each row can attend to. */
 function grid(weights, reach, names) {
-  const size = weights.length, margin = names ? 5 : 0;
+  const size = weights.length * CELL, margin = names ? 5 * CELL : 0;
   const marks = weights.flatMap((row, y) => row.map((weight, x) => [weight, x, y]))
-    .filter(([weight]) => weight >= SHORTEST)
-    .map(([weight, x, y]) => svg("rect", {class: "cell", x, y, width: 1, height: 1,
-      "fill-opacity": Math.min(1, weight).toFixed(3)}));
+    .filter(([weight]) => weight >= SMALLEST)
+    .map(([weight, x, y]) => svg("rect", {class: "cell", x: x * CELL, y: y * CELL, width: CELL,
+      height: CELL, "fill-opacity": Math.min(1, weight).toFixed(3)}));
   marks.push(svg("rect", {class: "frame", x: 0, y: 0, width: size, height: size}));
-  if (reach?.some(([first, last]) => first > 0 || last < size - 1)) {
-    const right = reach.map(([, last], y) => `${last + 1},${y} ${last + 1},${y + 1}`);
-    const left = reach.map(([first], y) => `${first},${y + 1} ${first},${y}`).reverse();
+  if (reach?.some(([first, last]) => first > 0 || last < weights.length - 1)) {
+    const side = (x, y) => `${x * CELL},${y * CELL}`;
+    const right = reach.flatMap(([, last], y) => [side(last + 1, y), side(last + 1, y + 1)]);
+    const left = reach.flatMap(([first], y) => [side(first, y), side(first, y + 1)]).reverse();
     marks.push(svg("polygon", {class: "window", points: [...right, ...left].join(" ")}));
   }
   names?.forEach((name, n) => {
-    const short = name.length > 8 ? `${name.slice(0, 7)}…` : name;
-    marks.push(svg("text", {x: -0.3, y: n + 0.75, "text-anchor": "end"}, short));
-    marks.push(svg("text", {transform: `translate(${n + 0.75} -0.3) rotate(-90)`}, short));
+    const short = name.length > 8 ? `${name.slice(0, 7)}…` : name, at = (n + 0.7) * CELL;
+    marks.push(svg("text", {x: -5, y: at, "text-anchor": "end"}, short));
+    marks.push(svg("text", {transform: `translate(${at} -5) rotate(-90)`}, short));
   });
   const box = [-margin, -margin, size + margin, size + margin].join(" ");
   return svg("svg", {viewBox: box, "aria-hidden": "true"}, ...marks);

@@ -1,0 +1,140 @@
+"""A headless Chromium, driven by its debugging protocol over pipes: types, clicks, reads."""
+
+import base64
+import json
+import os
+import subprocess
+import time
+
+from tests.browser import CHROMIUM
+
+KEYS = {"Tab": ("Tab", 9, ""), "Enter": ("Enter", 13, "\r"), " ": ("Space", 32, " ")}
+
+
+class Browser:
+    """One page of a browser, which reaches only this machine.
+
+    Attributes:
+      complaints: of the page: exceptions, errors on the console, violations of its policy.
+    """
+
+    def __init__(self, folder, width=1100, height=1000, dark=False):
+        read, write = os.pipe(), os.pipe()
+        arguments = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu"]
+        arguments += ["--remote-debugging-pipe", f"--user-data-dir={folder}"]
+        arguments += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "about:blank"]
+        shell = f'exec "$@" 3<&{read[0]} 4>&{write[1]} {read[0]}<&- {write[1]}>&-'
+        self._process = subprocess.Popen(
+            ["bash", "-c", shell, "chromium", *arguments],
+            pass_fds=(read[0], write[1]),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(read[0])
+        os.close(write[1])
+        self._out, self._in = os.fdopen(read[1], "wb"), os.fdopen(write[0], "rb")
+        self._session, self._number, self.complaints = None, 0, []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.call(f"{domain}.enable")
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            **{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
+        )
+        theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[theme])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._out.close()
+        self._in.close()
+        self._process.terminate()
+        self._process.wait(20)
+
+    def call(self, method, **params):
+        """A command's result; events before it are noted."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        self._out.write(json.dumps(message).encode() + b"\0")
+        self._out.flush()
+        while True:
+            received = self._receive()
+            if received.get("id") == self._number:
+                assert "error" not in received, received
+                return received["result"]
+            self._note(received)
+
+    def open(self, url):
+        self.call("Page.navigate", url=url)
+        self.wait_for(
+            f"location.href.startsWith({json.dumps(url)}) && document.readyState === 'complete'"
+        )
+
+    def evaluate(self, expression):
+        result = self.call(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    def wait_for(self, expression, seconds=60):
+        end = time.monotonic() + seconds
+        while not (value := self.evaluate(expression)):
+            assert time.monotonic() < end, f"waited in vain for {expression}"
+            time.sleep(0.05)
+        return value
+
+    def click(self, selector):
+        """Clicks the middle of an element, as a mouse does."""
+        quoted = json.dumps(selector)
+        x, y = self.evaluate(
+            f"(() => {{ const one = document.querySelector({quoted}); one.scrollIntoView("
+            "{block: 'center'}); const box = one.getBoundingClientRect();"
+            "return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            mouse = {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1}
+            self.call("Input.dispatchMouseEvent", **mouse)
+
+    def type(self, selector, text):
+        """Replaces the text of a box by typing."""
+        self.click(selector)
+        self.evaluate("document.activeElement.select()")
+        self.call("Input.insertText", text=text)
+
+    def press(self, key):
+        name, code, text = KEYS[key]
+        both = {"key": key, "code": name, "windowsVirtualKeyCode": code}
+        down = {**both, "text": text} if text else both
+        self.call("Input.dispatchKeyEvent", type="keyDown", **down)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **both)
+
+    def text(self, selector):
+        return self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText")
+
+    def picture(self, path):
+        """A picture of the complete page."""
+        taken = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(taken["data"]))
+
+    def _receive(self):
+        data = bytearray()
+        while (byte := self._in.read(1)) != b"\0":
+            assert byte, "Chromium has ended"
+            data += byte
+        return json.loads(data)
+
+    def _note(self, event):
+        method, params = event.get("method"), event.get("params", {})
+        if method == "Runtime.exceptionThrown":
+            self.complaints.append(params["exceptionDetails"])
+        if method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+            self.complaints.append(params["entry"])
+        if method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
+            self.complaints.append(params["args"])

@@ -1,0 +1,132 @@
+"""A predictor of a few lines, and a server of it as a process."""
+
+import contextlib
+import dataclasses
+import http.client
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from common_jax.errors import UserError
+from common_jax.predictor import Option, Predictor
+from common_jax.schema import INTEGER, STRING, Schema, Text, View, array, record
+from common_jax.serve import server
+from common_jax.serve.app import Service
+from common_jax.serve.limits import Limits
+from common_jax.serve.metrics import Metrics
+from common_jax.serve.models import Model
+
+ROOT = Path(__file__).parents[3]
+LIMITS = Limits(inputs=4, length=50, queue=8, timeout=2.0)
+
+
+class Reverser(Predictor):
+    """Reverses the words of a text.
+
+    Attributes:
+      batches: the lines of each call of `predict`.
+    """
+
+    @dataclasses.dataclass(frozen=True)
+    class Settings:
+        delay: float = 0.0
+
+    options = (Option("explain", bool, "also the words", detail=True),)
+
+    def __init__(self, vocabulary=None, settings=None, programs=None, *, explain=False):
+        self._settings, self._explain = settings or self.Settings(), explain
+        self.batches = []
+
+    @classmethod
+    def read_vocabulary(cls, folder):
+        return None
+
+    def predict(self, lines, source="lines"):
+        lines = list(lines)
+        self.batches.append(lines)
+        time.sleep(self._settings.delay)
+        widths = {len(line.split()) for line in lines}
+        for line in lines:
+            words = line.split()
+            if "crash" in words:
+                raise RuntimeError(f"{ROOT}: {line}")
+            answer = {"reversed": " ".join(words[::-1]), "count": len(words)}
+            assert max(widths) <= 2 * min(widths) + 8  # of one shape
+            yield json.dumps(answer | ({"words": words} if self._explain else {}))
+
+    def lengths(self, line, place):
+        if not line.split():
+            raise UserError(f"{place}: a text without a word")
+        return (len(line.split()),)
+
+    @property
+    def schema(self):
+        return Schema(
+            title="Reversal",
+            texts=(Text("text", "Text"),),
+            output=record({"reversed": STRING, "count": INTEGER}, words=array(STRING)),
+            views=(View("text", "reversed", "Reversed"),),
+            examples=(("one two three",),),
+            explained_length=5,
+        )
+
+
+def model(name="toy", delay=0.0, limits=LIMITS, metrics=None, explains=True):
+    settings = Reverser.Settings(delay)
+    explaining = Reverser(None, settings, explain=True) if explains else None
+    return Model(name, Reverser(None, settings), explaining, limits, metrics or Metrics())
+
+
+def service(limits=LIMITS, log=False, delay=0.0):
+    metrics = Metrics()
+    models = [model("toy", delay, limits, metrics), model("slow", 0.5, limits, metrics)]
+    return Service(models, limits, metrics, log)
+
+
+@contextlib.contextmanager
+def running(delay=0.0, queue=8, batch=16):
+    """The port and the process of a server of `service`."""
+    command = [sys.executable, "-m", "tests.common_jax.serve.toy_server"]
+    process = subprocess.Popen(
+        [*command, str(delay), str(queue), str(batch)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        yield int(re.search(r":(\d+)$", line.strip())[1]), process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def post(port, inputs, name="toy", **fields):
+    """The status and the JSON of an answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    body = json.dumps({"inputs": inputs, **fields})
+    headers = {"content-type": "application/json"}
+    connection.request("POST", f"/v1/models/{name}:predict", body, headers)
+    response = connection.getresponse()
+    answer = json.loads(response.read())
+    connection.close()
+    return response.status, answer
+
+
+def main(delay, queue, batch):
+    server.HEADER_SECONDS = 1.0
+    limits = dataclasses.replace(LIMITS, queue=int(queue), batch=int(batch))
+    served = service(limits, delay=float(delay))
+    with server.listen("127.0.0.1", 0) as listening:
+        print(server.address(listening), flush=True)
+        server.Server(served).run([listening])
+    print(served._metrics.text(), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
