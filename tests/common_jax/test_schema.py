@@ -27,7 +27,7 @@ def test_only_json_lines_have_further_fields():
 
 @pytest.mark.parametrize("value", [None, 3, ["a"], {"first": "a"}, {"first": "a", "second": 1}])
 def test_another_value_is_refused(value):
-    with pytest.raises(UserError, match="^here"):
+    with pytest.raises(UserError, match=r"^here"):
         Schema("t", PAIR, "tab").to_line(value, "here")
 
 

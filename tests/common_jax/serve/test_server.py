@@ -114,16 +114,16 @@ def client(port, until_gone):
 @pytest.mark.parametrize("delay", [0.0, 0.3])
 def test_sigterm_under_load_answers_every_accepted_request(delay):
     stopped, clients = threading.Event(), 24
-    with running(delay=delay, queue=100, batch=4) as (port, process):
-        with concurrent.futures.ThreadPoolExecutor(clients) as pool:
-            jobs = [pool.submit(client, port, stopped) for _ in range(clients)]
-            time.sleep(0.8)
-            stopped.set()
-            begun = time.monotonic()
-            process.send_signal(signal.SIGTERM)
-            out, errors = process.communicate(timeout=20)
-            seconds = time.monotonic() - begun
-            answered = sum(job.result()[0] for job in jobs)
+    pool = concurrent.futures.ThreadPoolExecutor(clients)
+    with running(delay=delay, queue=100, batch=4) as (port, process), pool:
+        jobs = [pool.submit(client, port, stopped) for _ in range(clients)]
+        time.sleep(0.8)
+        stopped.set()
+        begun = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        out, errors = process.communicate(timeout=20)
+        seconds = time.monotonic() - begun
+        answered = sum(job.result()[0] for job in jobs)
     assert process.returncode == 0 and seconds < 10
     assert errors == ""
     assert f'serve_requests_total{{model="toy",status="200"}} {answered}\n' in out
@@ -133,14 +133,13 @@ def test_sigterm_under_load_answers_every_accepted_request(delay):
 
 @pytest.mark.slow
 def test_what_takes_longer_than_a_stop_is_given_up():
-    with running(delay=1.9, queue=100, batch=1) as (port, process):
-        with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            jobs = [pool.submit(post, port, ["a"], "slow") for _ in range(8)]
-            jobs += [pool.submit(post, port, ["a"])]
-            time.sleep(0.3)
-            process.send_signal(signal.SIGTERM)
-            process.wait(10)
-            statuses = {job.result()[0] for job in jobs}
+    pool = concurrent.futures.ThreadPoolExecutor(12)
+    with running(delay=1.5, queue=100, batch=1) as (port, process), pool:
+        jobs = [pool.submit(post, port, ["a"]) for _ in range(12)]
+        time.sleep(0.3)
+        process.send_signal(signal.SIGTERM)
+        process.wait(10)
+        statuses = {job.result()[0] for job in jobs}
     assert process.returncode == 0 and statuses <= {200, 503, 504}
 
 
@@ -149,7 +148,7 @@ def test_an_address_that_cannot_be_listened_to_is_one_line():
         port = taken.getsockname()[1]
         with pytest.raises(UserError, match=f"--port {port}: Address already in use"):
             listen("127.0.0.1", port)
-    with pytest.raises(UserError, match="--host nowhere.invalid"):
+    with pytest.raises(UserError, match=r"--host nowhere\.invalid"):
         listen("nowhere.invalid", 0)
     with pytest.raises(UserError, match="--port 70000"):
         listen("127.0.0.1", 70000)

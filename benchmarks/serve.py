@@ -1,0 +1,207 @@
+"""Measures the server under load, with and without batches, and the predictor without a server.
+
+  python -m benchmarks.serve --workdir runs/csan/quickstart --input sentences.txt --out results
+
+Two servers, one with --max_batch 1, are loaded in turn by 1, 8 and 64 clients, each with one
+request at a time, from another process; between them the predictor answers the same lines in a loop
+in this process. A third server, which is loaded last, shows the growth of memory.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from common_jax.errors import UserError
+from common_jax.io.atomic import replace_text, write_json
+from launch.cli import Parser, run
+from launch.timing import Row, machine, positive, table
+
+CLIENTS = (1, 8, 64)
+SIDES = {"batches": (), "--max_batch 1": ("--max_batch", "1")}
+LOOP = "predictor's loop"
+WORKER = Path(__file__).parent / "workers" / "load.py"
+STOP_SECONDS = 20
+
+
+def main(argv: list[str]) -> None:
+    args = _parser().parse_args(argv)
+    lines = args.input.read_text("utf-8").splitlines()
+    if not lines:
+        raise UserError(f"{args.input}: has no line")
+    about = {"command": f"python -m benchmarks.serve {' '.join(argv)}"}
+    about |= machine(os.getloadavg()[0])
+    rows = measure(args, lines)
+    memory = measure_memory(args, lines) if args.memory else []
+    args.out.mkdir(parents=True, exist_ok=True)
+    write_json(args.out / f"{args.name}.json", {**about, "rows": rows, "memory": memory})
+    parts = [table(summary(rows)), *([table(memory)] if memory else [])]
+    text = "\n\n".join(parts)
+    notes = f"Medians over {args.rounds} rounds; `{args.name}.json` has all."
+    replace_text(args.out / f"{args.name}.md", f"# {args.name}\n\n{notes}\n\n```\n{text}\n```\n")
+    print(text)
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="python -m benchmarks.serve", description=__doc__)
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--workdir", metavar="RUN", help="folder of the run")
+    where.add_argument("--model", metavar="DIR", help="folder of an export")
+    parser.add_argument("--input", type=Path, required=True, help="lines for launch.predict")
+    parser.add_argument("--rounds", type=positive, default=3, help="alternations (3)")
+    parser.add_argument("--requests", type=positive, default=500, help="of a measurement (500)")
+    parser.add_argument(
+        "--memory", type=int, default=10_000, help="requests after which memory is read (10,000)"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    parser.add_argument("--name", default="serve", help="of the results' files (serve)")
+    return parser
+
+
+def measure(args: argparse.Namespace, lines: Sequence[str]) -> list[Row]:
+    """A row for each round, number of clients and side."""
+    from common_jax.deploy import load
+    from launch.cli import keep_compiled
+
+    keep_compiled()
+    predictor, rows = load(args.workdir or args.model), []
+    with contextlib.ExitStack() as stack:
+        ports = {side: stack.enter_context(serving(args, flags)) for side, flags in SIDES.items()}
+        for port in ports.values():
+            warm_up(port, lines)
+        _loop(predictor, lines, len(lines))
+        for number in range(args.rounds):
+            for clients in CLIENTS:
+                for side in random.Random(f"{number} {clients}").sample([*ports], len(ports)):
+                    result = load_server(ports[side], _bodies(lines), clients, args.requests)
+                    rows.append({"round": number, "clients": clients, "side": side, **result})
+            rows.append(
+                {
+                    "round": number,
+                    "clients": 1,
+                    "side": LOOP,
+                    **figures(*_loop(predictor, lines, args.requests)),
+                }
+            )
+    return rows
+
+
+def measure_memory(args: argparse.Namespace, lines: Sequence[str]) -> list[Row]:
+    """The server's memory after a tenth of `args.memory` requests and after all."""
+    first, rows = max(1, args.memory // 10), []
+    with serving(args, ()) as port:
+        warm_up(port, lines)
+        for requests in (first, args.memory - first):
+            load_server(port, _bodies(lines), CLIENTS[-1], requests)
+            done = first if not rows else args.memory
+            rows.append({"requests": done, "resident MiB": _memory(port) / 2**20})
+    return rows
+
+
+def summary(rows: Sequence[Row]) -> list[Row]:
+    """The medians over rounds, a row for each number of clients and side."""
+    result = []
+    for clients in sorted({row["clients"] for row in rows}):
+        for side in (*SIDES, LOOP):
+            own = [row for row in rows if (row["clients"], row["side"]) == (clients, side)]
+            names = ("requests_per_second", "p50_ms", "p95_ms", "p99_ms") if own else ()
+            medians = {name: statistics.median(row[name] for row in own) for name in names}
+            result += [{"clients": clients, "side": side, **medians}] if own else []
+    return result
+
+
+def figures(seconds: Sequence[float], total: float) -> Row:
+    """Throughput and percentiles of the seconds of requests."""
+    ordered = sorted(seconds)
+    percentile = lambda share: ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000
+    percentiles = {f"p{n}_ms": percentile(n / 100) for n in (50, 95, 99)}
+    return {"requests_per_second": len(seconds) / total, **percentiles}
+
+
+@contextlib.contextmanager
+def serving(args: argparse.Namespace, flags: Sequence[str]) -> Iterator[int]:
+    """The port of a server of the model, which is stopped afterwards.
+
+    Raises:
+      UserError: if it does not start.
+    """
+    where = ["--workdir", args.workdir] if args.workdir else ["--model", args.model]
+    where[1] = f"measured={where[1]}"
+    command = [sys.executable, "-m", "launch.serve", *where, "--port", "0", *flags]
+    command += ["--timeout", "300"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        match = re.search(r":(\d+)/$", process.stdout.readline().strip())
+        if match is None:
+            raise UserError("launch.serve does not start (its message above)")
+        yield int(match[1])
+    finally:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+        process.kill()
+        process.communicate()
+
+
+def warm_up(port: int, lines: Sequence[str]) -> None:
+    """Has the server compile all shapes: batches of each line with itself."""
+    for size in (1, 4, 16):
+        bodies = _bodies(lines, size)
+        load_server(port, bodies, 1, len(bodies))
+
+
+def load_server(port: int, bodies: Sequence[str], clients: int, requests: int) -> Row:
+    """The figures of so many requests by so many clients.
+
+    Raises:
+      UserError: if one was refused.
+    """
+    job: Row = {"port": port, "path": "/v1/models/measured:predict", "bodies": [*bodies]}
+    job |= {"clients": min(clients, requests), "requests": requests}
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
+        json.dump(job, file)
+        file.flush()
+        command = [sys.executable, str(WORKER), file.name]
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise UserError(f"a request failed: {done.stderr.strip().splitlines()[-1]}")
+    result = json.loads(done.stdout)
+    return figures(result["seconds"], result["total"])
+
+
+def _bodies(lines: Sequence[str], count: int = 1) -> list[str]:
+    return [json.dumps({"inputs": [line] * count}, ensure_ascii=False) for line in lines]
+
+
+def _loop(predictor: Any, lines: Sequence[str], requests: int) -> tuple[list[float], float]:
+    """The seconds of each answer of the predictor, one line at a time, and of all."""
+    seconds, begun = [], time.perf_counter()
+    for number in range(requests):
+        start = time.perf_counter()
+        list(predictor.predict([lines[number % len(lines)]]))
+        seconds.append(time.perf_counter() - start)
+    return seconds, time.perf_counter() - begun
+
+
+def _memory(port: int) -> float:
+    """The server's resident bytes, as its metrics have them."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as response:
+        text = response.read().decode()
+    match = re.search(r"^process_resident_memory_bytes (\S+)$", text, re.MULTILINE)
+    return float(match[1]) if match else float("nan")
+
+
+if __name__ == "__main__":
+    run(main)
