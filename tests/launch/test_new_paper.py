@@ -5,8 +5,14 @@ import json
 import sys
 
 import pytest
+from starlette.testclient import TestClient
 
+from common_jax.deploy import load_model
 from common_jax.errors import UserError
+from common_jax.serve.app import Service
+from common_jax.serve.limits import Limits
+from common_jax.serve.metrics import Metrics
+from common_jax.serve.models import served
 from launch import evaluate, export, predict, train
 
 CONFIG = """
@@ -44,6 +50,18 @@ def test_it_answers_lines(run, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"123\n456\n")))
     predict.main(["--workdir", str(run)])
     assert len([float(line) for line in capsys.readouterr().out.splitlines()]) == 2
+
+
+def test_it_is_served(run, monkeypatch, capsys):
+    limits, metrics = Limits(), Metrics()
+    model = served("sums", load_model(str(run)), limits, metrics)
+    with TestClient(Service([model], limits, metrics, log=False).app) as client:
+        assert "<textarea" in client.get("/models/sums").text
+        body = {"inputs": ["123", {"text": "456"}, "123"]}
+        outputs = client.post("/v1/models/sums:predict", json=body).json()["outputs"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"123\n456\n123\n")))
+    predict.main(["--workdir", str(run)])
+    assert [output["output"] for output in outputs] == capsys.readouterr().out.split()
 
 
 def test_its_option_is_a_flag_of_the_commands(run, tmp_path, monkeypatch, capsys):

@@ -194,6 +194,35 @@ def test_an_answer_certain_in_overlapping_windows_is_certain(reader, monkeypatch
     assert (best.text, best.probability) == ("here", pytest.approx(1))
 
 
+def test_questions_read_together_are_answered_as_alone(task, params, reader):
+    squad = task.data.texts("test")
+    texts = [(squad.contexts[q.context], q.text) for q in squad.questions]
+    texts += [(" ".join(squad.contexts[:4]), squad.questions[0].text), ("one", "two")]
+    lines = [json.dumps({"context": c, "question": q, "id": n}) for n, (c, q) in enumerate(texts)]
+    answers = [json.loads(line) for line in reader.predict(lines)]
+    assert [answer["id"] for answer in answers] == [*range(len(lines))]
+    for line, (context, question), answer in zip(lines, texts, answers, strict=True):
+        (alone,) = map(json.loads, reader.predict([line]))
+        for one, other in zip((answer, *answer["next"]), (alone, *alone["next"]), strict=True):
+            assert (one["start"], one["end"]) == (other["start"], other["end"])
+            assert one["probability"] == pytest.approx(other["probability"], abs=1e-5)
+        lengths = len(split_words(context)), len(split_words(question))
+        assert reader.lengths(line, "here") == lengths
+
+
+def test_explained_answers_have_the_probabilities_of_words(task, params, reader):
+    squad = task.data.texts("test")
+    context = squad.contexts[0]
+    explaining = task.predictor(params, explain=True)
+    line = json.dumps({"context": context, "question": squad.questions[0].text})
+    (answer,) = map(json.loads, explaining.predict([line]))
+    pointers = answer.pop("pointers")
+    assert answer == json.loads(next(reader.predict([line])))
+    assert pointers["words"] == [context[start:end] for start, end in split_words(context)]
+    for name in ("first", "last"):
+        assert sum(pointers[name]) == pytest.approx(1, abs=1e-3)
+
+
 def _text(text):
     from qanet_jax.data.text import TokenizedText
 
