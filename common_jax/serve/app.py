@@ -161,6 +161,7 @@ class Outermost:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
+            await self._app(scope, receive, send)
             return
         begun, status = time.perf_counter(), 0
 

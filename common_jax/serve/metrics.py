@@ -38,12 +38,12 @@ class Histogram:
     def __init__(self, name: str, help: str, bounds: Sequence[float], labels: Sequence[str] = ()):
         self.name, self.help, self.bounds, self.labels = name, help, bounds, labels
         self._counts: dict[tuple[str, ...], list[int]] = {}
-        self._sums: collections.Counter[tuple[str, ...]] = collections.Counter()
+        self._sums: dict[tuple[str, ...], float] = {}
 
     def observe(self, value: float, *labels: str) -> None:
         counts = self._counts.setdefault(labels, [0] * (len(self.bounds) + 1))
         counts[bisect.bisect_left(self.bounds, value)] += 1
-        self._sums[labels] += value  # type: ignore[assignment]
+        self._sums[labels] = self._sums.get(labels, 0.0) + value
 
     def lines(self) -> Iterator[str]:
         yield from _head(self.name, self.help, "histogram")
@@ -76,28 +76,31 @@ class Gauge:
 
 
 class Metrics:
-    """Everything that a server counts."""
+    """Everything that a server counts.
+
+    Attributes:
+      in_flight: requests that have not been answered.
+      gauges: further ones are added by those who know their values.
+    """
 
     def __init__(self) -> None:
         self.requests = Counter("serve_requests_total", "Requests answered.", ("model", "status"))
-        self.inputs = Counter("serve_inputs_total", "Inputs of answered requests.", ("model",))
+        self.inputs = Counter("serve_inputs_total", "Inputs answered.", ("model",))
         self.seconds = Histogram(
             "serve_request_seconds", "Time of predictions.", SECONDS, ("model",)
         )
         self.batches = Histogram("serve_batch_inputs", "Inputs computed at once.", BATCHES)
-        self.gauges = [Gauge("process_resident_memory_bytes", "Memory.", _memory)]
         self.in_flight = 0
-        self.gauges.append(
-            Gauge("serve_requests_in_flight", "Requests not answered.", self._in_flight)
-        )
+        in_flight = lambda: [((), self.in_flight)]
+        self.gauges = [
+            Gauge("serve_requests_in_flight", "Requests not answered.", in_flight),
+            Gauge("process_resident_memory_bytes", "Memory of the process.", _memory),
+        ]
 
     def text(self) -> str:
         """All of them, as Prometheus reads it."""
-        all = (self.requests, self.inputs, self.seconds, self.batches, *self.gauges)
-        return "".join(f"{line}\n" for one in all for line in one.lines())
-
-    def _in_flight(self) -> Iterator[tuple[tuple[str, ...], float]]:
-        yield (), self.in_flight
+        families = (self.requests, self.inputs, self.seconds, self.batches, *self.gauges)
+        return "".join(f"{line}\n" for family in families for line in family.lines())
 
 
 def _memory() -> Iterator[tuple[tuple[str, ...], float]]:
