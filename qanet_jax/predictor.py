@@ -137,8 +137,11 @@ class QuestionAnswerer(Predictor):
         lines before the first answer."""
         numbered = enumerate(lines, start=1)
         requests = (_Request.of(line, source, number) for number, line in numbered)
-        chunk = None if self._vectors else self.CHUNK
-        while some := list(itertools.islice(requests, chunk)):
+        if self._vectors:
+            every = list(requests)
+            self._look_up(_words(every))
+            requests = (request for request in every)
+        while some := list(itertools.islice(requests, self.CHUNK)):
             for request, read in zip(some, self._read(some), strict=True):
                 best, *others = map(_as_json, read.answers(self._count))
                 more = {"pointers": read.pointers()} if self._explain else {}
@@ -181,7 +184,7 @@ class QuestionAnswerer(Predictor):
 
     def _read(self, requests: Sequence["_Request"]) -> list["_Reading"]:
         """What the model computes for each request."""
-        self._look_up(word for r in requests for word in (*r.context.words, *r.question.words))
+        self._look_up(_words(requests))
         readings = [_Reading(request.text, request.context) for request in requests]
         size, stride = self._settings.window, self._settings.stride
         rows = [
@@ -284,6 +287,11 @@ class _Request:
             if not text.words:
                 raise UserError(f"{place}: the {name} has no word".removeprefix(": "))
         return cls(context, *texts, id)
+
+
+def _words(requests: Iterable[_Request]) -> Iterator[str]:
+    """The words of all texts."""
+    return (word for r in requests for word in (*r.context.words, *r.question.words))
 
 
 class _Window(NamedTuple):

@@ -186,7 +186,7 @@ def test_an_answer_certain_in_overlapping_windows_is_certain(reader, monkeypatch
     def decoded(windows):
         for _, text, _, start, stop in windows:
             logits = np.where(np.array(text.words[start:stop]) == "here", 50.0, 0.0)
-            at = [int(logits.argmax())]
+            at = np.array([logits.argmax()])
             yield {"first": at, "last": at, "score": 2 * logits[at], "start": logits, "end": logits}
 
     monkeypatch.setattr(reader, "_decoded", decoded)
