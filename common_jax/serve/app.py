@@ -64,7 +64,11 @@ class Service:
             Route("/healthz", self._health),
             Route("/metrics", self._measured),
         ]
-        handlers: Mapping[Any, Any] = {Refused: _refused, HTTPException: _http_error}
+        handlers: Mapping[Any, Any] = {
+            Refused: _refused,
+            HTTPException: _http_error,
+            Exception: _bug,
+        }
         inner = Starlette(routes=routes, exception_handlers=handlers)
         inner.router.redirect_slashes = False
         self.app: ASGIApp = Outermost(inner, metrics, log)
@@ -149,12 +153,12 @@ class Service:
             raise Refused(404, "no such model; GET /v1/models lists them")
         return model
 
-    def _waiting(self) -> list[tuple[tuple[str, ...], float]]:
+    def _waiting(self) -> list[tuple[tuple[str, ...], int]]:
         return [((name,), model.waiting) for name, model in self._models.items()]
 
 
 class Outermost:
-    """Middleware that adds headers, counts and logs requests, and answers after any error."""
+    """Middleware that adds headers, and counts and logs requests and errors."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, log: bool):
         self._app, self._metrics, self._log_requests = app, metrics, log
@@ -178,9 +182,6 @@ class Outermost:
             await self._app(scope, receive, send_with_headers)
         except Exception as error:
             _log.error("%s", describe(error))
-            if not status:
-                response = _error(500, "internal error")
-                await response(scope, receive, send_with_headers)
         finally:
             self._metrics.in_flight -= 1
             if self._log_requests:
@@ -208,6 +209,10 @@ async def _http_error(request: Request, error: Exception) -> Response:
     """Of the routes: an unknown path, or a method that it does not have."""
     assert isinstance(error, HTTPException)
     return _error(error.status_code, error.detail, error.headers)
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    return _error(500, "internal error")
 
 
 def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:

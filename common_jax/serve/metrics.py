@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-BATCHES = (1, 2, 4, 8, 16, 32, 64)
+BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -48,9 +48,10 @@ class Histogram:
     def lines(self) -> Iterator[str]:
         yield from _head(self.name, self.help, "histogram")
         names = (*self.labels, "le")
+        bounds = [f"{bound:g}" for bound in self.bounds]
         for labels, counts in sorted(self._counts.items()):
             totals = [*itertools.accumulate(counts)]
-            for bound, total in zip((*map(str, self.bounds), "+Inf"), totals, strict=True):
+            for bound, total in zip((*bounds, "+Inf"), totals, strict=True):
                 yield f"{self.name}_bucket{_labelled(names, (*labels, bound))} {total}"
             own = _labelled(self.labels, labels)
             yield f"{self.name}_sum{own} {self._sums[labels]:.6g}"
@@ -64,7 +65,7 @@ class Gauge:
         self,
         name: str,
         help: str,
-        read: Callable[[], Iterable[tuple[tuple[str, ...], float]]],
+        read: Callable[[], Iterable[tuple[tuple[str, ...], int]]],
         labels: Sequence[str] = (),
     ):
         self.name, self.help, self.labels, self._read = name, help, labels, read
@@ -103,7 +104,7 @@ class Metrics:
         return "".join(f"{line}\n" for family in families for line in family.lines())
 
 
-def _memory() -> Iterator[tuple[tuple[str, ...], float]]:
+def _memory() -> Iterator[tuple[tuple[str, ...], int]]:
     """Bytes of this process in memory; nothing where /proc does not have it."""
     with contextlib.suppress(OSError, IndexError, ValueError):
         for line in Path("/proc/self/status").read_text("ascii", "replace").splitlines():

@@ -150,7 +150,7 @@ def test_an_answer_that_takes_too_long_is_given_up():
     assert response.json()["error"]["message"] == "no answer within 0.1 s"
 
 
-@pytest.mark.parametrize("change", [{"body": 0}, {"timeout": 0}, {"inputs": 300}, {"batch": -1}])
+@pytest.mark.parametrize("change", [{"body": 0}, {"timeout": 0.0}, {"inputs": 300}, {"batch": -1}])
 def test_limits_that_cannot_be(change):
     with pytest.raises(UserError, match="--"):
         Limits(**change)

@@ -38,19 +38,21 @@ def test_sizes_are_few_and_at_least_half_full(count, most):
 @given(
     st.lists(st.lists(LINES, min_size=1, max_size=6), min_size=1, max_size=12),
     st.sampled_from([1, 4, 5, 16]),
-    st.randoms(use_true_random=False),
+    st.lists(st.booleans(), min_size=12, max_size=12),
 )
-def test_an_answer_does_not_depend_on_its_batch(requests, most, random):
+def test_an_answer_does_not_depend_on_its_batch(requests, most, late):
     predictor = Reverser()
 
     async def all_at_once():
         one = batcher(predictor, batch=most)
 
-        async def late(lines):
-            await asyncio.sleep(random.choice([0, 0, 0.001]))
+        async def later(lines, seconds):
+            await asyncio.sleep(seconds)
             return await ask(one, lines)
 
-        return await asyncio.gather(*map(late, requests))
+        return await asyncio.gather(
+            *(later(r, 0.001 * n) for r, n in zip(requests, late, strict=False))
+        )
 
     answers = asyncio.run(all_at_once())
     assert answers == [[*Reverser().predict(lines)] for lines in requests]

@@ -21,7 +21,7 @@ def test_a_page_answers_what_is_typed_and_clicked(address, tmp_path):
         browser.wait_for("document.getElementById('form') !== null")
         browser.type("#text-text", "one <b>two</b>")
         browser.click("button[type=submit]")
-        browser.wait_for("document.querySelector('#results .answer')")
+        browser.wait_for("document.querySelector('#results .answer') !== null")
         assert browser.text("#results .answer") == "<b>two</b> one"
         browser.click("[data-example='0']")  # focus goes there
         browser.wait_for("document.querySelector('#results .answer').innerText[0] === 't'")

@@ -78,7 +78,9 @@ def test_clients_that_leave_do_no_harm(port):
     for _ in range(20):
         with socket.create_connection(("127.0.0.1", port)) as connection:
             connection.sendall(GOOD)
-    assert post(port, ["a"])[0] == 200
+    while (status := post(port, ["a"])[0]) == 429:  # their inputs may wait
+        pass
+    assert status == 200
 
 
 def test_a_full_queue_is_refused(port):
@@ -111,13 +113,12 @@ def client(port, until_gone):
         answered += 1
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.3])
-def test_sigterm_under_load_answers_every_accepted_request(delay):
+def test_sigterm_under_load_answers_every_accepted_request():
     stopped, clients = threading.Event(), 24
     pool = concurrent.futures.ThreadPoolExecutor(clients)
-    with running(delay=delay, queue=100, batch=4) as (port, process), pool:
+    with running(delay=0.2, queue=100, batch=4, timeout=20) as (port, process), pool:
         jobs = [pool.submit(client, port, stopped) for _ in range(clients)]
-        time.sleep(0.8)
+        time.sleep(0.7)
         stopped.set()
         begun = time.monotonic()
         process.send_signal(signal.SIGTERM)
@@ -134,13 +135,13 @@ def test_sigterm_under_load_answers_every_accepted_request(delay):
 @pytest.mark.slow
 def test_what_takes_longer_than_a_stop_is_given_up():
     pool = concurrent.futures.ThreadPoolExecutor(12)
-    with running(delay=1.5, queue=100, batch=1) as (port, process), pool:
+    with running(delay=1.5, queue=100, batch=1, timeout=20) as (port, process), pool:
         jobs = [pool.submit(post, port, ["a"]) for _ in range(12)]
         time.sleep(0.3)
         process.send_signal(signal.SIGTERM)
         process.wait(10)
         statuses = {job.result()[0] for job in jobs}
-    assert process.returncode == 0 and statuses <= {200, 503, 504}
+    assert process.returncode == 0 and statuses == {200, 503}
 
 
 def test_an_address_that_cannot_be_listened_to_is_one_line():
