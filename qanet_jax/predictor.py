@@ -1,7 +1,6 @@
 """Text interface of the question answerer: encodes text, decodes answers; imports no model."""
 
 import dataclasses
-import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -55,7 +54,7 @@ class PredictedSpan:
 class QuestionAnswerer(Predictor):
     """Answers questions about contexts of any length, split into overlapping windows."""
 
-    CHUNK = 64  # lines read before the first answer is returned
+    CHUNK = 64  # questions computed together
 
     fields = TEXTS
     options = (
@@ -133,18 +132,17 @@ class QuestionAnswerer(Predictor):
         """Answers {"context": ..., "question": ...}, a JSON object a line, with one a line:
         answer, start, end, probability, and `next`, a list of the next best answers; with `explain`
         also `pointers`: the `words` of the context and their probabilities as the `first` and the
-        `last` word of the answer. An "id" is returned with the answer. With `vectors`, reads all
-        lines before the first answer."""
-        numbered = enumerate(lines, start=1)
-        requests = (_Request.of(line, source, number) for number, line in numbered)
+        `last` word of the answer. An "id" is returned with the answer. Lines of a list are computed
+        together; others are answered as they arrive, but with `vectors` after all are read."""
+        chunks = _chunks(lines, source, self.CHUNK if isinstance(lines, Sequence) else 1)
         if self._vectors:
-            every = list(requests)
-            self._look_up(_words(every))
-            requests = (request for request in every)
-        while some := list(itertools.islice(requests, self.CHUNK)):
-            for request, read in zip(some, self._read(some), strict=True):
-                best, *others = map(_as_json, read.answers(self._count))
-                more = {"pointers": read.pointers()} if self._explain else {}
+            every = list(chunks)
+            self._look_up(word for chunk in every for word in _words(chunk))
+            chunks = iter(every)
+        for chunk in chunks:
+            for request, reading in zip(chunk, self._read(chunk), strict=True):
+                best, *others = map(_as_json, reading.answers(self._count))
+                more = {"pointers": reading.pointers()} if self._explain else {}
                 answer = {**request.id, **best, "next": others, **more}
                 yield json.dumps(answer, ensure_ascii=False)
 
@@ -287,6 +285,25 @@ class _Request:
             if not text.words:
                 raise UserError(f"{place}: the {name} has no word".removeprefix(": "))
         return cls(context, *texts, id)
+
+
+def _chunks(lines: Iterable[str], source: str, size: int) -> Iterator[list[_Request]]:
+    """The requests in lists of `size`; those before an invalid line are returned before its error.
+
+    Raises:
+      UserError: for an invalid line.
+    """
+    chunk: list[_Request] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            chunk.append(_Request.of(line, source, number))
+        except UserError:
+            yield chunk
+            raise
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    yield chunk
 
 
 def _words(requests: Iterable[_Request]) -> Iterator[str]:

@@ -30,7 +30,7 @@ LIGHT, DARK, PHONE = {}, {"dark": True}, {"width": 390}
     ("argv", "message"),
     [
         ([], "give --workdir or --model"),
-        (["--workdir", "no/folder"], "no/folder: no such folder"),
+        (["--workdir", "no/folder"], "no/folder: not the folder of a run"),
         (["--model", "a=no/folder"], "no/folder: no such folder"),
         (["--workdir", "a", "--model", "b/a"], "'a' is also the name of a; write NAME=b/a"),
         (["--workdir", "n=a", "--workdir", "n=b"], "'n' is also the name of a; write NAME=b"),
