@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import types
+from pathlib import Path
 
 import pytest
 
@@ -100,10 +101,14 @@ def ask(port, name, inputs, **fields):
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """A run and an export of each family, by name."""
+    """A run and an export of each family, by name; of the folder SERVE_RUNS, if it is set."""
     made = {}
     for family in (test_csan, test_qanet, test_attconv):
         name = family.__name__.rpartition("_")[2]
+        if kept := os.environ.get("SERVE_RUNS"):
+            made[name] = Path(kept).absolute() / name
+            made[f"{name}-export"] = Path(kept).absolute() / f"{name}-export"
+            continue
         folder = tmp_path_factory.mktemp(name)
         for split, count in (("train", 40), ("dev", 12), ("test", 12)):
             if family is test_qanet:
@@ -121,7 +126,9 @@ def folders(tmp_path_factory):
 @pytest.fixture(scope="module")
 def server(folders):
     models = [("--model" if "export" in n else "--workdir", f"{n}={p}") for n, p in folders.items()]
-    with serving(*(part for pair in models for part in pair), "--timeout", 300) as started:
+    with serving(
+        *(part for pair in models for part in pair), "--timeout", 300, "--max_length", 2000
+    ) as started:
         yield started
 
 
