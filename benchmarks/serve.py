@@ -75,7 +75,7 @@ def measure(args: argparse.Namespace, lines: Sequence[str]) -> list[Row]:
     from launch.cli import keep_compiled
 
     keep_compiled()
-    predictor, rows = load(args.workdir or args.model), []
+    predictor, rows = load(args.workdir or args.model), list[Row]()
     with contextlib.ExitStack() as stack:
         ports = {side: stack.enter_context(serving(args, flags)) for side, flags in SIDES.items()}
         for port in ports.values():
@@ -99,7 +99,7 @@ def measure(args: argparse.Namespace, lines: Sequence[str]) -> list[Row]:
 
 def measure_memory(args: argparse.Namespace, lines: Sequence[str]) -> list[Row]:
     """The server's memory after a tenth of `args.memory` requests and after all."""
-    first, rows = max(1, args.memory // 10), []
+    first, rows = max(1, args.memory // 10), list[Row]()
     with serving(args, ()) as port:
         warm_up(port, lines)
         for requests in (first, args.memory - first):

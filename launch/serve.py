@@ -1,5 +1,6 @@
 """Serves trained models: a page for each, and an API over HTTP."""
 
+import functools
 import importlib.util
 import ipaddress
 import logging
@@ -84,7 +85,7 @@ def _parser() -> Parser:
             flag,
             dest="sources",
             action="append",
-            type=lambda text, flag=flag: (flag, text),
+            type=functools.partial(_flagged, flag),
             metavar="[NAME=]DIR",
             help=f"{text}; may be repeated",
         )
@@ -119,6 +120,10 @@ def _parser() -> Parser:
         help="log the method, path and status of each request, on standard error",
     )
     return parser
+
+
+def _flagged(flag: str, text: str) -> tuple[str, str]:
+    return flag, text
 
 
 def named(sources: Sequence[Source]) -> Sequence[Source]:

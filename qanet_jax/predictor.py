@@ -280,11 +280,11 @@ class _Request:
     def of_texts(
         cls, context: str, question: str, place: str = "", id: Mapping[str, Any] = _NO_ID
     ) -> "_Request":
-        texts = [TokenizedText.of(context), TokenizedText.of(question)]
-        for name, text in zip(TEXTS, texts, strict=True):
-            if not text.words:
+        request = cls(context, TokenizedText.of(context), TokenizedText.of(question), id)
+        for name in TEXTS:
+            if not getattr(request, name).words:
                 raise UserError(f"{place}: the {name} has no word".removeprefix(": "))
-        return cls(context, *texts, id)
+        return request
 
 
 def _chunks(lines: Iterable[str], source: str, size: int) -> Iterator[list[_Request]]:

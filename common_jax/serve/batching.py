@@ -110,7 +110,7 @@ class Batcher:
         self._waiting = [one for one in waiting if one not in chosen]
         return self._batch
 
-    def _computed(self, lines: Sequence[str]) -> list[str | None]:
+    def _computed(self, lines: Sequence[str]) -> Sequence[str | None]:
         """The answers; None where the predictor fails. In the thread."""
         size = batch_size(len(lines), self._limits.batch)
         filled = [*lines, *[lines[-1]] * (size - len(lines))]

@@ -36,7 +36,7 @@ class Protocol(H11Protocol):
         super().connection_lost(exc)
         self._unwatch()
 
-    def eof_received(self) -> bool:
+    def eof_received(self) -> bool:  # type: ignore[override]
         """Whether the connection stays open for an answer after the client has closed its side."""
         return self._in_request()
 
