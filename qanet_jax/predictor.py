@@ -21,14 +21,14 @@ from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from qanet_jax.data.text import TEXTS, TokenizedText, text_arrays, windows
 
-_PASSAGE = (
-    "Marna Delra, a baker, lives in Ashfield, a village by the lake. Every Tuesday she takes the "
-    "ferry to Stonebridge and sells forty-one candles. Her brother Torin, a sailor, moved to "
-    "Millford in 1931."
+_RACE = (
+    "Many people came to Reedford for the race that Wenola holds each year. Valitia wore the number "
+    "274 and a green cap. All the way from Deerford came Larolin with two friends. On the shirt of "
+    "Larolin was the number 732 in red. Valitia had come from Hazelstow by bicycle."
 )
 _EXAMPLES = (
-    (_PASSAGE, "Where does Marna Delra live?"),
-    (_PASSAGE, "When did Torin move to Millford?"),
+    (_RACE, "Where did Larolin come from?"),
+    (_RACE, "Which number did Valitia wear?"),
     ("Ada lives in Rome. Ben, her brother, is a painter in Turin.", "Who lives in Rome?"),
 )
 _NO_ID: Mapping[str, Any] = {}

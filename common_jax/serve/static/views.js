@@ -79,9 +79,9 @@ function span(value, {view, inputs}) {
 
 /** Curves over words, with the most probable words as text. */
 function curves(value) {
-  const {words, ...series} = value;
+  const {words, ...series} = value, highest = Math.max(...Object.values(series).flat(), 1e-9);
   const step = 1 / Math.max(1, words.length - 1);
-  const points = (numbers) => numbers.map((y, n) => `${(n * step).toFixed(4)},${1 - y}`).join(" ");
+  const points = (numbers) => numbers.map((y, n) => `${(n * step).toFixed(4)},${1 - y / highest}`).join(" ");
   const names = Object.keys(series), classes = ["first", "last"];
   const lines = names.map((name, n) =>
     svg("polyline", {class: `curve ${classes[n % 2]}`, points: points(series[name])}));
@@ -91,7 +91,8 @@ function curves(value) {
     best(series[name]).map(([p, at]) => `${words[at]} (${fixed(p)})`).join(", ")));
   const picture = svg("svg", {class: "plot", viewBox: "0 -0.05 1 1.1", preserveAspectRatio: "none",
     "aria-hidden": "true"}, ...lines);
-  const ends = element("p", {class: "faint"}, `${words[0]} … ${words.at(-1)}`);
+  const ends = element("p", {class: "faint"},
+    `From “${words[0]}” to “${words.at(-1)}”, up to ${fixed(highest)}`);
   return element("div", {}, picture, ends, element("ul", {}, ...legend));
 }
 
