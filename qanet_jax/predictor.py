@@ -22,9 +22,9 @@ from common_jax.text.vocabulary import Vocabulary
 from qanet_jax.data.text import TEXTS, TokenizedText, text_arrays, windows
 
 _RACE = (
-    "Many people came to Reedford for the race that Wenola holds each year. Valitia wore the number "
-    "274 and a green cap. All the way from Deerford came Larolin with two friends. On the shirt of "
-    "Larolin was the number 732 in red. Valitia had come from Hazelstow by bicycle."
+    "Many people came to Reedford for the race that Wenola holds each year. Valitia wore the "
+    "number 274 and a green cap. All the way from Deerford came Larolin with two friends. On the "
+    "shirt of Larolin was the number 732 in red. Valitia had come from Hazelstow by bicycle."
 )
 _EXAMPLES = (
     (_RACE, "Where did Larolin come from?"),
