@@ -1,6 +1,7 @@
 """A headless Chromium, driven by its debugging protocol over pipes: types, clicks, reads."""
 
 import base64
+import fcntl
 import json
 import os
 import subprocess
@@ -20,18 +21,20 @@ class Browser:
 
     def __init__(self, folder, width=1100, height=1000, dark=False):
         read, write = os.pipe(), os.pipe()
+        # the browser's ends, beyond the numbers 3 and 4 that it reads and writes
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (read[0], write[1])]
         arguments = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu"]
         arguments += ["--remote-debugging-pipe", f"--user-data-dir={folder}"]
         arguments += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "about:blank"]
-        shell = f'exec "$@" 3<&{read[0]} 4>&{write[1]} {read[0]}<&- {write[1]}>&-'
+        shell = 'exec "$@" 3<&{0} 4>&{1} {0}<&- {1}>&-'.format(*ends)
         self._process = subprocess.Popen(
             ["bash", "-c", shell, "chromium", *arguments],
-            pass_fds=(read[0], write[1]),
+            pass_fds=ends,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        os.close(read[0])
-        os.close(write[1])
+        for end in (read[0], write[1], *ends):
+            os.close(end)
         self._out, self._in = os.fdopen(read[1], "wb"), os.fdopen(write[0], "rb")
         self._session, self._number, self.complaints = None, 0, []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
