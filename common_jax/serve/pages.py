@@ -30,7 +30,7 @@ def model_page(model: Model, models: Sequence[Model]) -> str:
     schema = model.schema
     others = [m.name for m in models if m.schema.title == schema.title and m is not model]
     fields = [_text_box(text) for text in schema.texts]
-    if model.explains:
+    if model.explains and _has_details(schema):
         fields.append(
             '<p class="field"><label><input type="checkbox" id="explain" checked> '
             "Explain the answer</label></p>"
@@ -79,11 +79,19 @@ def _choice(name: str, title: str, options: Iterable[str]) -> str:
     )
 
 
+def _has_details(schema: Schema) -> bool:
+    """Whether the page displays a field that only an explained output has."""
+    required = schema.output.get("required", ())
+    return any(view.field and view.field not in required for view in schema.views)
+
+
 def _examples(schema: Schema) -> str:
     """Buttons that fill the form."""
     buttons = []
     for number, texts in enumerate(schema.examples):
-        shown = " | ".join(" ".join(text.split()) for text in reversed(texts))
+        question_first = len(texts[0]) > 2 * len(texts[-1])
+        ordered = reversed(texts) if question_first else texts
+        shown = " | ".join(" ".join(text.split()) for text in ordered)
         shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
         buttons.append(
             f'<li><button type="button" data-example="{number}">{html.escape(shown)}</button></li>'

@@ -21,6 +21,22 @@ from common_jax.serve.models import Model
 
 ROOT = Path(__file__).parents[3]
 LIMITS = Limits(inputs=4, length=50, queue=8, timeout=2.0)
+VIEWED = {
+    **{"answer": "zwei", "start": 2, "end": 6, "probability": 0.5},
+    "next": [{"answer": "one", "probability": 0.25}],
+    "pointers": {"words": ["one", "two"], "first": [0.25, 0.75], "last": [0.1, 0.9]},
+    "pieces": ["▁one", "two", "</s>"],
+    "attention": [[[[[0.5, 0.5, 0]], [[0, 1, 0]], [[0, 0.5, 0.5]]]] * 2] * 2,
+    "reach": [[[[0, 1], [0, 2], [1, 2]]] * 2] * 2,
+    "words": [["one", "two"], ["three"]],
+    "layers": [
+        [
+            {"text": 1, "context": 0, "weights": [[0.2, 0.8]]},
+            {"text": 0, "context": 1, "weights": [[1.0], [1.0]]},
+            {"text": None, "context": 0, "weights": [[0.4, 0.6]]},
+        ]
+    ],
+}
 
 
 class Reverser(Predictor):
@@ -66,10 +82,47 @@ class Reverser(Predictor):
             title="Reversal",
             texts=(Text("text", "Text"),),
             output=record({"reversed": STRING, "count": INTEGER}, words=array(STRING)),
-            views=(View("text", "reversed", "Reversed"),),
+            views=(View("text", "reversed", "Reversed"), View("text", "words", "Words")),
             examples=(("one two three",),),
             explained_length=5,
         )
+
+
+class Ranker(Reverser):
+    """The longer a sentence, the less probable."""
+
+    options = ()
+
+    def predict(self, lines, source="lines"):
+        for line in lines:
+            _, sentence = line.split("\t")
+            yield json.dumps({"probabilities": {"yes": 1 / len(sentence)}})
+
+    @property
+    def schema(self):
+        texts = (Text("question", "Question"), Text("sentence", "Sentences", several=True))
+        views = (View("ranking", "probabilities", "Sentences", of="yes"),)
+        return Schema("Ranking", texts, "tab", views=views, examples=(("who?", "one two\none"),))
+
+
+class Viewer(Reverser):
+    """The same output for every text, with a field for each kind of view."""
+
+    options = ()
+
+    def predict(self, lines, source="lines"):
+        return (json.dumps(VIEWED) for _ in lines)
+
+    @property
+    def schema(self):
+        views = (
+            View("span", "", "Answer", of="text"),
+            View("table", "next", "Next"),
+            View("curves", "pointers", "Curves"),
+            View("heads", "attention", "Heads", of="pieces"),
+            View("words", "layers", "Words", of="words"),
+        )
+        return Schema("Views", (Text("text", "Text"),), views=views, examples=(("😀 zwei.",),))
 
 
 def model(name="toy", delay=0.0, limits=LIMITS, metrics=None, explains=True):
@@ -81,6 +134,8 @@ def model(name="toy", delay=0.0, limits=LIMITS, metrics=None, explains=True):
 def service(limits=LIMITS, log=False, delay=0.0):
     metrics = Metrics()
     models = [model("toy", delay, limits, metrics), model("slow", 0.5, limits, metrics)]
+    further = {"ranker": Ranker(), "viewer": Viewer()}
+    models += [Model(name, one, None, limits, metrics) for name, one in further.items()]
     return Service(models, limits, metrics, log)
 
 
