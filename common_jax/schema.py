@@ -139,7 +139,7 @@ class Schema:
 
     def to_output(self, line: str) -> str:
         """The JSON object of an answer, from the predictor's line."""
-        return json.dumps({self.plain: line}) if self.plain else line
+        return json.dumps({self.plain: line}, ensure_ascii=False) if self.plain else line
 
     def _names(self) -> str:
         return " and ".join(repr(text.name) for text in self.texts)
