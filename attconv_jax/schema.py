@@ -34,8 +34,8 @@ _REVIEWS = Schema(
     views=_LABEL,
     examples=(
         (
-            "The rooms were not good. I found the food superb. What I care about is the food and "
-            "the service. The service, to be honest, was average.",
+            "The rooms were not good. The food was superb. What I care about is the food and the "
+            "service. The service, to be honest, was average.",
         ),
         ("The coffee was awful, and the terrace really nice. Only the coffee matters to me.",),
     ),
