@@ -14,7 +14,7 @@ from tests.sharded_batch import placed
 
 
 @pytest.mark.parametrize(
-    "asked,devices,shape",
+    "requested,devices,shape",
     [
         ((-1, 1, 1), 8, (8, 1, 1)),
         ((-1, 2, 2), 8, (2, 2, 2)),
@@ -28,7 +28,7 @@ def test_minus_one_takes_what_remains(requested, devices, shape):
 
 
 @pytest.mark.parametrize(
-    "asked,message",
+    "requested,message",
     [
         ((-1, 3, 1), "mesh.fsdp=3: 8 devices are not a multiple of 3"),
         ((4, 4, 1), "mesh.data=4 x mesh.fsdp=4: only 8 devices here"),
@@ -40,7 +40,7 @@ def test_a_mesh_that_does_not_come_out(requested, message):
         make_mesh(MeshConfig(*requested))
 
 
-@pytest.mark.parametrize("asked", [(-1, -1, 1), (0, 1, 1), (1, -2, 1)])
+@pytest.mark.parametrize("requested", [(-1, -1, 1), (0, 1, 1), (1, -2, 1)])
 def test_a_mesh_that_cannot_be(requested):
     with pytest.raises(UserError, match="mesh"):
         MeshConfig(*requested)
