@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import random
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -204,7 +205,8 @@ def compare(
     Args:
       args: of `arguments`.
     """
-    about = {"command": " ".join(sys.argv), **machine(os.getloadavg()[0])}
+    command = shlex.join(["python", "-m", f"benchmarks.{name}", *sys.argv[1:]])
+    about = {"command": command, **machine(os.getloadavg()[0])}
     rows = alternate(sides, measures, args.rounds, THREADS)
     write(args.out, name, rows, measures, unequal, about)
 
