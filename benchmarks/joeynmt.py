@@ -17,7 +17,7 @@ from benchmarks.side_by_side import (
     first_batches,
     ours,
 )
-from benchmarks.workers.ours import task_of
+from benchmarks.workers.ours import task_of, trained
 from common_jax.io.atomic import replace_text
 from launch.cli import run
 
@@ -71,16 +71,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def translations(run: Path, parameters: Path) -> list[Measure]:
     """Greedy search and beam search for the run's test set; writes its parameters by name."""
-    from common_jax.config import MeshConfig
     from common_jax.io.parameters import named_parameters
     from common_jax.layers import sinusoids
-    from common_jax.training.mesh import make_mesh
-    from common_jax.training.parameters import read_parameters
-    from common_jax.training.workdir import Workdir
 
-    task: Any = Workdir(run).read_task()
+    task, values = trained(str(run))
     task.prepare()
-    values = read_parameters(Workdir(run), task, make_mesh(MeshConfig(data=1))).values
     arrays: dict[str, Any] = {n: np.asarray(array) for n, array in named_parameters(values).items()}
     np.savez(parameters, **arrays, positions=sinusoids(LONGEST, task.model.config.dim))
     batches = [*task.split_batches("test").epoch(0)]

@@ -17,20 +17,26 @@ def task_of(config: str, overrides: Mapping[str, Any]) -> Any:
     return task
 
 
+def trained(folder: str) -> tuple[Any, Any]:
+    """The task of a run, and its best parameters."""
+    from common_jax.config import MeshConfig
+    from common_jax.training.mesh import make_mesh
+    from common_jax.training.parameters import read_parameters
+    from common_jax.training.workdir import Workdir
+
+    run = Workdir(folder)
+    task = run.read_task()
+    return task, read_parameters(run, task, make_mesh(MeshConfig(data=1))).values
+
+
 def translation(job: dict[str, Any]) -> Work:
     """The search of `launch.predict` with a run's parameters."""
     import jax
     import numpy as np
 
-    from common_jax.config import MeshConfig
     from common_jax.text.subwords import END
-    from common_jax.training.mesh import make_mesh
-    from common_jax.training.parameters import read_parameters
-    from common_jax.training.workdir import Workdir
 
-    run = Workdir(job["run"])
-    task = run.read_task()
-    params = read_parameters(run, task, make_mesh(MeshConfig(data=1))).values
+    task, params = trained(job["run"])
     serve = jax.jit(lambda params, arrays: task.serve(params, arrays, beam_size=job["beam_size"]))
 
     def step(batch: Batch) -> list[list[int]]:

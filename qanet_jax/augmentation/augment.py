@@ -161,9 +161,10 @@ def _choices(
     events = counts.events
     events["sentences"] += 1
     events["paraphrases"] += len(texts)
-    events["equal to the sentence, or empty"] += sum(p in (text, "") for p in texts)
-    different = dict.fromkeys(p for p in texts if p not in (text, ""))
-    events["repeated"] += sum(p not in (text, "") for p in texts) - len(different)
+    other = [paraphrase for paraphrase in texts if paraphrase not in (text, "")]
+    different = dict.fromkeys(other)
+    events["equal to the sentence, or empty"] += len(texts) - len(other)
+    events["repeated"] += len(other) - len(different)
     if sentence.crossed:
         events["sentences that an answer crosses"] += 1
         return []
@@ -171,12 +172,12 @@ def _choices(
     for paraphrase in different:
         relocated = [relocate(answer.text, paraphrase) for answer in sentence.answers]
         located = [one for one in relocated if one is not None]
-        least = min((score for _, score in located), default=1.0)
-        least = least if len(located) == len(relocated) else 0.0
+        complete = len(located) == len(relocated)
+        least = min((score for _, score in located), default=1.0) if complete else 0.0
         if relocated:
             events["with answers to be found"] += 1
             counts.scores[max(edge for edge in CURVE if edge <= least)] += 1
-        if least < threshold or len(located) < len(relocated):
+        if least < threshold or not complete:
             events["answer not found"] += 1
             continue
         answers, scores = zip(*located, strict=True) if located else ((), ())
