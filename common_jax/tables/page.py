@@ -120,11 +120,17 @@ class Results:
             dev = (line for line in read_metrics(trial.workdir.metrics) if line.get(name))
             seconds = (line["wall_seconds"] for line in dev if line[name] >= least)
             return next((second / 3600 for second in seconds), None)
-        values = status.metrics
-        if metric in self.comparison.metrics:
-            further = self.comparison.further(Run(trial.name, trial.workdir), self.scale.split)
-            values = {**values, **{f"{self.scale.split}.{k}": v for k, v in further.items()}}
-        return values.get(f"{self.scale.split}.{metric}")
+        if metric not in self.comparison.metrics:
+            return status.metrics.get(f"{self.scale.split}.{metric}")
+        if trial.name not in self._further:
+            run = Run(trial.name, trial.workdir)
+            self._further[trial.name] = self.comparison.further(run, self.scale.split)
+        return self._further[trial.name].get(metric)
+
+    @functools.cached_property
+    def _further(self) -> dict[str, Mapping[str, float]]:
+        """By trial, the metrics computed from its files; a page reads each many times."""
+        return {}
 
 
 def judged(results: Results) -> list[Judged]:
