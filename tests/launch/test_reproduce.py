@@ -8,9 +8,9 @@ import statistics
 import pytest
 
 from launch import local_executor, reproduce, train
+from tests.docs.test_results import unfounded
 from tests.launch.commands import fails
 from tests.launch.tiny_runs import ROOT, SMALL
-from tests.test_results import unfounded
 
 TINY = SMALL["attconv"] | {
     **{"data.examples": 200, "data.holdout_size": 100, "data.max_shapes": 1},

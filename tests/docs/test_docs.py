@@ -22,8 +22,8 @@ from common_jax.tables.spec import read_table
 from common_jax.training.config import parse
 from launch import cli, export, predict, reproduce
 from launch.__main__ import commands as listed_commands
-from tests import manual
-from tests.manual import PAGES, RESULTS, ROOT, blocks, commands, prose
+from tests.docs import manual
+from tests.docs.manual import PAGES, RESULTS, ROOT, blocks, commands, prose
 
 FAMILIES = ("csan", "qanet", "attconv")
 QUICK = ("--describe", "--dry_run", "--help")  # such commands neither train nor read data

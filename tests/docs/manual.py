@@ -14,7 +14,7 @@ from common_jax.text.squad import write_squad
 from csan_jax.data import synthetic as translations
 from qanet_jax.data import synthetic as questions
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 # in the order of the navigation, in which the blocks of a page use what those before it have made
 _CONFIG = (ROOT / "mkdocs.yml").read_text("utf-8")
 _NAV = re.findall(r"^ +- (?:\w+: )?(\w+\.md)$", _CONFIG, re.MULTILINE)

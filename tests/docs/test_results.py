@@ -24,7 +24,7 @@ from common_jax.tables.spec import read_table
 from common_jax.tables.trials import trials_of
 from launch import reproduce
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
 UNCHECKED = ("performance", "mistakes")
 MADE, MISSING = "Made by: ", "raw file missing"
