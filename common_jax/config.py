@@ -1,7 +1,7 @@
 """Config sections that every task has: optimizer, training, mesh, data source, the paper's results.
 
 A section is a frozen dataclass: a field's name, type and default live there once, and
-`__post_init__` rejects values that cannot be. A config file's `get_config()` returns
+`__post_init__` rejects invalid values. A config file's `get_config()` returns
 `to_config_dict(Config())`, edited.
 """
 

@@ -1,4 +1,4 @@
-"""The one way to attend: checks the request, silences padding, and picks an implementation."""
+"""The function `attention`: validates a request, zeroes padding and selects an implementation."""
 
 import dataclasses
 from typing import Any, Literal
@@ -14,27 +14,26 @@ from common_jax.masks import Mask, valid
 from common_jax.sharding import platform
 
 Implementation = Literal["auto", "dense", "banded", "chunked"]
-# `auto` is banded for sequences at least this many times as long as the keys that a block of
-# queries is given: at window 11 from about 90 tokens, and from about 700 on a TPU. On a CPU
-# (`python -m launch.bench attention`) the two forms are equally fast at 64 to 80 tokens; banded
-# takes 0.85 of dense's time at 90 and half of it at 160. Compiled for an H100 it moves 0.70 of
-# dense's bytes at 128 tokens and 0.46 at 256; for a v5e, by the compiler's cycles, it takes 1.3
-# times as long at 512 and 0.7 at 1,024.
+# `auto` is banded for sequences at least this many times as long as the keys of a block: at window
+# 11 from about 90 tokens, and from about 700 on a TPU. On a CPU (`python -m launch.bench
+# attention`) the two are equally fast at 64 to 80 tokens; banded takes 0.85 of dense's time at 90
+# and half of it at 160. Compiled for an H100 it moves 0.70 of dense's bytes at 128 tokens and 0.46
+# at 256; for a v5e, by the compiler's cycles, it takes 1.3 times as long at 512 and 0.7 at 1,024.
 BANDED_FROM = 2.25
 BANDED_FROM_ON_TPU = 17.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Support:
-    """What an implementation serves.
+    """The requests that an implementation supports.
 
     Attributes:
-      any_window: also masks without a token window.
-      any_lengths: also queries and keys of two sequences.
-      head_area: heads that attend to other heads.
+      any_window: masks without a token window.
+      any_lengths: queries and keys of different sequences.
+      head_area: masks with an area of several heads.
       dropout: of the weights.
-      weights: can return them.
-      bias: which: any, those that depend on positions' differences alone, or none.
+      weights: returning the weights.
+      bias: any, only those with `Bias.relative`, or none.
     """
 
     any_window: bool = True
@@ -69,24 +68,23 @@ def attention(
 
     softmax(scale * q . k + bias) over all allowed keys of the head's area at once (CSAN Eq. 7-9),
     in float32; the output has the query's dtype. A query with no allowed key yields zeros, in
-    value and gradient. What stands in padded places, NaN included, reaches nothing valid, and its
-    gradient is zero.
+    value and gradient. Padding, NaN included, does not affect valid positions, and its gradient is
+    zero.
 
     Args:
-      query, key, value: one dtype; lengths T and S may differ where no window is asked for.
-      mask: which tokens and heads are seen.
+      query, key, value: of one dtype; T and S may differ if the mask has no token window.
       bias: added to the scaled scores; None is 0.
       scale: of the logits; K**-0.5 if None.
       dropout_rate: of the weights; needs `dropout_key` if above 0.
       implementation: "dense" (any mask and bias), "banded" (self-attention in a token window),
-        "chunked" (keeps no weights for the backward pass), or "auto": of the first two the faster
-        one at these shapes that serves the request; `SUPPORT` has what each serves. For symbolic
-        lengths, an export's, "auto" and "banded" are "dense".
-      return_weights: also the float32 weights before dropout, heads of the area in the order of
-        `masks.head_table`; dense only.
+        "chunked" (stores no weights for the backward pass), or "auto": the faster of the first two
+        at these shapes that supports the request; see `SUPPORT`. For symbolic lengths, as in an
+        export, "auto" and "banded" are "dense".
+      return_weights: whether to return also the float32 weights before dropout, heads of the area
+        in the order of `masks.head_table`; dense only.
 
     Raises:
-      ValueError: where the implementation named cannot serve the request.
+      ValueError: if the implementation does not support the request.
     """
     symbolic = not all(isinstance(x.shape[1], int) for x in (query, key))
     if symbolic and implementation in ("auto", "banded"):
@@ -98,11 +96,7 @@ def attention(
     if reason := reasons[implementation]:
         raise ValueError(f"{implementation} attention cannot serve this: {reason}")
     scale = query.shape[-1] ** -0.5 if scale is None else scale
-    options: dict[str, Any] = {
-        "scale": scale,
-        "dropout_rate": dropout_rate,
-        "dropout_key": dropout_key,
-    }
+    options: Any = {"scale": scale, "dropout_rate": dropout_rate, "dropout_key": dropout_key}
     query = _zero_padding(query, mask.query_segments)
     key = _zero_padding(key, mask.key_segments)
     value = _zero_padding(value, mask.key_segments)
@@ -122,7 +116,7 @@ def obstacles(
     dropout: bool,
     return_weights: bool,
 ) -> dict[str, str | None]:
-    """Why each implementation cannot serve a request; None where it can."""
+    """The reason why each implementation does not support a request; None if it does."""
     queries, keys = query.shape[1], key.shape[1]
 
     def reason(form: Support) -> str | None:
@@ -156,5 +150,5 @@ def _banded_pays(query: Array, mask: Mask) -> bool:
 def _zero_padding(
     x: Float[Array, "B S H K"], segments: Bool[Array, "B S"] | Int[Array, "B S"] | None
 ) -> Float[Array, "B S H K"]:
-    """Zeros where padding is; by `where`, since zero times NaN is NaN in value and gradient."""
+    """x with zeros at padding; by `where`, since zero times NaN is NaN in value and gradient."""
     return x if segments is None else jnp.where(valid(segments)[..., None, None], x, 0)

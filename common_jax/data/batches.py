@@ -37,17 +37,6 @@ class Batches:
         """The number of batches in an epoch."""
         return self.plan.batches
 
-    @property
-    def shapes(self) -> list[dict[str, tuple[int, ...]]]:
-        """The shapes of all arrays for every shape of batch, for compilation."""
-        packed = isinstance(self.plan, PackedPlan)
-        names = [(c, f"{c}_segments") if packed else (c,) for c in self.columns]
-        return [
-            {"index": (rows,)}
-            | {name: (rows, w) for c, w in zip(names, widths, strict=True) for name in c}
-            for rows, widths in zip(self.plan.rows.tolist(), self.plan.shapes.tolist(), strict=True)
-        ]
-
     def select_rows(self, rows: Rows) -> "Batches":
         """The same batches, of which only the selected rows are read.
 
@@ -73,8 +62,7 @@ class Batches:
         Raises:
           ValueError: if an example is longer than its row; nothing is truncated.
         """
-        examples, places, index = planned.examples, planned.places, self.index(planned)
-        widths = self.plan.shapes[planned.shape].tolist()
+        index, widths = self.index(planned), self.plan.shapes[planned.shape].tolist()
         batch = {"index": index}
         if not isinstance(self.plan, PackedPlan):
             gather = self.corpus.gather
@@ -82,8 +70,9 @@ class Batches:
                 c: gather(index, c, width) for c, width in zip(self.columns, widths, strict=True)
             }
         rows = self._selected(int(self.plan.rows[planned.shape]))
-        here = np.isin(places, rows)
-        examples, places = examples[here], np.searchsorted(rows, places[here])
+        selected = np.isin(planned.places, rows)
+        examples = planned.examples[selected]
+        places = np.searchsorted(rows, planned.places[selected])
         lengths = self.plan.lengths(examples).T
         for column, width, length in zip(self.columns, widths, lengths, strict=True):
             tokens = self.corpus.gather(examples, column, width)

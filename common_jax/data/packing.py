@@ -181,8 +181,6 @@ class PackedPlan(Plan):
         self._members = packing.members.astype(self._kind.dtype)
         self._templates = np.repeat(np.arange(len(packing.repeats)), packing.repeats)
         self.batches = -(-len(self._templates) // int(self.rows[0]))
-        positions = self.batches * int(self.rows[0]) * int(packing.widths.sum())
-        self.padding_fraction = 1 - int(lengths.sum()) / positions
 
     def lengths(self, examples: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n c"]:
         """The tokens of some examples in each column."""

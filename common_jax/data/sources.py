@@ -162,7 +162,7 @@ def find_source(
 
 
 def join(sources: Iterable[Source[Iterator[T]]]) -> Source[Iterator[T]]:
-    """Sources as one; a single one is itself."""
+    """Several sources as one; a single one is returned unchanged."""
     sources = tuple(sources)
     return sources[0] if len(sources) == 1 else Joined(sources)
 

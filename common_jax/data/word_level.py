@@ -103,10 +103,9 @@ class WordLevelData(PreparedData):
           lengths: of all examples, a function of the prepared folder.
           mixture: of several corpora.
         """
-        most = self.config.max_shapes
-        find = lambda: {"shapes": choose_shapes(lengths, most)}
-        shapes = cached_arrays(self.path / "train" / "plans", f"buckets-{most}", find)["shapes"]
-        size = self.config.batch_size
+        most, size = self.config.max_shapes, self.config.batch_size
+        choose = lambda: {"shapes": choose_shapes(lengths, most)}
+        shapes = cached_arrays(self.path / "train" / "plans", f"buckets-{most}", choose)["shapes"]
         return BucketPlan(lengths, shapes, 0, seed, batch_size=size, mixture=mixture)
 
     def split_plan(self, split: str, lengths: Mapping[str, Int[np.ndarray, "_ c"]]) -> BucketPlan:

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
 import orbax.checkpoint as ocp
 
 from common_jax.errors import UserError
@@ -67,7 +66,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, best_metric: str, keep: int = 2):
         self._folder, self._keep = folder, keep
-        self._goodness = functools.partial(comparable_score, name=best_metric)
+        self._comparable = functools.partial(comparable_score, name=best_metric)
         self._saver: ocp.CheckpointManager | None = None  # created late: damaged steps break it
         self._saving: int | None = None
         self._sealing: threading.Thread | None = None
@@ -227,12 +226,12 @@ class Checkpoints:
         self._tidy()
         policies = ocp.checkpoint_managers.preservation_policy
         best = policies.BestN(
-            get_metric_fn=self._goodness, n=1, keep_checkpoints_without_metrics=False
+            get_metric_fn=self._comparable, n=1, keep_checkpoints_without_metrics=False
         )
         return _Saver(
             self._folder.absolute(),
             options=ocp.CheckpointManagerOptions(
-                best_fn=self._goodness,  # without it Orbax writes no metrics
+                best_fn=self._comparable,  # without it Orbax writes no metrics
                 preservation_policy=policies.AnyPreservationPolicy(
                     [policies.LatestN(self._keep), best]
                 ),
@@ -333,7 +332,7 @@ class Checkpoints:
         if damage:
             raise UserError(f"{self._folder / str(step)}: {damage}")
         path = self._metrics(step)
-        return self._goodness(json.loads(path.read_text())) if path.exists() else None
+        return self._comparable(json.loads(path.read_text())) if path.exists() else None
 
     def _state(self, step: int) -> Path:
         return self._folder / str(step) / "state"
@@ -364,8 +363,3 @@ def comparable_score(metrics: Mapping[str, Any], name: str) -> float:
     """The metric `name`, negated if less is better; -inf for NaN or a missing one."""
     value = metrics.get(name, math.nan) * (-1 if name in FALLING else 1)
     return -math.inf if math.isnan(value) else value
-
-
-def abstract_of(tree: Any) -> Any:
-    """Shapes, types and shardings of a tree, to restore onto."""
-    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding), tree)

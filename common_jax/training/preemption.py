@@ -32,7 +32,7 @@ class PreemptionHandler:
 
     def __init__(self) -> None:
         self.received: int | None = None
-        self._beats = 0
+        self._polls = 0
         self._interruptible = False
         self._last = -ECHO_SECONDS
         self._before: dict[int, object] = {}
@@ -48,8 +48,8 @@ class PreemptionHandler:
 
     def poll(self) -> int | None:
         """The signal received, or None. To be called at the same points in all processes."""
-        self._beats += 1
-        if is_multiprocess() and multihost_utils.reached_preemption_sync_point(self._beats):
+        self._polls += 1
+        if is_multiprocess() and multihost_utils.reached_preemption_sync_point(self._polls):
             self.received = signal.SIGTERM
         return self.received
 

@@ -40,8 +40,11 @@ def packed(tmp_path) -> Batches:
 def test_batches_hold_the_corpus(batches):
     epoch = batches.epoch(4)
     assert len(epoch) == len(batches) == len(list(epoch))
-    shapes = [{name: array.shape for name, array in batch.items()} for batch in epoch]
-    assert all(shape in batches.shapes for shape in shapes)
+    shapes = [
+        {"index": (rows,)} | {c: (rows, width) for c, width in zip(COLUMNS, widths, strict=True)}
+        for rows, widths in zip(batches.plan.rows, batches.plan.shapes.tolist(), strict=True)
+    ]
+    assert all({name: a.shape for name, a in batch.items()} in shapes for batch in epoch)
     indices = []
     for batch in epoch:
         assert all(array.dtype == np.int32 for array in batch.values())
@@ -56,11 +59,13 @@ def test_batches_hold_the_corpus(batches):
 
 def test_packed_batches_hold_the_corpus(packed):
     """Every sentence read back by its segment, wherever it lies."""
-    names = ["index", *(f"{c}{end}" for c in COLUMNS for end in ("", "_segments"))]
+    (rows,), (widths,) = packed.plan.rows.tolist(), packed.plan.shapes.tolist()
+    columns = dict(zip(COLUMNS, widths, strict=True)).items()
+    shapes = {f"{c}{end}": (rows, width) for c, width in columns for end in ("", "_segments")}
     indices = []
     for number, batch in enumerate(packed.epoch(4)):
-        assert list(batch) == names
-        assert [{name: array.shape for name, array in batch.items()}] == packed.shapes
+        assert {name: array.shape for name, array in batch.items()} == {"index": (rows,)} | shapes
+        assert list(batch) == ["index", *shapes]
         assert all(array.dtype == np.int32 for array in batch.values())
         examples = packed.examples((4, number)).tolist()
         indices += examples

@@ -15,7 +15,7 @@ import pytest
 
 from common_jax.errors import UserError
 from common_jax.io import checksums
-from common_jax.training.checkpoint import Checkpoints, abstract_of, comparable_score
+from common_jax.training.checkpoint import Checkpoints, comparable_score
 from common_jax.training.state import TrainState
 
 
@@ -58,7 +58,10 @@ def saved(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def abstract():
-    return abstract_of(make_state(0))
+    """The shapes, types and shardings of a state."""
+    return jax.tree.map(
+        lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding), make_state(0)
+    )
 
 
 def messages(caplog):
