@@ -85,7 +85,6 @@ class Schema:
 
     Attributes:
       title: of the task; models with the same one can be compared on one input.
-      texts: of an input.
       line: how a line holds the texts: a single "text", texts parted by a "tab", or a "json"
         object.
       output: the JSON schema of an output, an object.

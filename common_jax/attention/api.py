@@ -1,6 +1,5 @@
 """The function `attention`: validates a request, zeroes padding and selects an implementation."""
 
-import dataclasses
 from typing import Any, Literal
 
 import jax.numpy as jnp
@@ -23,31 +22,14 @@ BANDED_FROM = 2.25
 BANDED_FROM_ON_TPU = 17.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Support:
-    """The requests that an implementation supports.
-
-    Attributes:
-      any_window: masks without a token window.
-      any_lengths: queries and keys of different sequences.
-      head_area: masks with an area of several heads.
-      dropout: of the weights.
-      weights: returning the weights.
-      bias: any, only those with `Bias.relative`, or none.
-    """
-
-    any_window: bool = True
-    any_lengths: bool = True
-    head_area: bool = True
-    dropout: bool = True
-    weights: bool = True
-    bias: Literal["any", "relative", "none"] = "any"
-
-
-SUPPORT = {
-    "dense": Support(),
-    "banded": Support(any_window=False, any_lengths=False, weights=False, bias="relative"),
-    "chunked": Support(head_area=False, dropout=False, weights=False, bias="none"),
+# What each implementation does not support; see `obstacles`.
+UNSUPPORTED = {
+    "dense": (),
+    "banded": (
+        *("masks without a token window", "unequal numbers of queries and keys"),
+        *("return_weights", "biases that are not relative"),
+    ),
+    "chunked": ("masks with an area of heads", "dropout", "return_weights", "biases"),
 }
 
 
@@ -78,7 +60,7 @@ def attention(
       dropout_rate: of the weights; needs `dropout_key` if above 0.
       implementation: "dense" (any mask and bias), "banded" (self-attention in a token window),
         "chunked" (stores no weights for the backward pass), or "auto": the faster of the first two
-        at these shapes that supports the request; see `SUPPORT`. For symbolic lengths, as in an
+        at these shapes that supports the request; see `UNSUPPORTED`. For symbolic lengths, as in an
         export, "auto" and "banded" are "dense".
       return_weights: whether to return also the float32 weights before dropout, heads of the area
         in the order of `masks.head_table`; dense only.
@@ -91,10 +73,10 @@ def attention(
         implementation = "dense"  # an export has one form, for all lengths
     reasons = obstacles(query, key, mask, bias, bool(dropout_rate), return_weights)
     if implementation == "auto":
-        banded = reasons["banded"] is None and _banded_pays(query, mask)
+        banded = not reasons["banded"] and _banded_pays(query, mask)
         implementation = "banded" if banded else "dense"
-    if reason := reasons[implementation]:
-        raise ValueError(f"{implementation} attention cannot serve this: {reason}")
+    if features := reasons[implementation]:
+        raise ValueError(f"{implementation} attention does not support {' and '.join(features)}")
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     options: Any = {"scale": scale, "dropout_rate": dropout_rate, "dropout_key": dropout_key}
     query = _zero_padding(query, mask.query_segments)
@@ -115,28 +97,18 @@ def obstacles(
     bias: Bias | None,
     dropout: bool,
     return_weights: bool,
-) -> dict[str, str | None]:
-    """The reason why each implementation does not support a request; None if it does."""
-    queries, keys = query.shape[1], key.shape[1]
-
-    def reason(form: Support) -> str | None:
-        if not form.any_window and mask.window is None:
-            return "the mask has no token window"
-        if not form.head_area and mask.heads != 1:
-            return "the mask has an area of heads"
-        if not form.dropout and dropout:
-            return "it drops no weights"
-        if not form.weights and return_weights:
-            return "only the dense form has the weights"
-        if not form.any_lengths and queries != keys:
-            return f"{queries} queries and {keys} keys are not one sequence"
-        if form.bias == "none" and bias is not None:
-            return "it takes no bias"
-        if form.bias == "relative" and bias is not None and not bias.relative:
-            return "the bias depends on more than the difference of positions"
-        return None
-
-    return {name: reason(form) for name, form in SUPPORT.items()}
+) -> dict[str, list[str]]:
+    """The features of a request that each implementation does not support."""
+    requested = {
+        "masks without a token window": mask.window is None,
+        "masks with an area of heads": mask.heads != 1,
+        "unequal numbers of queries and keys": query.shape[1] != key.shape[1],
+        "dropout": dropout,
+        "return_weights": return_weights,
+        "biases": bias is not None,
+        "biases that are not relative": bias is not None and not bias.relative,
+    }
+    return {name: [f for f in features if requested[f]] for name, features in UNSUPPORTED.items()}
 
 
 def _banded_pays(query: Array, mask: Mask) -> bool:

@@ -21,12 +21,7 @@ _IRRELEVANT = ("mesh.", "paper.", "data.cache_dir")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Run:
-    """A run in a report.
-
-    Attributes:
-      label: its name there.
-      workdir: its folder.
-    """
+    """A run in a report, where `label` is its name."""
 
     label: str
     workdir: Workdir

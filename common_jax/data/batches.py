@@ -12,8 +12,9 @@ from common_jax.data.packing import PackedPlan
 from common_jax.data.plan import Plan, PlannedBatch
 
 Batch = dict[str, Shaped[Any, "..."]]  # arrays of NumPy, or on devices of JAX
-Position = tuple[int, int]
+Position = tuple[int, int]  # epoch and batch
 Rows = Callable[[int], Int[np.ndarray, "n"]]  # selects rows of a batch by its size; ascending
+_PREFETCHED = 4  # batches
 
 
 class Batches:
@@ -113,15 +114,11 @@ class Epoch(Sequence[Batch]):
         return self._read(self._planned[at])
 
 
-def stream(
-    batches: Batches, position: Position = (0, 0), ahead: int = 4
-) -> Iterator[tuple[Position, Batch]]:
-    """An infinite stream of batches from a position on, prefetched in one thread.
+def stream(batches: Batches, position: Position = (0, 0)) -> Iterator[tuple[Position, Batch]]:
+    """An infinite stream of batches, epoch after epoch, prefetched in one thread.
 
     Args:
-      batches: whose epochs follow each other.
       position: (epoch, batch) of the first batch.
-      ahead: number of batches to prefetch.
 
     Yields:
       ((epoch, batch) of the next batch, which checkpoints store to resume, this batch).
@@ -131,13 +128,13 @@ def stream(
     """
     if not len(batches) or min(position) < 0 or position[1] > len(batches):
         raise ValueError(f"position {position} of {len(batches)} batches an epoch")
-    return _read_ahead(_Stream(batches, position[0] * len(batches) + position[1]), ahead)
+    return _prefetch(_Stream(batches, position[0] * len(batches) + position[1]))
 
 
-def _read_ahead(source: "_Stream", ahead: int) -> Iterator[tuple[Position, Batch]]:
+def _prefetch(source: "_Stream") -> Iterator[tuple[Position, Batch]]:
     import grain  # takes half a second
 
-    options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=ahead)
+    options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=_PREFETCHED)
     iterator = iter(grain.MapDataset.source(source).to_iter_dataset(options))
     try:
         yield from iterator
@@ -146,7 +143,7 @@ def _read_ahead(source: "_Stream", ahead: int) -> Iterator[tuple[Position, Batch
 
 
 class _Stream:
-    """All epochs end to end from a first batch on, as a source for grain."""
+    """The batches of all epochs from the batch number `first` on, as a source for grain."""
 
     def __init__(self, batches: Batches, first: int):
         self._batches, self._first = batches, first

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Int, Int32, Int64
 
 from common_jax.errors import UserError
+from common_jax.io import checksums
 
 _FORMAT = 1
 _DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
@@ -269,9 +270,7 @@ def file_identity(path: str | Path) -> dict[str, Any]:
       UserError: if it cannot be read.
     """
     try:
-        with open(path, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            return {"bytes": os.fstat(file.fileno()).st_size, "sha256": digest}
+        return checksums.describe(path)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
 

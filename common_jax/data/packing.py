@@ -159,11 +159,9 @@ class PackedPlan(Plan):
     def __init__(
         self, lengths: Int[np.ndarray, "n c"], packing: Packing, batch_tokens: int, seed: int = 0
     ):
-        """Plans examples of `lengths` by the `packing` of the same lengths.
-
+        """
         Args:
-          lengths: of each example's columns.
-          packing: of `pack`.
+          packing: `pack` of the same `lengths`.
           batch_tokens: a batch has max(1, batch_tokens // widest column) rows.
           seed: of the order.
 

@@ -222,10 +222,9 @@ class BucketPlan(Plan):
         batch_size: int | None = None,
         mixture: Mixture | None = None,
     ):
-        """Plans `lengths` [n, c] positions into `shapes`.
-
+        """
         Args:
-          lengths: of each example's columns.
+          lengths: of each example's columns, in positions.
           shapes: of `choose_shapes`, or any others that fit every example.
           batch_tokens: a batch has max(1, batch_tokens // widest column) rows.
           seed: of the order; None for a constant order, sorted by length (see `ordered`).

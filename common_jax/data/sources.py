@@ -145,7 +145,6 @@ def find_source(
 
     Args:
       config: the family's `DataConfig`.
-      generator: of the generated corpus.
       records: makes a source from a dataset, the name of its split, and the split's config key.
       files: makes a source from a folder and the config field with the names of its files.
 

@@ -7,7 +7,7 @@ import io
 import logging
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +63,8 @@ class Dataset:
             if isinstance(feature, tfds.features.ClassLabel) and feature.num_classes
         }
 
-    def source(self, split: str, key: str, **options: Any) -> Sequence[Mapping[str, Any]]:
-        """The examples by index, as TensorFlow Datasets decodes them; strings are bytes.
+    def source(self, split: str, key: str, **options: Any) -> Sequence[Any]:
+        """The examples by index: mappings of decoded features; strings are bytes.
 
         Args:
           split: a split or a part of it, as in "train[:1000]".

@@ -144,7 +144,7 @@ def _of_kind(value: Any, kind: Any, place: str) -> Any:
         if len(value) != len(kinds):
             raise UserError(f"{place}: {len(value)} values where {len(kinds)} are needed")
         each = enumerate(zip(value, kinds, strict=True))
-        return outer(_of_kind(one, its, f"{place}[{number}]") for number, (one, its) in each)
+        return outer(_of_kind(item, of, f"{place}[{number}]") for number, (item, of) in each)
     return float(value) if outer is float else value
 
 

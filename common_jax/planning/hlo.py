@@ -88,11 +88,6 @@ class Program:
         return self._total(self._executed(self._entry))
 
     @functools.cached_property
-    def kernels(self) -> int:
-        """The number of instructions that a step runs."""
-        return sum(times for times, _, _ in self._executed(self._entry))
-
-    @functools.cached_property
     def collectives(self) -> list[Collective]:
         """The collectives of a step, by kind and axes, those with most bytes first."""
         count: collections.Counter[tuple[str, tuple[str, ...]]] = collections.Counter()

@@ -120,7 +120,9 @@ class Checkpoints:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._saver = self._saver or self._make_saver()
             if step in self.steps:
-                return self._add_metrics(step, metrics)
+                if metrics is not None:
+                    self._write_metrics(step, metrics)
+                return self._saver.reload()
             saved = self._saver.save(step, args=args, metrics=metrics)
         if not saved:  # Orbax ignores an existing or older step without an error
             raise RuntimeError(f"checkpoint of step {step} was not saved")
@@ -180,7 +182,6 @@ class Checkpoints:
         """Reads one field of a step's state, without the optimizer's.
 
         Args:
-          step: one of `steps`.
           part: "params", or "ema" if the run has one.
           abstract: the field's shapes, types and shardings.
 
@@ -223,7 +224,9 @@ class Checkpoints:
         return self._folder.with_name("damaged")
 
     def _make_saver(self) -> ocp.CheckpointManager:
-        self._tidy()
+        if is_first():
+            self._remove_unfinished()
+        self._set_damaged_aside()
         policies = ocp.checkpoint_managers.preservation_policy
         best = policies.BestN(
             get_metric_fn=self._comparable, n=1, keep_checkpoints_without_metrics=False
@@ -249,12 +252,6 @@ class Checkpoints:
         for path in self._folder.glob(f"{self._saving}.*tmp*"):
             checksums.seal(path, leave=_LATE)
 
-    def _add_metrics(self, step: int, metrics: dict[str, float] | None) -> None:
-        if metrics is not None:
-            self._write_metrics(step, metrics)
-        assert self._saver is not None
-        self._saver.reload()
-
     @first_process_only
     def _write_metrics(self, step: int, metrics: dict[str, float]) -> None:
         path = self._metrics(step)
@@ -276,11 +273,6 @@ class Checkpoints:
             with contextlib.suppress(OSError):  # the step has the other checksums
                 checksums.seal(self._folder / str(step))
             shutil.rmtree(self._folder / _DELETED, ignore_errors=True)
-
-    @first_process_only
-    def _tidy(self) -> None:
-        self._remove_unfinished()
-        self._set_damaged_aside()
 
     def _remove_unfinished(self) -> None:
         """Removes the files of a killed save or deletion."""
@@ -342,9 +334,9 @@ class Checkpoints:
 
     def _writing(self) -> contextlib.AbstractContextManager[None]:
         """As `writing`; the message names the last complete checkpoint."""
-        return writing(self._folder, self._what_is_safe)
+        return writing(self._folder, self._last_complete)
 
-    def _what_is_safe(self) -> str:
+    def _last_complete(self) -> str:
         if is_first():
             self._remove_unfinished()  # frees disk space
         safe = next((s for s in reversed(self._steps()) if not self._find_damage(s)), None)

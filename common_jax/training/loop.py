@@ -296,7 +296,6 @@ def group_steps(
     Args:
       stream: ((epoch, batch) of the next batch, this batch).
       step: steps already taken.
-      config: for the intervals of the run.
     """
     intervals = (config.log_every, config.evaluate_every, config.checkpoint_every, config.steps)
     group: list[tuple[Position, Batch]] = []
@@ -321,16 +320,16 @@ class _StallTimer:
         self._seconds = {"data_seconds": 0.0, "saving_seconds": 0.0}
 
     @contextlib.contextmanager
-    def at(self, what: str) -> Iterator[None]:
+    def at(self, cause: str) -> Iterator[None]:
         began = time.monotonic()
         yield
-        self._seconds[what] += time.monotonic() - began
+        self._seconds[cause] += time.monotonic() - began
 
-    def over(self, what: str, items: Iterable[T]) -> Iterator[T]:
+    def over(self, cause: str, items: Iterable[T]) -> Iterator[T]:
         """Passes the items on and counts the time of waiting for each."""
         items = iter(items)
         while True:
-            with self.at(what):
+            with self.at(cause):
                 item = next(items, None)
             if item is None:
                 return
@@ -338,7 +337,7 @@ class _StallTimer:
 
     def reset(self) -> dict[str, float]:
         """Returns the seconds since the last call and resets them."""
-        totals = {what: round(seconds, 6) for what, seconds in self._seconds.items()}
+        totals = {cause: round(seconds, 6) for cause, seconds in self._seconds.items()}
         self._seconds = dict.fromkeys(totals, 0.0)
         return totals
 

@@ -127,7 +127,7 @@ def test_an_area_may_exceed_the_heads_by_one_unless_it_wraps(heads, size):
 
 
 @pytest.mark.parametrize("heads, size", [(1, 3), (3, 5), (4, 7)])
-def test_areas_that_cannot_be(heads, size):
+def test_areas_that_are_too_large(heads, size):
     for edge in HEAD_EDGES:
         with pytest.raises(ValueError, match="does not fit"):
             masks.head_table(heads, size, edge)
@@ -159,7 +159,7 @@ PACKED = np.array([[1, 1, 1, 2, 2, 0], [4, 5, 5, 5, 5, 5], [0, 0, 3, 3, 0, 0]])
 
 
 def by_counting(ids, length):
-    """Positions and lengths of runs of equal ids, place by place."""
+    """Positions and lengths of runs of equal ids, position by position."""
     positions, lengths = np.zeros((2, len(ids), length), int)
     for row, line in enumerate(ids):
         for at in range(length):

@@ -1,4 +1,4 @@
-"""Every implementation of attention against one oracle, in value and gradient."""
+"""Every implementation of attention against one reference, in value and gradient."""
 
 import functools
 import typing
@@ -91,7 +91,7 @@ def test_large_scores_do_not_overflow(implementation):
 
 @each_implementation
 def test_rows_without_a_key_are_zero_in_value_and_gradient(implementation):
-    """Valid queries whose whole window is padding, and a sequence that is nothing but padding."""
+    """Valid queries with only padding in their windows, and a sequence of padding."""
     valid = np.ones((2, 9), bool)
     valid[0, 2:8], valid[1] = False, False
     mask = window(3, key_segments=jnp.asarray(valid), heads=3)
@@ -192,7 +192,7 @@ def test_dropout_zeroes_weights_and_scales_the_others(implementation):
 
 @each_implementation
 def test_gradient_under_dropout(implementation):
-    """The output is linear in the values, and smooth in the queries while the key stays."""
+    """With a constant random key, the output is linear in the values and smooth in the queries."""
     query, key, value, cotangent = tensors(queries=40, heads=3)
 
     def run(query):
@@ -261,18 +261,18 @@ def test_a_sharded_batch_needs_no_communication(implementation):
 @pytest.mark.parametrize(
     "shape, mask, options, reason",
     [
-        ({}, Mask(), {"implementation": "banded"}, "no token window"),
+        ({}, Mask(), {"implementation": "banded"}, "without a token window"),
         ({}, window(3), {"implementation": "banded", "return_weights": True}, "weights"),
-        ({"keys": 5}, window(3), {"implementation": "banded"}, "9 queries and 5 keys"),
+        ({"keys": 5}, window(3), {"implementation": "banded"}, "numbers of queries and keys"),
         ({}, masks.head_window(3), {"implementation": "chunked"}, "area of heads"),
         ({}, Mask(), {"implementation": "chunked", "return_weights": True}, "weights"),
-        ({}, Mask(), {"implementation": "chunked", "dropout_rate": 0.1}, "drops no weights"),
+        ({}, Mask(), {"implementation": "chunked", "dropout_rate": 0.1}, "support dropout"),
         ({}, Mask(), {"dropout_rate": 0.1}, "key"),
         ({}, Mask(), {"dropout_rate": 1.0, "dropout_key": jax.random.key(0)}, "below 1"),
         ({}, masks.head_window(5), {}, "does not fit"),
     ],
 )
-def test_what_cannot_be_served_raises(shape, mask, options, reason):
+def test_unsupported_requests_raise(shape, mask, options, reason):
     with pytest.raises(ValueError, match=reason):
         attention(*tensors(**shape)[:3], mask, **options)
 
@@ -288,7 +288,7 @@ def test_what_cannot_be_served_raises(shape, mask, options, reason):
         ({"queries": 128}, window(11), {"return_weights": True}, "dense"),
     ],
 )
-def test_auto_takes_the_form_that_serves_and_is_faster(shape, mask, options, choice):
+def test_auto_selects_the_faster_supported_implementation(shape, mask, options, choice):
     arrays = tensors(**shape)[:3]
 
     def program(implementation):

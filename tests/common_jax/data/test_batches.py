@@ -58,7 +58,7 @@ def test_batches_hold_the_corpus(batches):
 
 
 def test_packed_batches_hold_the_corpus(packed):
-    """Every sentence read back by its segment, wherever it lies."""
+    """Every sentence is restored by its segment ids."""
     (rows,), (widths,) = packed.plan.rows.tolist(), packed.plan.shapes.tolist()
     columns = dict(zip(COLUMNS, widths, strict=True)).items()
     shapes = {f"{c}{end}": (rows, width) for c, width in columns for end in ("", "_segments")}
@@ -71,7 +71,7 @@ def test_packed_batches_hold_the_corpus(packed):
         indices += examples
         for at, index in enumerate(batch["index"].tolist()):
             if index < 0:
-                assert not any(batch[name][at].any() for name in names[1:])
+                assert not any(batch[name][at].any() for name in shapes)
                 continue
             assert examples[0] == index
             segments = [batch[f"{c}_segments"][at].tolist() for c in COLUMNS]
@@ -147,7 +147,7 @@ def test_end_of_an_epoch_is_the_start_of_the_next(batches):
     assert position == (1, 1) and _same(batch, batches.epoch(1)[0])
 
 
-def test_stream_refuses_what_is_no_position(batches):
+def test_stream_rejects_invalid_positions(batches):
     for position in ((-1, 0), (0, -1), (0, len(batches) + 1)):
         with pytest.raises(ValueError, match="position"):
             stream(batches, position)

@@ -1,4 +1,4 @@
-"""Packing: every example once, no row too wide, few positions to spare, purity in (seed, epoch)."""
+"""Packing: every example once, no row too wide, little padding, a function of (seed, epoch)."""
 
 import itertools
 
@@ -14,7 +14,7 @@ from tests.real import needs_real_data, real_data
 
 
 def rows_of(plan, epoch) -> list[list[int]]:
-    """The examples of each row that holds any."""
+    """The examples of each row that is not empty."""
     return [
         [int(example) for _, example in group]
         for batch in plan.epoch(epoch)
@@ -26,7 +26,7 @@ def rows_of(plan, epoch) -> list[list[int]]:
 
 @st.composite
 def lengths_and_widths(draw):
-    """Any lengths up to the widths, many of them the shortest or the whole row."""
+    """Any lengths up to the widths, often 0, 1 or the width."""
     widths = draw(st.lists(st.integers(1, 20), min_size=1, max_size=2))
     sides = [st.one_of(st.sampled_from([0, 1, w]), st.integers(0, w)) for w in widths]
     return np.array(draw(st.lists(st.tuples(*sides), min_size=1, max_size=120))), widths
