@@ -33,7 +33,7 @@ class OptimizerConfig:
       cooldown_start, cooldown_steps: a linear decay to zero, multiplied in, from step
         `cooldown_start` over `cooldown_steps` steps; 0 steps is no cooldown.
       b1, b2, eps: Adam's and Adamax's; AdaDelta's rho is `b2`, and AdaGrad uses `eps` only.
-      initial_sum: what AdaGrad's sums of squares begin with.
+      initial_sum: the initial value of AdaGrad's sums of squares.
       clip_norm: largest global norm of the gradient; 0 disables clipping.
       l2: adds l2 / 2 times the sum of squares of all parameters to the loss; reported losses do
         not include it.

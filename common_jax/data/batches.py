@@ -24,7 +24,7 @@ class Batches:
     zeros), and for each column an int32 [B, width] array padded with zeros. B and the widths are
     those of the batch's shape, whether or not it is full.
 
-    With a `PackedPlan` a row holds several examples end to end, "index" has the first of them, and
+    With a `PackedPlan` a row has several concatenated examples, "index" has the first of them, and
     for each column there is an int32 [B, width] array "COLUMN_segments": 1 for tokens of the row's
     first example, 2 for the second and so on, the same in all columns, and 0 for padding.
     """

@@ -153,7 +153,7 @@ class Mixture:
     """Several corpora whose examples are drawn in fixed shares.
 
     An epoch has as many draws as there are examples. The examples of a corpus are drawn in random
-    order, and again only after all of them; of each shape of a plan as many as its share.
+    order without replacement until all have been drawn; each shape of a plan gets its share.
 
     Attributes:
       corpus: the corpus of each example, from 0.
@@ -227,7 +227,7 @@ class BucketPlan(Plan):
           lengths: of each example's columns, in positions.
           shapes: of `choose_shapes`, or any others that fit every example.
           batch_tokens: a batch has max(1, batch_tokens // widest column) rows.
-          seed: of the order; None for a constant order, sorted by length (see `ordered`).
+          seed: of the order; None for a constant order, sorted by length, for evaluation.
           batch_size: rows of every batch of any shape, instead of `batch_tokens`.
           mixture: draws examples from several corpora; needs a seed.
 
@@ -246,13 +246,6 @@ class BucketPlan(Plan):
         counts = np.array([len(rows) for rows in self._drawn(0)])
         self._moved_up, self._bounds, self._shapes = self._layout(counts)
         self.batches = len(self._shapes)
-
-    @classmethod
-    def ordered(
-        cls, lengths: Int[np.ndarray, "n c"], shapes: Int[np.ndarray, "k c"], batch_tokens: int
-    ) -> "BucketPlan":
-        """A plan for evaluation: every epoch is the same, sorted by length."""
-        return cls(lengths, shapes, batch_tokens, seed=None)
 
     def epoch(self, epoch: int) -> Sequence[PlannedBatch]:
         """The batches of an epoch, in their order."""

@@ -150,7 +150,7 @@ def _of_kind(value: Any, kind: Any, place: str) -> Any:
 
 @functools.cache
 def _parts(kind: Any) -> tuple[type, tuple[Any, ...], tuple[type, ...]]:
-    """Of dict[str, int]: dict, the types of its elements, and its types in JSON."""
+    """For dict[str, int]: dict, the types of its elements, and its types in JSON."""
     outer = typing.get_origin(kind) or kind
     return outer, typing.get_args(kind), {tuple: (list,), float: (float, int)}.get(outer, (outer,))
 

@@ -169,14 +169,14 @@ def bleu_error(
 def _ngram_counts(
     hypotheses: tuple[str, ...], references: tuple[str, ...], language: str, order: int
 ) -> Int[np.ndarray, "n counts"]:
-    """Of each sentence both lengths, and matches and n-grams of each order."""
+    """For each sentence both lengths, and the matches and totals of n-grams of each order."""
     bleu = _bleu(language, effective_order=True, max_ngram_order=order)
     scores = (bleu.sentence_score(h, [r]) for h, r in zip(hypotheses, references, strict=True))
     return np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores])
 
 
 def _corpus_bleu(counts: Shaped[np.ndarray, "n"], options: Mapping[str, Any]) -> float:
-    """From the sums of both lengths, and of matches and n-grams of each order."""
+    """BLEU from the sums of `_ngram_counts`."""
     own, reference, *grams = map(int, counts)
     middle = len(grams) // 2
     return BLEU.compute_bleu(grams[:middle], grams[middle:], own, reference, **options).score

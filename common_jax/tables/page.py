@@ -1,9 +1,7 @@
 """The page of a table: each row beside the paper, a verdict on each claim; as a report and CSV."""
 
-import csv
 import dataclasses
 import functools
-import io
 import math
 import shlex
 import statistics
@@ -18,7 +16,7 @@ from common_jax.metrics.verdict import Verdict, judge
 from common_jax.report.document import Cell, Part, Report, Section, Table
 from common_jax.sweep.figure import sweep_charts
 from common_jax.sweep.plan import SEED, Trial
-from common_jax.sweep.results import TrialStatus, find
+from common_jax.sweep.results import TrialStatus, csv_text, find
 from common_jax.tables.spec import HOURS, SPEEDS, Claim, Scale, TableSpec
 from common_jax.tables.trials import ROW, fields_of
 from common_jax.training.config import task_class
@@ -213,13 +211,9 @@ def rows_of(results: Results) -> list[dict[str, Any]]:
 
 def to_csv(results: Results) -> str:
     """The rows as CSV, numbers with six significant digits."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, HEAD, lineterminator="\n")
-    writer.writeheader()
-    for row in rows_of(results):
-        short = lambda value: f"{value:.6g}" if isinstance(value, float) else value
-        writer.writerow({name: short(value) for name, value in row.items()})
-    return text.getvalue()
+    short = lambda value: f"{value:.6g}" if isinstance(value, float) else value
+    rows = [{name: short(value) for name, value in row.items()} for row in rows_of(results)]
+    return csv_text(HEAD, rows)
 
 
 def page(

@@ -135,7 +135,8 @@ class _Run:
           Interrupted: after saving the last step taken.
         """
         config = self.config
-        if self.step and self._validates() and not self._validated():
+        validated = any(step == self.step for step, _ in self.log.validations)
+        if self.step and self._validates() and not validated:
             self._validate_and_save()  # the run ended before this validation
         if self._finished():
             return self._stops_early()
@@ -223,9 +224,6 @@ class _Run:
         patience, metric = self.config.patience, self.config.best_metric
         values = [comparable_score(scores, metric) for _, scores in self.log.validations]
         return bool(patience and values) and len(values) - 1 - int(np.argmax(values)) >= patience
-
-    def _validated(self) -> bool:
-        return any(step == self.step for step, _ in self.log.validations)
 
     def _evaluated(self, params: Params, split: str, predict_step: Callable) -> Scores:
         """
