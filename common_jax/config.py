@@ -238,7 +238,7 @@ def to_config_dict(config: Any) -> ml_collections.ConfigDict:
 
 
 def _with_free_types(config: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """`to_mapping` of a dataclass in which a `Literal` of several types may change its type."""
+    """The values of `to_mapping`, with fields of a `Literal` of several types free to change it."""
     hints = typing.get_type_hints(type(config))
     for name, value in values.items():
         if isinstance(value, dict):

@@ -165,7 +165,7 @@ class _Run:
             elif save:
                 self._save()
             if save:
-                window = _MetricsWindow()  # its clock starts here
+                window = _MetricsWindow()  # without the time of the save
             if self._finished():
                 break
         self.checkpoints.wait()

@@ -39,7 +39,7 @@ class PreemptionHandler:
 
     def __enter__(self) -> "PreemptionHandler":
         if not is_multiprocess() and threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
+            self._before = {number: signal.signal(number, self._handle) for number in SIGNALS}
         return self
 
     def __exit__(self, kind, error, traceback) -> None:
@@ -77,7 +77,7 @@ class PreemptionHandler:
         finally:
             self._interruptible = False
 
-    def _note(self, number: int, frame: object) -> None:
+    def _handle(self, number: int, frame: object) -> None:
         now, again = time.monotonic(), self.received is not None
         echo = number == signal.SIGTERM and now - self._last < ECHO_SECONDS
         self.received, self._last = number, now
