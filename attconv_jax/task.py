@@ -19,7 +19,7 @@ from common_jax.inputs import columns_of, inputs_to_text
 from common_jax.layers import DROPOUT
 from common_jax.scopes import part
 from common_jax.training.task import Params, Scores
-from common_jax.training.worded import WordLevelTask
+from common_jax.training.word_level import WordLevelTask
 
 EXAMPLES = 5  # shown after an evaluation
 

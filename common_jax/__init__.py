@@ -1,1 +1,1 @@
-"""What the three papers share: masks, attention, layers, text, data, metrics, training."""
+"""Library shared by the three papers: masks, attention, layers, text, data, metrics, training."""

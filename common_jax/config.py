@@ -1,7 +1,7 @@
 """Config sections that every task has: optimizer, training, mesh, data source, the paper's results.
 
 A section is a frozen dataclass: a field's name, type and default live there once, and
-`__post_init__` rejects values that cannot be. A config file's `get_config()` returns
+`__post_init__` rejects invalid values. A config file's `get_config()` returns
 `to_config_dict(Config())`, edited.
 """
 
@@ -33,7 +33,7 @@ class OptimizerConfig:
       cooldown_start, cooldown_steps: a linear decay to zero, multiplied in, from step
         `cooldown_start` over `cooldown_steps` steps; 0 steps is no cooldown.
       b1, b2, eps: Adam's and Adamax's; AdaDelta's rho is `b2`, and AdaGrad uses `eps` only.
-      initial_sum: what AdaGrad's sums of squares begin with.
+      initial_sum: the initial value of AdaGrad's sums of squares.
       clip_norm: largest global norm of the gradient; 0 disables clipping.
       l2: adds l2 / 2 times the sum of squares of all parameters to the loss; reported losses do
         not include it.
@@ -238,7 +238,7 @@ def to_config_dict(config: Any) -> ml_collections.ConfigDict:
 
 
 def _with_free_types(config: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """`to_mapping` of a dataclass in which a `Literal` of several types may change its type."""
+    """The values of `to_mapping`, with fields of a `Literal` of several types free to change it."""
     hints = typing.get_type_hints(type(config))
     for name, value in values.items():
         if isinstance(value, dict):

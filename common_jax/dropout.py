@@ -53,14 +53,14 @@ def _kept_of_65536(rate: float) -> int:
 def _random16(key: Key[Array, ""], shape: tuple[int, ...]) -> jax.Array:
     """Independent uniform 16-bit integers.
 
-    Element (i, j) of the first axis and of all others together depends on i, j and the key alone,
-    whatever devices have it.
+    Element (i, j), with j over all axes but the first, depends on i, j and the key alone, not on
+    the sharding.
     """
     first, *others = shape or (1,)
     elements = math.prod(others)
     size = (first, -(-elements // 2))
     row, column = (jax.lax.broadcasted_iota(jnp.uint32, size, axis) for axis in (0, 1))
-    # computed once, though two arrays are made of it
+    # the barrier makes XLA compute the words once for both halves
     words = jax.lax.optimization_barrier(threefry(key, row, column)[0])
     halves = [words.astype(jnp.uint16), (words >> jnp.uint32(16)).astype(jnp.uint16)]
     return jnp.concatenate(halves, axis=1)[:, :elements].reshape(shape)

@@ -156,8 +156,8 @@ def named_class(name: str, kind: Any, key: str) -> Any:
 
 
 def _is_in_a_package(module: str) -> bool:
-    """Whether a module's top-level package is no data folder (one without __init__.py, or with an
-    export.json)."""
+    """Whether a module's top-level package is installed: it has an __init__.py, no export.json, and
+    is not of the standard library."""
     package = module.partition(".")[0]
     if not re.fullmatch(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*", module):
         return False

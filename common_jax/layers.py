@@ -16,11 +16,11 @@ from common_jax.masks import Mask, valid
 from common_jax.sharding import gathered, platform, spread
 
 DROPOUT = "dropout"  # the name of the stream of random keys
-NEAR = 512  # positions whose encodings an export has in a table
+NEAR = 512  # positions whose encodings an export stores in a table
 
-Segments = Bool[Array, "*b T"] | Int[Array, "*b T"]  # as those of a mask
+Segments = Bool[Array, "*b T"] | Int[Array, "*b T"]  # as in `Mask`
 
-# Keys and values as a product of few queries reads them fastest.
+# Projected keys and values in the layout that decoding reads without a transpose.
 ProjectedKV = tuple[Float[Array, "B H K S"], Float[Array, "B H S K"]]
 
 
@@ -57,7 +57,7 @@ def layer_norm(
 ) -> Float[Array, "*b D"]:
     """(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axis, in x's type.
 
-    The backward pass keeps x as it is, and not the float32 arrays in between.
+    The backward pass stores x instead of float32 intermediates.
     """
     return _layer_norm_forward(x, scale, bias, epsilon)[0]
 
@@ -90,11 +90,10 @@ layer_norm.defvjp(_layer_norm_forward, _layer_norm_backward)
 def product(
     x: Float[Array, "*b D"], weights: Float[Array | np.ndarray, "D F"], axes: tuple[str, str]
 ) -> Float[Array, "*b F"]:
-    """x W in the type of x. The gradient of W is summed in float32 over all positions, and over the
-    devices that have them.
+    """x W in the type of x. The gradient of W is summed in float32 over all positions and devices.
 
     Args:
-      axes: names of the axes of W, by which it lies on a mesh.
+      axes: names of the axes of W (`common_jax.sharding`).
     """
     weights = gathered(weights.astype(x.dtype), *axes)
     return jax.lax.dot_general(x, weights, (((x.ndim - 1,), (0,)), ((), ())))
@@ -105,7 +104,7 @@ def _product_backward(axes, residuals, cotangent):
     last, positions = x.ndim - 1, tuple(range(x.ndim - 1))
     own = gathered(weights.astype(x.dtype), *axes)
     to_x = jax.lax.dot_general(cotangent, own, (((last,), (1,)), ((), ())))
-    if platform() == "cpu":  # not all of whose products have a result of another type
+    if platform() == "cpu":  # lacks some products of bfloat16 with a float32 result
         x, cotangent = x.astype(jnp.float32), cotangent.astype(jnp.float32)
     to_weights = jax.lax.dot_general(
         x, cotangent, ((positions, positions), ((), ())), preferred_element_type=jnp.float32
@@ -137,10 +136,8 @@ class Dense(nn.Module):
 
     Attributes:
       size: of the result.
-      axes: names of the axes of W [in, out], by which it and the result are spread over a mesh
-        (`common_jax.sharding`).
+      axes: names of the axes of W [in, out], which shard it and the result (`common_jax.sharding`).
       dtype: of the product; parameters are float32.
-      use_bias: whether there is a b.
     """
 
     size: int
@@ -161,11 +158,11 @@ class Dense(nn.Module):
 
 
 class Convolution(nn.Module):
-    """A convolution along the last axis but one, with zeros beyond the ends, and a bias. Between
-    `segments` nothing passes, and padding is zeros.
+    """A convolution with bias along the last axis but one. Positions beyond the ends, in other
+    `segments` and at padding are read as zeros.
 
-    It is written as a sum over `width` shifted inputs: XLA's own convolutions of many short inputs
-    are several times slower on a CPU.
+    Computed as a sum over `width` shifted inputs, since on a CPU XLA's convolutions of many short
+    inputs are several times slower.
     """
 
     size: int
@@ -180,17 +177,17 @@ class Convolution(nn.Module):
         glorot = named(nn.initializers.xavier_uniform(), (None, "embed", "mlp"))
         kernel = self.param("kernel", glorot, shape)
         bias = self.param("bias", named(nn.initializers.zeros, ("mlp",)), shape[2:])
-        places = shifted(x.astype(self.dtype), self.width, segments)
-        mixed = sum(product(place, kernel[at], ("embed", "mlp")) for at, place in enumerate(places))
-        return add_bias(spread(mixed, "mlp"), bias)
+        inputs = shifted(x.astype(self.dtype), self.width, segments)
+        y = sum(product(x, kernel[tap], ("embed", "mlp")) for tap, x in enumerate(inputs))
+        return add_bias(spread(y, "mlp"), bias)
 
 
 def shifted(
     x: Float[Array, "*b T D"], width: int, segments: Segments | None = None
 ) -> list[Float[Array, "*b T D"]]:
-    """x as each of the places of a filter meets it, with zeros beyond the ends of x or of each
-    position's segment, and for padding."""
-    cut = lambda x: [
+    """x shifted for each tap of a filter; zeros beyond the ends of x, in other segments than the
+    position's, and at padding."""
+    shifts = lambda x: [
         jax.lax.slice_in_dim(
             jnp.pad(x, [*[(0, 0)] * (x.ndim - 2), (width // 2, width // 2), (0, 0)]),
             at,
@@ -200,17 +197,17 @@ def shifted(
         for at in range(width)
     ]
     if segments is None:
-        return cut(x)
+        return shifts(x)
     ids = segments[..., None]
     return [
-        jnp.where((own == ids) & valid(ids), place, 0)
-        for place, own in zip(cut(x), cut(ids), strict=True)
+        jnp.where((shifted_ids == ids) & valid(ids), shifted_x, 0)
+        for shifted_x, shifted_ids in zip(shifts(x), shifts(ids), strict=True)
     ]
 
 
 class SeparableConvolution(nn.Module):
-    """Each channel has a filter of its own, then a product mixes the channels (Chollet 2016).
-    Between `segments` nothing passes, and padding is zeros."""
+    """A depthwise convolution, then a product over channels (Chollet 2016). Positions beyond the
+    ends, in other `segments` and at padding are read as zeros."""
 
     size: int
     width: int
@@ -231,10 +228,9 @@ class SeparableConvolution(nn.Module):
 def depthwise(
     x: Float[Array, "B T D"], filters: Float[Array, "W D"], segments: Segments | None
 ) -> Float[Array, "B T D"]:
-    """Each channel's convolution with its own filter, with zeros beyond the ends of x or of each
-    position's segment, in the type of x.
+    """Each channel's convolution with its own filter, in the type of x, with zeros as in `shifted`.
 
-    The backward pass keeps x, and not each of the W shifted ones.
+    The backward pass stores x instead of its W shifted copies.
     """
     own = filters.astype(x.dtype)
     return sum(x * own[at, None, None] for at, x in enumerate(shifted(x, len(own), segments)))
@@ -246,10 +242,10 @@ def _depthwise_forward(x, filters, segments):
 
 def _depthwise_backward(residuals, cotangent):
     x, filters, segments = residuals
-    places = shifted(x, len(filters), segments)
-    own = [jnp.sum(x * cotangent, axis=(0, 1), dtype=jnp.float32) for x in places]
+    inputs = shifted(x, len(filters), segments)
+    to_filters = [jnp.sum(x * cotangent, axis=(0, 1), dtype=jnp.float32) for x in inputs]
     to_x = depthwise(cotangent, filters[::-1], segments)
-    return to_x, jnp.stack(own).astype(filters.dtype), None
+    return to_x, jnp.stack(to_filters).astype(filters.dtype), None
 
 
 depthwise.defvjp(_depthwise_forward, _depthwise_backward)
@@ -259,8 +255,8 @@ class FeedForward(nn.Module):
     """max(0, x W_1 + b_1) W_2 + b_2 (Vaswani et al. 2017, section 3.3).
 
     Attributes:
-      size: width of the inside.
-      dropout: rate on the inside.
+      size: of the hidden layer.
+      dropout: rate on the hidden layer.
     """
 
     size: int
@@ -269,18 +265,17 @@ class FeedForward(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "*b D"], *, train: bool) -> Float[Array, "*b D"]:
-        inside = nn.relu(Dense(self.size, ("embed", "mlp"), self.dtype, name="in")(x))
-        inside = Dropout(self.dropout)(inside, train=train)
-        return Dense(x.shape[-1], ("mlp", "embed"), self.dtype, name="out")(inside)
+        hidden = nn.relu(Dense(self.size, ("embed", "mlp"), self.dtype, name="in")(x))
+        hidden = Dropout(self.dropout)(hidden, train=train)
+        return Dense(x.shape[-1], ("mlp", "embed"), self.dtype, name="out")(hidden)
 
 
 class _Heads(nn.Module):
     """Scaled dot-product attention in `num_heads` subspaces (Vaswani et al. 2017, section 3.2).
 
     Q, K, V = x W_Q, m W_K, m W_V; the heads' outputs are concatenated and mapped by W_O; all four
-    have biases. What a head may see, of tokens and of other heads, is the mask's business; where it
-    has a token window, or for "chunked", `implementation` says how. A subclass may add a bias to
-    the scores.
+    have biases. Without a token window in the mask, implementations other than "chunked" are dense.
+    A subclass may add a bias to the scores.
     """
 
     dim: int
@@ -295,7 +290,7 @@ class _Heads(nn.Module):
         self.out = Dense(self.dim, ("heads", "embed"), self.dtype)
 
     def bias(self, query: Float[Array, "B T H K"], mask: Mask) -> Bias | None:
-        """What is added to the scores; a subclass says, here nothing.
+        """A term added to the scores; None is 0.
 
         Args:
           query: the projection of x, not scaled.
@@ -338,7 +333,7 @@ class _Heads(nn.Module):
         return heads
 
     def project_kv(self, memory: Float[Array, "B S D"]) -> ProjectedKV:
-        """What `attend_cached` reads; decoding computes it once and keeps it."""
+        """The keys and values of `memory` for `attend_cached`; decoding computes them once."""
         key, value = self._keys_values(memory)
         return jnp.moveaxis(key, 1, 3), heads_first(value)
 
@@ -349,16 +344,19 @@ class _Heads(nn.Module):
         allowed: Bool[Array, "B #T S"],
         positions: tuple[Int[Array, "T"], Int[Array, "S"]] | None = None,
     ) -> Float[Array, "B T D"]:
-        """Attention, without dropout, to what is laid out for it: nothing is transposed but the
-        queries. Where it may not look there must be no NaN. `positions` are those of queries and
-        keys, for a bias."""
+        """Attention without dropout to the result of `project_kv`, transposing only the queries.
+
+        Args:
+          keys_values: without NaN, also where `allowed` is false.
+          positions: of queries and keys, for a bias; None counts both from 0.
+        """
         keys, values = keys_values
         query = self._split(self.query(x))
         if positions is None:
             positions = jnp.arange(x.shape[1]), jnp.arange(allowed.shape[-1])
         out, _ = attend(
             heads_first(query),
-            jnp.swapaxes(keys, 2, 3),  # in name only: the product takes it as it lies
+            jnp.swapaxes(keys, 2, 3),  # no copy: fused into the product
             values,
             allowed[:, None],
             np.ones((self.num_heads, 1), bool),
@@ -373,7 +371,7 @@ class _Heads(nn.Module):
     def attention_weights(
         self, x: Float[Array, "B T D"], memory: Float[Array, "B S D"], mask: Mask
     ) -> Float[Array, "B H T N S"]:
-        """The weights of `attend`, to look at."""
+        """The weights of `attend`."""
         query = self._split(self.query(x))
         inputs = query, *self._keys_values(memory), mask, self.bias(query, mask)
         return attention(*inputs, implementation="dense", return_weights=True)[1]
@@ -394,7 +392,7 @@ class MultiHeadAttention(_Heads):
     def __call__(
         self, x: Float[Array, "B T D"], memory: Float[Array, "B S D"], mask: Mask, *, train: bool
     ) -> Float[Array, "B T D"]:
-        """Lets each position of `x` look at `memory`, which is `x` itself in self-attention."""
+        """Attention of each position of `x` to `memory`, which is `x` in self-attention."""
         return self.attend(x, memory, mask, train=train)
 
 
@@ -404,17 +402,17 @@ class SelfAttention(_Heads):
     def __call__(
         self, x: Float[Array, "B T D"], mask: Mask, *, train: bool
     ) -> Float[Array, "B T D"]:
-        """The sequence in which each position has attended to what the mask allows."""
+        """Attention of each position to those that the mask allows."""
         return self.attend(x, x, mask, train=train)
 
     def weights(self, x: Float[Array, "B T D"], mask: Mask) -> Float[Array, "B H T N T"]:
-        """The attention weights, to look at."""
+        """The attention weights."""
         return self.attention_weights(x, x, mask)
 
 
 def sinusoids(length: SupportsInt, dim: int) -> Float[np.ndarray | Array, "T D"]:
-    """Position encodings (Vaswani et al. 2017, section 3.5), sines first, then cosines; for a
-    symbolic length, an export's, as an array that its program computes."""
+    """Position encodings (Vaswani et al. 2017, section 3.5), sines first, then cosines; for the
+    symbolic length of an export, computed by its program."""
     rates = 10_000.0 ** -(np.arange(dim // 2) / max(dim // 2 - 1, 1))
     if not isinstance(length, int):
         return _sinusoids_on_device(length, rates)
@@ -423,8 +421,8 @@ def sinusoids(length: SupportsInt, dim: int) -> Float[np.ndarray | Array, "T D"]
 
 
 def _sinusoids_on_device(length: Any, rates: np.ndarray) -> Float[Array, "T D"]:
-    """Near positions from a table, which is exact; far ones from angles in parts of 2^-32 of a
-    turn, of which uint32 drops the whole ones: what float32 has of a large angle is too little."""
+    """Positions below `NEAR` from a table, which is exact; larger ones from angles in units of
+    2^-32 turns, of which uint32 drops complete turns, as float32 is too coarse for large angles."""
     positions = jnp.arange(length, dtype=jnp.uint32)[:, None]
     parts = np.round(rates / (2 * np.pi) * 2**32).astype(np.uint32)
     signed = jax.lax.bitcast_convert_type(positions * parts[None], jnp.int32)  # half a turn at most

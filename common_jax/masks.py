@@ -27,7 +27,6 @@ Direction = Literal["both", "left", "right", "alternate"]
 HeadEdge = Literal["truncate", "wrap", "clamp", "authors"]
 Rule = Callable[[Int[Array, "T S"]], Bool[Array, "T S"]]
 MASKED = -1e30  # score of a masked key; finite, so that the softmax of a masked row is not NaN
-HEAD_EDGES: tuple[HeadEdge, ...] = ("truncate", "wrap", "clamp", "authors")
 
 
 @pytree(static=("direction", "window", "rules", "heads", "head_edge"))
@@ -109,7 +108,7 @@ class Mask:
         return positions(self.query_segments, length)
 
     def key_positions(self, length: SupportsInt) -> Int[Array, "b S"]:
-        """The same of the keys."""
+        """As `query_positions`, for keys."""
         return positions(self.key_segments, length)
 
     def query_lengths(self, length: SupportsInt) -> Int[Array, "b T"]:
@@ -117,7 +116,7 @@ class Mask:
         return lengths(self.query_segments, length)
 
     def key_lengths(self, length: SupportsInt) -> Int[Array, "b S"]:
-        """The same of the keys."""
+        """As `query_lengths`, for keys."""
         return lengths(self.key_segments, length)
 
 
@@ -137,7 +136,7 @@ def segments(
 
 
 def direction(kind: Direction) -> Mask:
-    """Attention to the left, to the right, or alternating by head; the diagonal is kept."""
+    """Attention to the left, to the right, or alternating by head, each with the own position."""
     return Mask(direction=kind)
 
 
@@ -192,7 +191,7 @@ def head_table(heads: int, size: int, edge: HeadEdge) -> tuple[np.ndarray, np.nd
 
 
 def valid(segments: Array) -> Bool[Array, "..."]:
-    """Which positions are not padding."""
+    """True at positions that are not padding."""
     return segments if segments.dtype == bool else segments != 0
 
 
@@ -205,11 +204,11 @@ def positions(
       segments: of a mask. A segment is a run of equal ids; padding is at the end.
       length: T.
     """
-    places = jnp.arange(length, dtype=jnp.int32)[None]
+    in_row = jnp.arange(length, dtype=jnp.int32)[None]
     if segments is None or not _has_ids(segments):
-        return places
+        return in_row
     begins = segments != jnp.pad(segments[:, :-1], ((0, 0), (1, 0)))
-    return places - jax.lax.cummax(jnp.where(begins, places, 0), axis=1)
+    return in_row - jax.lax.cummax(jnp.where(begins, in_row, 0), axis=1)
 
 
 def lengths(
@@ -219,16 +218,16 @@ def lengths(
 
     Args: as `positions`.
     """
-    places = jnp.arange(length, dtype=jnp.int32)[None]
+    in_row = jnp.arange(length, dtype=jnp.int32)[None]
     if segments is None:
-        return jnp.zeros_like(places) + length
+        return jnp.zeros_like(in_row) + length
     if not _has_ids(segments):
-        counted = segments.sum(axis=1, keepdims=True, dtype=jnp.int32)
-        return jnp.where(segments, counted, 0)
+        count = segments.sum(axis=1, keepdims=True, dtype=jnp.int32)
+        return jnp.where(segments, count, 0)
     ends = jnp.pad(segments[:, 1:] != segments[:, :-1], ((0, 0), (0, 1)), constant_values=True)
-    far = jnp.iinfo(jnp.int32).max
-    stop = jax.lax.cummin(jnp.where(ends, places + 1, far), axis=1, reverse=True)
-    first = places - positions(segments, length)
+    largest = jnp.iinfo(jnp.int32).max
+    stop = jax.lax.cummin(jnp.where(ends, in_row + 1, largest), axis=1, reverse=True)
+    first = in_row - positions(segments, length)
     return jnp.where(valid(segments), stop - first, 0)
 
 
@@ -236,7 +235,7 @@ def segments_meet(
     query: Bool[Array, "... T"] | Int[Array, "... T"] | None,
     key: Bool[Array, "... S"] | Int[Array, "... S"] | None,
 ) -> Bool[Array, "... #T #S"]:
-    """The attention that padding and segments allow; [1, 1, 1] for neither."""
+    """The mask of padding and segments; [1, 1, 1] without either."""
     conditions = []
     if key is not None:
         conditions.append(valid(key)[..., None, :])

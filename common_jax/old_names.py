@@ -47,11 +47,11 @@ CONFIG_KEYS: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-# Fields of predictors' settings in exports, of all families.
+# For all families, fields of a predictor's settings in an export.
 PREDICTOR_FIELDS: Mapping[str, str] = {"evaluation_positions": "eval_batch_tokens"}
 
-# By package, for parts of parameters' paths: a regular expression and its replacements, of which
-# the first that results in one of the model's names is used.
+# By package: regular expressions for parts of parameters' paths, with their replacements. The first
+# replacement that results in one of the model's names is used.
 PARAMETERS: Mapping[str, Sequence[Sequence[str]]] = {
     "csan_jax": (
         ("/inner/", "/feed_forward/in/"),

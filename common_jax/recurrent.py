@@ -20,18 +20,17 @@ _AXES = ("embed", "mlp")
 
 
 class State(NamedTuple):
-    """Of an LSTM; a GRU has no cell, and its `cell` is `hidden`."""
+    """The state of a recurrent layer; the `cell` of a GRU is its `hidden`."""
 
     hidden: Float[Array, "B H"]
     cell: Float[Array, "B H"]
 
 
 class _Recurrent(nn.Module):
-    """What LSTM and GRU share. All parameters are there from the beginning, so that a loop can call
-    the methods.
+    """Base of LSTM and GRU. Parameters are created in `setup`, so that a loop can call the methods.
 
     Attributes:
-      inputs: D, of a word.
+      inputs: D, the size of a word's vector.
       size: H.
       dtype: of the products; states are float32.
       reverse: from the last word to the first.
@@ -42,7 +41,7 @@ class _Recurrent(nn.Module):
     dtype: Any
     reverse: bool = False
 
-    gates = 0  # products of a word with matrices
+    gates = 0  # matrices concatenated in each parameter
 
     def setup(self):
         named, init, wide = nn.with_logical_partitioning, nn.initializers, self.gates * self.size
@@ -78,23 +77,23 @@ class _Recurrent(nn.Module):
         return jnp.swapaxes(hidden, 0, 1), last
 
     def start(self, x: Float[Array, "B *rest"]) -> State:
-        """Zeros for each row of x."""
+        """The zero state for each row of x."""
         zeros = jnp.zeros((x.shape[0], self.size), jnp.float32)
         return State(zeros, zeros)
 
     def project(self, x: Float[Array, "*b D"]) -> Float[Array, "*b G"]:
-        """What words add to the gates."""
+        """The contribution of the words to the gates."""
         y = spread(product(x.astype(self.dtype), self.kernel, _AXES))
         return add_bias(y, self.bias).astype(jnp.float32)
 
     def weights(self) -> Float[Array, "H G"]:
-        """The matrix of the states, as `step` reads it; to be read once before a loop."""
+        """The recurrent matrix for `step`; to be computed once before a loop."""
         return gathered(self.recurrent.astype(self.dtype), *_AXES)
 
     def step(
         self, state: State, projected: Float[Array, "B G"], weights: Float[Array, "H G"]
     ) -> State:
-        """The state one word further."""
+        """The state after the next word."""
         raise NotImplementedError
 
     def _product(self, hidden: Float[Array, "B H"], weights: Float[Array, "H G"]) -> Array:
@@ -109,13 +108,10 @@ class LSTM(_Recurrent):
         c' = sigmoid(f + forget_bias) c + sigmoid(i) tanh(g)
         h' = sigmoid(o) tanh(c')
 
-    On a GPU it is cuDNN's, in float32.
-
-    Attributes:
-      forget_bias: added to f; above 0 the cell remembers from the beginning.
+    Computed by cuDNN in float32 on a GPU.
     """
 
-    forget_bias: float = 1.0
+    forget_bias: float = 1.0  # above 0 an untrained cell remembers
 
     gates = 4
 
@@ -137,7 +133,7 @@ class LSTM(_Recurrent):
         weights: Float[Array, "H G"],
         added: Float[Array, "B H"] | float = 0.0,
     ) -> State:
-        """The state one word further, with a term added to its cell."""
+        """The state after the next word, with a term added to its cell."""
         gates = jnp.split(projected + self._product(state.hidden, weights), 4, axis=-1)
         write, forget, new, read = gates
         cell = nn.sigmoid(forget + self.forget_bias) * state.cell
@@ -155,7 +151,7 @@ class LSTM(_Recurrent):
 def _cudnn(
     x: Array, valid: Array, initial: State, weights: Array, size: int, reverse: bool
 ) -> tuple[Array, State]:
-    """An LSTM by cuDNN, which knows neither empty texts nor a single backward direction."""
+    """An LSTM by cuDNN, which supports neither empty texts nor the backward direction alone."""
     from jax.experimental.rnn import lstm
 
     lengths = valid.sum(1, dtype=jnp.int32)
@@ -175,9 +171,9 @@ def _cudnn(
 
 
 def flipped(x: Float[Array, "B T D"], lengths: Int[Array, "B"]) -> Float[Array, "B T D"]:
-    """Each row's words from the last to the first, padding where it is."""
-    places = jnp.arange(x.shape[1])[None]
-    order = jnp.where(places < lengths[:, None], lengths[:, None] - 1 - places, places)
+    """Reverses each row's words; padding stays at the end."""
+    positions = jnp.arange(x.shape[1])[None]
+    order = jnp.where(positions < lengths[:, None], lengths[:, None] - 1 - positions, positions)
     return jnp.take_along_axis(x, order[..., None], axis=1)
 
 
@@ -207,7 +203,7 @@ class Bidirectional(nn.Module):
 
     Attributes:
       kind: `LSTM` or `GRU`.
-      inputs: D, of a word.
+      inputs: D, the size of a word's vector.
       size: H, of each direction.
     """
 

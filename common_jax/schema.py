@@ -1,7 +1,7 @@
 """Inputs and outputs of a predictor, declared: their form in JSON and their display on a page.
 
-A server knows no family of models. From a `Schema` it makes the lines that a predictor reads, the
-description in OpenAPI, the form on a page, and the tables and pictures of an answer.
+A server is independent of the family of models. From a `Schema` it generates a predictor's input
+lines, the OpenAPI description, the form of a page, and the tables and pictures of an answer.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ class Text:
       name: of its field.
       title: the label of its box on a page.
       lines: the height of the box.
-      several: whether a page has one text a line in the box, each for an input of its own.
+      several: whether each line of the box is the text of a separate input.
     """
 
     name: str
@@ -85,12 +85,11 @@ class Schema:
 
     Attributes:
       title: of the task; models with the same one can be compared on one input.
-      texts: of an input.
       line: how a line holds the texts: a single "text", texts parted by a "tab", or a "json"
         object.
       output: the JSON schema of an output, an object.
       plain: the field of an output that is a line of plain text; "" if lines are JSON objects.
-      views: of an output, in the order of the page; of none the page has the JSON.
+      views: of an output, in the order of the page; without any, the page shows the JSON.
       examples: inputs, a text for each of `texts`.
       explained_length: of the longest text whose explanation is served (`Predictor.lengths`).
     """

@@ -1,8 +1,7 @@
-"""Where parameters and activations lie on a mesh, by the names of their axes.
+"""Sharding of parameters and activations over a mesh, by the names of their axes.
 
-Three mesh axes (`common_jax.config.MeshConfig`): rows of a batch are spread over "data" and "fsdp",
-parameters by `PARAMETERS`, wide activations by `ACTIVATIONS`. XLA inserts the communication that
-this asks for.
+On the mesh (`common_jax.config.MeshConfig`) batch rows are sharded over "data" and "fsdp",
+parameters by `PARAMETERS`, wide activations by `ACTIVATIONS`. XLA inserts the communication.
 """
 
 import contextlib
@@ -25,7 +24,7 @@ _mesh: contextvars.ContextVar[Mesh | None] = contextvars.ContextVar("mesh", defa
 
 @contextlib.contextmanager
 def activations_on(mesh: Mesh) -> Iterator[None]:
-    """What is traced inside has its activations spread over the mesh, by `spread`."""
+    """Sets the mesh over which `spread` shards the activations of functions traced inside."""
     token = _mesh.set(mesh)
     try:
         yield
@@ -34,8 +33,8 @@ def activations_on(mesh: Mesh) -> Iterator[None]:
 
 
 def platform() -> str:
-    """Of the devices that a program traced inside `activations_on` is for: "cpu", "gpu" or "tpu".
-    "cpu" outside: the program never depends on the machine that traces it."""
+    """The platform of the mesh of `activations_on`: "cpu", "gpu" or "tpu". Outside of it "cpu", so
+    that a program does not depend on the machine that traces it."""
     mesh = _mesh.get()
     return "cpu" if mesh is None else mesh.devices.flat[0].platform
 
@@ -43,13 +42,13 @@ def platform() -> str:
 def spread(
     x: Shaped[Array, "B *dims"], name: str | None = None, axis: int = -1
 ) -> Shaped[Array, "B *dims"]:
-    """An activation, constrained to lie where the mesh of `activations_on` has it: its rows over
-    `ROWS`, one more axis by its name, all others whole. Outside `activations_on`, x as it is.
+    """Constrains an activation's sharding on the mesh of `activations_on`; outside, returns x.
 
-    An axis whose size the mesh axes do not divide stays whole.
+    Rows are sharded over `ROWS`, and one more axis by its name. All others are replicated, as is
+    an axis whose size is not divisible by the mesh axes.
 
     Args:
-      name: of the axis `axis`, in `ACTIVATIONS`; another name, or none, does not spread it.
+      name: of the axis `axis`; one that is not in `ACTIVATIONS` does not shard it.
     """
     mesh = _mesh.get()
     if mesh is None:
@@ -57,16 +56,16 @@ def spread(
     spec: list[str | tuple[str, ...] | None] = [None] * x.ndim
     if x.shape[0] % math.prod(mesh.shape[axis] for axis in ROWS) == 0:
         spec[0] = ROWS
-    if (over := ACTIVATIONS.get(name or "")) and x.shape[axis] % mesh.shape[over] == 0:
-        spec[axis] = over
+    if (mesh_axis := ACTIVATIONS.get(name or "")) and x.shape[axis] % mesh.shape[mesh_axis] == 0:
+        spec[axis] = mesh_axis
     return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, P(*spec)))
 
 
 def gathered(
     weights: Shaped[Array | np.ndarray, "*dims"], *names: str
 ) -> Shaped[Array | np.ndarray, "*dims"]:
-    """A parameter as each device of an "fsdp" axis reads it: whole but for the axes that
-    `ACTIVATIONS` spreads. Outside `activations_on`, the parameter as it is.
+    """A parameter gathered over "fsdp": only the axes in `ACTIVATIONS` stay sharded. Outside
+    `activations_on`, returns it unchanged.
 
     Args:
       names: of its axes.
@@ -74,7 +73,6 @@ def gathered(
     mesh = _mesh.get()
     if mesh is None:
         return weights
-    axes = [ACTIVATIONS.get(name) for name in names]
-    sizes = zip(weights.shape, axes, strict=True)
-    spec = [over if over and size % mesh.shape[over] == 0 else None for size, over in sizes]
+    sizes = zip(weights.shape, map(ACTIVATIONS.get, names), strict=True)
+    spec = [axis if axis and size % mesh.shape[axis] == 0 else None for size, axis in sizes]
     return jax.lax.with_sharding_constraint(weights, NamedSharding(mesh, P(*spec)))

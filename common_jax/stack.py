@@ -22,11 +22,11 @@ class Stack(nn.Module):
     Attributes:
       layer: makes one layer, unbound.
       length: L.
-      unroll: unrolls the loop over layers: it compiles twice as long, and saves an accelerator a
-        third to half of the memory's traffic, since a loop writes what the backward pass needs into
-        stacked arrays. "auto": on accelerators.
-      remat: stores only the layers' inputs for the backward pass and recomputes the rest: less
-        memory for a third more time (Chen et al. 2016).
+      unroll: whether to unroll the loop over layers, which doubles the time of compilation and
+        saves an accelerator a third to a half of its memory traffic, since a loop writes residuals
+        of the backward pass into stacked arrays. "auto": on accelerators.
+      remat: whether to store only the layers' inputs for the backward pass and recompute the rest:
+        less memory for a third more time (Chen et al. 2016).
       params_name: of the parameter tree.
     """
 
@@ -126,13 +126,13 @@ class Stack(nn.Module):
 
 
 def unrolled(unroll: Unroll) -> bool:
-    """Whether layers are unrolled; "auto" depends on what the program is for."""
+    """Whether layers are unrolled; "auto" depends on the program's platform."""
     return platform() != "cpu" if unroll == "auto" else unroll
 
 
 def _unstack(tree: Any, length: int) -> list[Any]:
-    """The trees of each layer. The gradient of `split` is one concatenation; that of `a[i]` would
-    be a sum of arrays of the whole stack, zeros but for one layer."""
-    leaves, form = jax.tree.flatten(tree)
+    """The tree of each layer. The gradient of `split` is one concatenation; that of `a[i]` would be
+    a sum of arrays with the size of the stack, each with one non-zero layer."""
+    leaves, structure = jax.tree.flatten(tree)
     parts = [jax.lax.split(leaf, [1] * length) for leaf in leaves]
-    return [form.unflatten([part[at][0] for part in parts]) for at in range(length)]
+    return [structure.unflatten([part[layer][0] for part in parts]) for layer in range(length)]

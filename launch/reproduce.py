@@ -79,7 +79,7 @@ def _make(
 ) -> None:
     """Trains, measures, writes and keeps; exits with 1 if trials have failed."""
     from common_jax.report import html
-    from common_jax.tables.kept import keep, path_of, unpack
+    from common_jax.tables.archive import keep, path_of, unpack
     from common_jax.tables.page import read_results
 
     speed_alone, stored = spec.kind == "speed", KEPT / spec.name / scale.name
@@ -236,7 +236,7 @@ def _train(
     Returns: notes on kept trials that are not used.
     """
     from common_jax.sweep.plan import require_own_folders
-    from common_jax.tables.kept import restore
+    from common_jax.tables.archive import restore
 
     with error_context("--out"):
         require_own_folders(trials)

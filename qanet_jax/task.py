@@ -16,7 +16,7 @@ from common_jax.metrics import spans
 from common_jax.scopes import part
 from common_jax.text.squad import Squad
 from common_jax.training.task import Params, Scores
-from common_jax.training.worded import WordLevelTask
+from common_jax.training.word_level import WordLevelTask
 from qanet_jax import triviaqa_metrics
 from qanet_jax.config import Config
 from qanet_jax.data.dataset import ReadingData

@@ -1,4 +1,4 @@
-"""Attention over tokens and heads: one function, one definition, faster forms."""
+"""Attention over tokens and heads."""
 
 from common_jax.attention.api import Implementation, attention
 from common_jax.attention.bias import Bias

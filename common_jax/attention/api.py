@@ -1,6 +1,5 @@
-"""The one way to attend: checks the request, silences padding, and picks an implementation."""
+"""The function `attention`: validates a request, zeroes padding and selects an implementation."""
 
-import dataclasses
 from typing import Any, Literal
 
 import jax.numpy as jnp
@@ -14,41 +13,23 @@ from common_jax.masks import Mask, valid
 from common_jax.sharding import platform
 
 Implementation = Literal["auto", "dense", "banded", "chunked"]
-# `auto` is banded for sequences at least this many times as long as the keys that a block of
-# queries is given: at window 11 from about 90 tokens, and from about 700 on a TPU. On a CPU
-# (`python -m launch.bench attention`) the two forms are equally fast at 64 to 80 tokens; banded
-# takes 0.85 of dense's time at 90 and half of it at 160. Compiled for an H100 it moves 0.70 of
-# dense's bytes at 128 tokens and 0.46 at 256; for a v5e, by the compiler's cycles, it takes 1.3
-# times as long at 512 and 0.7 at 1,024.
+# `auto` is banded for sequences at least this many times as long as the keys of a block: at window
+# 11 from about 90 tokens, and from about 700 on a TPU. On a CPU (`python -m launch.bench
+# attention`) the two are equally fast at 64 to 80 tokens; banded takes 0.85 of dense's time at 90
+# and half of it at 160. Compiled for an H100 it moves 0.70 of dense's bytes at 128 tokens and 0.46
+# at 256; for a v5e, by the compiler's cycles, it takes 1.3 times as long at 512 and 0.7 at 1,024.
 BANDED_FROM = 2.25
 BANDED_FROM_ON_TPU = 17.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Support:
-    """What an implementation serves.
-
-    Attributes:
-      any_window: also masks without a token window.
-      any_lengths: also queries and keys of two sequences.
-      head_area: heads that attend to other heads.
-      dropout: of the weights.
-      weights: can return them.
-      bias: which: any, those that depend on positions' differences alone, or none.
-    """
-
-    any_window: bool = True
-    any_lengths: bool = True
-    head_area: bool = True
-    dropout: bool = True
-    weights: bool = True
-    bias: Literal["any", "relative", "none"] = "any"
-
-
-SUPPORT = {
-    "dense": Support(),
-    "banded": Support(any_window=False, any_lengths=False, weights=False, bias="relative"),
-    "chunked": Support(head_area=False, dropout=False, weights=False, bias="none"),
+# What each implementation does not support; see `obstacles`.
+UNSUPPORTED = {
+    "dense": (),
+    "banded": (
+        *("masks without a token window", "unequal numbers of queries and keys"),
+        *("return_weights", "biases that are not relative"),
+    ),
+    "chunked": ("masks with an area of heads", "dropout", "return_weights", "biases"),
 }
 
 
@@ -69,40 +50,35 @@ def attention(
 
     softmax(scale * q . k + bias) over all allowed keys of the head's area at once (CSAN Eq. 7-9),
     in float32; the output has the query's dtype. A query with no allowed key yields zeros, in
-    value and gradient. What stands in padded places, NaN included, reaches nothing valid, and its
-    gradient is zero.
+    value and gradient. Padding, NaN included, does not affect valid positions, and its gradient is
+    zero.
 
     Args:
-      query, key, value: one dtype; lengths T and S may differ where no window is asked for.
-      mask: which tokens and heads are seen.
+      query, key, value: of one dtype; T and S may differ if the mask has no token window.
       bias: added to the scaled scores; None is 0.
       scale: of the logits; K**-0.5 if None.
       dropout_rate: of the weights; needs `dropout_key` if above 0.
       implementation: "dense" (any mask and bias), "banded" (self-attention in a token window),
-        "chunked" (keeps no weights for the backward pass), or "auto": of the first two the faster
-        one at these shapes that serves the request; `SUPPORT` has what each serves. For symbolic
-        lengths, an export's, "auto" and "banded" are "dense".
-      return_weights: also the float32 weights before dropout, heads of the area in the order of
-        `masks.head_table`; dense only.
+        "chunked" (stores no weights for the backward pass), or "auto": the faster of the first two
+        at these shapes that supports the request; see `UNSUPPORTED`. For symbolic lengths, as in an
+        export, "auto" and "banded" are "dense".
+      return_weights: whether to return also the float32 weights before dropout, heads of the area
+        in the order of `masks.head_table`; dense only.
 
     Raises:
-      ValueError: where the implementation named cannot serve the request.
+      ValueError: if the implementation does not support the request.
     """
     symbolic = not all(isinstance(x.shape[1], int) for x in (query, key))
     if symbolic and implementation in ("auto", "banded"):
         implementation = "dense"  # an export has one form, for all lengths
     reasons = obstacles(query, key, mask, bias, bool(dropout_rate), return_weights)
     if implementation == "auto":
-        banded = reasons["banded"] is None and _banded_pays(query, mask)
+        banded = not reasons["banded"] and _banded_pays(query, mask)
         implementation = "banded" if banded else "dense"
-    if reason := reasons[implementation]:
-        raise ValueError(f"{implementation} attention cannot serve this: {reason}")
+    if features := reasons[implementation]:
+        raise ValueError(f"{implementation} attention does not support {' and '.join(features)}")
     scale = query.shape[-1] ** -0.5 if scale is None else scale
-    options: dict[str, Any] = {
-        "scale": scale,
-        "dropout_rate": dropout_rate,
-        "dropout_key": dropout_key,
-    }
+    options: Any = {"scale": scale, "dropout_rate": dropout_rate, "dropout_key": dropout_key}
     query = _zero_padding(query, mask.query_segments)
     key = _zero_padding(key, mask.key_segments)
     value = _zero_padding(value, mask.key_segments)
@@ -121,28 +97,18 @@ def obstacles(
     bias: Bias | None,
     dropout: bool,
     return_weights: bool,
-) -> dict[str, str | None]:
-    """Why each implementation cannot serve a request; None where it can."""
-    queries, keys = query.shape[1], key.shape[1]
-
-    def reason(form: Support) -> str | None:
-        if not form.any_window and mask.window is None:
-            return "the mask has no token window"
-        if not form.head_area and mask.heads != 1:
-            return "the mask has an area of heads"
-        if not form.dropout and dropout:
-            return "it drops no weights"
-        if not form.weights and return_weights:
-            return "only the dense form has the weights"
-        if not form.any_lengths and queries != keys:
-            return f"{queries} queries and {keys} keys are not one sequence"
-        if form.bias == "none" and bias is not None:
-            return "it takes no bias"
-        if form.bias == "relative" and bias is not None and not bias.relative:
-            return "the bias depends on more than the difference of positions"
-        return None
-
-    return {name: reason(form) for name, form in SUPPORT.items()}
+) -> dict[str, list[str]]:
+    """The features of a request that each implementation does not support."""
+    requested = {
+        "masks without a token window": mask.window is None,
+        "masks with an area of heads": mask.heads != 1,
+        "unequal numbers of queries and keys": query.shape[1] != key.shape[1],
+        "dropout": dropout,
+        "return_weights": return_weights,
+        "biases": bias is not None,
+        "biases that are not relative": bias is not None and not bias.relative,
+    }
+    return {name: [f for f in features if requested[f]] for name, features in UNSUPPORTED.items()}
 
 
 def _banded_pays(query: Array, mask: Mask) -> bool:
@@ -156,5 +122,5 @@ def _banded_pays(query: Array, mask: Mask) -> bool:
 def _zero_padding(
     x: Float[Array, "B S H K"], segments: Bool[Array, "B S"] | Int[Array, "B S"] | None
 ) -> Float[Array, "B S H K"]:
-    """Zeros where padding is; by `where`, since zero times NaN is NaN in value and gradient."""
+    """x with zeros at padding; by `where`, since zero times NaN is NaN in value and gradient."""
     return x if segments is None else jnp.where(valid(segments)[..., None, None], x, 0)

@@ -1,8 +1,7 @@
-"""The banded attention: the same numbers as the dense one, in time and memory linear in length.
+"""Banded attention: equal to dense attention, in time and memory linear in the length.
 
-Queries are cut into blocks, and each block gets exactly the keys that its windows reach: its own
-and a halo of half a window on either side. No array of [T, S] is made anywhere; masks are cut the
-same way.
+Queries are split into blocks. Each block attends to its own keys and to a halo of half a window on
+either side. Masks are split in the same way; no [T, S] array is created.
 """
 
 import jax.numpy as jnp
@@ -26,20 +25,19 @@ def banded_attention(
     dropout_rate: float,
     dropout_key: Key[Array, ""] | None,
 ) -> Float[Array, "B T H V"]:
-    """Self-attention whose `mask` has a token window, whose `bias` depends on
-    differences of positions alone."""
+    """Self-attention in the token window of `mask`; the `bias` must be relative."""
     assert mask.window is not None
     length, heads = query.shape[1:3]
     half = min(mask.window // 2, length - 1)
     block = block_length(length, mask.window)
-    key_heads, value_heads, seen = head_table(heads, mask.heads, mask.head_edge)
+    key_heads, value_heads, valid_heads = head_table(heads, mask.heads, mask.head_edge)
     (blocks,) = cut(heads_first(query), block)
     out, _ = attend(
         blocks,
         union_of_heads(cut(head_halo(key, key_heads), block, half), heads),
         union_of_heads(cut(head_halo(value, value_heads), block, half), heads),
         allowed_in_blocks(mask, length, heads, block, half),
-        seen,
+        valid_heads,
         bias,
         _block_positions(block, half),
         scale=scale,
@@ -53,7 +51,7 @@ def banded_attention(
 def allowed_in_blocks(
     mask: Mask, length: int, heads: int, block: int, half: int
 ) -> Bool[Array, "b h C t t+2*{half}"]:
-    """What `mask` allows between the t queries of each block and its keys."""
+    """The mask between the t queries of each block and its keys."""
     near = mask.band(*_block_positions(block, half), heads)
     keys = mask.key_segments
     if keys is None:
@@ -63,7 +61,7 @@ def allowed_in_blocks(
 
 
 def _block_positions(block: int, half: int) -> tuple[Int[Array, "t"], Int[Array, "t+2*{half}"]]:
-    """Where the queries of a block and its keys are, counted from the block's first query."""
+    """The positions of a block's queries and keys, relative to its first query."""
     return jnp.arange(block), jnp.arange(-half, block + half)
 
 
@@ -74,19 +72,16 @@ def _cut_ids(ids: Array | None, block: int, half: int = 0) -> Shaped[Array, "B 1
 
 
 def block_length(length: int, window: int) -> int:
-    """Queries in a block: `BLOCK` or a little less, so that the last block is not mostly padding.
-
-    A block holds a whole halo, so that the halo lies within two neighbouring blocks.
-    """
+    """The number of queries in a block: `BLOCK` or slightly less, for little padding in the last
+    block, and at least the size of both halos, so that they lie within the neighbouring blocks."""
     even = -(-length // -(-length // BLOCK))
     return max(even, 2 * min(window // 2, length - 1))
 
 
 def cut(x: Shaped[Array, "B H T K"], block: int, half: int = 0) -> list[Shaped[Array, "B H C _ K"]]:
-    """Blocks of tokens with `half` more on either side; zeros (or False) beyond the borders.
+    """Splits tokens into blocks with `half` more on either side; zeros (or False) beyond the ends.
 
-    They come in two parts, to be put together by whoever copies them anyway: the first tokens of
-    each block, as many as a block has queries, and the rest.
+    Returns: the first `block` tokens of each block, and the rest, for the caller to concatenate.
     """
     batch, heads, length, size = x.shape
     after = -length % block + (block - half if half else 0)

@@ -1,4 +1,4 @@
-"""Terms of attention that depend on positions or queries, as structure and not as an array."""
+"""Interface of attention biases: terms of the scores that depend on positions or queries."""
 
 import abc
 from typing import ClassVar
@@ -7,8 +7,8 @@ from jaxtyping import Array, Float, Int
 
 
 class Bias(abc.ABC):
-    """What attention adds to its scaled scores, in float32, before the mask and the softmax; a
-    subclass may change the weights after the softmax, and the result, too.
+    """A float32 term added to the scaled scores before the mask and the softmax. A subclass may
+    also scale the weights after the softmax, and add to the result.
 
     A subclass is a frozen dataclass of arrays that is a pytree (`common_jax.pytrees`):
 
@@ -24,8 +24,8 @@ class Bias(abc.ABC):
     Gradients reach its arrays. A query's bias is that of its own head for all heads of an area.
 
     Attributes:
-      relative: whether it depends on key_position - query_position alone, and has no `values`; then
-        the banded attention computes it for one block of queries, which serves all.
+      relative: whether it depends on key_position - query_position alone, and has no `values`;
+        banded attention then computes it once for all blocks.
     """
 
     relative: ClassVar[bool] = False
@@ -37,9 +37,9 @@ class Bias(abc.ABC):
         """The bias, float32, with b in {1, B} and h in {1, H}.
 
         Args:
-          query_positions, key_positions: places in the row, from 0; those in a segment of a packed
-            row are the mask's (`Mask.query_positions`). A relative bias must also accept places
-            beyond the row's ends, whose keys are masked.
+          query_positions, key_positions: in the row, from 0; for positions in the segments of a
+            packed row see `Mask.query_positions`. A relative bias must also accept positions beyond
+            the row's ends, whose keys are masked.
         """
 
     def factor(
@@ -54,5 +54,5 @@ class Bias(abc.ABC):
         query_positions: Int[Array, "T"],
         key_positions: Int[Array, "S"],
     ) -> Float[Array, "B H T V"] | None:
-        """What is added to each query's weighted mean of values, linear in its weights."""
+        """A term added to each query's weighted mean of values, linear in its weights, or None."""
         return None

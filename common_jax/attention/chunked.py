@@ -1,8 +1,8 @@
-"""Attention a few sequences at a time, with a backward pass that computes the weights again.
+"""Attention for a few sequences at a time, with a backward pass that recomputes the weights.
 
-What the backward pass needs of the forward one is the output and the logarithm of each query's
-softmax sum (Dao et al. 2022, Algorithm 4; Rabe & Staats 2021): no [B, H, T, S] array outlives the
-call, and on a CPU none is larger than its cache.
+Only the output and the logarithm of each query's softmax sum are stored for the backward pass (Dao
+et al. 2022, Algorithm 4; Rabe & Staats 2021): no [B, H, T, S] array outlives the call, and on a CPU
+none is larger than its cache.
 """
 
 import functools
@@ -14,10 +14,10 @@ from jaxtyping import Array, Bool, Float
 from common_jax.attention.dense import heads_first, product
 from common_jax.masks import MASKED, Mask
 
-# Weights that are computed together on a CPU: 2 MiB of them, or one sequence's. At T = 400 with 8
-# heads of 16, where all at once make 164 MB, value and gradient take half the time
-# (`python -m launch.bench attention --lengths 400 --head_size 16 --batch 32`). Elsewhere all is
-# computed at once: a loop over pieces of this size would leave most of an accelerator idle.
+# Number of weights computed at once on a CPU (2 MiB), at least those of one sequence. At T = 400
+# with 8 heads of 16, value and gradient take half the time of computing all weights, 164 MB, at
+# once (`python -m launch.bench attention --lengths 400 --head_size 16 --batch 32`). Accelerators
+# compute all at once, since chunks of this size would leave most of them idle.
 CHUNK = 2**19
 
 
@@ -54,13 +54,13 @@ def _backward(scale: float, residuals, cotangent: Array):
     def chunk(query, key, value, mask, out, log_total, cotangent):
         query, key, value, out, cotangent = map(heads_first, (query, key, value, out, cotangent))
         weights = jnp.exp(_scores(query, key, mask, scale)[0] - log_total)
-        moved = product("bhtv,bhsv->bhts", cotangent, value)
-        mean = product("bhtv,bhtv->bht", cotangent, out)[..., None]  # of `moved`, by the weights
-        change = (weights * (moved - mean) * scale).astype(query.dtype)
+        to_weights = product("bhtv,bhsv->bhts", cotangent, value)
+        mean = product("bhtv,bhtv->bht", cotangent, out)[..., None]  # of `to_weights`, weighted
+        to_scores = (weights * (to_weights - mean) * scale).astype(query.dtype)
         gradients = (
-            product("bhts,bhsk->bhtk", change, key).astype(query.dtype),
-            # in this order the large factor is read as it lies
-            jnp.swapaxes(product("bhtk,bhts->bhks", query, change), 2, 3).astype(key.dtype),
+            product("bhts,bhsk->bhtk", to_scores, key).astype(query.dtype),
+            # in this order the larger factor is not transposed
+            jnp.swapaxes(product("bhtk,bhts->bhks", query, to_scores), 2, 3).astype(key.dtype),
             jnp.swapaxes(
                 product("bhtv,bhts->bhvs", cotangent, weights.astype(value.dtype)), 2, 3
             ).astype(value.dtype),
@@ -76,7 +76,7 @@ chunked_attention.defvjp(_forward, _backward)
 def _scores(
     query: Float[Array, "B H T K"], key: Float[Array, "B H S K"], mask: Mask, scale: float
 ) -> tuple[Float[Array, "B H T S"], Bool[Array, "b h T S"]]:
-    """The scaled scores, very negative where they are not allowed, and where they are."""
+    """The scaled scores, `MASKED` where they are not allowed, and the mask."""
     allowed = mask.allowed(query.shape[2], key.shape[2], query.shape[1])
     scores = product("bhtk,bhsk->bhts", query, key) * scale
     return jnp.where(allowed, scores, MASKED), allowed
@@ -84,14 +84,14 @@ def _scores(
 
 def _in_chunks(function, arrays):
     """`function` of the arrays, all [B, ...], a few rows at a time."""
-    # Tied to the queries, so that a scan over layers does not compute the mask once for all layers:
-    # to read it as an array [B, H, T, S] takes longer than to compute it.
+    # Ties the mask to the queries, so that XLA does not move it out of a scan over layers: reading
+    # an array [B, H, T, S] takes longer than computing it.
     query, key, value, mask, *others = arrays
     query, mask = jax.lax.optimization_barrier((query, mask))
     arrays = (query, key, value, mask, *others)
     batch, length, heads, _ = query.shape
     weights = batch * heads * length * key.shape[1]
-    symbolic = not isinstance(weights, int)  # an export's, which cannot be counted
+    symbolic = not isinstance(weights, int)  # in an export
     if symbolic or weights <= CHUNK or batch == 1:
         return function(*arrays)
     chunks = min(batch, -(-weights // CHUNK))

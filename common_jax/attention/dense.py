@@ -1,4 +1,4 @@
-"""The dense attention, which defines what every implementation computes.
+"""Dense attention, the definition for all implementations.
 
 CSAN's Equations 4-9 in full arrays: the union of the keys of a head and its neighbours (7), of
 their values (8), and one softmax over all tokens and heads of that area (9). With one head in the
@@ -31,13 +31,13 @@ def dense_attention(
 ) -> tuple[Float[Array, "B T H V"], Float[Array, "B H T N S"]]:
     """Output and weights; every pair of tokens is computed."""
     (queries, heads), keys = query.shape[1:3], key.shape[1]
-    key_heads, value_heads, seen = head_table(heads, mask.heads, mask.head_edge)
+    key_heads, value_heads, valid_heads = head_table(heads, mask.heads, mask.head_edge)
     out, weights = attend(
         heads_first(query),
         union_of_heads([head_halo(key, key_heads)], heads),
         union_of_heads([head_halo(value, value_heads)], heads),
         mask.allowed(queries, keys, heads),
-        seen,
+        valid_heads,
         bias,
         (jnp.arange(queries), jnp.arange(keys)),
         scale=scale,
@@ -52,7 +52,7 @@ def attend(
     keys: Float[Array, "B H *C U K"],
     values: Float[Array, "B H *C U V"],
     allowed: Bool[Array, "b h *c #T S"],
-    seen: Bool[np.ndarray, "H N"],
+    valid_heads: Bool[np.ndarray, "H N"],
     bias: Bias | None,
     positions: tuple[Int[Array, "T"], Int[Array, "S"]],
     *,
@@ -60,24 +60,26 @@ def attend(
     dropout_rate: float,
     dropout_key: Key[Array, ""] | None,
 ) -> tuple[Float[Array, "B H *C T V"], Float[Array, "B H *C T U"]]:
-    """Equation 9, and the weights, over U = N S keys and values that the area has united.
+    """The output (Equation 9) and the weights over the U = N S keys and values of a head's area.
 
-    C is nothing, or the banded form's blocks of queries, which have the same `positions`. The
-    division by the softmax's sum comes last, when the weights of a query have become V numbers.
+    C is absent, or the number of blocks of banded attention, which share `positions`. The division
+    by the softmax's sum follows the product with the values, where a query has only V numbers.
     """
 
+    area = valid_heads.shape[1]
+
     def of_area(x: Array) -> Array:
-        return jnp.concatenate([x if query.ndim == 4 else x[:, :, None]] * seen.shape[1], axis=-1)
+        return jnp.concatenate([x if query.ndim == 4 else x[:, :, None]] * area, axis=-1)
 
     scores = product("...tk,...sk->...ts", query, keys)
     scores = scores * scale
     if bias is not None:
         scores = scores + of_area(bias.at(*positions))
-    scores = jnp.where(mask_of_area(allowed, seen), scores, MASKED)
+    scores = jnp.where(mask_of_area(allowed, valid_heads), scores, MASKED)
     peak = jax.lax.stop_gradient(scores.max(-1, keepdims=True))
     exponentials = jnp.exp(scores - peak)
     total = exponentials.sum(-1, keepdims=True)
-    # The own head is in every area, so that the tokens alone tell whether a query has a key.
+    # Every area includes the own head, hence `allowed` decides alone whether a query has a key.
     has_key = allowed.any(-1, keepdims=True)
 
     if bias is not None and (factor := bias.factor(*positions)) is not None:
@@ -85,7 +87,7 @@ def attend(
     remaining = dropout(exponentials, dropout_rate, dropout_key).astype(values.dtype)
     summed = product("...ts,...sv->...tv", remaining, values)
     if bias is not None and not bias.relative:
-        by_token = remaining.reshape(*remaining.shape[:-1], seen.shape[1], -1).sum(-2)
+        by_token = remaining.reshape(*remaining.shape[:-1], area, -1).sum(-2)
         if (own := bias.values(by_token, *positions)) is not None:
             summed = summed + own
     out = jnp.where(has_key, summed / total, 0).astype(query.dtype)
@@ -94,9 +96,9 @@ def attend(
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def product(equation: str, a: Float[Array, "..."], b: Float[Array, "..."]) -> Float[Array, "..."]:
-    """An einsum of two arrays of one type, summed in float32. The products of its backward pass
-    have factors of that type too, and not float32 ones; but for a CPU, not all of whose products
-    have a result of another type."""
+    """An einsum of two arrays of one type, summed in float32. The factors in its backward pass have
+    that type too. On a CPU, which lacks some products of bfloat16 with a float32 result, all
+    factors are converted to float32."""
     einsum = functools.partial(jnp.einsum, equation, preferred_element_type=jnp.float32)
     if a.dtype == jnp.float32:
         return einsum(a, b)
@@ -118,10 +120,10 @@ product.defvjp(lambda equation, a, b: (product(equation, a, b), (a, b)), _produc
 def head_halo(
     x: Float[Array, "B S H K"], heads: Int[np.ndarray, "H N"]
 ) -> Float[Array, "B H+N-1 S K"]:
-    """The heads and beyond them what their areas see there, from a table [H, N] of heads.
+    """The heads, extended at both ends by those in the areas of the outer heads.
 
-    A column of the table is one run of heads, begun one head later than the column before: slices
-    serve, which cost less than a gather, above all in the gradient.
+    Column n of the table `heads` is the slice n : n + H of the result. Runs of consecutive heads
+    are sliced, which costs less than a gather, above all in the gradient.
     """
     sequence = np.concatenate([heads[:, 0], heads[-1, 1:]])
     runs = np.split(sequence, np.flatnonzero(np.diff(sequence) != 1) + 1)
@@ -132,25 +134,25 @@ def head_halo(
 def union_of_heads(
     parts: Sequence[Float[Array, "B _ *C _ K"]], heads: int
 ) -> Float[Array, "B {heads} *C U K"]:
-    """Equations 7 and 8: each head's area, out of all `parts` of the S tokens.
+    """Equations 7 and 8: the keys or values of each head's area, from all `parts` of the S tokens.
 
-    The area's heads follow one another on the axis of tokens, so that what comes after is ordinary
-    attention: with an axis of their own the products take up to twice the time.
+    The heads of an area are concatenated along the token axis, so that ordinary attention follows:
+    with a separate axis for them the products take up to twice the time.
     """
     starts = range(parts[0].shape[1] - heads + 1)
     return jnp.concatenate([part[:, n : n + heads] for n in starts for part in parts], axis=-2)
 
 
 def mask_of_area(
-    allowed: Bool[Array, "b h *c #T S"], seen: Bool[np.ndarray, "H N"]
+    allowed: Bool[Array, "b h *c #T S"], valid_heads: Bool[np.ndarray, "H N"]
 ) -> Bool[Array, "b _ *c T N*S"]:
-    """Which keys of `union_of_heads` may be attended to, where `seen` tells real heads."""
-    if seen.all():
-        return jnp.concatenate([allowed] * seen.shape[1], axis=-1)
-    columns = [column.reshape(1, -1, *(1,) * (allowed.ndim - 2)) for column in seen.T]
+    """The mask of the keys of `union_of_heads`; `valid_heads` is the mask of `masks.head_table`."""
+    if valid_heads.all():
+        return jnp.concatenate([allowed] * valid_heads.shape[1], axis=-1)
+    columns = [column.reshape(1, -1, *(1,) * (allowed.ndim - 2)) for column in valid_heads.T]
     return jnp.concatenate([allowed & column for column in columns], axis=-1)
 
 
 def heads_first(x: Float[Array, "B T H K"]) -> Float[Array, "B H T K"]:
-    """Exchanges tokens and heads: the products then need no transposition of their own."""
+    """Swaps the token and head axes, so that the products need no transposition."""
     return jnp.swapaxes(x, 1, 2)

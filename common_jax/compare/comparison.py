@@ -63,7 +63,7 @@ class Comparison:
 
     @classmethod
     def pictured(cls, answer: str, run: str) -> tuple[str, Sequence[Part]]:
-        """What a page shows of a predictor's answer with `explain`: a text, and pictures.
+        """The text and the pictures that a page shows for a predictor's answer with `explain`.
 
         Args:
           run: the name of the run, for the pictures' titles.

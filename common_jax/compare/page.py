@@ -111,8 +111,8 @@ def _settings(runs: Sequence[Run]) -> list[Part]:
             table = [list(column) for column in zip(*table, strict=True)]
             table[0][0] = "field"
         parts.append(Table(table[0], table[1:]))
-    typed = [f"{r.label}: {r.result['command']}" for r in runs if r.result.get("command")]
-    return [*parts, *typed]
+    commands = [f"{r.label}: {r.result['command']}" for r in runs if r.result.get("command")]
+    return [*parts, *commands]
 
 
 def _scores(runs: Sequence[Run]) -> list[Table]:
@@ -183,25 +183,23 @@ def _curves(runs: Sequence[Run]) -> list[Chart]:
     """Training loss; the metric that selects the checkpoint by steps and by minutes."""
     metric = runs[0].task.config.train.best_metric
     of_dev = lambda line: line.get("split") == "dev"
-    minutes = lambda line: line["wall_seconds"] / 60
     charts = [
         _curve("Training", "step", "loss (nats)", runs, "loss", lambda line: "split" not in line),
         _curve("Validation", "step", f"dev {metric}", runs, metric, of_dev),
-        _curve("Validation by time", "minutes", f"dev {metric}", runs, metric, of_dev, minutes),
+        _curve("Validation by time", "minutes", f"dev {metric}", runs, metric, of_dev),
     ]
     return [chart for chart in charts if any(len(series.x) > 1 for series in chart.series)]
 
 
-def _curve(
-    title: str, x: str, y: str, runs: Sequence[Run], name: str, chosen: Any, at: Any = None
-) -> Chart:
-    at = at or (lambda line: line["step"])
+def _curve(title: str, x: str, y: str, runs: Sequence[Run], name: str, selected: Any) -> Chart:
+    """The metric `name` in the selected lines of each run's log, by x: "step" or "minutes"."""
+    position = lambda line: line["step"] if x == "step" else line["wall_seconds"] / 60
     series = []
     for run in runs:
         required = {name, "wall_seconds"}
-        lines = [line for line in run.lines if chosen(line) and required <= line.keys()]
+        lines = [line for line in run.lines if selected(line) and required <= line.keys()]
         if lines:
-            where = [at(line) for line in lines]
-            series.append(Series(run.label, where, [line[name] for line in lines]))
+            values = [line[name] for line in lines]
+            series.append(Series(run.label, [position(line) for line in lines], values))
     few = all(len(one.x) < 30 for one in series)
     return Chart(title, x, y, series, "points" if few else "lines")

@@ -16,29 +16,24 @@ from common_jax.training.task import Task
 from common_jax.training.workdir import Workdir, flat
 
 SEED = "train.seed"
-_NO_MATTER = ("mesh.", "paper.", "data.cache_dir")
+_IRRELEVANT = ("mesh.", "paper.", "data.cache_dir")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Run:
-    """A run in a report.
-
-    Attributes:
-      label: its name there.
-      workdir: its folder.
-    """
+    """A run in a report, where `label` is its name."""
 
     label: str
     workdir: Workdir
 
     @functools.cached_property
     def task(self) -> Task:
-        """From its config."""
+        """The task, from its config."""
         return self.workdir.make_task()
 
     @functools.cached_property
     def lines(self) -> list[dict[str, Any]]:
-        """Of metrics.jsonl."""
+        """The lines of metrics.jsonl."""
         return read_metrics(self.workdir.metrics)
 
     @functools.cached_property
@@ -50,7 +45,7 @@ class Run:
     def fields(self) -> dict[str, Any]:
         """The config fields that its results can depend on."""
         fields = flat(to_mapping(self.task.config))
-        return {k: v for k, v in fields.items() if not k.startswith(_NO_MATTER)}
+        return {k: v for k, v in fields.items() if not k.startswith(_IRRELEVANT)}
 
     @property
     def system(self) -> str:

@@ -12,8 +12,9 @@ from common_jax.data.packing import PackedPlan
 from common_jax.data.plan import Plan, PlannedBatch
 
 Batch = dict[str, Shaped[Any, "..."]]  # arrays of NumPy, or on devices of JAX
-Position = tuple[int, int]
+Position = tuple[int, int]  # epoch and batch
 Rows = Callable[[int], Int[np.ndarray, "n"]]  # selects rows of a batch by its size; ascending
+_PREFETCHED = 4  # batches
 
 
 class Batches:
@@ -23,7 +24,7 @@ class Batches:
     zeros), and for each column an int32 [B, width] array padded with zeros. B and the widths are
     those of the batch's shape, whether or not it is full.
 
-    With a `PackedPlan` a row holds several examples end to end, "index" has the first of them, and
+    With a `PackedPlan` a row has several concatenated examples, "index" has the first of them, and
     for each column there is an int32 [B, width] array "COLUMN_segments": 1 for tokens of the row's
     first example, 2 for the second and so on, the same in all columns, and 0 for padding.
     """
@@ -36,17 +37,6 @@ class Batches:
     def __len__(self) -> int:
         """The number of batches in an epoch."""
         return self.plan.batches
-
-    @property
-    def shapes(self) -> list[dict[str, tuple[int, ...]]]:
-        """The shapes of all arrays for every shape of batch, for compilation."""
-        packed = isinstance(self.plan, PackedPlan)
-        names = [(c, f"{c}_segments") if packed else (c,) for c in self.columns]
-        return [
-            {"index": (rows,)}
-            | {name: (rows, w) for c, w in zip(names, widths, strict=True) for name in c}
-            for rows, widths in zip(self.plan.rows.tolist(), self.plan.shapes.tolist(), strict=True)
-        ]
 
     def select_rows(self, rows: Rows) -> "Batches":
         """The same batches, of which only the selected rows are read.
@@ -73,8 +63,7 @@ class Batches:
         Raises:
           ValueError: if an example is longer than its row; nothing is truncated.
         """
-        examples, places, index = planned.examples, planned.places, self.index(planned)
-        widths = self.plan.shapes[planned.shape].tolist()
+        index, widths = self.index(planned), self.plan.shapes[planned.shape].tolist()
         batch = {"index": index}
         if not isinstance(self.plan, PackedPlan):
             gather = self.corpus.gather
@@ -82,8 +71,9 @@ class Batches:
                 c: gather(index, c, width) for c, width in zip(self.columns, widths, strict=True)
             }
         rows = self._selected(int(self.plan.rows[planned.shape]))
-        here = np.isin(places, rows)
-        examples, places = examples[here], np.searchsorted(rows, places[here])
+        selected = np.isin(planned.places, rows)
+        examples = planned.examples[selected]
+        places = np.searchsorted(rows, planned.places[selected])
         lengths = self.plan.lengths(examples).T
         for column, width, length in zip(self.columns, widths, lengths, strict=True):
             tokens = self.corpus.gather(examples, column, width)
@@ -124,15 +114,11 @@ class Epoch(Sequence[Batch]):
         return self._read(self._planned[at])
 
 
-def stream(
-    batches: Batches, position: Position = (0, 0), ahead: int = 4
-) -> Iterator[tuple[Position, Batch]]:
-    """An infinite stream of batches from a position on, prefetched in one thread.
+def stream(batches: Batches, position: Position = (0, 0)) -> Iterator[tuple[Position, Batch]]:
+    """An infinite stream of batches, epoch after epoch, prefetched in one thread.
 
     Args:
-      batches: whose epochs follow each other.
       position: (epoch, batch) of the first batch.
-      ahead: number of batches to prefetch.
 
     Yields:
       ((epoch, batch) of the next batch, which checkpoints store to resume, this batch).
@@ -142,13 +128,13 @@ def stream(
     """
     if not len(batches) or min(position) < 0 or position[1] > len(batches):
         raise ValueError(f"position {position} of {len(batches)} batches an epoch")
-    return _read_ahead(_Stream(batches, position[0] * len(batches) + position[1]), ahead)
+    return _prefetch(_Stream(batches, position[0] * len(batches) + position[1]))
 
 
-def _read_ahead(source: "_Stream", ahead: int) -> Iterator[tuple[Position, Batch]]:
+def _prefetch(source: "_Stream") -> Iterator[tuple[Position, Batch]]:
     import grain  # takes half a second
 
-    options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=ahead)
+    options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=_PREFETCHED)
     iterator = iter(grain.MapDataset.source(source).to_iter_dataset(options))
     try:
         yield from iterator
@@ -157,7 +143,7 @@ def _read_ahead(source: "_Stream", ahead: int) -> Iterator[tuple[Position, Batch
 
 
 class _Stream:
-    """All epochs end to end from a first batch on, as a source for grain."""
+    """The batches of all epochs from the batch number `first` on, as a source for grain."""
 
     def __init__(self, batches: Batches, first: int):
         self._batches, self._first = batches, first

@@ -22,7 +22,6 @@ def cached_arrays(
     Args:
       folder: created if necessary; it must belong to the data that `compute` reads.
       name: of the computation, with all its parameters.
-      compute: returns arrays by name.
     """
     path = folder / f"{name}-{_FORMAT}.npz"
     try:

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Int, Int32, Int64
 
 from common_jax.errors import UserError
+from common_jax.io import checksums
 
 _FORMAT = 1
 _DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
@@ -29,11 +30,11 @@ Tokens = Sequence[int] | Int[np.ndarray, "_"]
 
 
 class Corpus:
-    """A prepared corpus, open for reading. Rows are numbered from 0; no row is ever copied whole.
+    """A prepared corpus, memory-mapped for reading. Rows are numbered from 0.
 
     Attributes:
       columns: their names.
-      meta: what the writer was given to remember.
+      meta: `Writer.meta`.
     """
 
     def __init__(self, path: Path, meta: Mapping[str, Any]):
@@ -44,15 +45,14 @@ class Corpus:
         self._tokens = {c: _map(path / f"{c}.tokens", _TOKEN, n) for c, n in columns.items()}
         for name, starts in self._offsets.items():
             if starts[0] or starts[-1] != columns[name] or np.any(starts[1:] < starts[:-1]):
-                raise ValueError(f"{name}.offsets: not where rows start")
+                raise ValueError(f"{name}.offsets: invalid starts of rows")
 
     @classmethod
     def open(cls, path: str | Path) -> "Corpus":
-        """Opens the corpus that a `Writer` left in the folder `path`.
+        """Opens the corpus in the folder `path`.
 
         Raises:
-          UserError: if there is none, of another format, or with files cut off or rows that start
-            where none can.
+          UserError: if it is missing, of another format, truncated or inconsistent.
         """
         path = Path(path)
         try:
@@ -62,7 +62,7 @@ class Corpus:
             return cls(path, meta)
         except _DAMAGE as error:
             raise UserError(
-                f"{path}: not a whole prepared corpus; delete the folder to prepare it again "
+                f"{path}: not a complete prepared corpus; delete the folder to prepare it again "
                 f"({type(error).__name__}: {error})"
             ) from error
 
@@ -70,11 +70,11 @@ class Corpus:
         return self._rows
 
     def tokens(self, column: str) -> int:
-        """How many tokens a column has in all rows."""
+        """The number of tokens of a column in all rows."""
         return len(self._tokens[column])
 
     def lengths(self, *columns: str) -> Int64[np.ndarray, "n c"]:
-        """The tokens of each row in each of the columns."""
+        """The number of tokens of each row in each of the columns."""
         return np.stack([np.diff(self._offsets[column]) for column in columns], axis=1)
 
     def row(self, row: int, column: str) -> Int32[np.ndarray, "length"]:
@@ -83,21 +83,21 @@ class Corpus:
         return np.array(self._tokens[column][start:stop])
 
     def rows(self, rows: Int[np.ndarray, "n"], column: str) -> list[Int32[np.ndarray, "_"]]:
-        """Each row's tokens, for many rows at once."""
+        """The tokens of each of several rows."""
         flat, lengths = self._flat(rows, column)
         return np.split(flat, np.cumsum(lengths)[:-1]) if len(rows) else []
 
     def column(self, name: str) -> Int32[np.ndarray, "n"]:
-        """Of a column that has one element a row, all of them in order."""
+        """The elements of a column that has one in each row."""
         return self.gather(np.arange(len(self)), name, 1)[:, 0]
 
     def gather(
         self, rows: Int[np.ndarray, "n"], column: str, width: int
     ) -> Int32[np.ndarray, "n {width}"]:
-        """Rows side by side, padded with zeros at their ends; a negative row number is all zeros.
+        """Rows padded with zeros to `width`; a negative row number is all zeros.
 
         Raises:
-          ValueError: if a row is longer than `width`: nothing is ever truncated.
+          ValueError: if a row is longer than `width`; nothing is truncated.
         """
         flat, lengths = self._flat(rows, column)
         if lengths.size and lengths.max() > width:
@@ -112,7 +112,7 @@ class Corpus:
     def _flat(
         self, rows: Int[np.ndarray, "n"], column: str
     ) -> tuple[Int32[np.ndarray, "_"], Int64[np.ndarray, "n"]]:
-        """The tokens of rows end to end, and the length of each; a negative row number has none."""
+        """The concatenated tokens of rows, and their lengths; a negative row number has none."""
         rows = np.asarray(rows, np.int64)
         offsets = self._offsets[column]
         starts, lengths = np.zeros((2, len(rows)), np.int64)
@@ -125,16 +125,16 @@ class Corpus:
 
 
 class Writer:
-    """Writes a corpus row by row in flat memory; a context manager.
+    """A context manager that writes a corpus row by row, in constant memory.
 
-    Left by an exception it writes no `meta.json`, so that `Corpus.open` refuses the folder.
+    After an exception it writes no `meta.json`, so that `Corpus.open` rejects the folder.
 
     Attributes:
-      meta: what the corpus is to remember.
+      meta: further data in `meta.json`, as JSON.
     """
 
     def __init__(self, path: str | Path, columns: Sequence[str]):
-        """Starts an empty corpus in the folder `path`, which is made."""
+        """Starts an empty corpus in the folder `path`, which is created if necessary."""
         self._path = Path(path)
         self._path.mkdir(parents=True, exist_ok=True)
         self._rows, self._pending = 0, list[Mapping[str, Tokens]]()
@@ -148,11 +148,11 @@ class Writer:
 
     @property
     def rows(self) -> int:
-        """How many there are until now."""
+        """The number of rows so far."""
         return self._rows + len(self._pending)
 
     def extend(self, columns: Mapping[str, Sequence[Tokens]]) -> None:
-        """Appends rows, given as equally long lists of token lists, one a column."""
+        """Appends rows: for each column, the tokens of each row."""
         self._flush()
         self._check(columns)
         if len({len(rows) for rows in columns.values()}) > 1:
@@ -167,7 +167,7 @@ class Writer:
         self._rows += len(next(iter(columns.values())))
 
     def append(self, row: Mapping[str, Tokens]) -> None:
-        """Appends one row, given as its tokens in each column."""
+        """Appends one row: its tokens in each column."""
         self._check(row)
         self._pending.append(row)
         if len(self._pending) == _CHUNK:
@@ -198,20 +198,20 @@ class Writer:
 def prepare(
     cache_dir: str | Path, fingerprint: Mapping[str, Any], build: Callable[[Path], None]
 ) -> Path:
-    """The folder of `cache_dir` that `build` filled for this fingerprint, now or before.
+    """The folder in `cache_dir` for a fingerprint, built if it does not exist.
 
     The folder's name is a hash of the fingerprint. It is built under a lock in a temporary folder
-    beside it and then renamed, so that it is whole if it is there: a second process waits for the
-    first, and what a killed one left is cleared away. A folder that is there is only read.
+    and renamed when it is complete: a second process waits for the first, and the remains of a
+    killed one are deleted. An existing folder is only read.
 
     Args:
       cache_dir: "~" is the home folder.
-      fingerprint: all that decides the content, as JSON: first the kind of corpus and the number
+      fingerprint: all that determines the content, as JSON: first the kind of corpus and the number
         of its format, then the sources' content (`file_identity`) and the settings.
-      build: fills the empty folder it is given. An OSError from it counts as the cache's own.
+      build: fills an empty folder. Its OSErrors are reported as errors of the cache.
 
     Raises:
-      UserError: if `cache_dir` cannot be written, or whatever `build` raises.
+      UserError: if `cache_dir` cannot be written, or by `build`.
     """
     from filelock import FileLock, Timeout
 
@@ -250,7 +250,7 @@ def prepare(
 
 
 def _log_other_formats(cache_dir: Path, fingerprint: Mapping[str, Any]) -> None:
-    """Names the folders whose fingerprint differs in nothing but the number of the format."""
+    """Logs the folders whose fingerprint differs only in the number of the format."""
     kind, number = next(iter(fingerprint.items()), ("", None))
     for path in sorted(cache_dir.glob("*/fingerprint.json")):
         with contextlib.suppress(OSError, ValueError, TypeError):
@@ -270,22 +270,20 @@ def file_identity(path: str | Path) -> dict[str, Any]:
       UserError: if it cannot be read.
     """
     try:
-        with open(path, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            return {"bytes": os.fstat(file.fileno()).st_size, "sha256": digest}
+        return checksums.describe(path)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
 
 
 def recorded_identity(size: int, sha256: str) -> dict[str, Any]:
-    """The identity of a generator's output, for a fingerprint, as `file_identity` has it: that of
-    the source file which first gave this output, so that corpora prepared since then are found. A
-    change of the output needs another value."""
+    """Identifies the output of code, for a fingerprint: the `file_identity` of the source file that
+    first produced this output, so that corpora prepared since then stay valid. To be changed only
+    if the output changes."""
     return {"bytes": size, "sha256": sha256}
 
 
 def _map(path: Path, kind: np.dtype, count: int) -> np.ndarray:
-    """A file as a read-only array of exactly so many elements."""
+    """Memory-maps a file of `count` elements."""
     size = path.stat().st_size
     if size != count * kind.itemsize:
         raise ValueError(f"{path.name} has {size} bytes, not {count * kind.itemsize}")

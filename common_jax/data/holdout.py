@@ -80,7 +80,7 @@ class ShuffledGroups(HoldOut):
 
     def __init__(self, splits: Sequence[str], size: int, seed: int, unit: str):
         super().__init__(splits, size, seed, unit)
-        self._numbers: dict[str, int] = {}  # of groups, as they first occur
+        self._numbers: dict[str, int] = {}  # of groups, in the order of their first examples
         self._groups = array.array("i")  # the group's number of each example
 
     def add(self, group: str) -> None:

@@ -159,11 +159,9 @@ class PackedPlan(Plan):
     def __init__(
         self, lengths: Int[np.ndarray, "n c"], packing: Packing, batch_tokens: int, seed: int = 0
     ):
-        """Plans examples of `lengths` by the `packing` of the same lengths.
-
+        """
         Args:
-          lengths: of each example's columns.
-          packing: of `pack`.
+          packing: `pack` of the same `lengths`.
           batch_tokens: a batch has max(1, batch_tokens // widest column) rows.
           seed: of the order.
 
@@ -181,8 +179,6 @@ class PackedPlan(Plan):
         self._members = packing.members.astype(self._kind.dtype)
         self._templates = np.repeat(np.arange(len(packing.repeats)), packing.repeats)
         self.batches = -(-len(self._templates) // int(self.rows[0]))
-        positions = self.batches * int(self.rows[0]) * int(packing.widths.sum())
-        self.padding_fraction = 1 - int(lengths.sum()) / positions
 
     def lengths(self, examples: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n c"]:
         """The tokens of some examples in each column."""

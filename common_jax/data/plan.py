@@ -62,14 +62,11 @@ class Plan(abc.ABC):
       shapes: [k, c] the widths of each shape's columns, in positions.
       rows: [k] the number of rows in a batch of each shape.
       batches: the number of batches in every epoch.
-      padding_fraction: the share of padding in an epoch's positions, over all columns, including
-        empty rows.
     """
 
     shapes: Int[np.ndarray, "k c"]
     rows: Int[np.ndarray, "k"]
     batches: int
-    padding_fraction: float
 
     @abc.abstractmethod
     def epoch(self, epoch: int) -> Sequence[PlannedBatch]:
@@ -156,7 +153,7 @@ class Mixture:
     """Several corpora whose examples are drawn in fixed shares.
 
     An epoch has as many draws as there are examples. The examples of a corpus are drawn in random
-    order, and again only after all of them; of each shape of a plan as many as its share.
+    order without replacement until all have been drawn; each shape of a plan gets its share.
 
     Attributes:
       corpus: the corpus of each example, from 0.
@@ -177,7 +174,7 @@ class Mixture:
         )
         shares = np.array(self.weights) / sum(self.weights)
         exact = sizes * (shares * sizes.sum() / sizes.sum(axis=0))
-        # rounded so that the sums over shapes are as exact as those of whole numbers can be
+        # sums over the first shapes are rounded, so that each is within 1/2 of its exact value
         return np.diff(np.rint(np.cumsum(exact, axis=0)), axis=0, prepend=0).astype(np.int64)
 
     def members(
@@ -225,13 +222,12 @@ class BucketPlan(Plan):
         batch_size: int | None = None,
         mixture: Mixture | None = None,
     ):
-        """Plans `lengths` [n, c] positions into `shapes`.
-
+        """
         Args:
-          lengths: of each example's columns.
+          lengths: of each example's columns, in positions.
           shapes: of `choose_shapes`, or any others that fit every example.
           batch_tokens: a batch has max(1, batch_tokens // widest column) rows.
-          seed: of the order; None for a constant order, sorted by length (see `ordered`).
+          seed: of the order; None for a constant order, sorted by length, for evaluation.
           batch_size: rows of every batch of any shape, instead of `batch_tokens`.
           mixture: draws examples from several corpora; needs a seed.
 
@@ -247,20 +243,9 @@ class BucketPlan(Plan):
         self._members = _members(lengths, self.shapes, in_order=seed is None)
         self._above = [_next_holding(self.shapes, i) for i in range(len(self.shapes))]
         self._mixture = mixture
-        drawn = self._drawn(0)
-        counts = np.array([len(rows) for rows in drawn])
-        self._moved_up, self._bounds, self._shapes = self._cut(counts)
+        counts = np.array([len(rows) for rows in self._drawn(0)])
+        self._moved_up, self._bounds, self._shapes = self._layout(counts)
         self.batches = len(self._shapes)
-        positions = int((self.rows * self.shapes.sum(1))[self._shapes].sum())
-        real = sum(int(lengths[rows].sum()) for rows in drawn)
-        self.padding_fraction = 1 - real / positions if positions else 0.0
-
-    @classmethod
-    def ordered(
-        cls, lengths: Int[np.ndarray, "n c"], shapes: Int[np.ndarray, "k c"], batch_tokens: int
-    ) -> "BucketPlan":
-        """A plan for evaluation: every epoch is the same, sorted by length."""
-        return cls(lengths, shapes, batch_tokens, seed=None)
 
     def epoch(self, epoch: int) -> Sequence[PlannedBatch]:
         """The batches of an epoch, in their order."""
@@ -278,8 +263,8 @@ class BucketPlan(Plan):
             return self._members
         return self._mixture.members(self._members, self._seed, epoch)
 
-    def _cut(self, counts: Int[np.ndarray, "k"]) -> tuple[list[int], np.ndarray, np.ndarray]:
-        """How many examples move up from each shape; the bounds and shapes of the batches."""
+    def _layout(self, counts: Int[np.ndarray, "k"]) -> tuple[list[int], np.ndarray, np.ndarray]:
+        """The number of examples that move up from each shape; bounds and shapes of the batches."""
         moved = []
         for shape, (size, above) in enumerate(zip(self.rows, self._above, strict=True)):
             moved.append(0 if above is None else int(counts[shape] % size))

@@ -1,7 +1,7 @@
-"""A run's prepared corpus: built once for all runs alike, found again, reported.
+"""A run's prepared corpus, built once and shared by all runs with the same data settings.
 
-A family brings a `Builder` of the prepared folder, which it imports when it is asked for one, and a
-subclass of `PreparedData`, which reads the folder.
+A family provides a `Builder`, which fills the prepared folder and is imported only when needed, and
+a subclass of `PreparedData`, which reads the folder.
 """
 
 import abc
@@ -26,23 +26,23 @@ class Builder(Protocol):
     """Builds a prepared folder."""
 
     def fingerprint(self) -> dict[str, Any]:
-        """All that decides the folder's content, as JSON; reads every file once."""
+        """All that determines the folder's content, as JSON; reads every file once."""
 
     def build(self, folder: Path) -> None:
         """Fills the empty folder.
 
         Raises:
-          UserError: whatever is wrong with the data.
+          UserError: for invalid data.
         """
 
 
 class PreparedData(abc.ABC):
-    """One run's corpus. Making it touches no file; `prepare` does.
+    """A run's corpus. The constructor accesses no files.
 
-    The vocabulary is there after `prepare` or `read_vocabulary`, all else after `prepare`.
+    The vocabulary is available after `prepare` or `read_vocabulary`, all else after `prepare`.
 
     Attributes:
-      unit: what messages call the examples: "questions".
+      unit: the name of the examples in messages: "questions".
       config: the family's `DataConfig`.
     """
 
@@ -55,15 +55,15 @@ class PreparedData(abc.ABC):
 
     @abc.abstractmethod
     def builder(self) -> Builder:
-        """Finds the sources.
+        """The builder of the prepared folder.
 
         Raises:
-          UserError: if one is missing.
+          UserError: if a source is missing.
         """
 
     @abc.abstractmethod
     def read_vocabulary(self, folder: Path) -> None:
-        """Reads the vocabulary that a run was trained with, for the `prepare` that follows.
+        """Reads the run's own vocabulary, with which a later `prepare` must be compatible.
 
         Raises:
           UserError: if it is missing or broken.
@@ -71,20 +71,20 @@ class PreparedData(abc.ABC):
 
     @abc.abstractmethod
     def _adopt_vocabulary(self, folder: Path) -> None:
-        """Reads the prepared folder's vocabulary; raises UserError if what was trained with the
-        run's own cannot be used with it."""
+        """Reads the prepared folder's vocabulary; raises UserError if it is incompatible with the
+        run's own."""
 
     @abc.abstractmethod
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
-        """For each split how many examples there are, and what was left out."""
+        """The number of examples of each split, and the skipped ones."""
 
     def prepare(self) -> None:
-        """Builds the prepared folder, or finds it; a second call does nothing.
+        """Builds or opens the prepared folder; a second call does nothing.
 
         Raises:
-          UserError: a missing or broken file, a bad example (data.on_bad_example), nothing left to
-            train on, too little text for a vocabulary or a held-out split, a cache folder that
-            cannot be written, or another vocabulary than the run's.
+          UserError: for a missing or broken file, an invalid example (data.on_bad_example), no
+            examples to train on, too little text for a vocabulary or a held-out split, a cache
+            folder that cannot be written, or a vocabulary incompatible with the run's.
         """
         if self._path is not None:
             return
@@ -100,7 +100,8 @@ class PreparedData(abc.ABC):
         self._path = path
 
     def report(self) -> None:
-        """Logs how much is prepared, how long it took if it was now, and what was left out."""
+        """Logs the number of examples, the time of their preparation if it was now, and the skipped
+        examples."""
         sizes = self.split_sizes()
         _log.info("%s in %s", self._size_line(sum(n for n, _ in sizes.values())), self.path)
         for split, (count, dropped) in sizes.items():
@@ -108,7 +109,7 @@ class PreparedData(abc.ABC):
                 _log.warning("%s: kept %d %s, left out %s", split, count, self.unit, reasons)
 
     def _size_line(self, total: int) -> str:
-        """How many examples are prepared, and in what time."""
+        """The number of examples, and the time of their preparation if it was now."""
         origin = "found" if self._seconds is None else f"in {self._seconds:.0f} s prepared"
         return f"{origin} {total:,} {self.unit}"
 
@@ -126,7 +127,7 @@ class PreparedData(abc.ABC):
 
 
 def require_some(count: int, unit: str, split: str, place: str, dropped: Counts) -> None:
-    """Raises UserError if nothing is left of a split, with what was left out."""
+    """Raises UserError if no examples of a split are left, with the reasons."""
     if not count:
         reasons = summary(dropped)
         raise UserError(
@@ -135,10 +136,10 @@ def require_some(count: int, unit: str, split: str, place: str, dropped: Counts)
 
 
 def finish_split(corpus: Writer, unit: str, split: str, place: str, dropped: Counts) -> None:
-    """Has a written corpus remember what was left out.
+    """Stores the skipped examples in the corpus of a split.
 
     Raises:
-      UserError: if nothing is left.
+      UserError: if no examples are left.
     """
     require_some(corpus.rows, unit, split, place, dropped)
     corpus.meta["dropped"] = dropped

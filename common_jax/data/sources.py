@@ -145,7 +145,6 @@ def find_source(
 
     Args:
       config: the family's `DataConfig`.
-      generator: of the generated corpus.
       records: makes a source from a dataset, the name of its split, and the split's config key.
       files: makes a source from a folder and the config field with the names of its files.
 
@@ -162,7 +161,7 @@ def find_source(
 
 
 def join(sources: Iterable[Source[Iterator[T]]]) -> Source[Iterator[T]]:
-    """Sources as one; a single one is itself."""
+    """Several sources as one; a single one is returned unchanged."""
     sources = tuple(sources)
     return sources[0] if len(sources) == 1 else Joined(sources)
 

@@ -7,7 +7,7 @@ import io
 import logging
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,17 +63,25 @@ class Dataset:
             if isinstance(feature, tfds.features.ClassLabel) and feature.num_classes
         }
 
-    def source(self, split: str, key: str) -> Sequence[Mapping[str, Any]]:
-        """The examples by index, as TensorFlow Datasets decodes them; strings are bytes.
+    def source(self, split: str, key: str, **options: Any) -> Sequence[Any]:
+        """The examples by index: mappings of decoded features; strings are bytes.
 
         Args:
           split: a split or a part of it, as in "train[:1000]".
           key: its config key, for error messages.
+          **options: of `as_data_source`.
 
         Raises:
           UserError: if there is no such split.
         """
-        return self._source(split, key)
+        try:
+            return self._builder.as_data_source(split, file_format=_FORMAT, **options)
+        except (ValueError, AssertionError) as error:
+            names = ", ".join(map(str, self._info.splits))
+            raise UserError(
+                f"{key}={split!r}: {self.name} has the splits {names}, or parts of them such as "
+                f"'{next(iter(self._info.splits), 'train')}[:1000]' ({_one_line(error)[:_LONGEST]})"
+            ) from error
 
     def stream(self, split: str, key: str, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         """Streams the named `texts`, as bytes, and `labels`, as numbers (-1 is none), of all
@@ -81,7 +89,7 @@ class Dataset:
         from tensorflow_datasets.core.decode import DeserializeMethod
         from tensorflow_datasets.proto import tf_example_pb2
 
-        records = self._source(split, key, deserialize_method=DeserializeMethod.RAW_BYTES)
+        records: Any = self.source(split, key, deserialize_method=DeserializeMethod.RAW_BYTES)
         for start in range(0, len(records), _CHUNK):
             for record in records.__getitems__(range(start, min(start + _CHUNK, len(records)))):
                 feature = tf_example_pb2.Example.FromString(record).features.feature
@@ -92,16 +100,6 @@ class Dataset:
         splits = self._info.splits
         sizes = {str(name): [splits[name].num_bytes, splits[name].shard_lengths] for name in splits}
         return {"dataset": self._info.full_name, "split": split, "sizes": sizes}
-
-    def _source(self, split: str, key: str, **options: Any) -> Any:
-        try:
-            return self._builder.as_data_source(split, file_format=_FORMAT, **options)
-        except (ValueError, AssertionError) as error:
-            names = ", ".join(map(str, self._info.splits))
-            raise UserError(
-                f"{key}={split!r}: {self.name} has the splits {names}, or parts of them such as "
-                f"'{next(iter(self._info.splits), 'train')}[:1000]' ({_one_line(error)[:_LONGEST]})"
-            ) from error
 
     def _open(self) -> Any:
         import tensorflow_datasets as tfds
@@ -123,9 +121,9 @@ class Dataset:
         except (ValueError, AssertionError) as error:
             reason = re.sub('^Failed to construct .*?}": ', "", _one_line(error))
             configs = list(tfds.builder_cls(name).builder_configs) if name in builders() else []
-            has = f"; {name} has {', '.join(configs)}"[:_LONGEST] if configs else ""
+            known = f"; {name} has {', '.join(configs)}"[:_LONGEST] if configs else ""
             reason = reason.partition(" Here are ")[0][:_LONGEST].rstrip(".")
-            raise UserError(f"data.tfds={self.name}: {reason}{has}") from error
+            raise UserError(f"data.tfds={self.name}: {reason}{known}") from error
 
     def _prepare(self, root: Path) -> None:
         """Downloads and generates; other processes that need it wait."""
@@ -141,21 +139,23 @@ class Dataset:
             with lock:
                 write(self._open())
         except Exception as error:  # a builder can raise anything
-            raise UserError(f"data.tfds={self.name}: {self._trouble(error, root)}") from error
+            raise UserError(f"data.tfds={self.name}: {_explain(error, root)}") from error
 
-    def _trouble(self, error: Exception, root: Path) -> str:
-        missing = re.search(r"No module named '(\w+)", str(error))
-        if missing and missing[1] == "tensorflow":
-            return (
-                "TensorFlow is needed to prepare it, though not to read it: install the extra tf "
-                "(pip install 'conv-attention-jax[tf]'), or set data.dir to where it is prepared"
-            )
-        if missing:
-            return f"the package {missing[1]} is needed to prepare it; install it"
+
+def _explain(error: Exception, root: Path) -> str:
+    """The reason why a dataset cannot be prepared, and the fix."""
+    missing = re.search(r"No module named '(\w+)", str(error))
+    if missing and missing[1] == "tensorflow":
         return (
-            f"cannot be prepared in {root}: {type(error).__name__}: {_one_line(error)[:_LONGEST]}; "
-            "fix that (is there a network?), or set data.dir to where it is prepared"
+            "TensorFlow is needed to prepare it, though not to read it: install the extra tf "
+            "(pip install 'conv-attention-jax[tf]'), or set data.dir to where it is prepared"
         )
+    if missing:
+        return f"the package {missing[1]} is needed to prepare it; install it"
+    return (
+        f"cannot be prepared in {root}: {type(error).__name__}: {_one_line(error)[:_LONGEST]}; "
+        "fix that (is there a network?), or set data.dir to where it is prepared"
+    )
 
 
 def write(builder: Any) -> None:

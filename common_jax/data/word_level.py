@@ -67,9 +67,6 @@ class WordLevelData(PreparedData):
     def report(self) -> None:
         """As `PreparedData.report`, and the share of words with vectors."""
         super().report()
-        self._report_vectors()
-
-    def _report_vectors(self) -> None:
         file = self.path / _COVERAGE
         if not file.exists():
             _log.info("no data.vectors: word vectors are trained from scratch")
@@ -103,10 +100,9 @@ class WordLevelData(PreparedData):
           lengths: of all examples, a function of the prepared folder.
           mixture: of several corpora.
         """
-        most = self.config.max_shapes
-        find = lambda: {"shapes": choose_shapes(lengths, most)}
-        shapes = cached_arrays(self.path / "train" / "plans", f"buckets-{most}", find)["shapes"]
-        size = self.config.batch_size
+        most, size = self.config.max_shapes, self.config.batch_size
+        choose = lambda: {"shapes": choose_shapes(lengths, most)}
+        shapes = cached_arrays(self.path / "train" / "plans", f"buckets-{most}", choose)["shapes"]
         return BucketPlan(lengths, shapes, 0, seed, batch_size=size, mixture=mixture)
 
     def split_plan(self, split: str, lengths: Mapping[str, Int[np.ndarray, "_ c"]]) -> BucketPlan:
@@ -116,7 +112,7 @@ class WordLevelData(PreparedData):
           lengths: of all evaluated splits, which share their shapes and thus compiled functions.
         """
         shapes = choose_shapes(np.concatenate([*lengths.values()]), self.config.max_shapes)
-        return BucketPlan.ordered(lengths[split], shapes, self.config.eval_batch_tokens)
+        return BucketPlan(lengths[split], shapes, self.config.eval_batch_tokens, seed=None)
 
 
 def tokeniser_identity() -> Any:

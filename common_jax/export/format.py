@@ -63,12 +63,7 @@ class Manifest:
 
 
 class Export:
-    """An exported model.
-
-    Attributes:
-      path: its folder.
-      manifest: export.json.
-    """
+    """An exported model: the folder `path` with its `manifest`."""
 
     def __init__(self, path: str | Path):
         """Verifies the checksum of every file.
@@ -89,7 +84,7 @@ class Export:
 
     @property
     def file(self) -> Path:
-        """Of the manifest."""
+        """The file of the manifest."""
         return self.path / MANIFEST
 
     def _read(self) -> Manifest:

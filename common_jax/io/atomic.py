@@ -13,11 +13,11 @@ from common_jax.errors import UserError, causes
 
 
 @contextlib.contextmanager
-def writing(path: Path, what_is_safe: Callable[[], str] = str) -> Iterator[None]:
+def writing(path: Path, advice: Callable[[], str] = str) -> Iterator[None]:
     """Converts an OSError raised while writing `path`, at any depth, into a one-line UserError.
 
     Args:
-      what_is_safe: called upon an error; returns the end of the message.
+      advice: called upon an error; returns the end of the message.
     """
     try:
         yield
@@ -27,8 +27,7 @@ def writing(path: Path, what_is_safe: Callable[[], str] = str) -> Iterator[None]
         reason = _system_reason(error)
         if reason is None:
             raise
-        message = f"{path}: cannot be written: {reason}{what_is_safe()}"
-        raise UserError(message) from error
+        raise UserError(f"{path}: cannot be written: {reason}{advice()}") from error
 
 
 def _system_reason(error: BaseException) -> str | None:

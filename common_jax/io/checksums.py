@@ -25,7 +25,7 @@ def seal(folder: Path, leave: Collection[str] = ()) -> None:
     names = [path.relative_to(folder).as_posix() for path in paths]
     new = [n for n in names if n not in files and Path(n).name not in {*leave, NAME, _PARTIAL}]
     with ThreadPoolExecutor() as pool:  # hashing lets other threads run
-        files.update(zip(new, pool.map(lambda name: _describe(folder / name), new), strict=True))
+        files.update(zip(new, pool.map(lambda name: describe(folder / name), new), strict=True))
     partial = folder / _PARTIAL
     partial.write_text(json.dumps({"sha256": _digest(files), "files": files}, indent=1) + "\n")
     os.replace(partial, folder / NAME)
@@ -100,8 +100,9 @@ def _digest(files: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
-def _describe(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
+def describe(path: str | Path) -> dict[str, Any]:
+    """A file's size in bytes and the SHA-256 of its content."""
+    with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return {"bytes": os.fstat(file.fileno()).st_size, "sha256": digest}
 
@@ -113,7 +114,7 @@ def _difference(path: Path, expected: dict[str, Any]) -> str | None:
             return "neither a file nor a folder"
         if path.is_file() and size != expected["bytes"]:
             return f"{size:,} bytes, not {expected['bytes']:,}"
-        return None if _describe(path) == expected else "not the bytes that were saved"
+        return None if describe(path) == expected else "not the bytes that were saved"
     except PermissionError:
         raise
     except OSError as error:

@@ -61,8 +61,8 @@ def read_lines(path: str | Path) -> Iterator[str]:
 
     Only "\n" separates lines (one "\r" before it goes too): U+2028, "\x0b", U+0085 and their like
     are text, so that parallel files stay parallel. A last line without "\n" counts. A byte order
-    mark at the start is dropped. Gzip and zip are known by their first bytes; a zip must hold one
-    file that ends in .txt.
+    mark at the start is dropped. Gzip and zip are recognised by their first bytes; a zip must
+    contain one file that ends in .txt.
 
     Raises:
       UserError: a missing or unreadable file, a folder, broken gzip or zip data, a zip with none

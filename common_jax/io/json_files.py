@@ -144,13 +144,13 @@ def _of_kind(value: Any, kind: Any, place: str) -> Any:
         if len(value) != len(kinds):
             raise UserError(f"{place}: {len(value)} values where {len(kinds)} are needed")
         each = enumerate(zip(value, kinds, strict=True))
-        return outer(_of_kind(one, its, f"{place}[{number}]") for number, (one, its) in each)
+        return outer(_of_kind(item, of, f"{place}[{number}]") for number, (item, of) in each)
     return float(value) if outer is float else value
 
 
 @functools.cache
 def _parts(kind: Any) -> tuple[type, tuple[Any, ...], tuple[type, ...]]:
-    """Of dict[str, int]: dict, the types of its elements, and its types in JSON."""
+    """For dict[str, int]: dict, the types of its elements, and its types in JSON."""
     outer = typing.get_origin(kind) or kind
     return outer, typing.get_args(kind), {tuple: (list,), float: (float, int)}.get(outer, (outer,))
 

@@ -21,7 +21,7 @@ def wilson_interval(correct: int | float, total: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def equal_proportions(correct: int, total: int, others: int, other_total: int) -> float:
+def equal_proportions(correct: int, total: int, other_correct: int, other_total: int) -> float:
     """p of the two-sided test of equal proportions, without continuity correction (the papers'
     stars are p < .05).
 
@@ -29,12 +29,12 @@ def equal_proportions(correct: int, total: int, others: int, other_total: int) -
       ValueError: as `wilson_interval`.
     """
     _check(correct, total)
-    _check(others, other_total)
-    pooled = (correct + others) / (total + other_total)
+    _check(other_correct, other_total)
+    pooled = (correct + other_correct) / (total + other_total)
     variance = pooled * (1 - pooled) * (1 / total + 1 / other_total)
     if not variance:
         return 1.0
-    z = (correct / total - others / other_total) / math.sqrt(variance)
+    z = (correct / total - other_correct / other_total) / math.sqrt(variance)
     return math.erfc(abs(z) / math.sqrt(2))
 
 
@@ -48,7 +48,7 @@ def confusion(
 def members_by_length(
     lengths: Shaped[np.ndarray, "n"], parts: int = 10
 ) -> list[Int[np.ndarray, "_"]]:
-    """The numbers of the examples of each of equal parts by length; without empty parts."""
+    """The indices of the examples in equal parts by length; without empty parts."""
     order = np.argsort(lengths, kind="stable")
     return [part for part in np.array_split(order, parts) if len(part)]
 

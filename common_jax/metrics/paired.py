@@ -78,12 +78,7 @@ def mcnemar(wins: int, losses: int) -> float:
 
     Args:
       wins, losses: numbers of examples that only the first, or only the second system has right.
-
-    Raises:
-      ValueError: for negative counts.
     """
-    if min(wins, losses) < 0:
-        raise ValueError(f"{wins} wins, {losses} losses")
     count, gap = wins + losses, abs(wins - losses)
     if not gap:
         return 1.0

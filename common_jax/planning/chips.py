@@ -1,8 +1,8 @@
-"""Accelerators: what a device computes, holds and moves, by its makers' figures.
+"""Accelerators: FLOP/s, memory and bandwidths, by their vendors' figures.
 
 Sources: Google Cloud's pages of each TPU (docs.cloud.google.com/tpu/docs/v4, v5e, v5p, v6e, tpu7x),
-NVIDIA's data sheets (A100 80GB SXM, H100 SXM, H200 SXM, B200 in HGX), and for what XLA asks of a
-GPU the target configurations in its repository (xla/backends/gpu/target_config/specs).
+NVIDIA's data sheets (A100 80GB SXM, H100 SXM, H200 SXM, B200 in HGX), and for `Gpu` the target
+configurations in XLA's repository (xla/backends/gpu/target_config/specs).
 """
 
 import dataclasses
@@ -13,14 +13,14 @@ GIB = 2**30
 
 @dataclasses.dataclass(frozen=True)
 class Gpu:
-    """What XLA compiles for.
+    """The properties of a GPU that XLA's compiler needs.
 
     Attributes:
       capability: the CUDA compute capability, major and minor.
       cores: streaming multiprocessors.
       fpus: float32 units of each.
       shared_memory: bytes of each core.
-      block_memory: bytes of shared memory that one block may ask for.
+      block_memory: largest shared memory of one block, in bytes.
       l2: bytes of cache.
       clock: GHz.
     """
@@ -40,11 +40,11 @@ class Chip:
 
     Attributes:
       kind: `jax.Device.device_kind`.
-      peak: dense products, FLOP/s by compute dtype. JAX multiplies float32 on a TPU as bfloat16
-        unless it is told otherwise.
+      peak: dense products, FLOP/s by compute dtype. By default JAX multiplies float32 on a TPU as
+        bfloat16.
       memory: bytes.
       bandwidth: of the memory, bytes/s.
-      links: bytes/s that the device sends to others of its slice or machine, over all its links.
+      links: bytes/s to other devices of its slice or machine, over all its links.
       gpu: None for a TPU.
     """
 
@@ -100,5 +100,5 @@ CHIPS: Mapping[str, Chip] = {
 
 
 def chip_of(kind: str) -> Chip | None:
-    """The chip whose device kind this is; None for others."""
+    """The chip with this device kind; None if unknown."""
     return next((chip for chip in CHIPS.values() if chip.kind == kind), None)

@@ -6,10 +6,10 @@ from typing import Any
 
 
 def count_flops(jaxpr: Any) -> int:
-    """Of products and convolutions, two for a multiplication and an addition.
+    """The operations of products and convolutions, two for a multiplication and an addition.
 
-    A scan counts as often as it runs, a branch as the dearest of its choices, a while loop, whose
-    length is not known, once. Elementwise operations do not count.
+    The body of a scan counts for each iteration, that of a while loop, whose length is unknown,
+    once. Of a conditional the most expensive branch counts. Elementwise operations do not count.
 
     Args:
       jaxpr: of `jax.make_jaxpr` or `jax.jit(f).trace(...)`, global shapes.

@@ -1,4 +1,4 @@
-"""What a compiled program moves: read from its text, after XLA has divided it among devices."""
+"""Memory traffic and collectives of a compiled program, from the HLO text for one device."""
 
 import collections
 import dataclasses
@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-_CONTEXT = 8  # bytes of the handle that a "-start" returns beside its arrays
+_CONTEXT = 8  # bytes of the handle that a "-start" returns with its arrays
 _BITS = {"pred": 8, "c64": 64, "c128": 128, "token": 0, "opaque": 0}
 _COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
-# These move nothing: they name, group or end what another instruction has begun.
+# Instructions without memory traffic of their own.
 _FREE = {
     *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "iota"),
     *("partition-id", "replica-id", "opt-barrier", "broadcast", "domain"),
@@ -24,13 +24,13 @@ _ARRAY = re.compile(r"(\w+)\[([\d,]*)\](\{[^{}]*\})?")
 
 @dataclasses.dataclass(frozen=True)
 class Collective:
-    """What a device sends in one kind of exchange along some axes of the mesh.
+    """The collectives of one kind along some axes of the mesh.
 
     Attributes:
       kind: "all-reduce", "all-gather", "reduce-scatter", "all-to-all" or "collective-permute".
       axes: of the mesh, those along which the devices of a group differ.
-      count: how often it runs in a step.
-      bytes: that each device sends in a step, by a ring.
+      count: their number in a step.
+      bytes: sent by each device in a step, with ring algorithms.
     """
 
     kind: str
@@ -42,7 +42,7 @@ class Collective:
 @dataclasses.dataclass(frozen=True)
 class _Array:
     bytes: int
-    on_chip: bool  # in the memory beside a TPU's arithmetic, not in its HBM
+    on_chip: bool  # in a TPU's on-chip memory, not in its HBM
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,10 +59,10 @@ class _Instruction:
         return sum(array.bytes for array in self.arrays if not array.on_chip)
 
     def called(self, *names: str) -> list[str]:
-        """The computations that some of its attributes name."""
+        """The computations in the attributes `names`."""
         pattern = rf"\b(?:{'|'.join(names)})=(?:%?([\w.\-]+)|\{{([^}}]*)\}})"
-        shapes = [one or many for one, many in re.findall(pattern, self.text)]
-        return [name.strip().lstrip("%") for group in shapes for name in group.split(",")]
+        values = [one or many for one, many in re.findall(pattern, self.text)]
+        return [name.strip().lstrip("%") for value in values for name in value.split(",")]
 
 
 class Program:
@@ -83,18 +83,13 @@ class Program:
 
     @functools.cached_property
     def bytes_moved(self) -> int:
-        """Read and written in the device's memory by the kernels of a step: an upper bound where a
-        cache serves some of it."""
+        """The bytes that the kernels of a step read and write in the device's memory; an upper
+        bound, since caches serve some of them."""
         return self._total(self._executed(self._entry))
 
     @functools.cached_property
-    def kernels(self) -> int:
-        """Instructions that a step runs."""
-        return sum(times for times, _, _ in self._executed(self._entry))
-
-    @functools.cached_property
     def collectives(self) -> list[Collective]:
-        """What devices exchange in a step, by kind and axes, the largest first."""
+        """The collectives of a step, by kind and axes, those with most bytes first."""
         count: collections.Counter[tuple[str, tuple[str, ...]]] = collections.Counter()
         sent: collections.Counter[tuple[str, tuple[str, ...]]] = collections.Counter()
         for times, _, instruction in self._executed(self._entry):
@@ -107,8 +102,8 @@ class Program:
         return [Collective(*where, count[where], size) for where, size in sent.most_common()]
 
     def _exchanges(self, instruction: _Instruction) -> Iterator[tuple[str, _Instruction]]:
-        """The collectives that an instruction begins. A TPU's are also inside fusions, and there
-        one may be in several, that begin it, go on with it and end it."""
+        """The collectives that an instruction starts. On a TPU they are also inside fusions, of
+        which several, to start, continue and finish it, may contain the same collective."""
         kind = instruction.kind.removesuffix("-start")
         if kind in _COLLECTIVES:
             yield kind, instruction
@@ -124,8 +119,8 @@ class Program:
                     yield "reduce-scatter" if scattered else kind, exchange
 
     def _executed(self, name: str, times: int = 1) -> Iterator[tuple[int, str, _Instruction]]:
-        """How often each instruction of a computation runs, and of those that it calls; of
-        branches the one that moves most."""
+        """(times, computation, instruction) for each instruction that runs in a computation and in
+        those that it calls; of conditional branches the one with most traffic."""
         for instruction in self._computations[name].values():
             kind = instruction.kind
             if kind == "while":
@@ -137,11 +132,8 @@ class Program:
                 )
                 runs = [list(self._executed(branch, times)) for branch in branches]
                 yield from max(runs, key=self._total)
-            elif kind == "call":
+            elif kind in ("call", "async-start"):
                 for called in instruction.called("to_apply", "calls"):
-                    yield from self._executed(called, times)
-            elif kind == "async-start":
-                for called in instruction.called("calls"):
                     yield from self._executed(called, times)
             elif kind not in _FREE and not kind.endswith(("-done", "-update")):
                 yield times, name, instruction
@@ -179,8 +171,8 @@ class Program:
         return instruction.bytes + sum(read)
 
     def _of_fusion(self, name: str, fusion: _Instruction) -> int:
-        """Of what a fusion is given it reads no more than the slices that it takes, and where it
-        writes into an array in place, no more than the part that is new."""
+        """The traffic of a fusion: of operands that it only slices, the slices; of an array that it
+        updates in place, the updated part."""
         inside = self._computations[name]
         uses = collections.defaultdict(list)
         for instruction in inside.values():
@@ -228,20 +220,15 @@ class Program:
         return list(range(devices))
 
     def _axes(self, group: Sequence[int]) -> tuple[str, ...]:
-        places = np.stack(np.unravel_index(np.array(group), tuple(self._mesh.values())))
-        differing = (places != places[:, :1]).any(axis=1)
+        positions = np.stack(np.unravel_index(np.array(group), tuple(self._mesh.values())))
+        differing = (positions != positions[:, :1]).any(axis=1)
         return tuple(name for name, differs in zip(self._mesh, differing, strict=True) if differs)
 
 
 def _instruction(name: str, shape: str, kind: str, text: str) -> _Instruction:
     inside = re.split(r"\), |\)$", text, maxsplit=1)[0]
-    return _Instruction(
-        name, tuple(map(_array, _ARRAY.finditer(shape))), kind, _operands(inside), text
-    )
-
-
-def _operands(text: str) -> tuple[str, ...]:
-    return tuple(re.findall(r"%([\w.\-]+)", text))
+    arrays, operands = map(_array, _ARRAY.finditer(shape)), re.findall(r"%([\w.\-]+)", inside)
+    return _Instruction(name, tuple(arrays), kind, tuple(operands), text)
 
 
 def _array(match: re.Match[str]) -> _Array:
@@ -253,10 +240,10 @@ def _array(match: re.Match[str]) -> _Array:
 
 
 def _sent(kind: str, instruction: _Instruction, devices: int) -> int:
-    """Bytes that a device sends in a ring of so many."""
+    """The bytes that a device sends in a ring of `devices`."""
     sizes = [array.bytes for array in instruction.arrays]
     if instruction.kind == "all-gather-start":
-        sizes = sizes[len(sizes) // 2 :]  # what is gathered stands behind what is given
+        sizes = sizes[len(sizes) // 2 :]  # the results follow the operands
     if instruction.kind == "collective-permute-start":
         sizes = sizes[:1]
     total, others = sum(sizes), devices - 1

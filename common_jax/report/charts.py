@@ -76,7 +76,7 @@ def svg(charts: Sequence[Chart] | Heatmap, name: str, caption: str = "") -> str:
 
     text = io.StringIO()
     figure = draw(charts, caption)
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}), _any_letter():
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}), _ignore_missing_glyphs():
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     element = text.getvalue()[text.getvalue().index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>\s*", "", element, flags=re.DOTALL)
@@ -86,13 +86,13 @@ def svg(charts: Sequence[Chart] | Heatmap, name: str, caption: str = "") -> str:
 
 def save(charts: Sequence[Chart], stem: Path, caption: str = "") -> None:
     """Writes STEM.png and STEM.svg."""
-    with _any_letter():
+    with _ignore_missing_glyphs():
         draw(charts, caption).savefig(stem.with_suffix(".png"))
     stem.with_suffix(".svg").write_text(svg(charts, stem.name, caption), encoding="utf-8")
 
 
 @contextlib.contextmanager
-def _any_letter() -> Iterator[None]:
+def _ignore_missing_glyphs() -> Iterator[None]:
     """Suppresses matplotlib's warnings about characters that the font lacks."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
@@ -106,29 +106,29 @@ _OPENING = (
 
 
 def _draw(axes: "Axes", chart: Chart) -> None:
-    places = _places(chart.series)
+    categories = _categories(chart.series)
     for number, series in enumerate(chart.series):
-        x: Any = [places[str(at)] for at in series.x] if places else series.x
-        look: Any = {"color": _COLOURS[number % len(_COLOURS)], "label": _safe(series.name)}
+        x: Any = [categories[str(name)] for name in series.x] if categories else series.x
+        style: Any = {"color": _COLOURS[number % len(_COLOURS)], "label": _safe(series.name)}
         halves = [float("nan") if h is None else h for h in series.half or ()] or None
         if chart.form == "bars":
             width = 0.8 / len(chart.series)
-            at = [place + (number - (len(chart.series) - 1) / 2) * width for place in x]
-            axes.bar(at, series.y, width, yerr=halves, error_kw={"linewidth": 1}, **look)
+            centres = [at + (number - (len(chart.series) - 1) / 2) * width for at in x]
+            axes.bar(centres, series.y, width, yerr=halves, error_kw={"linewidth": 1}, **style)
             continue
         dash = _DASHES[number // len(_COLOURS) % len(_DASHES)]
         marker = _MARKERS[number % len(_MARKERS)] if chart.form == "points" else ""
         if halves:
-            axes.errorbar(x, series.y, halves, fmt=dash + marker, capsize=3, markersize=5, **look)
+            axes.errorbar(x, series.y, halves, fmt=dash + marker, capsize=3, markersize=5, **style)
         else:
-            axes.plot(x, series.y, dash, marker=marker, markersize=4, linewidth=1.4, **look)
-        for place, dots in zip(x, series.dots or (), strict=False):
-            axes.plot([place] * len(dots), dots, "o", color=look["color"], markersize=3, alpha=0.45)
-    turned: Any = {}
-    if places:
-        crowded = max(map(len, places)) > 7 or sum(map(len, places)) > 42  # letters
-        turned = {"rotation": 30, "ha": "right"} if crowded else {}
-        axes.set_xticks([*places.values()], [*map(_safe, places)], **turned)
+            axes.plot(x, series.y, dash, marker=marker, markersize=4, linewidth=1.4, **style)
+        for at, dots in zip(x, series.dots or (), strict=False):
+            axes.plot([at] * len(dots), dots, "o", color=style["color"], markersize=3, alpha=0.45)
+    rotation: Any = {}
+    if categories:
+        crowded = max(map(len, categories)) > 7 or sum(map(len, categories)) > 42  # letters
+        rotation = {"rotation": 30, "ha": "right"} if crowded else {}
+        axes.set_xticks([*categories.values()], [*map(_safe, categories)], **rotation)
     elif chart.form == "points":
         values = sorted({value for series in chart.series for value in series.x})
         if len(values) <= 8 and all(type(value) is int for value in values):
@@ -139,7 +139,8 @@ def _draw(axes: "Axes", chart: Chart) -> None:
     names = {"title": chart.title, "xlabel": chart.x_label, "ylabel": chart.y_label}
     axes.set(**{name: _safe(text) for name, text in names.items()})
     if any(series.name for series in chart.series):
-        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.34 if turned else -0.2), frameon=False)
+        below = -0.34 if rotation else -0.2
+        axes.legend(loc="upper left", bbox_to_anchor=(0, below), frameon=False)
 
 
 def _heatmap(picture: Heatmap) -> "Figure":
@@ -161,12 +162,12 @@ def _heatmap(picture: Heatmap) -> "Figure":
     return figure
 
 
-def _places(series: Sequence[Series]) -> dict[str, int]:
+def _categories(series: Sequence[Series]) -> dict[str, int]:
     """The position of each name on a categorical axis; empty for a numeric axis."""
     names = dict.fromkeys(itertools.chain(*(one.x for one in series)))
     if all(isinstance(name, int | float) for name in names):
         return {}
-    return {str(name): place for place, name in enumerate(names)}
+    return {str(name): position for position, name in enumerate(names)}
 
 
 def _safe(text: str) -> str:

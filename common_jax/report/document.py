@@ -14,7 +14,6 @@ class Table:
     Attributes:
       head: the names of the columns.
       rows: floats have two decimals, None is a dash.
-      note: explains the table.
       shaded: whether cells are shaded by their share of the row's sum.
     """
 
@@ -31,7 +30,6 @@ class Series:
     Attributes:
       name: in the legend; "" for the only series of a chart.
       x: positions; text for a categorical axis.
-      y: values.
       half: half the width of the interval of each y, None if unknown.
       dots: the values of which each y is the mean.
     """
@@ -48,10 +46,8 @@ class Chart:
     """Series over one pair of axes.
 
     Attributes:
-      title, x_label, y_label: texts of the chart.
       series: at least one, none of them empty.
       form: lines with points, lines without, or bars.
-      note: explains the chart.
       zero: whether a line marks zero, for differences.
     """
 
@@ -66,14 +62,7 @@ class Chart:
 
 @dataclasses.dataclass(frozen=True)
 class Heatmap:
-    """A matrix of numbers from 0 to 1 as shades; 0 is white.
-
-    Attributes:
-      title, x_label, y_label: texts of the picture.
-      rows, columns: labels.
-      values: [rows, columns].
-      note: explains the picture.
-    """
+    """A matrix [rows, columns] of numbers from 0 to 1 as shades; 0 is white."""
 
     title: str
     x_label: str

@@ -46,7 +46,7 @@ def to_html(report: Report) -> str:
             '<html lang="en">',
             '<head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<link rel="icon" href="data:,">',  # else browsers ask for one
+            '<link rel="icon" href="data:,">',  # else browsers request one
             f"<title>{title}</title>",
             f"<style>{_STYLE}</style></head>",
             f"<body><main><h1>{title}</h1>",

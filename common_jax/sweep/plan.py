@@ -33,11 +33,6 @@ class Axis:
     fields: tuple[str, ...]
     points: tuple[tuple[str, ...], ...]
 
-    @property
-    def first(self) -> list[tuple[str, str]]:
-        """Each field with its first value."""
-        return list(zip(self.fields, self.points[0], strict=True))
-
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
@@ -45,9 +40,7 @@ class Trial:
 
     Attributes:
       values: of the system if there are several, and of the swept fields, the seed last.
-      file: of its config.
-      overrides: "--config.KEY=VALUE", those of the whole sweep first.
-      config: the parsed config.
+      overrides: "--config.KEY=VALUE", those of all trials first.
       folder: of all trials of the sweep.
     """
 
@@ -147,7 +140,8 @@ def plan(
             f"{count} trials: at most {_MOST} in one sweep; sweep fewer values or seeds"
         )
     if SEED not in swept:
-        first = [f"--config.{field}={v}" for axis in axes for field, v in axis.first]
+        first_point = itertools.chain(*(axis.points[0] for axis in axes))
+        first = [f"--config.{field}={v}" for field, v in zip(swept, first_point, strict=True)]
         base = value_of(parse(next(iter(files.values())), [*overrides, *first]), SEED)
         axes = [*axes, Axis((SEED,), tuple((str(base + n),) for n in range(seeds)))]
         swept.append(SEED)

@@ -4,7 +4,7 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from common_jax.io.atomic import replace_text, write_json, writing
@@ -75,12 +75,17 @@ def write_results(path: Any, trials: Sequence[Trial], statuses: Sequence[TrialSt
     rows = [_row(*pair) for pair in zip(trials, statuses, strict=True)]
     head = list(dict.fromkeys(name for row in rows for name in row))
     head.append(head.pop(head.index("error")))
+    with writing(path):
+        replace_text(path, csv_text(head, rows))
+
+
+def csv_text(head: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as CSV."""
     text = io.StringIO()
     writer = csv.DictWriter(text, head, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    with writing(path):
-        replace_text(path, text.getvalue())
+    return text.getvalue()
 
 
 def _row(trial: Trial, status: TrialStatus) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Tables and figures of the papers: what they are made of, the finished trials, the pages."""
+"""Tables and figures of the papers: their specification, trials and pages."""

@@ -1,9 +1,7 @@
 """The page of a table: each row beside the paper, a verdict on each claim; as a report and CSV."""
 
-import csv
 import dataclasses
 import functools
-import io
 import math
 import shlex
 import statistics
@@ -18,7 +16,7 @@ from common_jax.metrics.verdict import Verdict, judge
 from common_jax.report.document import Cell, Part, Report, Section, Table
 from common_jax.sweep.figure import sweep_charts
 from common_jax.sweep.plan import SEED, Trial
-from common_jax.sweep.results import TrialStatus, find
+from common_jax.sweep.results import TrialStatus, csv_text, find
 from common_jax.tables.spec import HOURS, SPEEDS, Claim, Scale, TableSpec
 from common_jax.tables.trials import ROW, fields_of
 from common_jax.training.config import task_class
@@ -53,11 +51,11 @@ class Judged:
 
 @dataclasses.dataclass(frozen=True)
 class Results:
-    """A table's trials at a scale, read.
+    """The results of a table's trials at a scale.
 
     Attributes:
-      speeds: by row and name of `SPEEDS`, batches a second in each of some rounds; the rows of one
-        round were measured in turn.
+      speeds: by row and name of `SPEEDS`, batches a second in each round; the rows of a round were
+        measured in turn.
       notes: on trials that were not used.
     """
 
@@ -76,11 +74,11 @@ class Results:
         return {seed: value for seed, value in values.items() if value is not None}
 
     def parameters(self, row: str) -> int | None:
-        """Of a row's model."""
+        """The number of parameters of a row's model."""
         return next((s.parameters for _, s in self.of(row) if s.parameters), None)
 
     def speed(self, row: str) -> float | None:
-        """Of a row's training steps, relative to the first row: the median over the rounds."""
+        """The speed of a row's training steps relative to the first row, the median of rounds."""
         if row not in self.speeds:
             return None
         first = next(iter(self.speeds.values()))[SPEEDS[0]]
@@ -94,10 +92,9 @@ class Results:
 
     @property
     def not_run(self) -> list[str]:
-        """The rows without a finished trial, which could have one."""
-        done = {trial.values[ROW] for trial, status in zip(self.trials, self.statuses, strict=True)
-                if status.state == "finished"}  # fmt: skip
-        return [row.name for row in self.scale.made if row.name not in done]
+        """The rows with trials, none of them finished."""
+        finished = {run.label for run in self.runs()}
+        return [row.name for row in self.scale.made if row.name not in finished]
 
     def runs(self) -> list[Run]:
         """The first finished run of each row."""
@@ -109,7 +106,7 @@ class Results:
 
     @functools.cached_property
     def comparison(self) -> type[Comparison]:
-        """Of the rows' task."""
+        """The comparison of the rows' task."""
         return comparison_of(task_class(self.trials[0].config.task))
 
     def _value(self, trial: Trial, status: TrialStatus, metric: str) -> float | None:
@@ -198,7 +195,7 @@ def read_results(
 
 
 def rows_of(results: Results) -> list[dict[str, Any]]:
-    """The table's rows, by the columns of `HEAD`; the paper's rows that are no trials too."""
+    """The table's rows, also those without trials, by the columns of `HEAD`."""
     rows = []
     for metric in results.scale.metrics:
         values = {
@@ -220,13 +217,9 @@ def rows_of(results: Results) -> list[dict[str, Any]]:
 
 def to_csv(results: Results) -> str:
     """The rows as CSV, numbers with six significant digits."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, HEAD, lineterminator="\n")
-    writer.writeheader()
-    for row in rows_of(results):
-        short = lambda value: f"{value:.6g}" if isinstance(value, float) else value
-        writer.writerow({name: short(value) for name, value in row.items()})
-    return text.getvalue()
+    short = lambda value: f"{value:.6g}" if isinstance(value, float) else value
+    rows = [{name: short(value) for name, value in row.items()} for row in rows_of(results)]
+    return csv_text(HEAD, rows)
 
 
 def page(
@@ -235,8 +228,8 @@ def page(
     """The page of a table.
 
     Args:
-      command: that makes it again.
-      answers: what rows make of each example, by the example's name and the rows'.
+      command: that reproduces it.
+      answers: by the example's name and the row's.
     """
     spec, scale = results.spec, results.scale
     files = dict.fromkeys(row.file.partition(":")[0] for row in scale.made)
@@ -280,8 +273,8 @@ def page(
 
 
 def _figures(results: Results) -> list[Section]:
-    """The metric by the rows' fields, of the rows that set all of them; or, if no row sets a field,
-    the comparison of their runs."""
+    """Charts of the metric by the fields that rows set, with the rows that set all of them; if no
+    row sets a field, the comparison of the runs."""
     scale = results.scale
     if not any(row.varied for row in scale.rows):
         return [*results.comparison.compare(results.runs(), scale.split)] if results.runs() else []
@@ -297,7 +290,7 @@ def _figures(results: Results) -> list[Section]:
 
 
 def _tables(results: Results) -> list[Part]:
-    """A table for each metric, and one for the paper's other columns."""
+    """A table for each metric, and one for the paper's further columns."""
     parts: list[Part] = []
     titles, scale, not_run = results.spec.columns, results.scale, results.not_run
     note = "Ours: the mean over the seeds, with its 95 % interval (one deviation for all rows)."

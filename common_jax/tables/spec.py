@@ -1,11 +1,11 @@
-"""Table files: which trials make a table or figure of a paper, and what the paper says of it.
+"""Table files: the trials of a paper's table or figure, and the paper's numbers and claims.
 
-tables/PAPER/NAME.toml has the fields of `TableSpec`; `[data.NAME]` is a `Corpus`. Its `[scales]`,
-`[[rows]]`, `[[claims]]` and `[[examples]]` are read as a `Scale` each, whose rows are complete:
+tables/PAPER/NAME.toml has the fields of `TableSpec`; `[data.NAME]` is a `Corpus`. Each
+`[scales.NAME]` is combined with `[[rows]]`, `[[claims]]` and `[[examples]]` to a `Scale`:
 
-* the config, data, seeds and overrides of a row are those of `[scales.NAME]`, unless the row has
-  its own; `by_scale.NAME` in a row has seeds and overrides for one scale;
-* a row with `scales`, or one that the scale's own `rows` does not name, is not in the others;
+* a row inherits config, data, seeds and overrides of the scale unless it has its own;
+  `by_scale.NAME` in a row has seeds and overrides for one scale;
+* a row is in all scales, or only in its `scales`; a scale with `rows` has only these rows;
 * a claim or an example is in the scales that have all of its rows, or in `scales` of them; a claim
   without a metric is judged by each of the scale's `claim_metrics`, by default the first metric.
 """
@@ -25,7 +25,7 @@ KINDS = ("table", "figure", "examples", "speed")
 RELATIONS = ("better", "equal", "comparable", "ratio")
 PARAMETERS, HOURS = "parameters", "hours_to_target"
 SPEEDS = ("train_speed", "decode_speed")
-MEASURED = (PARAMETERS, HOURS, *SPEEDS)  # not by the task
+MEASURED = (PARAMETERS, HOURS, *SPEEDS)  # metrics that no task has
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,11 +54,11 @@ class Row:
       file: `--config` of its runs.
       data: the corpus that `data.dir` is set to; "" if the config generates its own.
       overrides: fields of the config; {NAME} in a value is the folder of a corpus.
-      varied: names of those that are the row's own.
+      varied: the fields in the row's own overrides.
       seeds: their number.
       published: the paper's numbers by metric, and its further columns.
-      note: on how it differs from the paper's.
-      missing: why there can be no trial; "" if there can be one.
+      note: differences from the paper's system.
+      missing: the reason why it has no trials; "" if it has.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Example:
       texts: one input.
       through: names of rows, each applied to the result of the one before; empty for all rows, each
         applied to the texts.
-      paper: what the paper has for it.
+      paper: the paper's result.
     """
 
     name: str
@@ -112,13 +112,13 @@ class Example:
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """A setting in which a table is made.
+    """A setting in which a table is reproduced, such as the size of the models and the data.
 
     Attributes:
-      split: whose metrics are shown.
-      metrics: their names in result.json, or of `MEASURED`; the first is that of a figure.
+      split: of the metrics.
+      metrics: names in result.json, or of `MEASURED`; a figure shows the first.
       target: of `HOURS`: a metric of dev, and its value.
-      unavailable: why it cannot be made; "" if it can.
+      unavailable: the reason why it cannot be reproduced; "" if it can.
     """
 
     name: str
@@ -132,14 +132,14 @@ class Scale:
 
     @property
     def made(self) -> list[Row]:
-        """The rows that are made by trials."""
+        """The rows with trials."""
         return [row for row in self.rows if not row.missing]
 
     def only(self, names: Sequence[str], seeds: int | None) -> "Scale":
-        """The scale with some of its rows, all if no names are given, and another number of seeds.
+        """The scale with the named rows, all if there are no names, and another number of seeds.
 
         Raises:
-          UserError: for a name that is no row's.
+          UserError: for an unknown name.
         """
         known = [row.name for row in self.rows]
         for name in names:
@@ -162,7 +162,7 @@ class TableSpec:
 
     Attributes:
       name: PAPER/FILE without its ending.
-      source: the paper, and where it is there.
+      source: the paper, and its table or figure.
       columns: titles of metrics and of the paper's further columns.
     """
 
@@ -187,7 +187,7 @@ def read_tables(folder: Path) -> dict[str, TableSpec]:
     """All tables of a folder, by name.
 
     Raises:
-      UserError: for a file that is no table, with the location of what is wrong.
+      UserError: as `read_table`.
     """
     files = sorted(folder.glob("*/*.toml"))
     return {spec.name: spec for spec in map(read_table, files)}
@@ -198,7 +198,7 @@ def read_table(path: Path) -> TableSpec:
 
     Raises:
       UserError: if it cannot be read, a field is missing, unknown or of another type, or a row,
-        corpus or scale is named that is not there.
+        corpus or scale does not exist.
     """
     try:
         node = Node(tomllib.loads("\n".join(read_lines(path))), str(path))

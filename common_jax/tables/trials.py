@@ -22,8 +22,8 @@ def trials_of(spec: TableSpec, scale: Scale, data: Path, out: Path) -> list[Tria
       out: the folder of the runs, which are in OUT/trials.
 
     Raises:
-      UserError: for a system, field or metric that is not there, with the rows that can be trained;
-        or no rows.
+      UserError: for an unknown system, field or metric, with the rows that can be trained; or for
+        no rows.
     """
     trials, wrong = [], dict[str, UserError]()
     for row in scale.made:
@@ -49,8 +49,8 @@ def trials_of(spec: TableSpec, scale: Scale, data: Path, out: Path) -> list[Tria
 
 
 def not_made(spec: TableSpec, scale: Scale) -> dict[str, str]:
-    """Why rows of a scale cannot be trained, by name: the system that does not exist yet, or what
-    is wrong with the row."""
+    """The reasons why rows of a scale cannot be trained, by name: a missing file or system, or an
+    error in the row."""
     reasons = {}
     for row in scale.made:
         try:
@@ -67,14 +67,14 @@ def not_made(spec: TableSpec, scale: Scale) -> dict[str, str]:
 
 
 def fields_of(scale: Scale, trial: Trial) -> dict[str, Any]:
-    """The fields that a trial's row sets, with their values, and the seed: a sweep's values."""
+    """The fields that a trial's row sets, with their values, and the seed, as `Trial.values`."""
     (row,) = (row for row in scale.rows if row.name == trial.values[ROW])
     fields = {field: value_of(trial.config, field) for field in row.varied}
     return {**fields, SEED: trial.values[SEED]}
 
 
 def require_data(spec: TableSpec, scale: Scale, data: Path) -> None:
-    """Raises UserError if a corpus of a scale is not in `data`, with where it comes from."""
+    """Raises UserError if a corpus of a scale is not in `data`, with its origin."""
     for corpus in corpora_of(spec, scale):
         folder = data / corpus.folder
         missing = [

@@ -221,7 +221,7 @@ def _spans(answers: Any, name: str) -> list[tuple[str, int]]:
 
 
 def _wrong(answer: Answer, context: str) -> str:
-    """What is wrong with an answer, "" if nothing is."""
+    """The reason to reject an answer; "" for a valid one."""
     if not answer.text.strip():
         return "empty answer"
     if answer.start >= 0 and context.startswith(answer.text, answer.start):

@@ -25,7 +25,7 @@ class Subwords:
     """
 
     def __init__(self, model: bytes):
-        """From the bytes of a SentencePiece model.
+        """Loads a SentencePiece model from its bytes.
 
         Raises:
           RuntimeError, UnicodeDecodeError: for invalid bytes.

@@ -35,7 +35,7 @@ class Vectors:
     Attributes:
       rows: from each word with a vector, in any form, to its row; several may share one.
       table: the rows, in the file's order; each belongs to a word.
-      found: the number of words matched in each of `FORMS`, and of those `missing`.
+      matched: the number of words matched in each of `FORMS`, and of those `missing`.
     """
 
     rows: dict[str, int]
@@ -78,13 +78,10 @@ def read_vectors(
     counts = dict.fromkeys([*FORMS, "missing"], 0)
     chosen: dict[str, bytes] = {}
     for word in words:
-        name, form = find_cased_form(word, lambda form: _encode(form) in vectors_by_token) or (
-            "missing",
-            None,
-        )
-        counts[name] += 1
-        if form is not None:
-            chosen[word] = _encode(form)
+        match = find_cased_form(word, lambda form: _encode(form) in vectors_by_token)
+        counts[match[0] if match else "missing"] += 1
+        if match:
+            chosen[word] = _encode(match[1])
     needed = set(chosen.values())
     used = [form for form in vectors_by_token if form in needed]
     index = {form: row for row, form in enumerate(used)}
@@ -160,6 +157,5 @@ def _other_dimension(path: str | Path, number: int, dim: int, actual: int) -> Us
 
 
 def _encode(word: str) -> bytes:
-    return word.encode(
-        "utf-8", "surrogatepass"
-    )  # no error for an unpaired surrogate; it is missing
+    """UTF-8; a word with an unpaired surrogate, which no file contains, raises no error."""
+    return word.encode("utf-8", "surrogatepass")

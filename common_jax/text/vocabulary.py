@@ -42,9 +42,9 @@ class Vocabulary:
           characters: in the order of their ids, from 2.
           shared: number of ids after those of the words, for hash buckets of unknown words.
         """
-        self._shared, self._behind = shared, max(words.values(), default=UNKNOWN) + 1
+        self._shared, self._first_shared = shared, max(words.values(), default=UNKNOWN) + 1
         self._words, self._characters = words, list(characters)
-        self._numbers = {c: n for n, c in enumerate(characters, start=_FIRST)}
+        self._char_ids = {c: n for n, c in enumerate(characters, start=_FIRST)}
         self.table = table
         self._cached_ids: dict[str, int] = {}
 
@@ -68,11 +68,11 @@ class Vocabulary:
             for letter in word:
                 letters[letter] += count
         if isinstance(words, Vectors):
-            numbers, table = {w: row + _FIRST for w, row in words.rows.items()}, words.table
+            ids, table = {w: row + _FIRST for w, row in words.rows.items()}, words.table
         else:
             frequent = _most_frequent(counts, words - _FIRST - shared)
-            numbers, table = {w: n for n, w in enumerate(frequent, start=_FIRST)}, None
-        return cls(numbers, _most_frequent(letters, characters - _FIRST), table, shared)
+            ids, table = {w: n for n, w in enumerate(frequent, start=_FIRST)}, None
+        return cls(ids, _most_frequent(letters, characters - _FIRST), table, shared)
 
     def __contains__(self, word: str) -> bool:
         """Whether the word, or a form of it, has an id of its own."""
@@ -88,16 +88,16 @@ class Vocabulary:
         rows = np.zeros((len(words), length), np.int32)
         for row, word in zip(rows, words, strict=True):
             start = word[:length]
-            row[: len(start)] = [self._numbers.get(c, UNKNOWN) for c in start]
+            row[: len(start)] = [self._char_ids.get(c, UNKNOWN) for c in start]
         return rows
 
-    def vectors(self, numbers: Int[np.ndarray, "*b"]) -> Float[np.ndarray, "*b D"]:
+    def vectors(self, ids: Int[np.ndarray, "*b"]) -> Float[np.ndarray, "*b D"]:
         """The fixed vectors of words; zeros for padding and unknown ones."""
         assert self.table is not None
         if not len(self.table):
-            return np.zeros((*numbers.shape, self.table.shape[1]), np.float32)
-        vectors = self.table[np.maximum(numbers - _FIRST, 0)]
-        return np.where((numbers >= _FIRST)[..., None], vectors, np.float32(0))
+            return np.zeros((*ids.shape, self.table.shape[1]), np.float32)
+        vectors = self.table[np.maximum(ids - _FIRST, 0)]
+        return np.where((ids >= _FIRST)[..., None], vectors, np.float32(0))
 
     def compatible_with(self, other: "Vocabulary") -> bool:
         """Whether a model trained with one can be used with the other.
@@ -120,13 +120,13 @@ class Vocabulary:
     def ids_from(self, other: "Vocabulary") -> Int32[np.ndarray, "n"]:
         """Maps the word ids of another vocabulary, of trained word vectors, to the ids of this one;
         0 is padding in both, and other words are unknown."""
-        words = other._words
-        numbers = np.full(other._behind + other._shared, UNKNOWN, np.int32)
-        numbers[0] = 0
-        numbers[list(words.values())] = self.word_ids(words)
+        words, first = other._words, self._first_shared
+        ids = np.full(other._first_shared + other._shared, UNKNOWN, np.int32)
+        ids[0] = 0
+        ids[list(words.values())] = self.word_ids(words)
         if self._shared == other._shared:
-            numbers[other._behind :] = range(self._behind, self._behind + self._shared)
-        return numbers
+            ids[other._first_shared :] = range(first, first + self._shared)
+        return ids
 
     def extended(self, vectors: Vectors) -> "Vocabulary":
         """Adds words with fixed vectors; present words keep their ids."""
@@ -168,11 +168,11 @@ class Vocabulary:
         rows = len(self._words) if self.table is None else len(self.table)
         for word, number in self._words.items():
             if type(number) is not int or not _FIRST <= number < _FIRST + rows:
-                raise ValueError(f"{word!r} has the number {str(number)[:20]}")
+                raise ValueError(f"{word!r} has the id {str(number)[:20]}")
         if not all(type(c) is str for c in self._characters):
             raise ValueError("characters that are no strings")
         if type(self._shared) is not int or self._shared < 0:
-            raise ValueError("shared is no number of numbers")
+            raise ValueError("shared is not a number of ids")
         if self.table is not None and (self.table.ndim, self.table.dtype) != (2, np.float32):
             raise ValueError(f"{_TABLE} is no table of float32")
 
@@ -181,7 +181,7 @@ class Vocabulary:
             return self._words[match[1]]
         if not self._shared:
             return UNKNOWN
-        return self._behind + zlib.crc32(word.encode("utf-8", "surrogatepass")) % self._shared
+        return self._first_shared + zlib.crc32(word.encode("utf-8", "surrogatepass")) % self._shared
 
 
 def _most_frequent(counts: Counter[str], size: int) -> list[str]:

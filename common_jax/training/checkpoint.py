@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
 import orbax.checkpoint as ocp
 
 from common_jax.errors import UserError
@@ -67,7 +66,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, best_metric: str, keep: int = 2):
         self._folder, self._keep = folder, keep
-        self._goodness = functools.partial(comparable_score, name=best_metric)
+        self._comparable = functools.partial(comparable_score, name=best_metric)
         self._saver: ocp.CheckpointManager | None = None  # created late: damaged steps break it
         self._saving: int | None = None
         self._sealing: threading.Thread | None = None
@@ -121,7 +120,9 @@ class Checkpoints:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._saver = self._saver or self._make_saver()
             if step in self.steps:
-                return self._add_metrics(step, metrics)
+                if metrics is not None:
+                    self._write_metrics(step, metrics)
+                return self._saver.reload()
             saved = self._saver.save(step, args=args, metrics=metrics)
         if not saved:  # Orbax ignores an existing or older step without an error
             raise RuntimeError(f"checkpoint of step {step} was not saved")
@@ -181,7 +182,6 @@ class Checkpoints:
         """Reads one field of a step's state, without the optimizer's.
 
         Args:
-          step: one of `steps`.
           part: "params", or "ema" if the run has one.
           abstract: the field's shapes, types and shardings.
 
@@ -224,15 +224,17 @@ class Checkpoints:
         return self._folder.with_name("damaged")
 
     def _make_saver(self) -> ocp.CheckpointManager:
-        self._tidy()
+        if is_first():
+            self._remove_unfinished()
+        self._set_damaged_aside()
         policies = ocp.checkpoint_managers.preservation_policy
         best = policies.BestN(
-            get_metric_fn=self._goodness, n=1, keep_checkpoints_without_metrics=False
+            get_metric_fn=self._comparable, n=1, keep_checkpoints_without_metrics=False
         )
         return _Saver(
             self._folder.absolute(),
             options=ocp.CheckpointManagerOptions(
-                best_fn=self._goodness,  # without it Orbax writes no metrics
+                best_fn=self._comparable,  # without it Orbax writes no metrics
                 preservation_policy=policies.AnyPreservationPolicy(
                     [policies.LatestN(self._keep), best]
                 ),
@@ -249,12 +251,6 @@ class Checkpoints:
         """Adds checksums before Orbax renames the step."""
         for path in self._folder.glob(f"{self._saving}.*tmp*"):
             checksums.seal(path, leave=_LATE)
-
-    def _add_metrics(self, step: int, metrics: dict[str, float] | None) -> None:
-        if metrics is not None:
-            self._write_metrics(step, metrics)
-        assert self._saver is not None
-        self._saver.reload()
 
     @first_process_only
     def _write_metrics(self, step: int, metrics: dict[str, float]) -> None:
@@ -277,11 +273,6 @@ class Checkpoints:
             with contextlib.suppress(OSError):  # the step has the other checksums
                 checksums.seal(self._folder / str(step))
             shutil.rmtree(self._folder / _DELETED, ignore_errors=True)
-
-    @first_process_only
-    def _tidy(self) -> None:
-        self._remove_unfinished()
-        self._set_damaged_aside()
 
     def _remove_unfinished(self) -> None:
         """Removes the files of a killed save or deletion."""
@@ -333,7 +324,7 @@ class Checkpoints:
         if damage:
             raise UserError(f"{self._folder / str(step)}: {damage}")
         path = self._metrics(step)
-        return self._goodness(json.loads(path.read_text())) if path.exists() else None
+        return self._comparable(json.loads(path.read_text())) if path.exists() else None
 
     def _state(self, step: int) -> Path:
         return self._folder / str(step) / "state"
@@ -343,9 +334,9 @@ class Checkpoints:
 
     def _writing(self) -> contextlib.AbstractContextManager[None]:
         """As `writing`; the message names the last complete checkpoint."""
-        return writing(self._folder, self._what_is_safe)
+        return writing(self._folder, self._last_complete)
 
-    def _what_is_safe(self) -> str:
+    def _last_complete(self) -> str:
         if is_first():
             self._remove_unfinished()  # frees disk space
         safe = next((s for s in reversed(self._steps()) if not self._find_damage(s)), None)
@@ -364,8 +355,3 @@ def comparable_score(metrics: Mapping[str, Any], name: str) -> float:
     """The metric `name`, negated if less is better; -inf for NaN or a missing one."""
     value = metrics.get(name, math.nan) * (-1 if name in FALLING else 1)
     return -math.inf if math.isnan(value) else value
-
-
-def abstract_of(tree: Any) -> Any:
-    """Shapes, types and shardings of a tree, to restore onto."""
-    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding), tree)

@@ -46,7 +46,7 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
             "files in configs do"
         )
     kind = task_class(plain.task).config_class
-    overrides = [_full(override, plain, kind) for override in overrides]
+    overrides = [_with_full_key(override, plain, kind) for override in overrides]
     return from_values(kind, _read(file, overrides).to_dict())
 
 
@@ -90,8 +90,8 @@ def _read(file: str, overrides: Sequence[str]) -> ml_collections.ConfigDict:
         raise UserError(f"--config={file}{at}: {message}") from error
 
 
-def _full(override: str, config: ml_collections.ConfigDict, kind: type) -> str:
-    """An override with the full name of its key, which ml_collections checks with poor messages.
+def _with_full_key(override: str, config: ml_collections.ConfigDict, kind: type) -> str:
+    """An override with the full name of its key, checked for better messages than ml_collections'.
 
     Raises:
       UserError: for an unknown key, a former one, or a group of keys.

@@ -30,7 +30,7 @@ def to_tsv(results: Mapping[str, Shaped[np.ndarray, "n"]]) -> str:
 
 
 def read_tsv(path: Path) -> Results:
-    """What `to_tsv` wrote: `LENGTH` and the results.
+    """Reads the table of `to_tsv`: `LENGTH` and the results.
 
     Raises:
       UserError: if it cannot be read, or a line has a wrong index or number of columns.

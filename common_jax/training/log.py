@@ -15,10 +15,10 @@ from common_jax.training.multihost import first_process_only, is_first
 
 
 class MetricsLog:
-    """metrics.jsonl and the same for TensorBoard, continued without repetition after a restart.
+    """Writes metrics.jsonl and TensorBoard events, without repeated steps after a restart.
 
     The constructor and `write` raise a UserError if the folder cannot be written. Of several
-    processes the first writes, and all have the attributes.
+    processes only the first one writes; all have the attributes.
 
     Attributes:
       resumed_from: the steps at which the run was resumed, oldest first.

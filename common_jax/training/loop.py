@@ -135,7 +135,8 @@ class _Run:
           Interrupted: after saving the last step taken.
         """
         config = self.config
-        if self.step and self._validates() and not self._validated():
+        validated = any(step == self.step for step, _ in self.log.validations)
+        if self.step and self._validates() and not validated:
             self._validate_and_save()  # the run ended before this validation
         if self._finished():
             return self._stops_early()
@@ -164,7 +165,7 @@ class _Run:
             elif save:
                 self._save()
             if save:
-                window = _MetricsWindow()  # its clock starts here
+                window = _MetricsWindow()  # without the time of the save
             if self._finished():
                 break
         self.checkpoints.wait()
@@ -223,9 +224,6 @@ class _Run:
         patience, metric = self.config.patience, self.config.best_metric
         values = [comparable_score(scores, metric) for _, scores in self.log.validations]
         return bool(patience and values) and len(values) - 1 - int(np.argmax(values)) >= patience
-
-    def _validated(self) -> bool:
-        return any(step == self.step for step, _ in self.log.validations)
 
     def _evaluated(self, params: Params, split: str, predict_step: Callable) -> Scores:
         """
@@ -296,7 +294,6 @@ def group_steps(
     Args:
       stream: ((epoch, batch) of the next batch, this batch).
       step: steps already taken.
-      config: for the intervals of the run.
     """
     intervals = (config.log_every, config.evaluate_every, config.checkpoint_every, config.steps)
     group: list[tuple[Position, Batch]] = []
@@ -321,16 +318,16 @@ class _StallTimer:
         self._seconds = {"data_seconds": 0.0, "saving_seconds": 0.0}
 
     @contextlib.contextmanager
-    def at(self, what: str) -> Iterator[None]:
+    def at(self, cause: str) -> Iterator[None]:
         began = time.monotonic()
         yield
-        self._seconds[what] += time.monotonic() - began
+        self._seconds[cause] += time.monotonic() - began
 
-    def over(self, what: str, items: Iterable[T]) -> Iterator[T]:
+    def over(self, cause: str, items: Iterable[T]) -> Iterator[T]:
         """Passes the items on and counts the time of waiting for each."""
         items = iter(items)
         while True:
-            with self.at(what):
+            with self.at(cause):
                 item = next(items, None)
             if item is None:
                 return
@@ -338,7 +335,7 @@ class _StallTimer:
 
     def reset(self) -> dict[str, float]:
         """Returns the seconds since the last call and resets them."""
-        totals = {what: round(seconds, 6) for what, seconds in self._seconds.items()}
+        totals = {cause: round(seconds, 6) for cause, seconds in self._seconds.items()}
         self._seconds = dict.fromkeys(totals, 0.0)
         return totals
 

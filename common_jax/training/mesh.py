@@ -1,7 +1,7 @@
-"""Devices as a mesh, and where arrays lie on it.
+"""The device mesh and the shardings of arrays on it.
 
 Layers name the axes of their parameters (`flax.linen.with_logical_partitioning`), and
-`common_jax.sharding` says which mesh axis each name is spread over.
+`common_jax.sharding` maps each name to a mesh axis.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ def mesh_shape(config: MeshConfig, devices: int) -> dict[str, int]:
     """Devices along each axis, with -1 filled in.
 
     Raises:
-      UserError: if there are fewer devices, or the rest does not come out even.
+      UserError: if there are fewer devices, or -1 leaves some of them unused.
     """
     shape = dataclasses.asdict(config)
     requested = " x ".join(f"mesh.{name}={size}" for name, size in shape.items() if size != 1)
@@ -42,13 +42,13 @@ def mesh_shape(config: MeshConfig, devices: int) -> dict[str, int]:
 
 
 def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
-    """The devices that `config` asks for.
+    """The mesh of `config`.
 
     Args:
-      devices: to take them from; None is this machine's, or all machines'.
+      devices: to use the first of; None is those of all processes.
 
     Raises:
-      UserError: if there are fewer, or if processes cannot have as many rows each.
+      UserError: if there are fewer devices, or the rows cannot be split evenly among processes.
     """
     known = jax.devices() if devices is None else devices
     shape = mesh_shape(config, len(known))
@@ -59,46 +59,43 @@ def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
     if not _rows_split_evenly(mesh):
         sizes = " x ".join(f"mesh.{name}={size}" for name, size in shape.items())
         raise UserError(
-            f"{sizes}: cannot be dealt out evenly to {jax.process_count()} processes, which have "
+            f"{sizes}: cannot be split evenly among {jax.process_count()} processes, which have "
             f"{jax.device_count()} devices; -1 takes those that remain"
         )
     return mesh
 
 
 def _rows_split_evenly(mesh: Mesh) -> bool:
-    """Whether every process has as many rows of a batch as the others, and those that some share it
-    shares whole."""
-    held: dict[int, set[int]] = {process: set() for process in range(jax.process_count())}
+    """True if all processes have equally many batch rows, and any two the same rows or disjoint
+    ones."""
+    rows_of: dict[int, set[int]] = {process: set() for process in range(jax.process_count())}
     rows = batch_sharding(mesh).devices_indices_map((mesh.shape["data"] * mesh.shape["fsdp"],))
-    for device, (at,) in rows.items():
-        held[device.process_index].add(at.start or 0)
-    shares = {frozenset(starts) for starts in held.values()}
+    for device, (row,) in rows.items():
+        rows_of[device.process_index].add(row.start or 0)
+    shares = {frozenset(own) for own in rows_of.values()}
     return len({len(share) for share in shares}) == 1 and all(
         not one & other for one in shares for other in shares if one != other
     )
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
-    """On every device, whole."""
+    """Replicated on every device."""
     return NamedSharding(mesh, P())
 
 
 def batch_sharding(mesh: Mesh) -> NamedSharding:
-    """The first axis spread over `data` and `fsdp`."""
+    """The first axis sharded over `data` and `fsdp`."""
     return NamedSharding(mesh, P(ROWS))
 
 
 def shardings(tree: Any, mesh: Mesh | AbstractMesh) -> Any:
-    """Where each array of a tree lies, by the names that its layer gave to its axes.
+    """The NamedSharding of each array of a tree, by the names of its axes.
 
-    An axis that its mesh axis does not divide stays whole, as do those without a name.
+    Axes without a name, and those not divisible by their mesh axis, are replicated.
 
     Args:
-      tree: arrays or their shapes, in the boxes of `nn.with_logical_partitioning` or without.
-      mesh: the devices.
-
-    Returns:
-      A tree of NamedSharding, without boxes.
+      tree: arrays or their shapes, in the boxes of `nn.with_logical_partitioning` or without; the
+        result has no boxes.
     """
 
     def of(leaf: Any) -> NamedSharding:
@@ -115,28 +112,28 @@ def shardings(tree: Any, mesh: Mesh | AbstractMesh) -> Any:
 
 
 def local_rows(mesh: Mesh, parts: int = 1) -> Rows:
-    """Which rows of a batch this process reads: those that its devices hold.
+    """Selects the rows of a batch that this process reads: those of its devices.
 
-    Empty rows are added until devices x parts divide the batch. They weigh nothing, so the global
-    batch depends on neither, nor on the number of processes.
+    Empty rows are added until devices x parts divide the batch. They have no weight, so that the
+    global batch depends neither on these numbers nor on the number of processes.
     """
     share = mesh.shape["data"] * mesh.shape["fsdp"] * parts
 
     def rows(count: int) -> np.ndarray:
         every = np.arange(-(-count // share) * share)
-        held = batch_sharding(mesh).addressable_devices_indices_map(every.shape)
-        return np.unique(np.concatenate([every[at] for at in held.values()]))
+        own = batch_sharding(mesh).addressable_devices_indices_map(every.shape)
+        return np.unique(np.concatenate([every[at] for at in own.values()]))
 
     return rows
 
 
 def put_batch(batch: Batch, mesh: Mesh) -> dict[str, jax.Array]:
-    """A batch on the mesh, of which each process gives the rows that are its own (`local_rows`)."""
+    """Puts a batch on the mesh; each process passes its own rows (`local_rows`)."""
     return jax.make_array_from_process_local_data(batch_sharding(mesh), dict(batch))
 
 
 def to_host(array: jax.Array) -> np.ndarray:
-    """An array of the mesh, in every process."""
+    """The complete array in host memory, in every process."""
     if array.is_fully_addressable or array.is_fully_replicated:
         return np.asarray(array)
     return multihost_utils.process_allgather(array, tiled=True)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 _WEEK = 7 * 24 * 3600 * 1000  # in milliseconds; dead processes are detected elsewhere
 
-_numbers = itertools.count()  # of calls, the same in all processes
+_call_numbers = itertools.count()  # the same in all processes
 _in_first_process = False  # inside a call of `broadcast_from_first` in the first process
 
 
@@ -48,7 +48,7 @@ def broadcast_from_first(call: Callable[[], T]) -> T:
     global _in_first_process
     if not is_multiprocess() or _in_first_process:
         return call()
-    key = f"conv_attention/{next(_numbers)}"
+    key = f"conv_attention/{next(_call_numbers)}"
     if is_first():
         _in_first_process = True
         try:
@@ -79,7 +79,7 @@ def gather_from_all(call: Callable[[], T]) -> list[T]:
     """
     if not is_multiprocess():
         return [call()]
-    key = f"conv_attention/{next(_numbers)}"
+    key = f"conv_attention/{next(_call_numbers)}"
     result = _result_of(call)
     if "error" in result:
         result["error"] = f"process {jax.process_index()}: {result['error']}"

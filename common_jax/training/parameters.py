@@ -47,7 +47,6 @@ def read_parameters(
     """The parameters of the best checkpoint, the mean of the newest `average`, or an export's.
 
     Args:
-      task: of the run.
       ema: whether to read the moving average instead; None is whether the run has one.
 
     Raises:

@@ -32,14 +32,14 @@ class PreemptionHandler:
 
     def __init__(self) -> None:
         self.received: int | None = None
-        self._beats = 0
+        self._polls = 0
         self._interruptible = False
         self._last = -ECHO_SECONDS
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> "PreemptionHandler":
         if not is_multiprocess() and threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
+            self._before = {number: signal.signal(number, self._handle) for number in SIGNALS}
         return self
 
     def __exit__(self, kind, error, traceback) -> None:
@@ -48,8 +48,8 @@ class PreemptionHandler:
 
     def poll(self) -> int | None:
         """The signal received, or None. To be called at the same points in all processes."""
-        self._beats += 1
-        if is_multiprocess() and multihost_utils.reached_preemption_sync_point(self._beats):
+        self._polls += 1
+        if is_multiprocess() and multihost_utils.reached_preemption_sync_point(self._polls):
             self.received = signal.SIGTERM
         return self.received
 
@@ -77,7 +77,7 @@ class PreemptionHandler:
         finally:
             self._interruptible = False
 
-    def _note(self, number: int, frame: object) -> None:
+    def _handle(self, number: int, frame: object) -> None:
         now, again = time.monotonic(), self.received is not None
         echo = number == signal.SIGTERM and now - self._last < ECHO_SECONDS
         self.received, self._last = number, now

@@ -11,7 +11,7 @@ import optax
 from jax.sharding import AbstractMesh, Mesh
 from jaxtyping import Array, Int
 
-from common_jax.config import MeshConfig, OptimizerConfig
+from common_jax.config import OptimizerConfig
 from common_jax.io.parameters import named_parameters
 from common_jax.pytrees import pytree
 from common_jax.training.mesh import mesh_shape, replicated, shardings
@@ -146,7 +146,8 @@ def _fresh(task: Task, key: Array) -> TrainState:
 def describe(task: Task) -> str:
     """The table of parameters: name, shape, count, sharding, bytes a device; totals of the training
     state and the parameters. For the mesh of the config, without needing its devices."""
-    shape = mesh_shape(task.config.mesh, max(jax.device_count(), _least(task.config.mesh)))
+    least = math.prod(max(1, size) for size in dataclasses.astuple(task.config.mesh))
+    shape = mesh_shape(task.config.mesh, max(jax.device_count(), least))
     state = abstract_state(task, AbstractMesh(tuple(shape.values()), tuple(shape)))
     rows = [("parameter", "shape", "count", "sharding", "bytes/device")]
     for name, leaf in named_parameters(state.params).items():
@@ -165,11 +166,6 @@ def describe(task: Task) -> str:
         ).rstrip()
         for row in rows
     )
-
-
-def _least(config: MeshConfig) -> int:
-    """The smallest number of devices for a mesh."""
-    return math.prod(max(1, size) for size in dataclasses.astuple(config))
 
 
 def _bytes(leaf: jax.ShapeDtypeStruct) -> int:

@@ -30,38 +30,36 @@ Metrics = dict[str, Num[Array, "*k"]]
 def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) -> Any:
     """Optimizer steps, jitted: (state, k batches of one shape, key) -> (state, metrics, [k] each).
 
-    The key is the run's, folded with the number of each step; being an argument, it leaves one
-    program for all seeds.
+    The key is the run's, folded with the number of each step; it is an argument, so that all seeds
+    share one program.
 
     The loss of a step is the batch's sum over the batch's weight, divided once over all devices and
     parts of the batch (`train.accumulate`). A step whose loss or gradient norm is not finite is
-    counted and changes nothing else. The old state's memory is given to the new one. Metrics:
-    those of `Task.loss`, grad_norm (before clipping), learning_rate, bad_steps (in a row until
-    then), and the size of the batch (`Task.count_units`), real and positions.
+    counted and changes nothing else. The state is donated. Metrics: those of `Task.loss`, grad_norm
+    (before clipping), learning_rate, bad_steps (in a row until then), and the size of the batch
+    (`Task.count_units`), real and positions.
 
     Args:
-      abstract: `abstract_state(task, mesh)`, if it is there already.
+      abstract: `abstract_state(task, mesh)`, if already computed.
     """
     config = task.config.train
-    optimizer, schedule = (
-        make_optimizer(task.config.optimizer),
-        make_schedule(task.config.optimizer),
-    )
+    optimizer = make_optimizer(task.config.optimizer)
+    schedule = make_schedule(task.config.optimizer)
     where = jax.tree.map(lambda a: a.sharding, abstract or abstract_state(task, mesh))
 
-    def one(key: Array, state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
+    def one_step(key: Array, state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
         key = jax.random.fold_in(key, state.step)
         with activations_on(mesh):
             sums, gradient = _summed(task, state.params, batch, key, config.accumulate)
         with part("optimizer"):
-            state, metrics = applied(state, sums, gradient)
+            state, metrics = apply(state, sums, gradient)
         real, positions = task.count_units(batch)
         return state, {**metrics, "real": real, "positions": jnp.int32(positions)}
 
-    def applied(state: TrainState, sums: Metrics, gradient: Params) -> tuple[TrainState, Metrics]:
+    def apply(state: TrainState, sums: Metrics, gradient: Params) -> tuple[TrainState, Metrics]:
         weight = jnp.maximum(sums["weight"], 1.0)
         gradient = jax.tree.map(lambda g: g / weight, gradient)
-        # without it XLA may put the gradients of a sharded parameter on every device
+        # else XLA may replicate the gradients of a sharded parameter
         gradient = jax.lax.with_sharding_constraint(gradient, where.params)
         norm, loss = optax.tree.norm(gradient), sums["loss"] / weight
         rate = schedule(state.step)
@@ -74,9 +72,9 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
             return params, _update_ema(state.ema, params, config.ema_decay, state.step), opt_state
 
         finite = jnp.isfinite(loss) & jnp.isfinite(norm)
-        # a branch, since a choice in each array takes XLA as long to compile as the rest of a step
-        keep = lambda: (state.params, state.ema, state.opt_state)
-        params, ema, opt_state = jax.lax.cond(finite, update, keep)
+        # `cond`, since `where` for each array takes as long to compile as the rest of a step
+        unchanged = lambda: (state.params, state.ema, state.opt_state)
+        params, ema, opt_state = jax.lax.cond(finite, update, unchanged)
         bad_steps = jnp.where(finite, 0, state.bad_steps + 1)
         metrics = {
             **{name: total / weight for name, total in sums.items() if name != "weight"},
@@ -90,10 +88,10 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
         state: TrainState, batches: tuple[Batch, ...], key: Array
     ) -> tuple[TrainState, Metrics]:
         if len(batches) == 1:
-            state, metrics = one(key, state, batches[0])
+            state, metrics = one_step(key, state, batches[0])
             return state, jax.tree.map(lambda a: a[None], metrics)
         stacked = jax.tree.map(lambda *a: jnp.stack(a), *batches)
-        return jax.lax.scan(functools.partial(one, key), state, stacked)
+        return jax.lax.scan(functools.partial(one_step, key), state, stacked)
 
     step = jax.jit(
         train_step,
@@ -122,9 +120,9 @@ def _summed(
         gradient, sums = gradient_of(params, *part)
         return jax.tree.map(jnp.add, total, (sums, gradient)), None
 
-    # Every `parts`-th row: a device's rows stay with it.
-    cut = lambda a: jnp.swapaxes(a.reshape(-1, parts, *a.shape[1:]), 0, 1)
-    batches, keys = jax.tree.map(cut, batch), jax.random.split(key, parts)
+    # A part has every `parts`-th row, so that each row stays on its device.
+    split = lambda a: jnp.swapaxes(a.reshape(-1, parts, *a.shape[1:]), 0, 1)
+    batches, keys = jax.tree.map(split, batch), jax.random.split(key, parts)
     sums = jax.eval_shape(task.loss, params, batch, key)
     empty = jax.tree.map(jnp.zeros_like, (sums, params))
     return jax.lax.scan(add, empty, (batches, keys))[0]
@@ -133,7 +131,7 @@ def _summed(
 def _update_ema(
     ema: Params | None, params: Params, decay: float, step: Int[Array, ""]
 ) -> Params | None:
-    """The moving average one step on; young averages forget faster, min(decay, (1+n)/(10+n))."""
+    """The moving average after step n, with the decay min(decay, (1+n)/(10+n))."""
     if ema is None:
         return None
     count = step.astype(jnp.float32)
@@ -144,9 +142,9 @@ def _update_ema(
 def make_predict_step(
     task: Task, mesh: Mesh, *, final: bool
 ) -> Callable[[Params, Batch], dict[str, Any]]:
-    """Predictions for a batch and its "index", made on all devices, then given to each of them.
+    """Predictions for a batch and its "index", jitted: computed on all devices, then replicated.
 
-    Parameters stay where they are.
+    The parameters keep their sharding.
     """
 
     def predict_step(params: Params, batch: Batch) -> dict[str, Array]:

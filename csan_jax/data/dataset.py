@@ -122,7 +122,7 @@ class TranslationData(PreparedData):
         lengths = {str(name): self._corpus(name).lengths(*COLUMNS) for name in SPLITS[1:]}
         both = np.concatenate(list(lengths.values()))
         shapes = choose_shapes(both, max_shapes or self.config.max_shapes)
-        plan = BucketPlan.ordered(lengths[split], shapes, batch_tokens)
+        plan = BucketPlan(lengths[split], shapes, batch_tokens, seed=None)
         return Batches(self._corpus(split), COLUMNS, plan)
 
     def sources(self, split: str) -> list[str]:

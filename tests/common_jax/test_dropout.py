@@ -17,7 +17,7 @@ def test_rate_is_honoured_and_what_stays_is_scaled_by_it(rate):
 
 
 def test_elements_are_independent():
-    """Neighbours, and the two elements that share a word of random bits."""
+    """Neighbours, and the two elements from one word of random bits, drop independently."""
     mask = np.asarray(dropout(jnp.ones((2000, 512)), 0.3, jax.random.key(1))) != 0
     for shift in (1, 2, 256):
         both = mask[:, shift:] & mask[:, :-shift]

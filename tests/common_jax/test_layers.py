@@ -1,4 +1,4 @@
-"""Layers that papers share: convolutions and position encodings."""
+"""Shared layers: convolutions and position encodings."""
 
 import itertools
 

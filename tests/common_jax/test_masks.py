@@ -1,3 +1,5 @@
+import typing
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -6,6 +8,8 @@ import pytest
 from common_jax import masks
 from common_jax.masks import Mask
 from tests import numpy_reference
+
+HEAD_EDGES = typing.get_args(masks.HeadEdge)
 
 
 def expanded(mask: Mask, queries: int, keys: int, heads: int = 1) -> np.ndarray:
@@ -99,7 +103,7 @@ def test_windows_are_odd(make, size):
         make(size)
 
 
-@pytest.mark.parametrize("edge", masks.HEAD_EDGES)
+@pytest.mark.parametrize("edge", HEAD_EDGES)
 @pytest.mark.parametrize("heads, size", [(1, 1), (3, 3), (4, 3), (8, 5), (8, 7)])
 def test_head_table_against_counting(edge, heads, size):
     key_heads, value_heads, valid = masks.head_table(heads, size, edge)
@@ -123,8 +127,8 @@ def test_an_area_may_exceed_the_heads_by_one_unless_it_wraps(heads, size):
 
 
 @pytest.mark.parametrize("heads, size", [(1, 3), (3, 5), (4, 7)])
-def test_areas_that_cannot_be(heads, size):
-    for edge in masks.HEAD_EDGES:
+def test_areas_that_are_too_large(heads, size):
+    for edge in HEAD_EDGES:
         with pytest.raises(ValueError, match="does not fit"):
             masks.head_table(heads, size, edge)
 
@@ -155,7 +159,7 @@ PACKED = np.array([[1, 1, 1, 2, 2, 0], [4, 5, 5, 5, 5, 5], [0, 0, 3, 3, 0, 0]])
 
 
 def by_counting(ids, length):
-    """Positions and lengths of runs of equal ids, place by place."""
+    """Positions and lengths of runs of equal ids, position by position."""
     positions, lengths = np.zeros((2, len(ids), length), int)
     for row, line in enumerate(ids):
         for at in range(length):

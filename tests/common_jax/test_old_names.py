@@ -1,4 +1,4 @@
-"""Parameters that the version before named, in checkpoints of real states."""
+"""Former names of parameters in checkpoints of real states."""
 
 import functools
 import itertools
@@ -22,7 +22,7 @@ SIZES = {
     "qanet": {"dim": 8, "char_dim": 4},
     "attconv": {"dim": 8},
 }
-# Each has other parameters; of 9 convolutions, norms have numbers up to 10.
+# Systems with different parameters; 9 convolutions have norms numbered up to 10.
 SYSTEMS = {
     "csan": {"csan_2d": {}},
     "qanet": {
@@ -45,7 +45,7 @@ CASES = [(family, system) for family, systems in SYSTEMS.items() for system in s
 
 @functools.cache
 def state_of(family, system, **changes):
-    """Shapes, and a state in which no two arrays are equal."""
+    """The abstract state, and a state without two equal arrays."""
     values = {f"model.{name}": size for name, size in (SIZES[family] | changes).items()}
     values |= SYSTEMS[family][system] | {"train.ema_decay": 0.5, "mesh.data": 1}
     overrides = [f"--config.{key}={value}" for key, value in values.items()]

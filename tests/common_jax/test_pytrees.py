@@ -1,4 +1,4 @@
-"""Dataclasses as pytree nodes: what is a child, and what JAX may put there."""
+"""Dataclasses as pytree nodes: their children, also values of other types."""
 
 import dataclasses
 

@@ -78,7 +78,7 @@ def test_states_are_those_of_each_text_alone(kind, reverse):
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_an_lstm_is_that_of_cudnns_reference(reverse):
-    """By the parameters as cuDNN gets them, and the order in which it gets the words."""
+    """With the parameters and the order of words that are passed to cuDNN."""
     layer = LSTM(INPUTS, SIZE, jnp.float32, reverse=reverse)
     params = params_of(layer)
     lengths = jnp.array([5, 1, 3, 2], jnp.int32)

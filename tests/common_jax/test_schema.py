@@ -1,4 +1,4 @@
-"""Declared inputs: what a line of each kind is, and what is refused."""
+"""Schemas: input lines of each kind, and errors."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Equal layers, one upon the other."""
+"""Stacks of equal layers."""
 
 import flax.linen as nn
 import jax
@@ -14,7 +14,7 @@ COUNT = 3
 
 
 class Layer(nn.Module):
-    """tanh(w x + shift + scale own), of which each layer has its own w and own."""
+    """tanh(w x + shift + scale own), with w and own of each layer."""
 
     @nn.compact
     def __call__(self, x, shift, scale, own, *, train):

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from common_jax.report import markdown
-from common_jax.tables.kept import path_of, unpack
+from common_jax.tables.archive import path_of, unpack
 from common_jax.tables.page import page, read_results
 from common_jax.tables.spec import read_table
 from common_jax.tables.trials import trials_of

@@ -1,4 +1,4 @@
-"""Masks and tensors of many kinds, and the check of an implementation against the oracle."""
+"""Masks and tensors for tests, and the comparison of an implementation with the reference."""
 
 import dataclasses
 import functools
@@ -24,7 +24,7 @@ def tensors(batch=1, queries=9, keys=None, heads=2, size=3, value_size=4, seed=0
 
 
 def attention(query, key, value, *rest, **options):
-    """The library's, of arrays of JAX."""
+    """The library's `attention`, with arrays converted to JAX's."""
     return library.attention(*map(jnp.asarray, (query, key, value)), *rest, **options)
 
 
@@ -54,7 +54,7 @@ def check_against_oracle(arrays, mask, implementation, scale=None, bias=None):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Toeplitz(Bias):
-    """A number for each difference j - i, cut at both ends of the table [h, 2 R + 1]."""
+    """A number for each difference j - i, clipped to the table [h, 2 R + 1]."""
 
     numbers: jax.Array
     relative: ClassVar[bool] = True
@@ -115,7 +115,7 @@ def random_valid(batch, length, seed=1):
 
 
 def packed(batch, length, seed=2):
-    """Rows of several sequences with holes of padding between them."""
+    """Rows of several sequences with padding between and in them."""
     draw = np.random.default_rng(seed)
     ids = np.sort(draw.integers(1, 4, (batch, length)), axis=1)
     return jnp.asarray(np.where(draw.random((batch, length)) < 0.2, 0, ids))
@@ -179,7 +179,7 @@ SELF_ATTENTION_IN_A_WINDOW = {
         ),
     ),
 }
-# That differ for the banded form alone, which cuts the sequence into blocks.
+# Cases that differ only for banded attention, which splits the sequence into blocks.
 OF_BLOCKS = ("a block and one", "window longer than a block", "left", "three blocks of areas")
 DENSE_ONLY = {
     "no mask": ({}, Mask()),

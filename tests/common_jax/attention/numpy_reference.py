@@ -70,7 +70,7 @@ def one_query(answer, query, key, value, bias, place, area, scale, cotangent) ->
 
 
 def neighbours(h: int, heads: int, mask) -> list[tuple[int, int, int]]:
-    """(place in the area, head of the key, head of the value) for h - N/2 .. h + N/2."""
+    """(index in the area, head of the key, head of the value) for h - N/2 .. h + N/2."""
     result = []
     for n in range(mask.heads):
         g = h - (mask.heads - 1) // 2 + n
@@ -90,7 +90,7 @@ def neighbours(h: int, heads: int, mask) -> list[tuple[int, int, int]]:
 
 
 def may_attend(mask, b: int, h: int, i: int, j: int) -> bool:
-    """Whether query i of head h may see key j, as far as tokens go."""
+    """Whether query i of head h may attend to key j, without areas of heads."""
     query_id = None if mask.query_segments is None else np.asarray(mask.query_segments)[b, i]
     key_id = None if mask.key_segments is None else np.asarray(mask.key_segments)[b, j]
     if any(x is not None and not x for x in (query_id, key_id)):

@@ -1,6 +1,7 @@
-"""Every implementation of attention against one oracle, in value and gradient."""
+"""Every implementation of attention against one reference, in value and gradient."""
 
 import functools
+import typing
 
 import hypothesis
 import jax
@@ -28,6 +29,7 @@ from tests.common_jax.attention.cases import (
     window,
 )
 
+HEAD_EDGES = typing.get_args(masks.HeadEdge)
 IMPLEMENTATIONS = ["dense", "banded"]
 each_implementation = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 
@@ -89,7 +91,7 @@ def test_large_scores_do_not_overflow(implementation):
 
 @each_implementation
 def test_rows_without_a_key_are_zero_in_value_and_gradient(implementation):
-    """Valid queries whose whole window is padding, and a sequence that is nothing but padding."""
+    """Valid queries with only padding in their windows, and a sequence of padding."""
     valid = np.ones((2, 9), bool)
     valid[0, 2:8], valid[1] = False, False
     mask = window(3, key_segments=jnp.asarray(valid), heads=3)
@@ -143,7 +145,7 @@ def test_bfloat16(implementation):
 def test_weights():
     arrays = tensors(batch=2, heads=4)[:3]
     options = {"heads": 3, "key_segments": valid_9, "direction": "alternate"}
-    edges = [window(5, head_edge=edge, **options) for edge in masks.HEAD_EDGES]
+    edges = [window(5, head_edge=edge, **options) for edge in HEAD_EDGES]
 
     @jax.jit
     def attend(arrays):
@@ -190,7 +192,7 @@ def test_dropout_zeroes_weights_and_scales_the_others(implementation):
 
 @each_implementation
 def test_gradient_under_dropout(implementation):
-    """The output is linear in the values, and smooth in the queries while the key stays."""
+    """With a constant random key, the output is linear in the values and smooth in the queries."""
     query, key, value, cotangent = tensors(queries=40, heads=3)
 
     def run(query):
@@ -259,18 +261,18 @@ def test_a_sharded_batch_needs_no_communication(implementation):
 @pytest.mark.parametrize(
     "shape, mask, options, reason",
     [
-        ({}, Mask(), {"implementation": "banded"}, "no token window"),
+        ({}, Mask(), {"implementation": "banded"}, "without a token window"),
         ({}, window(3), {"implementation": "banded", "return_weights": True}, "weights"),
-        ({"keys": 5}, window(3), {"implementation": "banded"}, "9 queries and 5 keys"),
+        ({"keys": 5}, window(3), {"implementation": "banded"}, "numbers of queries and keys"),
         ({}, masks.head_window(3), {"implementation": "chunked"}, "area of heads"),
         ({}, Mask(), {"implementation": "chunked", "return_weights": True}, "weights"),
-        ({}, Mask(), {"implementation": "chunked", "dropout_rate": 0.1}, "drops no weights"),
+        ({}, Mask(), {"implementation": "chunked", "dropout_rate": 0.1}, "support dropout"),
         ({}, Mask(), {"dropout_rate": 0.1}, "key"),
         ({}, Mask(), {"dropout_rate": 1.0, "dropout_key": jax.random.key(0)}, "below 1"),
         ({}, masks.head_window(5), {}, "does not fit"),
     ],
 )
-def test_what_cannot_be_served_raises(shape, mask, options, reason):
+def test_unsupported_requests_raise(shape, mask, options, reason):
     with pytest.raises(ValueError, match=reason):
         attention(*tensors(**shape)[:3], mask, **options)
 
@@ -286,7 +288,7 @@ def test_what_cannot_be_served_raises(shape, mask, options, reason):
         ({"queries": 128}, window(11), {"return_weights": True}, "dense"),
     ],
 )
-def test_auto_takes_the_form_that_serves_and_is_faster(shape, mask, options, choice):
+def test_auto_selects_the_faster_supported_implementation(shape, mask, options, choice):
     arrays = tensors(**shape)[:3]
 
     def program(implementation):
@@ -314,7 +316,7 @@ def subsets_of_masks():
         {
             "window": st.sampled_from([1, 3, 7, 11, 33]),
             "heads": st.sampled_from([1, 3]),
-            "head_edge": st.sampled_from(masks.HEAD_EDGES),
+            "head_edge": st.sampled_from(HEAD_EDGES),
             "direction": st.sampled_from(["both", "left", "right", "alternate"]),
         }
     )

@@ -1,4 +1,4 @@
-"""Attention in chunks: the oracle's values and gradients, whatever a chunk's size."""
+"""Chunked attention: the reference's values and gradients for any size of chunks."""
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ CASES = {
 
 @pytest.fixture(params=[True, False], ids=["one row at a time", "all at once"])
 def in_chunks(request, monkeypatch):
-    """Whether there is a loop over chunks of one row."""
+    """Whether chunks have one row, or all."""
     one = request.param
     monkeypatch.setattr(chunked, "CHUNK", 1 if one else 2**30)
     value_and_gradients.clear_cache()
@@ -44,7 +44,7 @@ def in_chunks(request, monkeypatch):
     indirect=["in_chunks"],
 )
 def test_values_and_gradients_equal_the_oracles(case, in_chunks):
-    """A batch of one row is the same program for any size of a chunk."""
+    """For a batch of one row the program does not depend on the size of chunks."""
     shape, mask = CASES[case]
     arrays = tensors(**shape)
     check_against_oracle(arrays, mask, "chunked")
@@ -101,7 +101,7 @@ def test_large_scores_do_not_overflow():
 
 
 def test_bfloat16():
-    """Held to the bounds of the other forms (`test_attention.test_bfloat16`)."""
+    """With the bounds of the other implementations (`test_attention.test_bfloat16`)."""
     arrays = [x.astype(jnp.bfloat16) for x in tensors(batch=2, queries=40, heads=3, size=16)]
     mask = masks.padding(random_valid(2, 40))
     got = value_and_gradients(*arrays, mask, implementation="chunked")

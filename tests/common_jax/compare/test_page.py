@@ -1,4 +1,4 @@
-"""The report of some runs, against what the runs themselves have left."""
+"""The report of some runs, against the files of the runs."""
 
 import json
 import shutil

@@ -6,7 +6,7 @@ generated = 0  # examples that this process made
 
 
 def register() -> None:
-    """Makes `tfds.builder("phrasebook/...")` known; the import is slow, hence a function."""
+    """Registers `tfds.builder("phrasebook/...")`; a function, since the import is slow."""
     import tensorflow_datasets as tfds
 
     if "phrasebook" in tfds.list_builders(with_community_datasets=False):

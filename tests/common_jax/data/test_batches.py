@@ -40,8 +40,11 @@ def packed(tmp_path) -> Batches:
 def test_batches_hold_the_corpus(batches):
     epoch = batches.epoch(4)
     assert len(epoch) == len(batches) == len(list(epoch))
-    shapes = [{name: array.shape for name, array in batch.items()} for batch in epoch]
-    assert all(shape in batches.shapes for shape in shapes)
+    shapes = [
+        {"index": (rows,)} | {c: (rows, width) for c, width in zip(COLUMNS, widths, strict=True)}
+        for rows, widths in zip(batches.plan.rows, batches.plan.shapes.tolist(), strict=True)
+    ]
+    assert all({name: a.shape for name, a in batch.items()} in shapes for batch in epoch)
     indices = []
     for batch in epoch:
         assert all(array.dtype == np.int32 for array in batch.values())
@@ -55,18 +58,20 @@ def test_batches_hold_the_corpus(batches):
 
 
 def test_packed_batches_hold_the_corpus(packed):
-    """Every sentence read back by its segment, wherever it lies."""
-    names = ["index", *(f"{c}{end}" for c in COLUMNS for end in ("", "_segments"))]
+    """Every sentence is restored by its segment ids."""
+    (rows,), (widths,) = packed.plan.rows.tolist(), packed.plan.shapes.tolist()
+    columns = dict(zip(COLUMNS, widths, strict=True)).items()
+    shapes = {f"{c}{end}": (rows, width) for c, width in columns for end in ("", "_segments")}
     indices = []
     for number, batch in enumerate(packed.epoch(4)):
-        assert list(batch) == names
-        assert [{name: array.shape for name, array in batch.items()}] == packed.shapes
+        assert {name: array.shape for name, array in batch.items()} == {"index": (rows,)} | shapes
+        assert list(batch) == ["index", *shapes]
         assert all(array.dtype == np.int32 for array in batch.values())
         examples = packed.examples((4, number)).tolist()
         indices += examples
         for at, index in enumerate(batch["index"].tolist()):
             if index < 0:
-                assert not any(batch[name][at].any() for name in names[1:])
+                assert not any(batch[name][at].any() for name in shapes)
                 continue
             assert examples[0] == index
             segments = [batch[f"{c}_segments"][at].tolist() for c in COLUMNS]
@@ -107,7 +112,7 @@ def test_a_packed_stream_resumes(packed):
 
 def test_columns_may_be_a_part(batches):
     lengths = batches.corpus.lengths("target")
-    plan = BucketPlan.ordered(lengths, choose_shapes(lengths, 2), 64)
+    plan = BucketPlan(lengths, choose_shapes(lengths, 2), 64, seed=None)
     batch = Batches(batches.corpus, ("target",), plan).epoch(0)[0]
     assert list(batch) == ["index", "target"]
 
@@ -142,7 +147,7 @@ def test_end_of_an_epoch_is_the_start_of_the_next(batches):
     assert position == (1, 1) and _same(batch, batches.epoch(1)[0])
 
 
-def test_stream_refuses_what_is_no_position(batches):
+def test_stream_rejects_invalid_positions(batches):
     for position in ((-1, 0), (0, -1), (0, len(batches) + 1)):
         with pytest.raises(ValueError, match="position"):
             stream(batches, position)

@@ -9,7 +9,7 @@ ARRAYS = {"one": np.arange(1000), "two": np.eye(3)}
 
 
 def fetch(folder, name="plan"):
-    """The arrays, and whether they were computed."""
+    """The cached arrays, and whether they were computed now."""
     calls = []
     arrays = cached_arrays(folder, name, lambda: calls.append(1) or ARRAYS)
     assert arrays.keys() == ARRAYS.keys()

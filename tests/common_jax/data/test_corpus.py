@@ -1,4 +1,4 @@
-"""The prepared corpus: what is written is read, and it is built once, whatever dies meanwhile."""
+"""The prepared corpus: reading and writing, and building once in spite of killed processes."""
 
 import errno
 import json
@@ -154,7 +154,7 @@ def test_trouble_with_the_folder_is_one_line(tmp_path):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux, to be another user")
 def test_read_only_folder(tmp_path):
-    """A folder that cannot be written is an error, unless what is wanted is already in it."""
+    """A read-only folder is an error, unless the corpus is already in it."""
     ready = prepare(tmp_path, {"ready": 1}, _touch)
     tmp_path.chmod(0o555)
     code = (
@@ -209,7 +209,7 @@ def test_several_processes_build_once(tmp_path):
 
 
 def test_a_killed_build_starts_again(tmp_path):
-    """And the process that waited for it takes over."""
+    """The process that waited for it builds the corpus."""
     first = _start(tmp_path, 60)
     assert first.stdout.readline() == "building\n"
     second = _start(tmp_path, 0)

@@ -1,4 +1,4 @@
-"""Texts that are read together: all of them, in few shapes, none cut."""
+"""Batches of requests: all texts, few shapes, no truncation."""
 
 import numpy as np
 import pytest

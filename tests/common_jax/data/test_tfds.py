@@ -1,4 +1,4 @@
-"""TensorFlow Datasets offline: a builder of our own, prepared, read, and each mistake one line."""
+"""TensorFlow Datasets offline: preparing and reading a local builder, and one-line errors."""
 
 import json
 import shutil
@@ -110,7 +110,7 @@ def test_unknown_splits(folder, split):
 
 
 def test_wmt_is_registered_on_demand(tmp_path, monkeypatch):
-    """With the network away the error is about that, not about an unknown name."""
+    """Without a network, the error names the network, not an unknown dataset."""
     import tensorflow_datasets as tfds
 
     def no_network(self, **options):

@@ -1,4 +1,4 @@
-"""Exported models: any number of rows, any lengths, the same results."""
+"""Exported programs: the same results for any numbers of rows and lengths."""
 
 import flax.linen as nn
 import jax
@@ -104,7 +104,7 @@ def test_a_program_computes_what_the_model_does(case):
 
 
 def random_inputs(inputs, size):
-    """As many texts as the longest has words, zeros behind the shorter ones."""
+    """As many rows as words in the longest text; shorter texts are padded with zeros."""
     random = np.random.default_rng(size)
     words, arrays = {}, {}
     for name, (dims, dtype) in inputs.items():

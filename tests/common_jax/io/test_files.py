@@ -1,4 +1,4 @@
-"""Lines of files: what counts as a line, and one line of error for what is no text."""
+"""Lines of text files, and one-line errors for files that are not text."""
 
 import gzip
 import io

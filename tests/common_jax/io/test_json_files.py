@@ -1,4 +1,4 @@
-"""Values of JSON by their kinds, and each that is of another as one line that names it."""
+"""Typed values of JSON files, and one-line errors with their locations."""
 
 import json
 

@@ -165,13 +165,13 @@ def test_adversarial_squad():
     published = _read("squad/dev-predictions-match-lstm-ensemble.json.gz")
     originals = [key for key in golds if "-" not in key]
     assert (len(golds), len(originals)) == (3560, 1000)
-    # A model that the adversary never fools has one score by either rule.
+    # A model that the attack never affects has the same score by both rules.
     steady = score_adversarial({key: published[key.split("-")[0]] for key in golds}, golds)
     plain = score(published, {key: golds[key] for key in originals})
     assert steady["exact_match"] == steady["exact_match_worst"] == plain["exact_match"]
     assert steady["f1"] == pytest.approx(plain["f1"])
     assert steady["f1_worst"] == pytest.approx(plain["f1"])
-    # One that it always fools keeps the questions that were not attacked.
+    # One that it always affects is right only for questions without variants.
     fooled = score_adversarial({key: published[key] for key in originals}, golds)
     attacked = {key.split("-")[0] for key in golds if "-" in key}
     spared = score({key: published[key] for key in originals if key not in attacked}, {

@@ -13,8 +13,8 @@ import sacrebleu.sacrebleu
 from common_jax.metrics import translation
 from common_jax.metrics.translation import sacrebleu_tokenizer, score
 
-# The command's module lets a write to a closed pipe end the process, without a word; Python ignores
-# the signal, and so do all other tests of this process.
+# The command's module restores the default of SIGPIPE, which ends the process; Python and the other
+# tests of this process ignore the signal.
 signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 REFERENCES = [
@@ -42,7 +42,7 @@ def official(tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.chdir(tmp_path)
             patch.setattr("sys.argv", [*command, "-w", "8", *options])
-            # It opens the descriptors of both again, and closes them.
+            # It reopens and closes both descriptors.
             out = os.open("out", os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
             for stream, file in (("stdin", os.open("ref", os.O_RDONLY)), ("stdout", out)):
                 patch.setattr(f"sys.{stream}", SimpleNamespace(fileno=lambda file=file: file))

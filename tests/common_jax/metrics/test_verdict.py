@@ -13,7 +13,7 @@ NOISE = [(1.0, 0.0), (0.0, 0.5), (1.0, 0.3), (0.3, 1.0)]
 
 
 def simulated(effect, seeds, noise, random):
-    """Verdicts of trials in which the true difference is `effect`."""
+    """Verdicts on simulated trials with the true difference `effect`."""
     of_seeds, of_examples = noise
     for _ in range(TRIALS):
         shared = random.normal(0, of_examples)
@@ -31,7 +31,7 @@ def test_without_an_effect_at_most_5_percent_are_confirmed(seeds, noise):
 @pytest.mark.parametrize("noise", NOISE)
 @pytest.mark.parametrize("seeds", [2, 3, 5])
 def test_at_the_smallest_detectable_effect_80_percent_are_confirmed(seeds, noise):
-    """The effect that `judge` states when it sees exactly the true spread."""
+    """`detectable`, given differences with exactly the true spread."""
     of_seeds, of_examples = noise
     spread = np.linspace(-1, 1, seeds)
     spread *= of_seeds / max(spread.std(ddof=1), 1e-9)
@@ -45,7 +45,7 @@ def test_at_the_smallest_detectable_effect_80_percent_are_confirmed(seeds, noise
 @pytest.mark.parametrize("noise", NOISE)
 @pytest.mark.parametrize("seeds", [2, 3, 5])
 def test_equal_systems_are_comparable_and_those_that_differ_by_the_bound_are_not(seeds, noise):
-    """With a probability of 80 % at the bound that `judge` states, and of at most 5 %."""
+    """With probabilities of 80 % at the bound `detectable`, and of at most 5 %."""
     of_seeds, of_examples = noise
     spread = np.linspace(-1, 1, seeds)
     spread *= of_seeds / max(spread.std(ddof=1), 1e-9)

@@ -38,7 +38,7 @@ def test_a_loop_counts_as_often_as_it_runs_and_of_branches_the_dearest():
 
 
 def test_of_wide_layers_as_xla_counts_them():
-    """Where products are nearly all that there is."""
+    """Products dominate, so that both counts nearly agree."""
 
     def loss(weights, x):
         for weight in weights:

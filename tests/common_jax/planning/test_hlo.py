@@ -1,4 +1,4 @@
-"""What is read of programs compiled for eight CPU devices, against what they were written to do."""
+"""Traffic and collectives of programs compiled for eight CPU devices, against hand counts."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ def mesh():
 
 
 def program(function, mesh, spec):
-    """Of a function of each device's part of an array, `SIZE` bytes a device."""
+    """The compiled function of an array sharded by `spec`, with `SIZE` bytes on each device."""
     sharded = jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=P(), check_vma=False)
     parts = np.prod([mesh.shape[axis] for axis in spec if axis], dtype=int)
     x = jax.ShapeDtypeStruct(

@@ -1,4 +1,4 @@
-"""A report as HTML and as Markdown: what stands in it, and how a browser shows it."""
+"""A report as HTML and Markdown: its content, and its display in a browser."""
 
 import re
 

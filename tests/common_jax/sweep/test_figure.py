@@ -1,4 +1,4 @@
-"""The figure of a sweep: which points are in which chart, and that they are drawn."""
+"""The figure of a sweep: the points of each chart, and rendering."""
 
 import statistics
 from pathlib import Path

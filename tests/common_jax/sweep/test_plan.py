@@ -1,4 +1,4 @@
-"""Which trials a sweep has, and what it refuses."""
+"""The trials of a sweep, and errors."""
 
 import pytest
 

@@ -28,7 +28,7 @@ SPEEDS = {
 
 
 class Exact(Comparison):
-    """Without noise of the examples; of a metric that only the notes have."""
+    """A comparison without noise of the examples, and with a metric that only notes have."""
 
     metrics = ("of_notes",)
 

@@ -1,4 +1,4 @@
-"""Table files: all of the repository's, and how rows, scales and claims are put together."""
+"""Table files: all of the repository's, and how rows, scales and claims are combined."""
 
 import tomllib
 from pathlib import Path

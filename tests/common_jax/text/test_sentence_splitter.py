@@ -1,4 +1,4 @@
-"""Sentences: hand-split text, every character in one of them, and nothing that raises."""
+"""Sentence splitting: hand-split text, complete coverage, no exceptions."""
 
 import gzip
 import json
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from common_jax.text.sentence_splitter import split_sentences
 from tests.real import needs_real_data, real_data
 
-# "|" is where a sentence ends, and no part of the text.
+# "|" marks the end of a sentence and is not part of the text.
 CASES = [
     "It rains.| It pours!| Does it?!| No.",
     "Mr. Smith met Dr. J. R. Jones of the U.S. Army on Jan. 5 at 8 p.m. sharp.| They left.",
@@ -73,7 +73,7 @@ def test_paragraphs_of_wikipedia():
         articles = json.load(file)["data"]
     contexts = [paragraph["context"] for article in articles for paragraph in article["paragraphs"]]
     sentences = [c[start:end] for c in contexts for start, end in split_sentences(c)]
-    # About five in a paragraph, of about 23 words; few begin in lower case, or end in a title.
+    # About five sentences in a paragraph; few begin in lower case, none end in a title.
     assert 4.5 < len(sentences) / len(contexts) < 5.5
     assert sum(sentence[0].islower() for sentence in sentences) < 0.01 * len(sentences)
     assert not any(sentence.endswith((" Mr.", " Dr.", " Prof.", " Gen.")) for sentence in sentences)

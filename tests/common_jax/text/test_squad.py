@@ -1,4 +1,4 @@
-"""SQuAD's JSON and its TensorFlow Datasets form: what is read, and each mistake in one line."""
+"""SQuAD from JSON and TensorFlow Datasets: content, and one-line errors."""
 
 import copy
 import gzip
@@ -80,7 +80,7 @@ def write(path: Path, data) -> Path:
 
 
 def changed(where: str, value) -> dict:
-    """GOOD with one of its values changed: data.0.paragraphs."""
+    """GOOD with the value at a path such as data.0.paragraphs replaced."""
     data = copy.deepcopy(GOOD)
     *path, last = [int(part) if part.isdigit() else part for part in where.split(".")]
     node = data
@@ -252,7 +252,7 @@ def test_files_that_cannot_be_read(tmp_path):
 
 
 def register() -> None:
-    """Makes `tfds.builder("quiz/...")` known, with SQuAD's features or some that are not."""
+    """Registers `tfds.builder("quiz/...")`, with SQuAD's features or others."""
     import tensorflow_datasets as tfds
     from tensorflow_datasets.question_answering import qa_utils
 

@@ -1,4 +1,4 @@
-"""Subwords: every text comes back, training is a function of its text, errors say what would do."""
+"""Subwords: lossless encoding, deterministic training, errors with a possible size."""
 
 import re
 
@@ -80,7 +80,7 @@ def test_any_text_comes_back_but_for_blanks(text):
 @settings(max_examples=100, deadline=None)
 @given(ids=st.lists(st.integers(0, SIZE - 1)))
 def test_what_any_ids_decode_to_comes_back(ids):
-    """Ids that no text has, too: of padding, of the end, of bytes that are no character."""
+    """Also ids that no text has: padding, end, bytes that form no character."""
     (text,) = _shared().decode([ids])
     blanks = re.sub(" +", " ", text).strip(" ")
     assert _shared().decode(_shared().encode([text])) == [blanks]

@@ -1,4 +1,4 @@
-"""Word vectors: which row a word gets, against a search by hand, and what is wrong with a file."""
+"""Word vectors: the row of each word against brute force, and errors in files."""
 
 import gzip
 import zipfile

@@ -1,4 +1,4 @@
-"""Numbers of words and characters, and their vectors."""
+"""Ids of words and characters, and their vectors."""
 
 import json
 import zlib
@@ -15,12 +15,12 @@ from common_jax.text.vocabulary import UNKNOWN, Vocabulary
 
 COUNTS = Counter({"cat": 5, "Dog": 3, "ant": 3, "bee": 3, "BAT": 1})
 TABLE = np.arange(1, 7, dtype=np.float32).reshape(3, 2)
-# "Cat" and "cat" share a row, as forms of a word of the file do.
+# "Cat" and "cat" share a row, as two cased forms of one word in the file.
 VECTORS = Vectors({"cat": 0, "Cat": 0, "dog": 1, "USA": 2}, TABLE, {})
 
 
 def test_the_most_frequent_words_have_numbers():
-    """Padding and unknown words have 0 and 1; among equals the first in code order comes first."""
+    """Padding is 0, unknown words are 1; equally frequent words are in code order."""
     vocabulary = Vocabulary.make(COUNTS, 5, 100)
     assert vocabulary.table is None
     assert vocabulary.word_ids(["cat", "Dog", "ant", "bee", "BAT", ""]) == [2, 3, 4, 1, 1, 1]
@@ -31,7 +31,7 @@ def test_the_most_frequent_words_have_numbers():
 
 
 def test_the_most_frequent_characters_have_numbers():
-    """A character counts as often as the words that hold it, and as often as each holds it."""
+    """A character counts once for each occurrence in each word."""
     counts = Counter({"aab": 2, "bc": 3, "d": 1})  # b 5, a 4, c 3, d 1
     vocabulary = Vocabulary.make(counts, 10, 5)
     rows = vocabulary.char_ids(["abc", "d", "", "cabbage"], 4)
@@ -123,8 +123,8 @@ def test_what_is_saved_is_what_is_loaded(tmp_path_factory, counts, fixed):
         np.testing.assert_array_equal(loaded.vectors(numbers), saved.vectors(numbers))
 
 
-def test_what_was_trained_with_one_vocabulary_and_is_used_with_another():
-    """Where vectors are fixed, they are what the words' numbers stand for."""
+def test_compatible_vocabularies():
+    """With fixed vectors, the same words need the same vectors, not the same ids."""
     fixed, trained = Vocabulary({"a": 2, "b": 3}, "xy", TABLE), Vocabulary({"a": 2, "b": 3}, "xy")
     more = np.concatenate([TABLE[1:], TABLE[:1], TABLE])  # the same vectors in other rows
     for other, compatible in [

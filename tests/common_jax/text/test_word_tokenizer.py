@@ -1,4 +1,4 @@
-"""Words: hand-split text, NLTK itself, every character in one of them, and answers of SQuAD."""
+"""Word tokenization: hand-split text, NLTK itself, complete coverage, answers of SQuAD."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ def _words(text: str) -> list[str]:
     return [text[start:end] for start, end in split_words(text)]
 
 
-# Words parted by "|"; the text is what is left without it, its spaces included.
+# "|" separates words and is not part of the text.
 CASES = [
     "The |dog|'s |tail|, |it |did|n't |wag|.| |Dogs|' |tails |can|not|.",
     "“|Go|!|” |he |said|, |\"|now|\"|.| ``|Yes|''| |'|maybe|'|.",

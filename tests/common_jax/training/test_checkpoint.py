@@ -15,7 +15,7 @@ import pytest
 
 from common_jax.errors import UserError
 from common_jax.io import checksums
-from common_jax.training.checkpoint import Checkpoints, abstract_of, comparable_score
+from common_jax.training.checkpoint import Checkpoints, comparable_score
 from common_jax.training.state import TrainState
 
 
@@ -25,7 +25,7 @@ def state_of(**values):
 
 
 def make_state(step):
-    """Several leaves, shapes and types, a scalar and an empty optimizer state among them."""
+    """A state with several shapes and types, including a scalar and an empty optimizer state."""
     random = np.random.default_rng(step)
     params = {
         "embed": {"table": jnp.asarray(random.normal(size=(40, 6)), jnp.float32)},
@@ -47,7 +47,7 @@ def same(one, other):
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """Steps 5 and 8 of a run, 8 being the better."""
+    """A run with steps 5 and 8; 8 is the better one."""
     run = tmp_path_factory.mktemp("saved")
     checkpoints = Checkpoints(run / "checkpoints", "loss")
     checkpoints.save(make_state(5), 5, (0, 5), {"loss": 2.0})
@@ -58,7 +58,10 @@ def saved(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def abstract():
-    return abstract_of(make_state(0))
+    """The shapes, types and shardings of a state."""
+    return jax.tree.map(
+        lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding), make_state(0)
+    )
 
 
 def messages(caplog):
@@ -101,14 +104,14 @@ def emptied(folder):
 
 
 def shortened_list(path):
-    """Valid JSON that has forgotten a file."""
+    """Removes a file from the list, which stays valid JSON."""
     content = json.loads(path.read_text())
     content["files"].popitem()
     path.write_text(json.dumps(content))
 
 
 def damages(step):
-    """Every way to damage a step's folder, by name: (what is done to it, what the line names)."""
+    """Ways to damage a step's folder, by name: (function, text in the error message)."""
     cases = {}
     for number, path in enumerate(files_of(step)):
         name = path.relative_to(step).as_posix()
@@ -123,7 +126,7 @@ def damages(step):
         flipped, *others = one_file.items()
         for kind, do in (flipped, others[number % 4]):
             cases[f"{name} {kind}"] = (lambda s, n=name, do=do: do(s / n), name)
-    # Files are named by chance, and two can hold the same bytes: swapping those damages nothing.
+    # File names are random, and swapping two files with equal bytes would be no damage.
     first, *others = files_of(step / "state" / "d")
     others += files_of(step / "state" / "ocdbt.process_0" / "d")
     second = next(p for p in others if p.read_bytes() != first.read_bytes())
@@ -213,7 +216,7 @@ def test_nothing_saved_is_not_everything_damaged(saved, abstract, tmp_path):
 
 
 def test_right_checksums_of_nonsense(saved, abstract, tmp_path, caplog):
-    """Sealed, but not what Orbax can read: a fault of the save, not of the disk."""
+    """Correct checksums of files that Orbax cannot read."""
     for name in ("state/manifest.ocdbt", "state/_METADATA", "position/metadata"):
         run = tmp_path / name.replace("/", "-")
         shutil.copytree(saved, run)
@@ -310,7 +313,7 @@ def test_the_newest_two_and_the_best_are_preserved(tmp_path, metric, values, ste
 
 
 def test_metrics_may_come_later(abstract, tmp_path):
-    """Stopped between a save and its validation: the step is there, and is judged all the same."""
+    """A step that was saved without metrics gets them after a later validation."""
     checkpoints = reopen(tmp_path)
     checkpoints.save(make_state(5), 5, (0, 5), None)
     checkpoints.save(make_state(5), 5, (0, 5), None)
@@ -329,7 +332,7 @@ def test_metrics_may_come_later(abstract, tmp_path):
 
 
 def test_a_step_has_its_checksums_from_its_first_moment(saved, abstract, tmp_path, monkeypatch):
-    """Killed just after Orbax's rename: before anything of ours could run."""
+    """After a kill directly after Orbax's rename, before any later code."""
     monkeypatch.setattr(
         Checkpoints, "_finish", lambda self, step: self._saver.wait_until_finished()
     )
@@ -358,7 +361,7 @@ def test_a_killed_save_and_a_killed_deletion_leave_nothing_to_complain_of(
 
 
 def test_orbax_has_the_error_late_and_deep(saved, abstract, tmp_path):
-    """A limit on the size of files, as a quota or a full disk would have it."""
+    """A limit on the size of files, which acts as a full disk."""
     resource = pytest.importorskip("resource")
     shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -1,4 +1,4 @@
-"""The training library on a toy task: what a run does, leaves behind, and survives."""
+"""The training loop on a toy task: results, files, resumption and signals."""
 
 import dataclasses
 import functools
@@ -45,7 +45,7 @@ def run(config, path):
 
 @pytest.fixture(scope="module")
 def complete(config, tmp_path_factory):
-    """An uninterrupted run on so many devices, as (folder, result): one for all tests."""
+    """An uninterrupted run for a number of devices, as (folder, result); shared by all tests."""
 
     @functools.cache
     def on(devices=1):
@@ -59,7 +59,7 @@ def complete(config, tmp_path_factory):
 def test_interrupted_and_resumed_is_bit_identical(
     config, complete, tmp_path, monkeypatch, devices, stops
 ):
-    """Before the first checkpoint, and in a later epoch after several restarts."""
+    """Stops before the first checkpoint, and in a later epoch after several restarts."""
     config = changed(config, "mesh", data=devices)
     folder, expected = complete(devices)
     original = loop.stream
@@ -121,7 +121,7 @@ def test_what_a_run_leaves_behind(complete):
 def test_a_finished_run_is_not_repeated_and_more_steps_continue_it(
     config, complete, tmp_path, monkeypatch
 ):
-    """The last line of its metrics was truncated by a kill, and is rewritten."""
+    """A line of the log truncated by a kill is rewritten."""
     expected, result = complete()
     shorter = changed(config, "train", steps=16)
     first = run(shorter, tmp_path / "run")
@@ -211,7 +211,7 @@ def test_eight_devices_see_the_same_rows_as_one(complete):
 
 
 def scored_by(values):
-    """A validation that finds those losses, one after another."""
+    """A replacement of `evaluate` that returns these losses one after another."""
     values = iter(values)
     return lambda *args: loop.Scores({"loss": float(next(values)), "rounded": 0.0}, {}, {}, [])
 
@@ -231,7 +231,7 @@ def test_a_run_stops_when_validations_bring_nothing_better(
 
 
 def signal_after(batches, count, number):
-    """The batches; a signal comes while the step after the first `count` runs."""
+    """The batches, with a signal during the step after the first `count`."""
 
     def stream(*args):
         for number_of_batches, item in enumerate(batches(*args)):
@@ -260,7 +260,7 @@ def test_a_request_to_stop_is_answered_after_the_step(
 
 
 def test_a_request_during_a_validation_is_answered_at_once(config, complete, tmp_path, monkeypatch):
-    """In the first, a middle and the last one; the next run validates that step first."""
+    """In the first, a middle and the last validation; the next run begins with it."""
     original = loop.evaluate
     for number, step in ((1, 8), (2, 16), (2, 23)):
         begun = []

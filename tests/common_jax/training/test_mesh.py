@@ -1,4 +1,4 @@
-"""Where arrays lie on a mesh."""
+"""Meshes and shardings."""
 
 import flax.linen as nn
 import jax

@@ -1,4 +1,4 @@
-"""What the processes of a run agree on, with threads in their place and a queue as JAX's service.
+"""Communication between processes, simulated by threads and a queue as JAX's service.
 
 Real processes are in tests/launch/test_distributed.py.
 """
@@ -16,7 +16,7 @@ from common_jax.training import multihost
 
 
 class Service:
-    """JAX's key-value service: who reads a key waits until it is set."""
+    """JAX's key-value service: reading a key waits until it is set."""
 
     def __init__(self):
         self._values = defaultdict(queue.Queue)
@@ -32,7 +32,7 @@ class Service:
 
 @pytest.fixture
 def several():
-    """The module as each of three processes has it, with its own counts."""
+    """Three copies of the module, one for each process, with their own counters."""
     service, modules = Service(), []
     for number in range(3):
         spec = importlib.util.spec_from_file_location(f"process{number}", multihost.__file__)
@@ -49,7 +49,7 @@ def several():
 
 
 def in_each(modules, call):
-    """What `call` gives in each, or the line of its mistake."""
+    """The result of `call` in each process, or its error message."""
 
     def outcome(number):
         try:

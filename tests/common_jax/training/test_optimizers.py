@@ -60,7 +60,7 @@ def test_updates(formula):
 
 
 def test_the_last_layers_norm():
-    """Of each output's weights; no other layer's, and none that is within the limit."""
+    """Limits each output's weights; other layers and smaller norms are unchanged."""
     kernel = jnp.float32([[3.0, 0.3], [4.0, 0.4]])
     params = {"hidden": {"kernel": kernel}, "output": {"kernel": kernel, "bias": kernel[0]}}
     limited = limit_output_norm(params, 2.5)

@@ -1,4 +1,4 @@
-"""PreemptionHandler to stop, as the system makes them."""
+"""Requests to stop, by real signals."""
 
 import os
 import signal

@@ -77,7 +77,7 @@ def test_three_steps_by_hand():
 
 
 class Penalised(Toy):
-    """Its loss holds what `optimizer.l2` would add to it."""
+    """Adds to the loss the term that `optimizer.l2` adds."""
 
     L2 = 5.0
 
@@ -106,7 +106,7 @@ def test_l2_is_half_the_sum_of_all_squares_in_the_loss_before_clipping():
 
 
 def test_the_exponential_warm_up():
-    """From a hundredth of the peak, in equal ratios, to the peak; then the schedule's course."""
+    """Geometric growth from a hundredth of the peak, then the schedule."""
     config = OptimizerConfig(
         learning_rate=1e-3, schedule="constant", warmup="exponential", warmup_steps=1000
     )
@@ -158,7 +158,7 @@ def test_the_moving_average_by_hand():
 
 
 class Exploding(Toy):
-    """Not finite wherever a batch begins with nine nines."""
+    """The loss is not finite for batches that begin with nine nines."""
 
     def loss(self, params, batch, key):
         sums = super().loss(params, batch, key)
@@ -178,7 +178,7 @@ def test_a_step_that_is_not_finite_changes_nothing_but_the_count(per_call):
     assert [int(m["bad_steps"]) for m in metrics] == [0, 1, 2, 0, 0]
     assert int(state.step) == 5 and int(state.bad_steps) == 0
     alone, _ = take(task, mesh, [[b] for b in good])
-    # Adam's moments and count, too, have seen three steps only
+    # Adam's moments and count are those of three steps too
     for computed, expected in zip(
         jax.tree.leaves((state.params, state.opt_state)),
         jax.tree.leaves((alone.params, alone.opt_state)),

@@ -1,4 +1,4 @@
-"""The folder of a run: who may write in it, and what is left of it when that fails."""
+"""The folder of a run: its lock, and its files after failed writes."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def workdir(tmp_path):
 
 @pytest.fixture
 def other(tmp_path):
-    """Another process that trains in tmp_path / "run", after a claim of ours was refused."""
+    """Another process that trains in tmp_path / "run", after this one's claim was rejected."""
     Workdir(tmp_path / "run").claim(ToyConfig())
     Workdir(tmp_path / "run").release()
     with pytest.raises(UserError, match="differs in rate"):
@@ -59,7 +59,7 @@ def contents(folder):
 
 
 def test_a_second_run_reports_the_holder_of_the_lock(other, tmp_path):
-    """The other one could claim it, since our claim, which was refused, holds nothing."""
+    """A rejected claim leaves no lock, hence the other process could claim the folder."""
     run = tmp_path / "run"
     config = (run / "config.json").read_bytes()
     (run / "config.json").write_text("{")  # the lock comes before its first reading
@@ -239,7 +239,7 @@ def test_the_log_forgets_what_comes_after_the_step_and_what_is_damaged(tmp_path)
 
 
 def test_tensorboard_reads_what_was_logged(tmp_path):
-    """Each record: length, checksum, event, checksum; the second run replaces from step 4 on."""
+    """A record is length, checksum, event, checksum; the second run replaces steps from 4 on."""
     from tensorboardX.proto import event_pb2
 
     for start, step in ((0, 5), (3, 4)):

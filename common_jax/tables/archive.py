@@ -1,4 +1,4 @@
-"""Finished trials kept in the repository: a zip file each, the same bytes for the same files."""
+"""Archives of finished trials in the repository: one deterministic zip file for each trial."""
 
 import io
 import json
@@ -19,20 +19,20 @@ from common_jax.versions import versions
 PACKAGE = "conv-attention-jax"
 CONFIG, RESULT = "config.json", "result.json"
 _DATE = (1980, 1, 1, 0, 0, 0)
-_DATA = "{data}"  # in a kept config, for the folder of the corpora
-_NO_MATTER = ("mesh.", "paper.", "data.cache_dir", "model.unroll")
+_DATA = "{data}"  # in an archived config, for the folder of the corpora
+_IRRELEVANT = ("mesh.", "paper.", "data.cache_dir", "model.unroll")
 
 
 def path_of(trial: Trial, folder: Path) -> Path:
-    """The file of a trial in a table's folder of kept trials."""
+    """The file of a trial in a table's folder of archives."""
     return folder / f"{trial.name}.zip"
 
 
 def keep(trial: Trial, folder: Path, data: Path) -> None:
-    """Writes a finished trial's config, result, log, scores and predictions.
+    """Archives a finished trial's config, result, log, scores and predictions.
 
     Args:
-      data: the folder of the corpora, "{data}" in the kept config.
+      data: the folder of the corpora, "{data}" in the archived config.
     """
     run = trial.workdir.path
     config = json.dumps(to_mapping(trial.config), indent=1, sort_keys=True) + "\n"
@@ -53,10 +53,10 @@ def keep(trial: Trial, folder: Path, data: Path) -> None:
 
 
 def restore(trial: Trial, folder: Path, others: Iterable[Path], data: Path) -> str | None:
-    """Unpacks a kept trial into its workdir, unless it has a run: its own file in `folder`, or the
-    file of an equal trial of another table.
+    """Unpacks an archived trial into its workdir, unless it has a run: its own file in `folder`, or
+    the file of an equal trial of another table.
 
-    Returns: why its own file is not used; None if it is, or there is none.
+    Returns: why its own file is not used; None if it is, or does not exist.
 
     Raises:
       UserError: for a damaged file.
@@ -73,7 +73,7 @@ def restore(trial: Trial, folder: Path, others: Iterable[Path], data: Path) -> s
 
 
 def _obstacle(trial: Trial, path: Path, data: Path) -> str | None:
-    """Why a kept file is not this trial's; None if it is."""
+    """The reason why an archive is not this trial's; None if it is."""
     files = _read(path)
     texts = files[CONFIG].replace(_DATA, str(data)), files[RESULT]
     values, result = (parse_json(text, path).value for text in texts)
@@ -89,7 +89,7 @@ def _obstacle(trial: Trial, path: Path, data: Path) -> str | None:
 
 
 def unpack(trial: Trial, path: Path) -> None:
-    """Unpacks a kept file into a trial's workdir, of whatever config and version it is."""
+    """Unpacks an archive into a trial's workdir, without comparing configs and versions."""
     run = trial.workdir.path
     trial.workdir.claim(trial.config)
     trial.workdir.release()
@@ -101,23 +101,23 @@ def unpack(trial: Trial, path: Path) -> None:
 
 
 def _read(path: Path) -> dict[str, str]:
-    """The files of a kept trial."""
+    """The files of an archive."""
     try:
         with zipfile.ZipFile(path) as archive:
             files = {name: archive.read(name).decode() for name in archive.namelist()}
         return {CONFIG: files.pop(CONFIG), RESULT: files.pop(RESULT), **files}
     except (zipfile.BadZipFile, LookupError, ValueError, EOFError) as error:
-        raise UserError(f"{path}: not a kept trial ({error})") from error
+        raise UserError(f"{path}: not an archived trial ({error})") from error
 
 
 def _settings(config: Any) -> dict[str, Any]:
-    """The fields that a result can depend on, with their names joined by dots."""
+    """The config fields that a result can depend on, by their full names."""
     fields = flat(to_mapping(config))
-    return {key: value for key, value in fields.items() if not key.startswith(_NO_MATTER)}
+    return {key: value for key, value in fields.items() if not key.startswith(_IRRELEVANT)}
 
 
 def _rounded(table: str) -> str:
-    """Numbers of a table with four digits."""
+    """A TSV table with numbers of four significant digits."""
     head, *rows = table.splitlines()
     short = lambda field: f"{float(field):.4g}" if "." in field or "e" in field else field
     return "\n".join([head, *("\t".join(map(short, row.split("\t"))) for row in rows)]) + "\n"

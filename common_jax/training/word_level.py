@@ -1,4 +1,4 @@
-"""A task whose corpus is of words (`common_jax.data.word_level`)."""
+"""Base class of tasks with a corpus of words (`common_jax.data.word_level`)."""
 
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,7 @@ from common_jax.training.task import Config, Task
 
 
 class WordLevelTask(Task[Config]):
-    """Reads and batches what its `data` has.
-
-    Attributes:
-      data: the run's corpus.
-    """
+    """A task that reads its corpus and vocabulary from `data`."""
 
     config: Any
     data: WordLevelData
