@@ -201,7 +201,7 @@ class QuestionAnswerer(Predictor):
         new = set(words) - self._looked_up
         self._looked_up |= new
         if lacking := [word for word in sorted(new) if word not in self._known]:
-            bad_examples = BadExamples(self._settings.on_bad_example)
+            bad_examples = BadExamples(self._settings.on_bad_example, option="")
             more = read_vectors(self._vectors, lacking, self._settings.word_dim, bad_examples)
             self._vocabulary = self._vocabulary.extended(more)
 

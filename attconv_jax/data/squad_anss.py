@@ -61,7 +61,7 @@ def build(
     splits: dict[str, list[Example]] = {}
     files = {"train": train, "test": test}
     for split, file in files.items():
-        bad_examples = BadExamples(on_bad_example)
+        bad_examples = BadExamples(on_bad_example, "on_bad_example")
         source = Selection(find_file(Path(file).expanduser()))
         splits[split] = list(source.read(bad_examples))
         require_some(len(splits[split]), "pairs", split, source.place, bad_examples.counts)
