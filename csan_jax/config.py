@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
-from common_jax.fields import require
+from common_jax.fields import require, require_rates, require_sizes
 from csan_jax.attention.area import Area
 from csan_jax.attention.base import DecoderAttention, EncoderAttention, Sizes
 from csan_jax.attention.causal import Causal
@@ -56,15 +56,15 @@ class ModelConfig:
     remat: bool = False
 
     def __post_init__(self):
-        for name in ("dim", "mlp_dim", "num_heads", "encoder_layers", "decoder_layers"):
-            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
+        require_sizes(
+            "model", self, "dim", "mlp_dim", "num_heads", "encoder_layers", "decoder_layers"
+        )
         require(
             self.dim % self.num_heads == 0,
             f"model.num_heads={self.num_heads}: must divide model.dim={self.dim}",
         )
         require(self.dim % 2 == 0, f"model.dim={self.dim}: must be even (sines and cosines)")
-        for name in ("dropout", "attention_dropout", "relu_dropout"):
-            require(0 <= getattr(self, name) < 1, f"model.{name}: a rate in [0, 1)")
+        require_rates("model", self, "dropout", "attention_dropout", "relu_dropout")
         for name in ("source_vocab_size", "target_vocab_size"):
             require(getattr(self, name) >= 0, f"model.{name}: must not be negative")
         if self.tie == "all":
@@ -134,8 +134,7 @@ class DataConfig(SplitsConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("vocab_size", "max_length", "batch_tokens", "max_shapes"):
-            require(getattr(self, name) >= 1, f"data.{name}={getattr(self, name)}: at least 1")
+        require_sizes("data", self, "vocab_size", "max_length", "batch_tokens", "max_shapes")
         for name in ("source_vocab_size", "target_vocab_size"):
             require(getattr(self, name) >= 0, f"data.{name}: must not be negative")
         source, target = self.vocab_sizes
@@ -186,8 +185,7 @@ class DecodeConfig:
     batch_tokens: int = 2048
 
     def __post_init__(self):
-        for name in ("beam_size", "dev_beam_size", "extra_length", "batch_tokens"):
-            require(getattr(self, name) >= 1, f"decode.{name}={getattr(self, name)}: at least 1")
+        require_sizes("decode", self, "beam_size", "dev_beam_size", "extra_length", "batch_tokens")
         require(self.length_penalty >= 0, "decode.length_penalty: must not be negative")
 
 

@@ -27,7 +27,7 @@ from common_jax.errors import UserError
 from common_jax.io.files import find_file
 
 NAME = "squad_anss"
-HELDOUT = 48_307  # pairs of the paper's dev
+HELDOUT = 48_307  # pairs in the paper's dev
 _log = logging.getLogger(__name__)
 
 
@@ -46,13 +46,14 @@ def build(
     title of the `article`, `question`, `sentence` and the `label`, whether an answer starts in it.
 
     Args:
-      train: a file of SQuAD's format, plain or .gz, of which complete articles become dev.
-      test: another.
+      train: a file of SQuAD's format, plain or .gz, some articles of which become dev.
+      test: another such file.
       folder: TensorFlow Datasets' `data_dir`.
       holdout_size: smallest number of pairs of dev.
       seed: of the choice of held-out articles.
 
-    Returns: the folder of the files.
+    Returns:
+      The folder of the dataset's files.
 
     Raises:
       UserError: for a missing or broken file, a bad example (`on_bad_example`), too few examples,

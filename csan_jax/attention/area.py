@@ -16,7 +16,7 @@ Unspecified in the paper: windows are truncated at borders (edge queries have fe
 
 import dataclasses
 
-from common_jax.fields import require
+from common_jax.fields import require, require_odd
 from common_jax.masks import HeadEdge, Mask, head_table, head_window, token_window
 from csan_jax.attention.base import EncoderAttention, Sizes
 
@@ -36,9 +36,7 @@ class Area(EncoderAttention):
     head_edge: HeadEdge = "truncate"
 
     def __post_init__(self):
-        for name in ("token_window", "head_window"):
-            size = getattr(self, name)
-            require(size >= 1 and size % 2 == 1, f"model.{name}={size}: must be odd, at least 1")
+        require_odd("model", self, "token_window", "head_window")
 
     def check(self, sizes: Sizes) -> None:
         super().check(sizes)

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from common_jax.attention.dense import product
-from common_jax.fields import require
+from common_jax.fields import require_sizes
 from common_jax.layers import Dense, SelfAttention
 from common_jax.masks import Mask, masked_softmax, segments, segments_meet, token_window, valid
 from csan_jax.attention.base import EncoderAttention, Sizes
@@ -94,7 +94,7 @@ class Block(EncoderAttention):
 
     def check(self, sizes: Sizes) -> None:
         super().check(sizes)
-        require(self.block >= 1, f"model.encoder_attention.block={self.block}: at least 1")
+        require_sizes("model.encoder_attention", self, "block")
 
     def mask(self) -> Mask:
         return token_window(2 * self.block - 1)  # which a block lies in

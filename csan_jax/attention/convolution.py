@@ -13,7 +13,7 @@ from typing import Any, Literal
 import flax.linen as nn
 from jaxtyping import Array, Float
 
-from common_jax.fields import require
+from common_jax.fields import require_odd, require_sizes
 from common_jax.layers import Convolution, Dropout, LayerNorm, SeparableConvolution
 from common_jax.masks import Mask
 from csan_jax.attention.base import EncoderAttention, Sizes
@@ -58,12 +58,8 @@ class Convolutions(EncoderAttention):
 
     def check(self, sizes: Sizes) -> None:
         super().check(sizes)
-        prefix = "model.encoder_attention"
-        require(self.count >= 1, f"{prefix}.count={self.count}: at least 1")
-        require(
-            self.width >= 1 and self.width % 2 == 1,
-            f"{prefix}.width={self.width}: must be odd, at least 1",
-        )
+        require_sizes("model.encoder_attention", self, "count")
+        require_odd("model.encoder_attention", self, "width")
 
     def before(self, sizes: Sizes) -> ConvolutionLayers:
         return ConvolutionLayers(self, sizes)

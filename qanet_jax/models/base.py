@@ -6,7 +6,7 @@ from typing import Any
 
 import flax.linen as nn
 
-from common_jax.fields import Choice, require
+from common_jax.fields import Choice, require, require_sizes
 from common_jax.inputs import Input
 
 
@@ -25,7 +25,7 @@ class WordsConfig:
     char_rows: int = 256
 
     def __post_init__(self):
-        require(self.dim >= 1, f"words.dim={self.dim}: at least 1")
+        require_sizes("words", self, "dim")
         require(
             self.rows == 0 or self.rows >= 3,
             f"words.rows={self.rows}: 0, or at least 3 (padding, unknown and a word)",

@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from common_jax.fields import require
+from common_jax.fields import require_odd, require_rates, require_sizes
 from common_jax.layers import Convolution, Dropout
 from common_jax.masks import MASKED, masked_softmax
 from common_jax.recurrent import LSTM, Bidirectional
@@ -41,11 +41,9 @@ class BiDAF(ReaderModel):
     dropout: float = 0.2
 
     def __post_init__(self):
-        for name in ("char_dim", "char_filters", "hidden"):
-            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
-        size = self.char_kernel
-        require(size >= 1 and size % 2 == 1, f"model.char_kernel={size}: must be odd, at least 1")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+        require_sizes("model", self, "char_dim", "char_filters", "hidden")
+        require_odd("model", self, "char_kernel")
+        require_rates("model", self, "dropout")
 
     @property
     def word_length(self) -> int:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.fields import require
+from common_jax.fields import require_sizes
 from common_jax.inputs import Annotations, WordInput
 from common_jax.masks import MASKED
 from qanet_jax.layers import Words
@@ -56,7 +56,7 @@ class Candidates(ReaderModel):
     near: int = 10
 
     def __post_init__(self):
-        require(self.near >= 1, f"model.near={self.near}: at least 1")
+        require_sizes("model", self, "near")
 
     @property
     def inputs(self) -> tuple[WordInput, ...]:

@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from common_jax.fields import require
+from common_jax.fields import require, require_odd, require_rates, require_sizes
 from common_jax.layers import DROPOUT, Dense, Dropout
 from common_jax.masks import MASKED
 from common_jax.scopes import part
@@ -53,24 +53,14 @@ class FiveLayers(ReaderModel):
     dropout: float = 0.1
 
     def __post_init__(self):
-        self._require_positive("dim", "char_dim")
-        self._require_odd("char_kernel")
+        require_sizes("model", self, "dim", "char_dim")
+        require_odd("model", self, "char_kernel")
         require(
             self.encoder_passes >= 3,
             f"model.encoder_passes={self.encoder_passes}: at least 3 (M0, M1 and M2)",
         )
-        for name in ("word_dropout", "char_dropout", "dropout"):
-            require(0 <= getattr(self, name) < 1, f"model.{name}: a rate in [0, 1)")
+        require_rates("model", self, "word_dropout", "char_dropout", "dropout")
         require(self.embedding_std > 0, f"model.embedding_std={self.embedding_std}: above 0")
-
-    def _require_positive(self, *names: str) -> None:
-        for name in names:
-            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
-
-    def _require_odd(self, *names: str) -> None:
-        for name in names:
-            size = getattr(self, name)
-            require(size >= 1 and size % 2 == 1, f"model.{name}={size}: must be odd, at least 1")
 
     @abc.abstractmethod
     def encoders(self, dtype: Any) -> tuple[nn.Module, nn.Module]:

@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from common_jax.dropout import drop, keep_mask
-from common_jax.fields import require
+from common_jax.fields import require, require_odd, require_sizes
 from common_jax.layers import (
     DROPOUT,
     Convolution,
@@ -87,9 +87,9 @@ class QANet(FiveLayers):
 
     def __post_init__(self):
         super().__post_init__()
-        self._require_positive("num_heads", "embedding_blocks", "model_blocks")
-        self._require_positive("embedding_convs", "model_convs", "feed_forward_factor")
-        self._require_odd("embedding_kernel", "model_kernel")
+        require_sizes("model", self, "num_heads", "embedding_blocks", "model_blocks")
+        require_sizes("model", self, "embedding_convs", "model_convs", "feed_forward_factor")
+        require_odd("model", self, "embedding_kernel", "model_kernel")
         require(
             self.dim % self.num_heads == 0,
             f"model.num_heads={self.num_heads}: must divide model.dim={self.dim}",

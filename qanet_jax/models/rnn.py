@@ -12,6 +12,7 @@ from typing import Any, Literal
 import flax.linen as nn
 from jaxtyping import Array, Bool, Float
 
+from common_jax.fields import require_sizes
 from common_jax.layers import Dense, Dropout
 from common_jax.recurrent import LSTM, Bidirectional
 from qanet_jax.models.five_layers import FiveLayers
@@ -36,7 +37,7 @@ class RecurrentReader(FiveLayers):
 
     def __post_init__(self):
         super().__post_init__()
-        self._require_positive("lstm_layers", "lstm_size", "embedding_blocks", "model_blocks")
+        require_sizes("model", self, "lstm_layers", "lstm_size", "embedding_blocks", "model_blocks")
 
     def encoders(self, dtype: Any) -> tuple[nn.Module, nn.Module]:
         per_encoder = self.lstm_per == "encoder"

@@ -90,7 +90,7 @@ def test_a_parse_is_the_tree_of_our_words(parse, words, tree):
     "parse", ["", "( )", "( a", "a b )", "a b", "( a b c )", "( a c )", "( a )", "( a b ) )"]
 )
 def test_a_parse_of_other_words_or_broken_is_refused(parse):
-    with pytest.raises(UserError, match="a binary_parse that is not of this text's words"):
+    with pytest.raises(UserError, match="the binary_parse is not one of this text"):
         BinaryParse().encode(["a", "b"], {"binary_parse": parse})
 
 
