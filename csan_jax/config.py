@@ -1,4 +1,4 @@
-"""The config of CSAN: fields, types, defaults and limits."""
+"""CSAN's config: fields, types, defaults and limits."""
 
 import dataclasses
 import re
@@ -26,12 +26,13 @@ class ModelConfig:
       norm: layer normalisation before each sub-layer, or after it.
       sinusoids: adds position encodings to the embeddings.
       initialization: ours, or the released code's (csan_jax.initialization).
-      tie: shared embeddings: none, target (output = target), all (source too).
+      tie: which embeddings are shared: "none", "target" (target and output) or "all" (also source).
       source_vocab_size, target_vocab_size: rows of the embeddings; 0 is the tokeniser's size.
       dropout, attention_dropout, relu_dropout: rates on each sub-layer's output and the embeddings,
         on the attention weights, and inside the feed-forward layer.
       attention: the implementation of common_jax.attention.
-      unroll: unrolls the loop over layers: slower to compile, faster; "auto": on accelerators.
+      unroll: unrolls the loop over layers, which compiles more slowly and runs faster; "auto": on
+        accelerators.
       remat: recomputes the layers' activations in the backward pass: less memory, more time.
     """
 
@@ -76,13 +77,10 @@ class ModelConfig:
         self.decoder_attention.check(self.sizes())
 
     def sizes(self, dtype: Any = None) -> Sizes:
-        """These fields for an attention, with the type of its activations."""
-        same = ("dim", "num_heads", "encoder_layers", "decoder_layers", "norm", "dropout")
-        return Sizes(
-            **{name: getattr(self, name) for name in (*same, "attention_dropout")},
-            implementation=self.attention,
-            dtype=dtype,
-        )
+        """The fields that attentions read; `dtype` is that of activations."""
+        names = [field.name for field in dataclasses.fields(Sizes)[:-2]]
+        own = {name: getattr(self, name) for name in names}
+        return Sizes(**own, implementation=self.attention, dtype=dtype)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,23 +90,23 @@ class DataConfig(SplitsConfig):
     Attributes:
       source_language, target_language: codes such as "en"; also the files' last suffixes.
       train, dev, test: stems of parallel files in `dir` (stem.en and stem.de, plain or .gz), or
-        a table (.tsv, .tsv.gz), or several of them with commas between, "a.tsv,b.tsv". For
-        "tfds" splits of the dataset, "train" or "train[:1000]". An empty dev or test is held out
-        of train, split by distinct source sentences.
-      tsv_columns: a table's 1-based source and target columns, as "1,2"; "-2,-1" counts from the
-        end of each line.
-      separator: of a table's columns; unless it is a tab, all files are tables.
+        tables (.tsv, .tsv.gz), several joined by commas, "a.tsv,b.tsv". For "tfds" splits of the
+        dataset, "train" or "train[:1000]". An empty dev or test is held out of train, split by
+        distinct source sentences.
+      tsv_columns: a table's 1-based source and target columns, as "1,2"; negative ones count from
+        the end of each line, as "-2,-1".
+      separator: of a table's columns; with any other than a tab, all files are tables.
       moses_escapes: "undo" replaces the escapes of Moses's tokenizer, &apos; &quot; &lt; &gt; &#91;
         &#93; &#124; and &amp;, by their characters, on both sides.
       holdout_size: number of source sentences held out of train for an empty dev or test.
-      joint_vocabulary: one subword model for both sides, or one each.
+      joint_vocabulary: whether both sides share one subword model.
       vocab_size: SentencePiece BPE pieces of each model.
-      source_vocab_size, target_vocab_size: override it for one side, if not 0.
+      source_vocab_size, target_vocab_size: override `vocab_size` for one side, if not 0.
       max_length: longest sentence in pieces, including the end symbol; longer training pairs are
         dropped, counted and reported; evaluation neither drops nor truncates.
-      batch_tokens: the global batch: rows x the longer padded side.
+      batch_tokens: size of the global batch: rows x the longer padded side.
       max_shapes: largest number of distinct batch shapes, hence of compilations.
-      batching: "buckets" are batches of pairs of similar lengths, one a row; "packed" puts several
+      batching: "buckets" batches pairs of similar lengths, one in each row; "packed" puts several
         pairs into a row, in one shape (common_jax.data.packing).
       row_tokens: width of a packed row, on both sides.
     """
@@ -162,7 +160,7 @@ class DataConfig(SplitsConfig):
 
     @property
     def vocab_sizes(self) -> tuple[int, int]:
-        """Pieces of the source's model and of the target's."""
+        """Numbers of pieces of the source's and of the target's subword model."""
         return self.source_vocab_size or self.vocab_size, self.target_vocab_size or self.vocab_size
 
 
@@ -172,9 +170,9 @@ class DecodeConfig:
 
     Attributes:
       beam_size: hypotheses for test and prediction; 1 is greedy.
-      dev_beam_size: the same for validations during training.
+      dev_beam_size: hypotheses for validations during training.
       length_penalty: alpha of ((5 + length) / 6)^alpha (Wu et al. 2016).
-      extra_length: limit of a translation's pieces, in addition to the source's.
+      extra_length: pieces that a translation may have more than its source.
       batch_tokens: source positions decoded together.
     """
 
@@ -191,7 +189,7 @@ class DecodeConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """A run of CSAN."""
+    """Config of a CSAN run."""
 
     short_keys: ClassVar[Mapping[str, str]] = {
         f"model.{name}": f"model.encoder_attention.{name}"

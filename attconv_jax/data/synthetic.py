@@ -200,15 +200,8 @@ def generate(count: int, seed: int, split: Split) -> Iterator[tuple[str, str, La
     Labels alternate. Deterministic on all platforms; a smaller `count` gives a prefix.
 
     Args:
-      count: number of pairs, at least 0.
       seed: of the choice of pairs; the things and places of a split are the same for every seed.
-      split: "train", "dev" or "test".
-
-    Raises:
-      ValueError: at the call, for a negative count.
     """
-    if count < 0:
-        raise ValueError(f"count {count} is negative")
     return itertools.islice(_examples(random.Random(f"{seed} {split}"), split), count)
 
 

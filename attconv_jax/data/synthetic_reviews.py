@@ -54,15 +54,8 @@ def generate(count: int, seed: int, split: Split) -> Iterator[tuple[str, int]]:
     Stars alternate. Deterministic on all platforms; a smaller `count` gives a prefix.
 
     Args:
-      count: number of reviews, at least 0.
       seed: of the choice of reviews; the pairs of aspects of a split are the same for every seed.
-      split: "train", "dev" or "test".
-
-    Raises:
-      ValueError: at the call, for a negative count.
     """
-    if count < 0:
-        raise ValueError(f"count {count} is negative")
     return itertools.islice(_reviews(random.Random(f"{seed} {split}"), split), count)
 
 

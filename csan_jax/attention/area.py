@@ -1,7 +1,8 @@
 """1D- and 2D-CSAN's restrictions of self-attention, with the paper's equations.
 
-For head h and position i, vanilla self-attention (Eq. 2) is o = ATT(q, K^h) V^h over the whole
-sentence. The paper restricts and widens K and V, and adds no parameter:
+For head h and position i, vanilla self-attention (Eq. 2) is o = ATT(q, K^h) V^h over the complete
+sentence. The paper restricts K and V to a window, or extends them to more heads, without further
+parameters:
 
 - 1D-CSAN (Eq. 4-6): K-hat = {k_{i-M/2}, ..., k_{i+M/2}}, the token window of M + 1, likewise V.
 - 2D-CSAN (Eq. 7-9): K-tilde = the union of K-hat over heads h-N/2 ... h+N/2, the head window of

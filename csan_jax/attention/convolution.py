@@ -1,10 +1,10 @@
 """CNNs of Table 1: convolutions before the self-attention (Yu et al. 2018's encoder block).
 
-x + relu(convolution(norm(x))), `count` times, then the self-attention. The convolution sees a
-sentence's own words: beyond them are zeros.
+x + relu(convolution(norm(x))), `count` times, then the self-attention. A convolution does not
+extend over the ends of a sentence, beyond which are zeros.
 
-The paper says neither how many convolutions there are nor how wide; its count of parameters, 42.6
-million more, is that of 54 full convolutions of width 3. Ours are QANet's: depthwise separable.
+The paper gives neither the number nor the width of the convolutions; its 42.6 million additional
+parameters are those of 54 full convolutions of width 3. Ours are depthwise separable, as in QANet.
 """
 
 import dataclasses
@@ -47,8 +47,8 @@ class Convolutions(EncoderAttention):
     """Plain self-attention after convolutions.
 
     Attributes:
-      count: of convolutions in a layer.
-      width: of their filters, in words, odd.
+      count: number of convolutions in a layer.
+      width: of the filters, in words, odd.
       kind: depthwise separable, or full.
     """
 

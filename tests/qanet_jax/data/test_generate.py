@@ -227,8 +227,3 @@ def test_the_same_everywhere_and_longer_by_its_end_only():
     assert run.stdout.strip() == str(short)
     assert set(generate(25, 4, "dev").contexts).isdisjoint(short.contexts)
     assert generate(0, 3, "dev") == Squad([], [])
-
-
-def test_what_cannot_be():
-    with pytest.raises(ValueError, match="count -1 is negative"):
-        generate(-1, 0, "train")
