@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Content:
-    """A split.
+    """The content of a split.
 
     Attributes:
-      golds: the gold answers of TriviaQA.
+      golds: the gold answers of TriviaQA; None for SQuAD's format.
       sizes: the number of questions of each file, if there are several.
     """
 
@@ -100,9 +100,9 @@ class Records(sources.Records):
 class Supervised:
     """A split of TriviaQA with distantly supervised spans.
 
-    Training uses windows with an answer. Evaluation reads the beginning of every document, as the
-    official scores require, or windows with an answer ("dev_oracle"), scoring only questions that
-    have one.
+    Training uses windows with an answer. Evaluation uses the beginning of every document, as the
+    official scores require; "dev_oracle" uses windows with an answer, and scores only questions
+    that have one.
 
     Attributes:
       source: the `File` or the dataset's split.
@@ -124,7 +124,7 @@ class Supervised:
     def read(self, bad_examples: BadExamples) -> Content:
         golds: Golds = []
 
-        def questions() -> Iterator[Trivia]:  # stores only the golds
+        def questions() -> Iterator[Trivia]:  # does not store documents
             for question in self._questions(bad_examples):
                 golds.append(_gold(question))
                 yield question
@@ -135,11 +135,11 @@ class Supervised:
         if self.split == "train":
             return Content(squad)
         if self.split == "dev_oracle":
-            there = {question.id.partition("--")[0] for question in squad.questions}
+            windowed = {question.id.partition("--")[0] for question in squad.questions}
             for gold in golds:
-                if gold["QuestionId"] not in there:
+                if gold["QuestionId"] not in windowed:
                     bad_examples.skip("question without a window", gold["QuestionId"])
-            golds = [gold for gold in golds if gold["QuestionId"] in there]
+            golds = [gold for gold in golds if gold["QuestionId"] in windowed]
         return Content(squad, golds)
 
     def _questions(self, bad_examples: BadExamples) -> Iterable[Trivia]:
