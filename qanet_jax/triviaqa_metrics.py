@@ -26,16 +26,6 @@ def golds(answer: Mapping[str, Any]) -> list[str]:
     return [*answer["NormalizedAliases"], *human]
 
 
-def exact_match(prediction: str, golds: Sequence[str]) -> bool:
-    """As `spans.exact_match`, normalised as above."""
-    return spans.exact_match(prediction, golds, normalize_answer)
-
-
-def f1(prediction: str, golds: Sequence[str]) -> float:
-    """As `spans.f1`, normalised as above."""
-    return spans.f1(prediction, golds, normalize_answer)
-
-
 def aggregate(answers: Sequence[tuple[str, float]]) -> str:
     """Selects one of the answers of a question's documents.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from attconv_jax.data import LABELS, selection, synthetic, synthetic_reviews
 from common_jax.bad_examples import BadExamples
 from common_jax.data import sources
-from common_jax.data.corpus import file_identity, recorded_identity
+from common_jax.data.corpus import recorded_identity
 from common_jax.data.prepared import Split
 from common_jax.data.sources import Generator, find_source, join
 from common_jax.errors import UserError
@@ -66,7 +66,7 @@ Source = sources.Source[Iterator[Example]]
 
 
 @dataclasses.dataclass(frozen=True)
-class File:
+class File(sources.FileSource):
     """A file of labelled texts or pairs.
 
     Attributes:
@@ -75,16 +75,11 @@ class File:
         "sentence1_NAME", by NAME, such as SNLI's "sentence1_binary_parse".
     """
 
-    path: Path
     format: Literal["pairs", "texts"]
     annotated: bool = False
 
-    @property
-    def place(self) -> str:
-        return str(self.path)
-
     def identity(self) -> Any:
-        return [file_identity(self.path), self._kind, self.format]
+        return [super().identity(), self._kind, self.format]
 
     @property
     def _kind(self) -> str:
@@ -148,18 +143,11 @@ def _annotations(fields: Mapping[str, Any], text: str) -> Annotations:
     return {name: value for name, value in annotations if isinstance(value, str)}
 
 
-@dataclasses.dataclass(frozen=True)
-class Selection:
+class Selection(sources.FileSource):
     """The questions of a file of SQuAD's format, each with all sentences of its passage."""
 
-    path: Path
-
-    @property
-    def place(self) -> str:
-        return str(self.path)
-
     def identity(self) -> Any:
-        return [file_identity(self.path), selection.IDENTITY]
+        return [super().identity(), selection.IDENTITY]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
         squad = read_squad(self.path, bad_examples)

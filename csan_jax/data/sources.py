@@ -63,7 +63,7 @@ class Parallel:
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class Table(sources.FileSource):
     """A file with a pair in each line, as two of its columns.
 
     Attributes:
@@ -71,16 +71,11 @@ class Table:
       separator: of columns.
     """
 
-    path: Path
     columns: tuple[int, int]
     separator: str = "\t"
 
-    @property
-    def place(self) -> str:
-        return str(self.path)
-
     def identity(self) -> Any:
-        return [file_identity(self.path), list(self.columns), self.separator]
+        return [super().identity(), list(self.columns), self.separator]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
         needed = max(map(abs, self.columns))

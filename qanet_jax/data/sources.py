@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data import prepared, sources
-from common_jax.data.corpus import file_identity, recorded_identity
+from common_jax.data.corpus import recorded_identity
 from common_jax.data.sources import Generator, Sources, find_source
 from common_jax.io.files import find_file
 from common_jax.text.squad import Squad, read_squad, read_squad_dataset
@@ -56,18 +56,8 @@ _GENERATOR: Generator[Content] = Generator(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class File:
+class File(sources.FileSource):
     """A JSON file of SQuAD's format."""
-
-    path: Path
-
-    @property
-    def place(self) -> str:
-        return str(self.path)
-
-    def identity(self) -> Any:
-        return file_identity(self.path)
 
     def read(self, bad_examples: BadExamples) -> Content:
         return Content(read_squad(self.path, bad_examples))
