@@ -1,4 +1,4 @@
-"""Configs of the family: their settings, and the corpora that they read, shrunk."""
+"""CSAN's configs: settings, and the corpora that they read, in small."""
 
 import dataclasses
 from pathlib import Path
@@ -55,7 +55,7 @@ ADDED = {  # parameters over `transformer` of base, by the formulas of the paper
 
 
 def parameters(config) -> int:
-    """Of the model with the vocabularies of Table 1, without making it."""
+    """The number of parameters with Table 1's vocabularies, without initialising the model."""
     sizes = {"source_vocab_size": 24_004, "target_vocab_size": 30_851}
     model = Transformer(dataclasses.replace(config.model, **sizes))
     pieces = jnp.ones((1, 2), jnp.int32)
@@ -135,7 +135,7 @@ QUICK = ("wmt14_ende", "quickstart")
     ],
 )
 def test_takes_a_step(name, tmp_path):
-    """Each config shrunk, on sentences that the project makes."""
+    """Each config shortened, on the generated corpus."""
     plain = parse(f"{FOLDER / name}.py", []).data
     sizes = {f"data.{side}_vocab_size": 400 for side in ("source", "target")}
     changes = SHRUNK | ({} if plain.joint_vocabulary else sizes) | {"data.cache_dir": tmp_path}

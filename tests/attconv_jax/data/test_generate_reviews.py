@@ -1,4 +1,4 @@
-"""The generated reviews, read back by hand-written patterns."""
+"""The generated reviews, parsed by hand-written patterns."""
 
 import collections
 import itertools
@@ -25,7 +25,7 @@ CARES = r"(what i care about is|only|i go out for) the (\w+) and the (\w+)( matt
 
 
 def read(review):
-    """The judgements, and the aspects that matter."""
+    """The judgements, and the aspects that matter to the author."""
     values, matter = {}, []
     for sentence in review.lower().removesuffix(".").split(". "):
         if sentence_match := re.fullmatch(CARES, sentence):

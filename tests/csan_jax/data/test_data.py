@@ -1,4 +1,4 @@
-"""Sentence pairs from file to batch: nothing lost, nothing leaked, and every mistake one line."""
+"""Sentence pairs from file to batch: complete, without leaks, one line for each mistake."""
 
 import collections
 import gzip
@@ -59,7 +59,8 @@ def folder(tmp_path) -> Path:
 
 
 def train_pairs(data: TranslationData) -> list[tuple[str, str]]:
-    """The training text as the batches have it, in corpus order, each row ended and padded."""
+    """The training text as in the batches, in corpus order; rows have the end symbol and
+    padding."""
     pairs = {}
     for batch in data.train_batches().epoch(0):
         for index, source, target in zip(*batch.values(), strict=True):
@@ -111,7 +112,7 @@ def test_each_side_may_have_its_own_vocabulary_size(folder):
 
 
 def test_equal_sizes_are_what_vocab_size_says(folder):
-    """One fingerprint, that of before there were sizes of sides, and one corpus."""
+    """The fingerprint is that of versions without sizes for each side."""
     options = [
         {"vocab_size": 310},
         {"vocab_size": 310, "source_vocab_size": 310},

@@ -1,4 +1,4 @@
-"""Corpora in the forms in which people have them: tables, several files, TensorFlow Datasets."""
+"""Corpora in published formats: tables, several files, TensorFlow Datasets."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def prepared(folder, **options) -> TranslationData:
 
 
 def read(config, split="train", policy="error"):
-    """The pairs, their places, and the faults."""
+    """The pairs, and the counts of bad examples."""
     source, bad_examples = source_of(config, split), BadExamples(policy)
     rows = list(source.read(bad_examples))
     return [row[1:] for row in rows], [row.place for row in rows], bad_examples.counts
@@ -49,7 +49,8 @@ JAEN = [(f"これは文{n}です。", f"This is sentence {n}, a | b || c.") for 
 
 @pytest.fixture
 def aspec(tmp_path) -> Path:
-    """As the corpus has it: a score, an id and a number before train's text, no score elsewhere."""
+    """Lines of ASPEC: train has a score, an id and a number before the text, other splits no
+    score."""
     files = {"train-1": (0, 40), "train-2": (40, 70), "dev": (70, 80), "test": (80, 90)}
     for name, (start, stop) in files.items():
         score = "0.087 ||| " if name.startswith("train") else ""

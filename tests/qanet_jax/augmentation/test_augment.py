@@ -50,7 +50,7 @@ def answer_texts(result):
     ]
 
 
-# Table 1 of the paper; the notes' arithmetic
+# Table 1 of the paper; similarities by hand
 ORIGINAL = "Department of Pre-Professional Studies"
 PARAPHRASE = (
     "All departments in the College of Science offer PHD programs with the exception of the "
@@ -71,7 +71,7 @@ def test_the_papers_example():
 
 
 def dice(a, b):
-    """By counting pairs of equal 2-grams, each used once."""
+    """Dice's coefficient by counting pairs of equal 2-grams, each used once."""
     grams = lambda t: [t.lower()[n : n + 2] for n in range(max(1, len(t) - 1))] if t else []
     first, second, shared = grams(a), grams(b), 0
     total = len(first) + len(second)
@@ -127,7 +127,8 @@ def test_a_translator_that_copies_changes_nothing():
 
 @pytest.mark.parametrize("change", [str.upper, lambda text: f"It is said: {text}"])
 def test_answers_stay_findable(change):
-    """A translator that changes case, or adds a prefix; the texts between sentences stay."""
+    """With a translator that changes case, or adds a prefix; the text between sentences is
+    unchanged."""
     result = augmented({text: [change(text)] for text in TEXTS})
     assert result.squad.contexts == [
         f"{change(TEXTS[0])}  {change(TEXTS[1])}\n\n{change(TEXTS[2])}"
@@ -137,7 +138,7 @@ def test_answers_stay_findable(change):
 
 
 def test_a_sentence_whose_answer_is_lost_stays():
-    """One paraphrase loses one of the sentence's two answers, the other both."""
+    """One paraphrase loses one of the sentence's two answers, the other loses both."""
     lost = {TEXTS[1]: ["She lived in Rome.", "No."], TEXTS[0]: ["Paris saw the birth of Ada."]}
     result = augmented(lost)
     assert result.squad.contexts == [f"Paris saw the birth of Ada.  {TEXTS[1]}\n\n{TEXTS[2]}"]
