@@ -242,8 +242,8 @@ class Head(nn.Module):
 
 def max_pooled(states: Float[Array, "B T H"], valid: Bool[Array, "B T"]) -> Float[Array, "B H"]:
     """Max-pooling over the words; zeros for a text without words."""
-    most = jnp.where(valid[..., None], states, jnp.asarray(MASKED, states.dtype)).max(axis=1)
-    return jnp.where(valid.any(axis=1)[:, None], most, 0)
+    maxima = jnp.where(valid[..., None], states, jnp.asarray(MASKED, states.dtype)).max(axis=1)
+    return jnp.where(valid.any(axis=1)[:, None], maxima, 0)
 
 
 def both_ways(

@@ -74,12 +74,12 @@ class SentenceClassification(WordLevelTask[Config]):
                     nn.log_softmax(logits), batch["label"][:, None], axis=1
                 )[:, 0]
         nll = jnp.sum(losses, where=real)
-        sums_by_name = {name: jnp.sum(each, where=real) for name, each in further.items()}
-        sums = {"loss": sum(sums_by_name.values(), nll), "nll": nll}
-        assert not sums_by_name.keys() & {*sums, "weight"}, (
-            f"names of losses: {', '.join(sums_by_name)}"
+        further_sums = {name: jnp.sum(each, where=real) for name, each in further.items()}
+        sums = {"loss": sum(further_sums.values(), nll), "nll": nll}
+        assert not further_sums.keys() & {*sums, "weight"}, (
+            f"names of losses: {', '.join(further_sums)}"
         )
-        return {**sums, **sums_by_name, "weight": real.sum().astype(jnp.float32)}
+        return {**sums, **further_sums, "weight": real.sum().astype(jnp.float32)}
 
     def _ranking_losses(
         self, params: Params, batch: Batch, key: Array
@@ -91,21 +91,21 @@ class SentenceClassification(WordLevelTask[Config]):
         sentences, or the sum of both.
         """
         config, rows = self.config, batch["index"].shape[0]
-        real, there = batch["index"] >= 0, (batch["other"] != 0).any(-1)
+        real, present = batch["index"] >= 0, (batch["other"] != 0).any(-1)
         logits, further = self._matched(params, self._all_pairs(batch), key)
-        right, wrong = logits[:rows], logits[rows:].reshape(*there.shape, -1)
+        right, wrong = logits[:rows], logits[rows:].reshape(*present.shape, -1)
         losses = jnp.zeros(rows)
         answers, others = nn.softmax(right)[:, YES], nn.softmax(wrong)[..., YES]
         if config.loss != "cross_entropy" and config.pairs == "question":
             hinges = jnp.maximum(0.0, config.margin - answers[:, None] + others)
-            losses += mean_of(hinges, there)
+            losses += mean_of(hinges, present)
         elif config.loss != "cross_entropy":
             hinges = jnp.maximum(0.0, config.margin - answers[:, None] + others.reshape(1, -1))
-            losses += mean_of(hinges, (there & real[:, None]).reshape(1, -1))
+            losses += mean_of(hinges, (present & real[:, None]).reshape(1, -1))
         if config.loss != "hinge":
-            of_wrong = mean_of(nn.log_softmax(wrong)[..., 1 - YES], there)
-            losses -= (nn.log_softmax(right)[:, YES] + of_wrong) / 2
-        both = lambda each: each[:rows] + mean_of(each[rows:].reshape(there.shape), there)
+            log_wrong = mean_of(nn.log_softmax(wrong)[..., 1 - YES], present)
+            losses -= (nn.log_softmax(right)[:, YES] + log_wrong) / 2
+        both = lambda each: each[:rows] + mean_of(each[rows:].reshape(present.shape), present)
         return losses, {name: both(each) for name, each in further.items()}
 
     def _all_pairs(self, batch: Batch) -> dict[str, Array]:
@@ -115,10 +115,10 @@ class SentenceClassification(WordLevelTask[Config]):
         count = batch["other"].shape[1]
 
         def joined(name: str) -> Array:
-            answers, further = batch[name], batch.get(other.get(name, ""))
-            if further is None:  # depends on the question only
-                further = jnp.repeat(answers, count, axis=0)
-            return jnp.concatenate([answers, further.reshape(-1, *answers.shape[1:])])
+            answers, others = batch[name], batch.get(other.get(name, ""))
+            if others is None:  # depends on the question only
+                others = jnp.repeat(answers, count, axis=0)
+            return jnp.concatenate([answers, others.reshape(-1, *answers.shape[1:])])
 
         return {name: joined(name) for name in names}
 

@@ -95,12 +95,14 @@ class Translator(Predictor):
         while chunk := list(itertools.islice(lines, self.CHUNK)):
             for line, scores in zip(chunk, self._translate_chunk(chunk), strict=True):
                 translation = next(iter(scores), "")
-                more = self._explained(line) if self._attention else {}
+                details = self._explained(line) if self._attention else {}
                 if self._all:
                     each = scores.items()
-                    more["hypotheses"] = [{"translation": t, "score": round(s, 6)} for t, s in each]
-                answer = {"translation": translation, **more}
-                yield json.dumps(answer, ensure_ascii=False) if more else translation
+                    details["hypotheses"] = [
+                        {"translation": t, "score": round(s, 6)} for t, s in each
+                    ]
+                answer = {"translation": translation, **details}
+                yield json.dumps(answer, ensure_ascii=False) if details else translation
 
     def lengths(self, line: str, place: str) -> tuple[int, ...]:
         """The number of pieces, including the end symbol."""

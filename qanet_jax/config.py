@@ -73,17 +73,18 @@ class DataConfig(SplitsConfig):
         for name in ("train", "dev"):
             what = "the file" if self.source == "files" else "the dataset's split"
             require(bool(getattr(self, name)), f"data.{name}: name {what}")
-        several = "," in self.train and self.source == "files"
         require(
-            not several or self.format == "squad",
+            "," not in self.train or self.source != "files" or self.format == "squad",
             f"data.train={self.train}: one file, unless data.format is squad",
         )
         require(
             not self.weights or self.source == "files",
             f"data.weights={self.weights}: needs data.source=files",
         )
-        zeros = f"data.weights={self.weights}: one of them must be above 0"
-        require(self.source != "files" or bool(self.train_files), zeros)
+        require(
+            self.source != "files" or bool(self.train_files),
+            f"data.weights={self.weights}: one of them must be above 0",
+        )
         require(
             self.stride + self.answer_length <= self.window,
             f"data.stride={self.stride}: windows of data.window={self.window} words must overlap "
@@ -98,14 +99,14 @@ class DataConfig(SplitsConfig):
             weights = [float(text) for text in self.weights.split(",")] if self.weights else []
         except ValueError:
             weights = [math.nan]
-        what = f"data.weights={self.weights}"
-        numbers = all(0 <= weight < math.inf for weight in weights)
-        require(numbers, f"{what}: numbers from 0, as in 3,1")
+        valid = all(0 <= weight < math.inf for weight in weights)
+        require(valid, f"data.weights={self.weights}: numbers from 0, as in 3,1")
         require(
             not weights or len(weights) == len(names),
-            f"{what}: {len(weights)} weights for {len(names)} files of data.train",
+            f"data.weights={self.weights}: {len(weights)} weights for {len(names)} files of "
+            "data.train",
         )
-        require(len(set(names)) == len(names), f"data.train={self.train}: a file twice")
+        require(len(set(names)) == len(names), f"data.train={self.train}: the same file twice")
         each = zip(names, weights or [1.0] * len(names), strict=True)
         return {name: weight for name, weight in each if weight}
 

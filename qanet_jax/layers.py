@@ -112,8 +112,8 @@ class Embedding(nn.Module):
         if self.char_pooling == "convolution":
             sizes, name = (self.char_dim, self.char_kernel), "character_convolution"
             x = nn.relu(Convolution(*sizes, self.dtype, name=name)(x))
-        most = jnp.where(valid, x, float(jnp.finfo(self.dtype).min)).max(axis=-2)
-        return jnp.where(valid.any(axis=-2), most, 0)
+        maxima = jnp.where(valid, x, float(jnp.finfo(self.dtype).min)).max(axis=-2)
+        return jnp.where(valid.any(axis=-2), maxima, 0)
 
 
 class ContextQueryAttention(nn.Module):

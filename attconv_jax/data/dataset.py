@@ -122,21 +122,21 @@ class RankedBatches(Batches):
         def read(planned: PlannedBatch) -> Batch:
             index, gather = self.index(planned), self.corpus.gather
             widths = dict(zip(TEXTS, self.plan.shapes[planned.shape].tolist(), strict=True))
-            here = index >= 0
-            answers = np.where(here, right[index], -1)
-            wrong = np.where(here[:, None], others[index], -1)
+            real = index >= 0
+            answers = np.where(real, right[index], -1)
+            wrong = np.where(real[:, None], others[index], -1)
 
-            of_wrong = lambda arrays: arrays.reshape(*wrong.shape, *arrays.shape[1:])
+            by_question = lambda arrays: arrays.reshape(*wrong.shape, *arrays.shape[1:])
             batch = {"index": index}
             for text, width in widths.items():
                 batch[text] = gather(answers, text, width)
-            batch["other"] = of_wrong(gather(wrong.ravel(), "second", widths["second"]))
+            batch["other"] = by_question(gather(wrong.ravel(), "second", widths["second"]))
             for column in self._inputs:
                 width = widths.get(column.text, 0)
                 batch[column.name] = column.gather(gather, answers, width)
                 if column.text != "first":
-                    further = of_wrong(column.gather(gather, wrong.ravel(), width))
-                    batch[other_name(column)] = further
+                    arrays = column.gather(gather, wrong.ravel(), width)
+                    batch[other_name(column)] = by_question(arrays)
             return batch
 
         return Epoch(read, self.plan.epoch(epoch))
@@ -145,8 +145,8 @@ class RankedBatches(Batches):
         """The corpus rows of sampled sentences that do not answer each question, padded with -1."""
         count = self._counts - self._right
         number = np.arange(count.max())
-        there = number < count[:, None]
-        order = np.argsort(np.where(there, random.random(there.shape), 2), axis=1)
+        exists = number < count[:, None]
+        order = np.argsort(np.where(exists, random.random(exists.shape), 2), axis=1)
         order = order[:, : self._negatives]
         first = self._starts + self._right
         rows = self._rows[np.minimum(first[:, None] + order, len(self._rows) - 1)]

@@ -102,7 +102,7 @@ class Tape(nn.Module):
         zeros = jnp.zeros((rows, size), jnp.float32)
         tape = State(*(jnp.zeros((rows, length, size), jnp.float32) for _ in State._fields))
 
-        def one(carry: Any, inputs: Any) -> Any:
+        def step(carry: Any, inputs: Any) -> Any:
             tape, summary, attended = carry
             at, x, of_x, real = inputs
             past = valid & (jnp.arange(length) < at)[None]
@@ -124,7 +124,7 @@ class Tape(nn.Module):
 
         steps = [jnp.swapaxes(x, 0, 1) for x in (words.astype(jnp.float32), projected, valid)]
         places = jnp.arange(length), *steps
-        (tape, *_), weights = jax.lax.scan(one, (tape, zeros, zeros), places)
+        (tape, *_), weights = jax.lax.scan(step, (tape, zeros, zeros), places)
         return tape, *(jnp.swapaxes(x, 0, 1) for x in weights)
 
 

@@ -77,7 +77,7 @@ class MatchLSTMModule(AttendingModule):
         first, recurrent = match.start(premise), match.weights()
         with part("attention"):
 
-            def one(state: Any, inputs: tuple[Array, Array, Array]) -> tuple[Any, Array]:
+            def step(state: Any, inputs: tuple[Array, Array, Array]) -> tuple[Any, Array]:
                 of_word, h, real = inputs
                 of_both = of_word + state.hidden @ of_match + match_bias[None]
                 g = jnp.tanh(of_premise + of_both[:, None])
@@ -89,7 +89,7 @@ class MatchLSTMModule(AttendingModule):
                 return jax.tree.map(keep, new, state), jnp.where(real[:, None], alpha, 0)
 
             steps = (of_hypothesis, hypothesis, texts[1].valid)
-            last, weights = jax.lax.scan(one, first, tuple(jnp.swapaxes(x, 0, 1) for x in steps))
+            last, weights = jax.lax.scan(step, first, tuple(jnp.swapaxes(x, 0, 1) for x in steps))
         with part("head"):
             logits = self._output(dropout(last.hidden, train=train))
         return logits, [[AttentionMap(1, 0, jnp.swapaxes(weights, 0, 1)[..., :-1])]]

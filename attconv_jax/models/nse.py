@@ -68,7 +68,7 @@ class NSEModule(AttendingModule):
                 words = dropout(text.words, train=train)
                 opened, _ = read(words, text.valid)
 
-                def one(carry: Any, inputs: tuple[Array, Array], text: Text = text) -> Any:
+                def step(carry: Any, inputs: tuple[Array, Array], text: Text = text) -> Any:
                     memory, state = carry
                     o, real = inputs
                     z = masked_softmax(jnp.einsum("bsd,bd->bs", memory, o), text.valid)
@@ -83,7 +83,7 @@ class NSEModule(AttendingModule):
 
                 steps = jnp.swapaxes(opened, 0, 1), jnp.swapaxes(text.valid, 0, 1)
                 first = words.astype(jnp.float32), write.start(words)
-                (_, state), weights = jax.lax.scan(one, first, steps)
+                (_, state), weights = jax.lax.scan(step, first, steps)
                 last.append(state.hidden)
                 maps.append(AttentionMap(number, number, jnp.swapaxes(weights, 0, 1)))
         with part("head"):

@@ -208,7 +208,7 @@ class TreeConvolution(nn.Module):
         nodes = jnp.pad(jnp.where(valid[..., None], words, 0), ((0, 0), (0, length + 1), (0, 0)))
         pick = lambda nodes, at: jnp.take_along_axis(nodes, at[..., None], axis=1)
 
-        def one(nodes: Array, inputs: tuple[Array, Array]) -> tuple[Array, None]:
+        def step(nodes: Array, inputs: tuple[Array, Array]) -> tuple[Array, None]:
             at, pair = inputs
             both = pick(nodes, pair)
             new = jnp.tanh(both[:, 0] @ own["left"] + both[:, 1] @ own["right"] + biases[0])
@@ -217,7 +217,7 @@ class TreeConvolution(nn.Module):
             return jax.lax.dynamic_update_index_in_dim(nodes, new, length + at, 1), None
 
         steps = jnp.arange(length), jnp.swapaxes(places, 0, 1)
-        nodes, _ = jax.lax.scan(one, nodes, steps)
+        nodes, _ = jax.lax.scan(step, nodes, steps)
         none = jnp.full_like(places, 2 * length)
         left, right = (
             pick(nodes, jnp.concatenate([none[..., side], places[..., side]], 1)) for side in (0, 1)

@@ -69,7 +69,7 @@ class WordByWordModule(AttendingModule):
         with part("attention"):
             of_premise, of_hypothesis = premise @ own["y"], hypothesis @ own["h"]
 
-            def one(r: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
+            def step(r: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
                 h, real = inputs
                 m = jnp.tanh(of_premise + (h + r @ own["r"])[:, None])
                 alpha = masked_softmax(m @ weight, texts[0].valid)
@@ -77,7 +77,7 @@ class WordByWordModule(AttendingModule):
                 return jnp.where(real[:, None], new, r), jnp.where(real[:, None], alpha, 0)
 
             steps = jnp.swapaxes(of_hypothesis, 0, 1), jnp.swapaxes(texts[1].valid, 0, 1)
-            r, weights = jax.lax.scan(one, jnp.zeros_like(last.hidden), steps)
+            r, weights = jax.lax.scan(step, jnp.zeros_like(last.hidden), steps)
         with part("head"):
             joined = jnp.tanh(r @ own["p"] + end.hidden @ own["x"])
             logits = self._output(dropout(joined, train=train))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -58,8 +58,8 @@ class TranslationData(PreparedData):
             )
 
     def _size_line(self, total: int) -> str:
-        sizes = self.sizes.values()
-        tokens = sum(size[f"{column}_tokens"] for size in sizes for column in COLUMNS)
+        corpora = [self._corpus(split) for split in SPLITS]
+        tokens = sum(corpus.tokens(column) for corpus in corpora for column in COLUMNS)
         if self._seconds is None:
             return f"found {total:,} prepared pairs, {tokens:,} tokens,"
         rate = total / max(self._seconds, 1e-3)
@@ -103,9 +103,10 @@ class TranslationData(PreparedData):
                 folder, f"packed-{config.row_tokens}", lambda: pack(lengths, widths)._asdict()
             )
             return PackedPlan(lengths, Packing(**arrays), config.batch_tokens, seed)
-        most = config.max_shapes
         arrays = cached_arrays(
-            folder, f"buckets-{most}", lambda: {"shapes": choose_shapes(lengths, most)}
+            folder,
+            f"buckets-{config.max_shapes}",
+            lambda: {"shapes": choose_shapes(lengths, config.max_shapes)},
         )
         return BucketPlan(lengths, arrays["shapes"], config.batch_tokens, seed)
 
@@ -137,17 +138,6 @@ class TranslationData(PreparedData):
         """For each split the number of pairs, and the counts of dropped ones."""
         corpora = {split: self._corpus(split) for split in SPLITS}
         return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
-
-    @property
-    def sizes(self) -> dict[str, dict[str, Any]]:
-        """For each split the numbers of `pairs`, `source_tokens` and `target_tokens` (including end
-        symbols), and `dropped`, the number of dropped pairs by reason."""
-        sizes = {}
-        for split, (pairs, dropped) in self.split_sizes().items():
-            tokens = {f"{column}_tokens": self._corpus(split).tokens(column) for column in COLUMNS}
-            counts = {reason: entry["count"] for reason, entry in dropped.items()}
-            sizes[split] = {"pairs": pairs, **tokens, "dropped": counts}
-        return sizes
 
     def _corpus(self, split: str) -> Corpus:
         return Corpus.open(self.path / split)

@@ -131,10 +131,10 @@ def augment(
     """
     counts, result = Counts(), Squad([], [], [])
     replacements: list[Replacement] = []
-    of_passage: dict[int, list[Question]] = {}
+    by_context: dict[int, list[Question]] = {}
     for question in squad.questions:
-        of_passage.setdefault(question.context, []).append(question)
-    for number, questions in sorted(of_passage.items()):
+        by_context.setdefault(question.context, []).append(question)
+    for number, questions in sorted(by_context.items()):
         context = squad.contexts[number]
         answers = [question.answers[0] for question in questions]
         sentences = sentences_of(spans[number], answers)
@@ -179,7 +179,7 @@ def _choices(
     result = []
     for paraphrase in different:
         relocated = [relocate(answer.text, paraphrase) for answer in sentence.answers]
-        located = [one for one in relocated if one is not None]
+        located = [pair for pair in relocated if pair is not None]
         complete = len(located) == len(relocated)
         least = min((score for _, score in located), default=1.0) if complete else 0.0
         if relocated:

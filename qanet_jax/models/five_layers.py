@@ -131,12 +131,12 @@ class FiveLayerNetwork(nn.Module):
     ) -> Float[Array, "passes B N D"]:
         """The outputs of all passes of the model encoder, each run on the previous output."""
 
-        def once(encoder: nn.Module, x: Array, _: None) -> tuple[Array, Array]:
+        def run_encoder(encoder: nn.Module, x: Array, _: None) -> tuple[Array, Array]:
             x = encoder(x, valid, train=train)
             return x, x
 
         passes = nn.scan(
-            once,
+            run_encoder,
             variable_broadcast="params",
             split_rngs={"params": False, DROPOUT: True},
             length=self.config.encoder_passes,
