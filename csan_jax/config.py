@@ -78,9 +78,9 @@ class ModelConfig:
 
     def sizes(self, dtype: Any = None) -> Sizes:
         """The fields that attentions read; `dtype` is that of activations."""
-        names = [field.name for field in dataclasses.fields(Sizes)[:-2]]
-        own = {name: getattr(self, name) for name in names}
-        return Sizes(**own, implementation=self.attention, dtype=dtype)
+        names = ("dim", "num_heads", "encoder_layers", "decoder_layers", "norm", "dropout")
+        shared = {name: getattr(self, name) for name in (*names, "attention_dropout")}
+        return Sizes(**shared, implementation=self.attention, dtype=dtype)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -135,12 +135,11 @@ def _fields(node: Node, label: str, *texts: str) -> list[str]:
 def _annotations(fields: Mapping[str, Any], text: str) -> Annotations:
     """The annotations of a text, by name without the text's prefix."""
     start = f"{text}_"
-    annotations = (
-        (name.removeprefix(start), value)
+    return {
+        name.removeprefix(start): value
         for name, value in fields.items()
-        if name.startswith(start)
-    )
-    return {name: value for name, value in annotations if isinstance(value, str)}
+        if name.startswith(start) and isinstance(value, str)
+    }
 
 
 class Selection(sources.FileSource):

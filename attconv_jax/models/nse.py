@@ -5,8 +5,8 @@ The memory M is initialized with the word vectors of the text. For each word x_t
     o = LSTM(x_t),  z = softmax(M o),  m = M^T z
     h = LSTM(W [o; m] + b),  M <- M (1 - z) + z h
 
-Both texts share the parameters. With p and h the last h of each text, a ReLU layer and a softmax
-follow [p; h; p - h; p * h]. The states are as wide as the word vectors.
+Both texts share the parameters. With p and h the last states of premise and hypothesis, a ReLU
+layer and a softmax follow [p; h; p - h; p * h]. The states are as wide as the word vectors.
 """
 
 import dataclasses

@@ -49,11 +49,6 @@ def attentive(texts: int, **fields: Any) -> PairModel:
     return AttentiveConvolution(**(own if texts == 1 else {}) | fields)
 
 
-def abcnn(**fields: Any) -> Callable[[int], PairModel]:
-    """The ABCNN of Yin et al. (2016) with these fields."""
-    return lambda texts: ABCNN(**fields)
-
-
 # Functions from the number of texts of an example to the model, with the sizes of its own paper.
 SYSTEMS: dict[str, Callable[[int], PairModel]] = {
     "cnn": lambda texts: BiCNN(dim=500 if texts == 1 else 300),
@@ -62,9 +57,9 @@ SYSTEMS: dict[str, Callable[[int], PairModel]] = {
     "advanced_intra": lambda texts: attentive(texts, attention="both"),
     "abcnn": lambda texts: AttentivePooling(),
     "apcnn": lambda texts: AttentivePooling(bilinear=True),
-    "abcnn1": abcnn(pooling_attention=False),
-    "abcnn2": abcnn(input_attention=False),
-    "abcnn3": abcnn(),
+    "abcnn1": lambda texts: ABCNN(pooling_attention=False),
+    "abcnn2": lambda texts: ABCNN(input_attention=False),
+    "abcnn3": lambda texts: ABCNN(),
     "bi_lstm": lambda texts: BiLSTM(),
     "word_by_word": lambda texts: WordByWord(),
     "match_lstm": lambda texts: MatchLSTM(),

@@ -180,7 +180,7 @@ def test_generated(tmp_path):
     )
     assert prepared(tmp_path, **options).path == data.path
     assert prepared(tmp_path, **options, seed=1).path != data.path
-    with pytest.raises(UserError, match=r"data\.holdout_size=1000000000: count"):
+    with pytest.raises(UserError, match=r"data\.holdout_size=1000000000: at most"):
         prepared(tmp_path, **(options | {"holdout_size": 10**9}))
 
 
