@@ -171,7 +171,7 @@ def test_wat17_reads_the_corpus_as_it_is_distributed(tmp_path):
         file.parent.mkdir(exist_ok=True)
         file.write_text("".join(lines))
     data = prepared("wat17_jaen", tmp_path / "cache", dir=tmp_path, vocab_size=290)
-    assert [sizes["pairs"] for sizes in data.sizes.values()] == [50, 5, 5]
+    assert [pairs for pairs, _ in data.split_sizes().values()] == [50, 5, 5]
     assert list(zip(data.sources("test"), data.references("test"), strict=True)) == rows[55:]
 
 
@@ -179,8 +179,7 @@ def test_wat17_reads_the_corpus_as_it_is_distributed(tmp_path):
 def test_tanaka(tmp_path):
     folder = real_data("tanaka_jaen")
     data = prepared("tanaka_jaen", tmp_path, dir=folder, vocab_size=8000)
-    sizes = data.sizes
-    assert len(set(data.sources("dev"))) == 500 and sizes["test"]["pairs"] == 500
-    assert sizes["train"]["pairs"] + sizes["dev"]["pairs"] == 50_000
-    assert not any(split["dropped"] for split in sizes.values())
+    (train, _), (dev, _), (test, _) = data.split_sizes().values()
+    assert len(set(data.sources("dev"))) == test == 500 and train + dev == 50_000
+    assert not any(dropped for _, dropped in data.split_sizes().values())
     assert data.target_subwords.size == 8000
