@@ -33,8 +33,7 @@ def example_results(
     Args:
       each: exact match and F1 by question id.
       lengths: by question id.
-      attacked: whether questions have variants; then there is one result for each original
-      question.
+      attacked: whether questions have variants; then results are by original question.
     """
     scored = spans.under_attack(each) if attacked else each
     by_original = {spans.original(key): length for key, length in lengths.items()}
