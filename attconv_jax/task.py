@@ -45,8 +45,7 @@ class SentenceClassification(WordLevelTask[Config]):
 
     def init(self, key: Array) -> Params:
         """Initial parameters; after `prepare` with the word vectors of the config's file, and
-        random
-        ones of the same standard deviation for other words."""
+        random ones of the same standard deviation for other words."""
         texts = self.config.data.texts
         arrays = {name: jnp.ones((1, 2), jnp.int32) for name in TEXTS[:texts]}
         for name, text, one in self._columns:

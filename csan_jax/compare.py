@@ -63,8 +63,7 @@ class TranslationComparison(Comparison):
     @classmethod
     def pictured(cls, answer: str, run: str) -> tuple[str, Sequence[Part]]:
         """The translation, and the attention of a middle head of the lowest layer, with a picture
-        for
-        each head that it attends to."""
+        for each head that it attends to."""
         explained = json.loads(answer)
         if not explained["attention"]:
             return explained["translation"], []

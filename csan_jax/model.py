@@ -239,8 +239,7 @@ class Transformer(nn.Module):
 
     def encoder_weights(self, source: Int[Array, "B S"]) -> list[Float[Array, "B H S _ S"]]:
         """Each encoder layer's attention weights; the fourth dim is the head window, or 1 if heads
-        do
-        not attend to others."""
+        do not attend to others."""
         ids = source != 0
         x = self._encoder_input(source, ids, train=False)
         weights = []
@@ -279,8 +278,7 @@ class Transformer(nn.Module):
         self, memory: Float[Array, "B S D"], steps: Any, hypotheses: int
     ) -> tuple[list[Any], list[tuple[Any, ProjectedKV]]]:
         """An empty cache for each decoder layer; and the inputs that are the same at all steps:
-        each
-        layer's parameters and projected source."""
+        each layer's parameters and projected source."""
         config, sizes = self.config, self.config.sizes(self.dtype)
         caches = [
             config.decoder_attention.cache(sizes, memory.shape[0], steps, hypotheses)

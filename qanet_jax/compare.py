@@ -41,8 +41,7 @@ class SpanComparison(Comparison):
     @classmethod
     def compare(cls, runs: Sequence[Run], split: str) -> list[Section]:
         """Sections on the differences, and on each kind of question for runs with the same
-        questions
-        as the first run that has such scores."""
+        questions as the first run that has such scores."""
         sections = [cls.differences(runs, split)] if len(runs) > 1 else []
         for note, (kind, text) in _KINDS.items():
             notes = read_notes(runs, split, note, ByKind)

@@ -46,8 +46,8 @@ _WORDS, _LENGTHS = "_words", "_lengths"  # a draft's columns: words of all texts
 
 def columns(format: str, inputs: Sequence[Input] = ()) -> tuple[str, ...]:
     """The columns of a corpus: the words of each text and the label; for rankings also the
-    question's
-    number and the `overlap` of question and sentence; then those of the model's inputs."""
+    question's number and the `overlap` of question and sentence; then those of the model's
+    inputs."""
     texts = TEXTS[: 1 if format == "texts" else 2]
     own = (*texts, "label", *(("question", "overlap") if format == "ranking" else ()))
     further = [column.name for column in columns_of(inputs, texts)]

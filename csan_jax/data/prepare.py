@@ -80,8 +80,7 @@ class Builder:
 
     def _survey(self, source: Source) -> tuple[list[Pair], Iterable[Any]]:
         """A sample of the training pairs; and for each pair of train's source the index of its
-        split
-        in ("train", *held-out splits)."""
+        split in ("train", *held-out splits)."""
         pairs = source.read(BadExamples(self._config.on_bad_example))
         if self._config.source == "generated":  # in random order: the first pairs are a sample
             pairs = itertools.islice(pairs, SUBWORD_PAIRS)
@@ -148,8 +147,7 @@ class _SplitWriter(contextlib.AbstractContextManager):
         workers: int | None,
     ):
         """For train, pairs over `data.max_length` are dropped; for other splits, all pairs and
-        their
-        raw text are written."""
+        their raw text are written."""
         self._source, self._subwords, self._workers = source, subwords, workers
         self._split, self._pending = folder.name, list[Pair]()
         self._limit = config.max_length if self._split == "train" else None
