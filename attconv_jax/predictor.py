@@ -1,5 +1,4 @@
-"""Text interface of the sentence classifier: encodes text, formats predictions; imports no
-model."""
+"""Text interface of the sentence classifier: encodes text, formats predictions; needs no model."""
 
 import dataclasses
 import itertools

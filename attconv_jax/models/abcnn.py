@@ -48,7 +48,7 @@ class ABCNN(PairModel):
       filter_width: w, of convolution and pooling, in words.
       input_attention: whether there is ABCNN-1's attention.
       pooling_attention: whether there is ABCNN-2's attention.
-      max_words: rows of W; later words are not attended to.
+      max_words: rows of W; later words of the other text are ignored in A W.
       dropout: rate on the features of the regression.
     """
 

@@ -1,5 +1,4 @@
-"""Parallel text: sources, preparation and batches. This module has the names in a prepared
-folder."""
+"""Parallel text: sources, preparation and batches. This module has the names they share."""
 
 JOINT, SEPARATE = ("joint.model",), ("source.model", "target.model")  # files of subword models
 COLUMNS = ("source", "target")  # columns of a split's corpus; rows end with the end symbol
