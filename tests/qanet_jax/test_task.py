@@ -263,7 +263,7 @@ def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
 
 
 def test_a_run_that_trained_its_vectors_takes_no_others(task, params):
-    with pytest.raises(UserError, match="trained its own"):
+    with pytest.raises(UserError, match="has trained vectors"):
         task.predictor(params, vectors="glove.txt")
 
 
