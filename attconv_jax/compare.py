@@ -12,13 +12,13 @@ from common_jax.metrics.paired import mcnemar
 from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
 from common_jax.training.examples import LENGTH
 
-# Notes of `score`.
-ByLength = list[tuple[int, int, float]]  # shortest, longest, accuracy of each tenth
-Confusion = dict[str, dict[str, int]]  # by gold label, by predicted label
+# Notes of `attconv_jax.score`.
+ByLength = list[tuple[int, int, float]]  # shortest, longest and accuracy of each tenth
+Confusion = dict[str, dict[str, int]]  # counts by gold label and predicted label
 
 
 class LabelComparison(Comparison):
-    """Confusion, accuracy by length, the test of equal proportions and McNemar's."""
+    """Compares labels: confusion, accuracy by length, the test of equal proportions, McNemar's."""
 
     tests = (
         "p of the test of equal proportions, as the paper's stars, which assumes independent runs, "
@@ -38,7 +38,7 @@ class LabelComparison(Comparison):
     def example_differences(
         cls, run: Run, other: Run, split: str, metric: str
     ) -> Float[np.ndarray, "n"]:
-        """Also of a tenth of the examples."""
+        """As the base class; also for a tenth of the examples by length."""
         if metric not in cls.metrics:
             return super().example_differences(run, other, split, metric)
         differences = super().example_differences(run, other, split, "accuracy")
@@ -52,7 +52,7 @@ class LabelComparison(Comparison):
 
     @classmethod
     def require(cls, run: Run, split: str) -> None:
-        """Also requires that the score counts right answers."""
+        """As the base class; also requires the number of right answers."""
         _right(run, split)
         super().require(run, split)
 
@@ -66,7 +66,7 @@ class LabelComparison(Comparison):
 
     @classmethod
     def paired(cls, run: Run, other: Run, split: str, name: str = "") -> Paired:
-        """Also the test of equal proportions, which needs no results of examples."""
+        """As the base class, with the test of equal proportions, which needs no example results."""
         own, other_counts = _right(run, name or split), _right(other, split)
         paired = super().paired(run, other, split, name)
         numbers = {"p_equal_proportions": equal_proportions(*own, *other_counts)}
@@ -103,7 +103,7 @@ class LabelComparison(Comparison):
 
 
 def _by_length(lengths: Mapping[str, ByLength]) -> list[Part]:
-    """A chart for each division into tenths."""
+    """One chart for all runs with the same division into tenths."""
     cuts: dict[tuple[str, ...], list[Series]] = {}
     for label, parts in lengths.items():
         places = [f"{low}-{high}" for low, high, _ in parts]
@@ -117,7 +117,11 @@ def _by_length(lengths: Mapping[str, ByLength]) -> list[Part]:
 
 
 def _right(run: Run, split: str) -> tuple[int, int]:
-    """The numbers of right answers and of examples in a run's score of a split."""
+    """The numbers of right answers and of examples in a run's score of a split.
+
+    Raises:
+      IncomparableError: if the score has none.
+    """
     counted = run.workdir.right_answers(split)
     if counted is None:
         path = run.workdir.path
@@ -126,5 +130,5 @@ def _right(run: Run, split: str) -> tuple[int, int]:
 
 
 def _gold(run: Run, split: str) -> list[str]:
-    """The first column of the predictions."""
+    """The gold labels, the first column of the predictions."""
     return [line.partition("\t")[0] for line in run.file(split, ".predictions.tsv")]

@@ -8,7 +8,7 @@ from attconv_jax.models.attentive_convolution import AttentiveConvolution
 from attconv_jax.models.base import PairModel
 from attconv_jax.models.bi_cnn import BiCNN
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
-from common_jax.fields import require
+from common_jax.fields import require, require_sizes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,8 +19,8 @@ class WordsConfig:
       dim: D, of a word's vector.
       rows: of the embedding table, including padding and unknown words.
       unknown_rows: how many of them are hash buckets of unknown words, so that a name in both texts
-        has one embedding; with 0, all unknown words have the same.
-      trained: False keeps the vectors as they begin.
+        has one embedding; with 0, all unknown words share one embedding.
+      trained: whether the vectors are trained; False fixes the initial ones.
     """
 
     dim: int = 300
@@ -29,7 +29,7 @@ class WordsConfig:
     trained: bool = True
 
     def __post_init__(self):
-        require(self.dim >= 1, f"words.dim={self.dim}: at least 1")
+        require_sizes("words", self, "dim")
         require(
             self.rows >= 3 + self.unknown_rows >= 3,
             f"words.rows={self.rows}: at least 3 (padding, unknown and a word) more than "
@@ -39,7 +39,7 @@ class WordsConfig:
 
 @dataclasses.dataclass(frozen=True)
 class DataConfig(SplitsConfig):
-    """Texts or pairs of texts with labels, their words and batches.
+    """Labelled texts or pairs of texts, and their batches.
 
     Attributes:
       format: "pairs" with a label (textual entailment), "texts" with a label (reviews), or
@@ -47,13 +47,13 @@ class DataConfig(SplitsConfig):
         format.
       train, dev, test: files of `dir`, plain or .gz, several joined by commas; for "tfds" splits of
         the dataset. An empty dev or test is held out of train by premise, article or review.
-      examples: of the generated corpus for train; for files and datasets the size of a random
-        sample for train, and 0 uses all.
+      examples: number of generated training examples; for files and datasets, the size of a random
+        sample of train; 0 uses all examples.
       labels: in the order of their ids, separated by commas.
-      ignored_labels: labels of examples that are skipped and counted, likewise.
+      ignored_labels: labels, separated by commas, of examples that are skipped and counted.
       balanced: samples equally many training examples of each label, as many as of the rarest.
-      negatives: of rankings: how many sentences that do not answer a question are drawn for it in
-        each epoch of training, without replacement; a number that no passage has takes all.
+      negatives: for rankings, the number of sentences that do not answer a question that are drawn
+        for it in each epoch of training, without replacement; at most all of its passage.
       vectors: a file of initial word vectors in GloVe's format (.txt, .gz, .zip); empty for random
         ones.
       max_length: longest text in words; an example with a longer one is a bad example.
@@ -76,8 +76,7 @@ class DataConfig(SplitsConfig):
     def __post_init__(self):
         super().__post_init__()
         sizes = ("negatives", "max_length", "batch_size", "eval_batch_tokens", "max_shapes")
-        for name in sizes:
-            require(getattr(self, name) >= 1, f"data.{name}={getattr(self, name)}: at least 1")
+        require_sizes("data", self, *sizes)
         require(self.examples >= 0, f"data.examples={self.examples}: at least 0")
         require(
             not self.balanced or self.format != "ranking",
@@ -122,15 +121,15 @@ class DataConfig(SplitsConfig):
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """A run of AttentiveConvNet.
+    """Config of an AttentiveConvNet run.
 
     Attributes:
       margin: of the ranking loss, by which an answering sentence should be more probable than
-        another (section 4.2); as the next two only for data.format=ranking.
-      loss: of rankings: the hinge loss of section 4.2, the cross-entropy of the sentences' labels,
-        or, as in the authors' code, the sum of both.
-      pairs: in the hinge loss, each question's answer with its own other sentences, or, as in the
-        authors' code, with those of the whole batch.
+        another (section 4.2). `margin`, `loss` and `pairs` are only for data.format=ranking.
+      loss: the hinge loss of section 4.2, the cross-entropy of the sentences' labels, or, as in the
+        authors' code, their sum.
+      pairs: in the hinge loss, each question's answer is compared with the other sentences of its
+        passage, or, as in the authors' code, with those of the batch.
     """
 
     task: str = "attconv_jax.task:SentenceClassification"

@@ -1,7 +1,7 @@
 """Layers of matching models: gated convolution, feature maps, energies, max-pooling, the head.
 
-Legend beside the house's (`common_jax.masks`): T and S words of the text that attends and of the
-one attended to (t^x and t^a in the paper); D the width of what comes in, H of what comes out.
+Dims beside the legend of `common_jax.masks`: T and S words of the attending text and of the text
+attended to (t^x and t^a in the paper); D the width of a layer's input, H of its output.
 """
 
 import functools
@@ -23,15 +23,15 @@ from common_jax.sharding import gathered
 Features = Literal["states", "unigram", "phrase", "multigranular"]
 
 SLOPE = 0.02  # of the hidden layers' leaky ReLUs
-_PIECE = 2**18  # elements of additive energies' hidden layer that are computed at once on a CPU
+_PIECE = 2**18  # elements of additive energies' hidden layer computed at once on a CPU
 
 
 class GatedConvolution(nn.Module):
-    """f_gconv (Eq. 7-9): a gate between each word's state and what a convolution makes of it.
+    """f_gconv (Eq. 7-9): a gated sum of each word's state and a convolution around it.
 
-    o = tanh(W_h i + b_h), g = sigmoid(W_g i + b_g) and g u + (1 - g) o, where i are the states in a
-    window of `width` words around the state u. The sum makes o as wide as u, whatever the hidden
-    size. Without the gate it is o alone (Table 4, "w/o gate").
+    With u the word's state and i the states in a window of `width` words around it,
+    o = tanh(W_h i + b_h), g = sigmoid(W_g i + b_g), and the result is g u + (1 - g) o; hence o is
+    as wide as u. Without the gate the result is o (Table 4, "w/o gate").
     """
 
     width: int
@@ -49,10 +49,11 @@ class GatedConvolution(nn.Module):
 
 
 class FeatureMap(nn.Module):
-    """What attention takes a text's states for: its source, its focus or its beneficiary.
+    """Features of a text's states for attention, as its source, focus or beneficiary.
 
-    "states" are as they are (the light model), "unigram" is f_gconv of each (Eq. 10 and 13),
-    "phrase" of a window (Eq. 11), and "multigranular" both, side by side (f_mgran, Eq. 12).
+    "states" is the identity (the light model), "unigram" f_gconv of width 1 (Eq. 10 and 13),
+    "phrase" of width `phrase_width` (Eq. 11), and "multigranular" both, concatenated (f_mgran,
+    Eq. 12).
     """
 
     kind: Features
@@ -72,12 +73,12 @@ class FeatureMap(nn.Module):
             for kind, width in widths.items()
             if self.kind in (kind, "multigranular")
         ]
-        # a bias has reached the padding too, and a window would carry it back among the words
+        # padding has the bias now, which a later window would mix into words
         return jnp.where(valid[..., None], jnp.concatenate(maps, axis=-1), 0)
 
 
 class Energy(nn.Module):
-    """How well each word of one text matches each of another: f_e (Eq. 1-3)."""
+    """Energies between the words of two texts: f_e (Eq. 1-3)."""
 
     kind: str
     dtype: Any
@@ -103,8 +104,8 @@ def additive_energies(
     focus: Float[Array, "B S G"],
     weight: Float[Array | np.ndarray, "G"],
 ) -> Float[Array, "B T S"]:
-    """w . tanh(x_t + y_s), in float32, without an array [B, T, S, G]: on a CPU a few words of one
-    text at a time, as many as its cache holds. The backward pass computes the tanh again."""
+    """w . tanh(x_t + y_s), in float32, without an array [B, T, S, G]: on a CPU computed for a few
+    words of one text at a time, to fit the cache. The backward pass recomputes the tanh."""
     return _energies_forward(source, focus, weight)[0]
 
 
@@ -122,7 +123,7 @@ def _energies_forward(source, focus, weight):
         energies = jax.lax.map(of_text, (_cut(source, focus), focus))
         return _joined(energies, source)
 
-    # a symbolic length, an export's, is not cut
+    # an export's symbolic length cannot be divided into pieces
     symbolic = not isinstance(source.shape[1] * focus.shape[1], int)
     own = at_once if symbolic else functools.partial(_on_cpu, in_pieces, at_once)
     return own(source, focus, weight), (source, focus, weight)
@@ -178,7 +179,7 @@ def _hidden(words: Float[Array, "*b T G"], focus: Float[Array, "*b S G"]):
 def _cut(
     x: Float[Array, "B T F"], focus: Float[Array, "B S G"]
 ) -> Float[Array, "B pieces words F"]:
-    """The words of each text in pieces, the last one padded with zeros."""
+    """Splits the words of each text into pieces, the last one padded with zeros."""
     rows, length, width = x.shape
     words = min(length, max(1, _PIECE // (focus.shape[1] * focus.shape[2])))
     pieces = -(-length // words)
@@ -193,15 +194,16 @@ def _joined(
 
 
 class Head(nn.Module):
-    """From pooled texts to logits: composition, two hidden layers, and a logistic regression over
-    the outputs of all three (section 4, "common setup").
+    """Logits from pooled texts: composition, two hidden layers, and a logistic regression over the
+    outputs of all three (section 4, "common setup").
 
     The composition is [r_x, r_y, r_x * r_y] for two texts, r_x for one; the hidden layers are leaky
     ReLUs.
 
     Attributes:
-      dim: of the hidden layers.
-      dropout: of pooled texts and of hidden layers, the model's own.
+      dim: size of the hidden layers.
+      labels: number of labels.
+      dropout: the model's, applied to pooled texts and hidden layers.
     """
 
     dim: int
@@ -224,8 +226,8 @@ class Head(nn.Module):
         """Logits.
 
         Args:
-          pooled: one text or two.
-          further: features that go to the logistic regression alone.
+          pooled: one or two texts.
+          further: features of the logistic regression only.
         """
         with part("head"):
             pooled = [self.dropout(text, train=train) for text in pooled]
@@ -239,15 +241,15 @@ class Head(nn.Module):
 
 
 def max_pooled(states: Float[Array, "B T H"], valid: Bool[Array, "B T"]) -> Float[Array, "B H"]:
-    """Max-pooling over the words; zeros for a text without one."""
-    most = jnp.where(valid[..., None], states, jnp.asarray(MASKED, states.dtype)).max(axis=1)
-    return jnp.where(valid.any(axis=1)[:, None], most, 0)
+    """Max-pooling over the words; zeros for a text without words."""
+    maxima = jnp.where(valid[..., None], states, jnp.asarray(MASKED, states.dtype)).max(axis=1)
+    return jnp.where(valid.any(axis=1)[:, None], maxima, 0)
 
 
 def both_ways(
     energies: Float[Array, "B T S"], first: Bool[Array, "B T"], second: Bool[Array, "B S"]
 ) -> tuple[Float[Array, "B T S"], Float[Array, "B S T"]]:
-    """The attention of each text's words to the other's, zeros at padding."""
+    """The attention weights of each text's words over the other's, zeros at padding."""
     allowed = first[:, :, None] & second[:, None]
     swapped = jnp.swapaxes(energies, 1, 2), jnp.swapaxes(allowed, 1, 2)
     return masked_softmax(energies, allowed), masked_softmax(*swapped)
@@ -257,7 +259,7 @@ class ReluLayers(nn.Module):
     """Hidden layers with ReLU.
 
     Attributes:
-      sizes: of the layers.
+      sizes: size of each layer.
       dropout: rate on the input of each.
     """
 
@@ -275,6 +277,6 @@ class ReluLayers(nn.Module):
 
 
 def matrix(module: nn.Module, name: str, rows: int, columns: int) -> Float[Array, "D F"]:
-    """A Glorot-uniform parameter of a module, for products within a loop over words."""
+    """A Glorot-uniform matrix parameter of a module, for products inside a loop over words."""
     glorot = nn.with_logical_partitioning(nn.initializers.xavier_uniform(), ("embed", "mlp"))
     return gathered(jnp.asarray(module.param(name, glorot, (rows, columns))), "embed", "mlp")

@@ -26,7 +26,7 @@ class Request(NamedTuple):
 
     Attributes:
       texts: the words of each text.
-      arrays: of the model's inputs, by name.
+      arrays: the model's inputs, by name.
     """
 
     texts: list[tuple[str, ...]]
@@ -34,7 +34,7 @@ class Request(NamedTuple):
 
 
 class SentenceClassifier(Predictor):
-    """Labels lines, each a text or a pair separated by a tab."""
+    """Labels lines, each a text or two texts separated by a tab."""
 
     CHUNK = 512  # lines read before the first prediction is returned
 
@@ -46,11 +46,11 @@ class SentenceClassifier(Predictor):
 
         Attributes:
           labels: in the order of their ids, separated by commas.
-          texts: of an example, 1 or 2.
-          eval_batch_tokens: words of a batch, of the longer text.
-          inputs: of the model, beside words (`common_jax.inputs.inputs_to_text`).
-          ranking: whether the first text is a question, and the second a sentence to be ranked by
-            the probability of "yes".
+          texts: number of texts of an example, 1 or 2.
+          eval_batch_tokens: size of a batch in words of the longer text.
+          inputs: the model's inputs beside words (`common_jax.inputs.inputs_to_text`).
+          ranking: whether the texts are a question and a sentence, which is ranked by the
+            probability of "yes".
         """
 
         labels: str
@@ -61,8 +61,8 @@ class SentenceClassifier(Predictor):
 
         def __post_init__(self):
             require(self.texts in (1, 2), f"texts={self.texts}: 1 or 2")
-            positions = self.eval_batch_tokens
-            require(positions >= 1, f"eval_batch_tokens={positions}: at least 1")
+            size = self.eval_batch_tokens
+            require(size >= 1, f"eval_batch_tokens={size}: at least 1")
 
     def __init__(
         self,
@@ -74,8 +74,8 @@ class SentenceClassifier(Predictor):
     ):
         """
         Args:
-          programs: from `attconv_jax.data.text.TEXTS`, [B, T] each, and the arrays of the model's
-            inputs to those of `SentenceClassification.serve`.
+          programs: from `attconv_jax.data.text.TEXTS`, [B, T] each, and the model's inputs to the
+            arrays of `SentenceClassification.serve`.
           explain: whether to return attention weights.
         """
         self._vocabulary, self._settings, self._explain = vocabulary, settings, explain
@@ -89,10 +89,13 @@ class SentenceClassifier(Predictor):
         return Vocabulary.load(folder)
 
     def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
-        """A JSON object for each line: its label and the probability of each label; with `explain`
-        also the `words` of its texts and the attention maps of each layer: the indices of the
-        `text` (null if the rows are not words but weighted sums of the context) and of the
-        `context` that it attends to, and the `weights`, a row for each word."""
+        """A JSON object for each line: the `label` and the `probabilities` of the labels.
+
+        With `explain` also the `words` of each text, and the attention maps of each of the
+        `layers`: the index of the attending `text` (null if the rows are not its words but weighted
+        sums of the context), the index of the `context` attended to, and the `weights`, a row for
+        each word.
+        """
         numbered = enumerate(lines, start=1)
         while chunk := list(itertools.islice(numbered, self.CHUNK)):
             requests = [self._request(line, f"{source}:{number}") for number, line in chunk]
@@ -118,7 +121,7 @@ class SentenceClassifier(Predictor):
             return Request(words, encode(self._columns, dict(zip(TEXTS, words, strict=False)), {}))
 
     def _answers(self, requests: Sequence[Request]) -> list[str]:
-        """Predictions of lines, in batches of similar lengths."""
+        """The predictions, computed in batches of similar lengths."""
         answers = [""] * len(requests)
         lengths = [tuple(map(len, request.texts)) for request in requests]
         for group in groups(lengths, self._settings.eval_batch_tokens):

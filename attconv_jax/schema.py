@@ -1,4 +1,4 @@
-"""Inputs and outputs of the sentence classifier: pairs, reviews, questions with sentences."""
+"""Schemas of the sentence classifier's inputs and outputs: pairs, reviews and rankings."""
 
 from attconv_jax.data import LABELS
 from attconv_jax.data.text import TEXTS
@@ -72,5 +72,5 @@ _RANKING = Schema(
 
 
 def schema_of(texts: int, ranking: bool) -> Schema:
-    """The schema of a classifier of single texts or pairs, or of a ranking."""
+    """The schema for examples of one or two texts, or for a ranking."""
     return _RANKING if ranking else _REVIEWS if texts == 1 else _PAIRS

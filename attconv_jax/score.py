@@ -11,14 +11,16 @@ from common_jax.data.corpus import Corpus
 from common_jax.metrics import classification
 
 Notes = dict[str, object]
-Results = dict[str, Shaped[np.ndarray, "m"]]  # of each example: "length" and "right"
+Results = dict[str, Shaped[np.ndarray, "m"]]  # "length" and "right" of each example
 
 
 def score_labels(
     corpus: Corpus, likely: Float[np.ndarray, "n labels"], names: Sequence[str]
 ) -> tuple[dict[str, float], Notes, Results]:
-    """Accuracy, with its interval, the confusion matrix and the accuracy by length (Figure 2).
-    An example's length is the number of words of its texts."""
+    """Accuracy; its interval, the confusion matrix and the accuracy by length (Figure 2) as notes.
+
+    An example's length is the number of words of its texts.
+    """
     gold, predicted = corpus.column("label"), likely.argmax(axis=1)
     right = predicted == gold
     lengths = corpus.lengths(*(c for c in corpus.columns if c in TEXTS)).sum(axis=1)
@@ -38,10 +40,12 @@ def score_labels(
 def score_ranking(
     corpus: Corpus, likely: Float[np.ndarray, "n labels"], names: Sequence[str]
 ) -> tuple[dict[str, float], Notes, Results]:
-    """Precision at 1, the share of questions whose most probable sentence answers them; with its
-    interval, that of two counts of common words (WordC1 and WordC2, section 4.2), and the share of
-    questions whose passage is a single sentence.
-    An example of the results is a question, with its length in words."""
+    """Precision at 1, the share of questions whose most probable sentence answers them.
+
+    The notes have its interval, the precision of two counts of common words (WordC1 and WordC2,
+    section 4.2), and the share of questions whose passage is a single sentence. The results are of
+    questions, with their lengths in words.
+    """
     questions, right = corpus.column("question"), corpus.column("label") == YES
     first = classification.first_ranked(likely[:, YES], questions)
     chosen = right[first]

@@ -1,4 +1,4 @@
-"""The task of classifying texts and pairs, and of ranking sentences."""
+"""The classification task: labels of texts and pairs, and rankings of sentences."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -44,15 +44,15 @@ class SentenceClassification(WordLevelTask[Config]):
         self.model = Matcher(config.model, words.rows, words.dim, labels, dtype, words.trained)
 
     def init(self, key: Array) -> Params:
-        """Initial parameters; after `prepare` with the word vectors of a file, and random ones of
-        the same standard deviation for other words."""
+        """Initial parameters; after `prepare` with the word vectors of the config's file, and
+        random ones of the same standard deviation for other words."""
         texts = self.config.data.texts
         arrays = {name: jnp.ones((1, 2), jnp.int32) for name in TEXTS[:texts]}
         for name, text, one in self._columns:
             arrays[name] = jnp.zeros((1, *((2,) if text else ()), one.width), jnp.int32)
         params = self.model.init(key, arrays, train=False)["params"]
-        if (begun := self.data.vectors() if self.data.prepared else None) is not None:
-            numbers, vectors = begun
+        if (initial := self.data.vectors() if self.data.prepared else None) is not None:
+            numbers, vectors = initial
             for name in TABLES:
                 if name in params:
                     table = nn.unbox(params[name]) * (vectors.std() / SPREAD)
@@ -61,8 +61,8 @@ class SentenceClassification(WordLevelTask[Config]):
         return params
 
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
-        """Sums of the cross-entropy, "nll", or for rankings of `_ranking_losses`, plus the model's
-        further losses."""
+        """Sums over the batch: "nll", the cross-entropy or for rankings `_ranking_losses`; the
+        model's further losses by name; and "loss", the sum of these."""
         real = batch["index"] >= 0
         if self.ranking:
             losses, further = self._ranking_losses(params, batch, key)
@@ -73,48 +73,51 @@ class SentenceClassification(WordLevelTask[Config]):
                     nn.log_softmax(logits), batch["label"][:, None], axis=1
                 )[:, 0]
         nll = jnp.sum(losses, where=real)
-        sums_by_name = {name: jnp.sum(each, where=real) for name, each in further.items()}
-        sums = {"loss": sum(sums_by_name.values(), nll), "nll": nll}
-        assert not sums_by_name.keys() & {*sums, "weight"}, (
-            f"names of losses: {', '.join(sums_by_name)}"
+        further_sums = {name: jnp.sum(each, where=real) for name, each in further.items()}
+        sums = {"loss": sum(further_sums.values(), nll), "nll": nll}
+        assert not further_sums.keys() & {*sums, "weight"}, (
+            f"names of losses: {', '.join(further_sums)}"
         )
-        return {**sums, **sums_by_name, "weight": real.sum().astype(jnp.float32)}
+        return {**sums, **further_sums, "weight": real.sum().astype(jnp.float32)}
 
     def _ranking_losses(
         self, params: Params, batch: Batch, key: Array
     ) -> tuple[Float[Array, "B"], Losses]:
-        """Of each question: the mean over sentences that do not answer it of
-        max(0, margin - p_answer + p_other) (section 4.2), and the mean cross-entropy of the answer
-        and of the others, as the config says; and the model's further losses."""
+        """The loss of each question, and the model's further losses.
+
+        By the config's `loss`, the mean of max(0, margin - p_answer + p_other) over the sentences
+        that do not answer (section 4.2), the mean cross-entropy of the answering and of the other
+        sentences, or the sum of both.
+        """
         config, rows = self.config, batch["index"].shape[0]
-        real, there = batch["index"] >= 0, (batch["other"] != 0).any(-1)
+        real, present = batch["index"] >= 0, (batch["other"] != 0).any(-1)
         logits, further = self._matched(params, self._all_pairs(batch), key)
-        right, wrong = logits[:rows], logits[rows:].reshape(*there.shape, -1)
+        right, wrong = logits[:rows], logits[rows:].reshape(*present.shape, -1)
         losses = jnp.zeros(rows)
         answers, others = nn.softmax(right)[:, YES], nn.softmax(wrong)[..., YES]
         if config.loss != "cross_entropy" and config.pairs == "question":
             hinges = jnp.maximum(0.0, config.margin - answers[:, None] + others)
-            losses += mean_of(hinges, there)
+            losses += mean_of(hinges, present)
         elif config.loss != "cross_entropy":
             hinges = jnp.maximum(0.0, config.margin - answers[:, None] + others.reshape(1, -1))
-            losses += mean_of(hinges, (there & real[:, None]).reshape(1, -1))
+            losses += mean_of(hinges, (present & real[:, None]).reshape(1, -1))
         if config.loss != "hinge":
-            of_wrong = mean_of(nn.log_softmax(wrong)[..., 1 - YES], there)
-            losses -= (nn.log_softmax(right)[:, YES] + of_wrong) / 2
-        both = lambda each: each[:rows] + mean_of(each[rows:].reshape(there.shape), there)
+            log_wrong = mean_of(nn.log_softmax(wrong)[..., 1 - YES], present)
+            losses -= (nn.log_softmax(right)[:, YES] + log_wrong) / 2
+        both = lambda each: each[:rows] + mean_of(each[rows:].reshape(present.shape), present)
         return losses, {name: both(each) for name, each in further.items()}
 
     def _all_pairs(self, batch: Batch) -> dict[str, Array]:
-        """The questions with answering sentences, followed by those with the others."""
+        """The questions with answering sentences, followed by those with other sentences."""
         other = {"second": "other", **{c.name: other_name(c) for c in self._columns}}
         names = [*TEXTS, *(column.name for column in self._columns)]
         count = batch["other"].shape[1]
 
         def joined(name: str) -> Array:
-            answers, further = batch[name], batch.get(other.get(name, ""))
-            if further is None:  # of the question alone
-                further = jnp.repeat(answers, count, axis=0)
-            return jnp.concatenate([answers, further.reshape(-1, *answers.shape[1:])])
+            answers, others = batch[name], batch.get(other.get(name, ""))
+            if others is None:  # depends on the question only
+                others = jnp.repeat(answers, count, axis=0)
+            return jnp.concatenate([answers, others.reshape(-1, *answers.shape[1:])])
 
         return {name: joined(name) for name in names}
 
@@ -170,7 +173,7 @@ class SentenceClassification(WordLevelTask[Config]):
         return {**self.inputs, **wrong}
 
     def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
-        """The "probabilities", [B, labels], and for each of the "layers" the attention maps: (index
+        """The "probabilities", [B, labels], and the attention maps of each of the "layers": (index
         of the text, index of the text attended to, weights [B, T, S])."""
         logits, layers = self.model.apply({"params": params}, arrays, method=Matcher.explain)
         attention = [
@@ -191,6 +194,6 @@ class SentenceClassification(WordLevelTask[Config]):
 
 
 def mean_of(values: Float[Array, "*b n"], where: Bool[Array, "*c n"]) -> Float[Array, "*b"]:
-    """The mean of the values that `where` selects; 0 of none."""
+    """The mean of the values that `where` selects; 0 if it selects none."""
     count = jnp.maximum(where.sum(-1), 1).astype(values.dtype)
     return jnp.sum(values, -1, where=where) / count

@@ -10,7 +10,6 @@ T = TypeVar("T")
 Counts = dict[str, dict[str, Any]]  # by reason: "count", and "first", the first few locations
 
 _LOCATIONS = 3  # reported for each reason
-_SKIP = "; fix it, or set data.on_bad_example=skip"
 
 
 class BadExamples:
@@ -20,8 +19,13 @@ class BadExamples:
       counts: by reason, the number of examples and the first few locations.
     """
 
-    def __init__(self, policy: Literal["error", "skip"]):
+    def __init__(self, policy: Literal["error", "skip"], option: str = "data.on_bad_example"):
+        """
+        Args:
+          option: the setting that errors suggest, which has the value "skip"; "" if there is none.
+        """
         self._policy = policy
+        self._hint = f"; fix it, or set {option}=skip" if option else ""
         self.counts: Counts = {}
 
     def parse(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
@@ -34,7 +38,7 @@ class BadExamples:
             return read(*args, **kwargs)
         except UserError as error:
             if self._policy == "error":
-                raise UserError(f"{error}{_SKIP}") from error
+                raise UserError(f"{error}{self._hint}") from error
             self.skip("unreadable", str(error))
             return None
 
@@ -45,7 +49,7 @@ class BadExamples:
           UserError: under the policy "error".
         """
         if self._policy == "error":
-            raise UserError(f"{location}: {reason}{_SKIP}")
+            raise UserError(f"{location}: {reason}{self._hint}")
         self.skip(reason, location)
 
     def skip(self, reason: str, location: str) -> None:

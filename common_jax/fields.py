@@ -39,6 +39,26 @@ def require(condition: bool, message: str) -> None:
         raise UserError(message)
 
 
+def require_sizes(section: str, config: Any, *names: str) -> None:
+    """Raises UserError unless the named fields of a config's section are at least 1."""
+    for name in names:
+        value = getattr(config, name)
+        require(value >= 1, f"{section}.{name}={value}: at least 1")
+
+
+def require_odd(section: str, config: Any, *names: str) -> None:
+    """Raises UserError unless the named fields of a config's section are odd and at least 1."""
+    for name in names:
+        size = getattr(config, name)
+        require(size >= 1 and size % 2 == 1, f"{section}.{name}={size}: must be odd, at least 1")
+
+
+def require_rates(section: str, config: Any, *names: str) -> None:
+    """Raises UserError unless the named fields of a config's section are rates in [0, 1)."""
+    for name in names:
+        require(0 <= getattr(config, name) < 1, f"{section}.{name}: a rate in [0, 1)")
+
+
 def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:
     """The dataclass `kind` from nested mappings (a ConfigDict, a parsed config.json).
 

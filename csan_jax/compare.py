@@ -14,9 +14,9 @@ from common_jax.errors import UserError
 from common_jax.metrics import translation
 from common_jax.report.document import Cell, Chart, Heatmap, Part, Section, Series, Table
 
-_BY_ORDER = tuple(f"bleu_{n}" for n in range(1, 9))  # of n-grams up to n, unsmoothed
+_BY_ORDER = tuple(f"bleu_{n}" for n in range(1, 9))  # BLEU of n-grams up to n, unsmoothed
 _THIRD = "_longest_third"
-_PICTURED = {
+_CHARTS = {
     "BLEU-n": "BLEU of n-grams up to n, with the brevity penalty.",
     "precision of n-grams": "Of n-grams of exactly n words.",
 }
@@ -46,24 +46,24 @@ class TranslationComparison(Comparison):
     @classmethod
     def further(cls, run: Run, split: str) -> Mapping[str, float]:
         """BLEU of n-grams up to n, from the notes of `Task.score`; the mean log-likelihood of a
-        sentence, in nats; this and BLEU of the third of the sentences with the most words."""
+        sentence, in nats, and that and BLEU of the third of the sentences with the most words."""
         scores = run.workdir.read_scored(split).get("bleu_by_order", list[float], [])
-        return {**dict(zip(_BY_ORDER, scores, strict=False)), **_of_sentences(run, split)}
+        return {**dict(zip(_BY_ORDER, scores, strict=False)), **_sentence_metrics(run, split)}
 
     @classmethod
     def example_differences(
         cls, run: Run, other: Run, split: str, metric: str
     ) -> Float[np.ndarray, "n"]:
-        """Also of the log-likelihood."""
+        """As the base class; also of the log-likelihood."""
         if not metric.startswith("log_likelihood"):
             return super().example_differences(run, other, split, metric)
         differences = -super().example_differences(run, other, split, "nll")
-        return differences[_sentences(run.file(split, ".references"), metric)]
+        return differences[_members(run.file(split, ".references"), metric)]
 
     @classmethod
     def pictured(cls, answer: str, run: str) -> tuple[str, Sequence[Part]]:
-        """The translation, and the attention of a middle head of the lowest layer; where it
-        attends to other heads, one picture a head."""
+        """The translation, and the attention of a middle head of the lowest layer, with a picture
+        for each head that it attends to."""
         explained = json.loads(answer)
         if not explained["attention"]:
             return explained["translation"], []
@@ -84,7 +84,7 @@ class TranslationComparison(Comparison):
     def intervals(cls, run: Run, split: str) -> Mapping[str, Sequence[float]]:
         """The bootstrap's 95 % intervals of a run's scores; empty if its texts are missing."""
         try:
-            compared, _ = _alone(run, split)
+            compared, _ = _bootstrap_scores(run, split)
         except UserError:
             return {}
         return {metric: (one.low, one.high) for metric, one in compared.items()}
@@ -96,7 +96,7 @@ class TranslationComparison(Comparison):
 
     @classmethod
     def paired(cls, run: Run, other: Run, split: str, name: str = "") -> Paired:
-        """Also sacreBLEU's paired bootstrap."""
+        """As the base class, with sacreBLEU's paired bootstrap."""
         sentences = super().paired(run, other, split, name)
         systems = {"other": _hypotheses(other, split), "run": _hypotheses(run, name or split)}
         references = other.file(split, ".references")
@@ -110,12 +110,12 @@ class TranslationComparison(Comparison):
 
     @classmethod
     def example_error(cls, run: Run, other: Run, split: str, metric: str) -> float:
-        """Also of BLEU, by resampling the sentences."""
+        """As the base class; of BLEU by resampling the sentences."""
         if "bleu" not in metric:
             return super().example_error(run, other, split, metric)
         cls.require_same(run, other, split, split)
         references = run.file(split, ".references")
-        members = _sentences(references, metric)
+        members = _members(references, metric)
         texts = (_hypotheses(run, split), _hypotheses(other, split), references)
         own, others, references = ([text[n] for n in members] for text in texts)
         order = int(metric.removeprefix("bleu_")) if metric in _BY_ORDER else None
@@ -125,7 +125,7 @@ class TranslationComparison(Comparison):
     @classmethod
     def scores(cls, run: Run, split: str) -> Mapping[str, Cell]:
         """BLEU and chrF with their 95 % intervals."""
-        compared, _ = _alone(run, split)
+        compared, _ = _bootstrap_scores(run, split)
         return {
             metric: f"{one.score:.2f} ({one.low:.2f} to {one.high:.2f})"
             for metric, one in compared.items()
@@ -133,28 +133,29 @@ class TranslationComparison(Comparison):
 
     @classmethod
     def compare(cls, runs: Sequence[Run], split: str) -> list[Section]:
-        """Compares runs with the first run's references: significance, and the gap by n-grams."""
+        """Sections on the differences, and on the gap by n-grams for runs with the first run's
+        references."""
         same = [run for run in runs if cls.examples(run, split) == cls.examples(runs[0], split)]
         systems = {run.label: _hypotheses(run, split) for run in same}
         references, language = runs[0].file(split, ".references"), _language(runs[0])
         differences = cls.differences(runs, split)
-        signatures = f"Signatures: {', '.join(_alone(runs[0], split)[1].values())}."
+        signatures = f"Signatures: {', '.join(_bootstrap_scores(runs[0], split)[1].values())}."
         return [
             dataclasses.replace(differences, parts=[*differences.parts, signatures]),
             Section(f"n-grams on {split}", _ngrams(systems, references, language)),
         ]
 
 
-def _of_sentences(run: Run, split: str) -> dict[str, float]:
-    """The metrics that are computed from a run's sentences, as far as its files are there."""
+def _sentence_metrics(run: Run, split: str) -> dict[str, float]:
+    """The metrics computed from a run's sentences, without those whose files are missing."""
     references, results = run.file(split, ".references"), run.workdir.example_results(split)
     values: dict[str, float] = {}
     if not references:
         return values
-    for of in ("", _THIRD):
-        members = _sentences(references, of)
+    for suffix in ("", _THIRD):
+        members = _members(references, suffix)
         if results and "nll" in results:
-            values[f"log_likelihood{of}"] = float(-results["nll"][members].mean())
+            values[f"log_likelihood{suffix}"] = float(-results["nll"][members].mean())
     hypotheses = run.file(split, ".predictions.txt")
     if hypotheses:
         pairs = [[text[n] for n in members] for text in (hypotheses, references)]
@@ -162,14 +163,16 @@ def _of_sentences(run: Run, split: str) -> dict[str, float]:
     return values
 
 
-def _sentences(references: Sequence[str], metric: str) -> Int[np.ndarray, "n"]:
-    """The sentences that a metric is of: all, or the third with the most words in the reference."""
+def _members(references: Sequence[str], metric: str) -> Int[np.ndarray, "n"]:
+    """Indices of a metric's sentences: all, or the third with the most words in the reference."""
     order = np.argsort([-len(reference.split()) for reference in references], kind="stable")
     return np.sort(order[: -(-len(order) // 3)] if metric.endswith(_THIRD) else order)
 
 
-@functools.cache  # a page has the intervals twice
-def _alone(run: Run, split: str) -> tuple[dict[str, translation.Compared], dict[str, str]]:
+@functools.cache  # a page shows the intervals twice
+def _bootstrap_scores(
+    run: Run, split: str
+) -> tuple[dict[str, translation.Compared], dict[str, str]]:
     """A run's scores with bootstrap intervals, by metric, and the metrics' signatures."""
     systems, references = {"run": _hypotheses(run, split)}, run.file(split, ".references")
     compared, signatures = translation.paired_bootstrap(
@@ -181,6 +184,7 @@ def _alone(run: Run, split: str) -> tuple[dict[str, translation.Compared], dict[
 def _ngrams(
     systems: Mapping[str, Sequence[str]], references: Sequence[str], language: str
 ) -> list[Chart | Table]:
+    """Scores by n-gram order: charts of the gaps to the first system, and a table of all."""
     scores = {
         name: translation.ngrams(hypotheses, references, language=language)
         for name, hypotheses in systems.items()
@@ -188,7 +192,7 @@ def _ngrams(
     baseline, *others = scores
     orders = list(range(1, len(scores[baseline]) + 1))
     charts: list[Chart | Table] = []
-    for at, (what, note) in enumerate(_PICTURED.items()):
+    for at, (what, note) in enumerate(_CHARTS.items()):
         gaps = {
             name: [
                 own[at] - base[at] for own, base in zip(scores[name], scores[baseline], strict=True)
@@ -200,7 +204,8 @@ def _ngrams(
             caption = f"{note} Against {baseline}."
             charts.append(Chart(f"Gap in {what}", "n", "percent", series, note=caption, zero=True))
     rows = [
-        [name, *(f"{bleu:.2f} / {alone:.2f}" for bleu, alone in s)] for name, s in scores.items()
+        [name, *(f"{bleu:.2f} / {precision:.2f}" for bleu, precision in by_order)]
+        for name, by_order in scores.items()
     ]
     note = "BLEU-n / precision of n-grams of exactly n words, in percent, unsmoothed."
     return [*charts, Table(("run", *(f"n={n}" for n in orders)), rows, note)]

@@ -1,4 +1,4 @@
-"""The config of CSAN: fields, types, defaults and limits."""
+"""CSAN's config: fields, types, defaults and limits."""
 
 import dataclasses
 import re
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
-from common_jax.fields import require
+from common_jax.fields import require, require_rates, require_sizes
 from csan_jax.attention.area import Area
 from csan_jax.attention.base import DecoderAttention, EncoderAttention, Sizes
 from csan_jax.attention.causal import Causal
@@ -26,12 +26,13 @@ class ModelConfig:
       norm: layer normalisation before each sub-layer, or after it.
       sinusoids: adds position encodings to the embeddings.
       initialization: ours, or the released code's (csan_jax.initialization).
-      tie: shared embeddings: none, target (output = target), all (source too).
+      tie: which embeddings are shared: "none", "target" (target and output) or "all" (also source).
       source_vocab_size, target_vocab_size: rows of the embeddings; 0 is the tokeniser's size.
       dropout, attention_dropout, relu_dropout: rates on each sub-layer's output and the embeddings,
         on the attention weights, and inside the feed-forward layer.
       attention: the implementation of common_jax.attention.
-      unroll: unrolls the loop over layers: slower to compile, faster; "auto": on accelerators.
+      unroll: unrolls the loop over layers, which compiles more slowly and runs faster; "auto": on
+        accelerators.
       remat: recomputes the layers' activations in the backward pass: less memory, more time.
     """
 
@@ -56,15 +57,15 @@ class ModelConfig:
     remat: bool = False
 
     def __post_init__(self):
-        for name in ("dim", "mlp_dim", "num_heads", "encoder_layers", "decoder_layers"):
-            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
+        require_sizes(
+            "model", self, "dim", "mlp_dim", "num_heads", "encoder_layers", "decoder_layers"
+        )
         require(
             self.dim % self.num_heads == 0,
             f"model.num_heads={self.num_heads}: must divide model.dim={self.dim}",
         )
         require(self.dim % 2 == 0, f"model.dim={self.dim}: must be even (sines and cosines)")
-        for name in ("dropout", "attention_dropout", "relu_dropout"):
-            require(0 <= getattr(self, name) < 1, f"model.{name}: a rate in [0, 1)")
+        require_rates("model", self, "dropout", "attention_dropout", "relu_dropout")
         for name in ("source_vocab_size", "target_vocab_size"):
             require(getattr(self, name) >= 0, f"model.{name}: must not be negative")
         if self.tie == "all":
@@ -76,13 +77,10 @@ class ModelConfig:
         self.decoder_attention.check(self.sizes())
 
     def sizes(self, dtype: Any = None) -> Sizes:
-        """These fields for an attention, with the type of its activations."""
-        same = ("dim", "num_heads", "encoder_layers", "decoder_layers", "norm", "dropout")
-        return Sizes(
-            **{name: getattr(self, name) for name in (*same, "attention_dropout")},
-            implementation=self.attention,
-            dtype=dtype,
-        )
+        """The fields that attentions read; `dtype` is that of activations."""
+        names = ("dim", "num_heads", "encoder_layers", "decoder_layers", "norm", "dropout")
+        shared = {name: getattr(self, name) for name in (*names, "attention_dropout")}
+        return Sizes(**shared, implementation=self.attention, dtype=dtype)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,23 +90,23 @@ class DataConfig(SplitsConfig):
     Attributes:
       source_language, target_language: codes such as "en"; also the files' last suffixes.
       train, dev, test: stems of parallel files in `dir` (stem.en and stem.de, plain or .gz), or
-        a table (.tsv, .tsv.gz), or several of them with commas between, "a.tsv,b.tsv". For
-        "tfds" splits of the dataset, "train" or "train[:1000]". An empty dev or test is held out
-        of train, split by distinct source sentences.
-      tsv_columns: a table's 1-based source and target columns, as "1,2"; "-2,-1" counts from the
-        end of each line.
-      separator: of a table's columns; unless it is a tab, all files are tables.
+        tables (.tsv, .tsv.gz), several joined by commas, "a.tsv,b.tsv". For "tfds" splits of the
+        dataset, "train" or "train[:1000]". An empty dev or test is held out of train, split by
+        distinct source sentences.
+      tsv_columns: a table's 1-based source and target columns, as "1,2"; negative ones count from
+        the end of each line, as "-2,-1".
+      separator: of a table's columns; with any other than a tab, all files are tables.
       moses_escapes: "undo" replaces the escapes of Moses's tokenizer, &apos; &quot; &lt; &gt; &#91;
         &#93; &#124; and &amp;, by their characters, on both sides.
       holdout_size: number of source sentences held out of train for an empty dev or test.
-      joint_vocabulary: one subword model for both sides, or one each.
+      joint_vocabulary: whether both sides share one subword model.
       vocab_size: SentencePiece BPE pieces of each model.
-      source_vocab_size, target_vocab_size: override it for one side, if not 0.
+      source_vocab_size, target_vocab_size: override `vocab_size` for one side, if not 0.
       max_length: longest sentence in pieces, including the end symbol; longer training pairs are
         dropped, counted and reported; evaluation neither drops nor truncates.
-      batch_tokens: the global batch: rows x the longer padded side.
+      batch_tokens: size of the global batch: rows x the longer padded side.
       max_shapes: largest number of distinct batch shapes, hence of compilations.
-      batching: "buckets" are batches of pairs of similar lengths, one a row; "packed" puts several
+      batching: "buckets" batches pairs of similar lengths, one in each row; "packed" puts several
         pairs into a row, in one shape (common_jax.data.packing).
       row_tokens: width of a packed row, on both sides.
     """
@@ -134,8 +132,7 @@ class DataConfig(SplitsConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("vocab_size", "max_length", "batch_tokens", "max_shapes"):
-            require(getattr(self, name) >= 1, f"data.{name}={getattr(self, name)}: at least 1")
+        require_sizes("data", self, "vocab_size", "max_length", "batch_tokens", "max_shapes")
         for name in ("source_vocab_size", "target_vocab_size"):
             require(getattr(self, name) >= 0, f"data.{name}: must not be negative")
         source, target = self.vocab_sizes
@@ -163,7 +160,7 @@ class DataConfig(SplitsConfig):
 
     @property
     def vocab_sizes(self) -> tuple[int, int]:
-        """Pieces of the source's model and of the target's."""
+        """Numbers of pieces of the source's and of the target's subword model."""
         return self.source_vocab_size or self.vocab_size, self.target_vocab_size or self.vocab_size
 
 
@@ -173,9 +170,9 @@ class DecodeConfig:
 
     Attributes:
       beam_size: hypotheses for test and prediction; 1 is greedy.
-      dev_beam_size: the same for validations during training.
+      dev_beam_size: hypotheses for validations during training.
       length_penalty: alpha of ((5 + length) / 6)^alpha (Wu et al. 2016).
-      extra_length: limit of a translation's pieces, in addition to the source's.
+      extra_length: pieces that a translation may have more than its source.
       batch_tokens: source positions decoded together.
     """
 
@@ -186,14 +183,13 @@ class DecodeConfig:
     batch_tokens: int = 2048
 
     def __post_init__(self):
-        for name in ("beam_size", "dev_beam_size", "extra_length", "batch_tokens"):
-            require(getattr(self, name) >= 1, f"decode.{name}={getattr(self, name)}: at least 1")
+        require_sizes("decode", self, "beam_size", "dev_beam_size", "extra_length", "batch_tokens")
         require(self.length_penalty >= 0, "decode.length_penalty: must not be negative")
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """A run of CSAN."""
+    """Config of a CSAN run."""
 
     short_keys: ClassVar[Mapping[str, str]] = {
         f"model.{name}": f"model.encoder_attention.{name}"

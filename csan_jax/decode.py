@@ -1,11 +1,10 @@
 """Beam search, one compiled loop for a batch of sentences of similar length.
 
-Scores are log-probabilities over Wu et al.'s (2016) length penalty ((5 + length) / 6)^alpha, with
-the end symbol, as in the CSAN authors' toolkit. A sentence is closed, and does not change further,
-when k hypotheses have ended, when no open hypothesis can be better, or at its limit; hence its
-translation does not depend on the rest of the batch. Only the k best candidates may end, so that a
-beam of one is greedy search. For the n best translations instead of one, "better" refers to the
-n-th of those that have ended.
+Scores are log-probabilities, including the end symbol, divided by Wu et al.'s (2016) length penalty
+((5 + length) / 6)^alpha, as in the CSAN authors' toolkit. The search of a sentence is closed when k
+hypotheses have ended, when no open hypothesis can become better than the n-th best that has ended
+(n translations are returned), or at the sentence's limit; hence its translation does not depend on
+the rest of the batch. Only the k best candidates may end, so that a beam of one is greedy search.
 """
 
 import dataclasses
@@ -19,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, Num
 from common_jax.pytrees import pytree
 from common_jax.text.subwords import END, PAD
 
-NEG_INF = -jnp.inf  # the log-probability of an empty slot
+NEG_INF = -jnp.inf  # log-probability of an empty slot
 
 # (cache, previous [B, k], now, ancestry [B, k, steps*k]) -> (logits [B, k, V], cache)
 Step = Callable[[Any, Array, Array, Array], tuple[Array, Any]]
@@ -31,7 +30,7 @@ class Beam:
 
     Attributes:
       now: the next position.
-      cache: of the decoder.
+      cache: the decoder's.
       open_scores, open_pieces: log-probabilities and pieces of the k open hypotheses.
       ancestry: the slot of each hypothesis's prefix in the beam at each position.
       ended_scores, ended_pieces: penalised scores and pieces of the k best ended hypotheses.
@@ -57,16 +56,16 @@ def beam_search(
     length_penalty: float,
     hypotheses: int = 1,
 ) -> tuple[Int[Array, "B n steps"], Float[Array, "B n"]]:
-    """The best translations of each sentence, best first, and their scores.
+    """The n best translations of each sentence, best first, and their scores.
 
     Args:
-      step: one position of the decoder.
-      cache: its state before the first position, a tree whose nodes with a method `extended(steps)`
-        have a capacity of `stages[0]` positions.
+      step: computes one position of the decoder.
+      cache: the decoder's cache before the first position, a tree whose nodes with a method
+        `extended(steps)` have a capacity of `stages[0]` positions.
       limits: the largest number of pieces of each translation, including the end symbol, at most
         `stages[-1]`; 0 for empty rows.
-      stages: increasing capacities in positions, ints or symbolic dims: the cost of a step depends
-        on the capacity, and few sentences come near their limit. Each stage is compiled separately.
+      stages: increasing capacities in positions, ints or symbolic dims. The cost of a step depends
+        on the capacity, and few sentences come near their limit; each stage is compiled separately.
       beam_size: k.
       length_penalty: alpha; 0 compares plain log-probabilities.
       hypotheses: n, at most k.
@@ -95,8 +94,8 @@ def beam_search(
         open_scores, open_pieces, ancestry = _best(
             beam_size, jnp.where(ends, NEG_INF, scores), extended, _take(ancestry, parents)
         )
-        hopeful = open_scores[:, :1] / penalty(limits.astype(jnp.float32))[:, None]
-        closed = last | (ended_scores[:, -1:] > NEG_INF) | (ended_scores[:, nth] >= hopeful)
+        attainable = open_scores[:, :1] / penalty(limits.astype(jnp.float32))[:, None]
+        closed = last | (ended_scores[:, -1:] > NEG_INF) | (ended_scores[:, nth] >= attainable)
         new = Beam(
             now=beam.now + 1,
             cache=cache,
@@ -123,17 +122,17 @@ def beam_search(
 
 
 def _start(cache: Any, limits: Array, steps: Any, beam_size: int) -> Beam:
-    """The beam with the empty hypothesis in the first slot; the other slots are empty."""
+    """The beam with the empty hypothesis in the first slot and no hypotheses in the others."""
     shape = (limits.shape[0], beam_size)
     pieces = jnp.zeros((*shape, steps), jnp.int32)
-    never = jnp.full(shape, NEG_INF)
+    empty = jnp.full(shape, NEG_INF)
     return Beam(
         now=jnp.int32(0),
         cache=cache,
-        open_scores=never.at[:, 0].set(0.0),
+        open_scores=empty.at[:, 0].set(0.0),
         open_pieces=pieces,
         ancestry=pieces,
-        ended_scores=never,
+        ended_scores=empty,
         ended_pieces=pieces,
         closed=limits <= 0,
     )
@@ -153,7 +152,7 @@ def _extend(beam: Beam, steps: Any) -> Beam:
 
 
 def _decoder_step(step: Step, beam: Beam) -> tuple[Array, Any, Array]:
-    """Runs the decoder; at this position every hypothesis is in its own slot."""
+    """Runs the decoder at one position, where the ancestry of each hypothesis is its own slot."""
     sentences, beam_size, steps = beam.ancestry.shape
     slots = jnp.arange(beam_size)
     own = jnp.broadcast_to(slots[None, :], (sentences, beam_size))
@@ -180,7 +179,8 @@ def _candidates(
 
 
 def _top_k(x: Float[Array, "B n"], count: int) -> tuple[Float[Array, "B c"], Int[Array, "B c"]]:
-    """`jax.lax.top_k`, five times as fast on a CPU: searches only groups of largest maxima."""
+    """`jax.lax.top_k`, five times as fast on a CPU: searches only the groups with the largest
+    maxima."""
     group = 64
     if x.shape[1] < 4 * count * group:
         return tuple(jax.lax.top_k(x, count))

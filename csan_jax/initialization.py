@@ -1,15 +1,15 @@
 """Initial parameters as in the CSAN authors' released code.
 
-There one initialiser serves all parameters without one of their own: uniform with the variance
-2 / (fan-in + fan-out). Ours is the same for single matrices. The differences are:
+Its default initialiser is uniform with the variance 2 / (fan-in + fan-out), as ours is for single
+matrices. The differences are:
 
 - queries, keys and values of self-attention are one matrix [D, 3 D], keys and values of the
   attention to the source one matrix [D, 2 D]: smaller by sqrt(2) and sqrt(3/2);
-- biases, of which fan-in and fan-out are their size n, are uniform within sqrt(3 / n) instead of 0.
+- biases, with fan-in and fan-out equal to their size n, are uniform within sqrt(3 / n) instead of
+  0.
 """
 
 import zlib
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -26,7 +26,7 @@ _JOINT: dict[tuple[str, ...], int] = {
 
 
 def as_released(params: Params, key: Key[Array, ""]) -> Params:
-    """Our initial parameters, turned into those of the released code."""
+    """Rescales our initial matrices, and replaces the biases, as in the released code."""
     flat = traverse_util.flatten_dict(params)
 
     def changed(path: tuple[str, ...], leaf: Array) -> Array:
@@ -40,9 +40,5 @@ def as_released(params: Params, key: Key[Array, ""]) -> Params:
             return jax.random.uniform(own, leaf.shape, leaf.dtype, -limit, limit)
         return leaf
 
-    def inside(path: tuple[str, ...], leaf: Any) -> Any:
-        if isinstance(leaf, nn.meta.AxisMetadata):
-            return leaf.replace_boxed(changed(path, leaf.unbox()))
-        return changed(path, leaf)
-
-    return traverse_util.unflatten_dict({path: inside(path, leaf) for path, leaf in flat.items()})
+    boxed = {p: nn.meta.replace_boxed(leaf, changed(p, nn.unbox(leaf))) for p, leaf in flat.items()}
+    return traverse_util.unflatten_dict(boxed)

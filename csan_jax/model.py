@@ -1,11 +1,12 @@
 """The Transformer encoder-decoder with CSAN in its lowest encoder layers.
 
-Vaswani et al. (2017) with what the CSAN authors' released code does where the paper is silent:
-pre-norm with a final layer normalisation in encoder and decoder, embeddings times sqrt(d), a
-learned bias [D] added to the encoder's input, the decoder's first input all zeros instead of a
-start symbol, no bias on the output product. Post-norm is a field, and has no final normalisation.
+The model of Vaswani et al. (2017). Unspecified in the CSAN paper and taken from its authors'
+released code: pre-norm with a final layer normalisation in encoder and decoder, embeddings times
+sqrt(d), a learned bias [D] added to the encoder's input, zeros instead of a start symbol as the
+decoder's first input, no bias in the output layer. Post-norm is an option, without final
+normalisation.
 
-Our deviations: parameters are stacked over layers; `tie` and `norm` offer what the paper fixes.
+Our deviations: parameters are stacked over layers; `tie` and `norm` are options.
 """
 
 import abc
@@ -36,7 +37,7 @@ from csan_jax.config import ModelConfig
 
 
 class _Layer(nn.Module):
-    """What encoder and decoder layers share: sub-layers in residual connections."""
+    """Base of encoder and decoder layers: sub-layers with residual connections."""
 
     config: ModelConfig
     dtype: Any
@@ -50,10 +51,10 @@ class _Layer(nn.Module):
 
     @abc.abstractmethod
     def _self_attention(self) -> nn.Module:
-        """Of one layer, as the config chooses it."""
+        """The layer's self-attention, as configured."""
 
     def _residual(self, x: Array, norm: LayerNorm, sublayer: Any, train: bool) -> Array:
-        """x + f(norm(x)), or norm(x + f(x)); dropout is on f's output."""
+        """x + f(norm(x)), or norm(x + f(x)), with dropout on f's output."""
         if self.config.norm == "pre":
             return spread(x + self.dropout(sublayer(norm(x)), train=train))
         return norm(x + self.dropout(sublayer(x), train=train))
@@ -67,7 +68,7 @@ class EncoderLayer(_Layer):
     """Self-attention under a mask, then the feed-forward layer.
 
     Attributes:
-      choice: of the self-attention and what is before it.
+      choice: the self-attention and the sub-layers before it.
     """
 
     choice: EncoderAttention
@@ -88,7 +89,7 @@ class EncoderLayer(_Layer):
         return self._feed_forward(x, train)
 
     def weights(self, x: Float[Array, "B T D"], mask: Mask) -> Float[Array, "B H T N T"]:
-        """The attention weights on this layer's input."""
+        """The attention weights, given the layer's input."""
         x = self._prepared(x, mask, train=False)
         y = self.self_attention_norm(x) if self.config.norm == "pre" else x
         return self.self_attention.weights(y, mask)
@@ -125,7 +126,7 @@ class DecoderLayer(_Layer):
         return self._feed_forward(x, train)
 
     def source(self, memory: Float[Array, "B S D"]) -> ProjectedKV:
-        """The source as the attention to it sees it, for `step`."""
+        """Projected keys and values of the source, for `step`."""
         return self.cross_attention.project_kv(memory)
 
     def step(
@@ -137,7 +138,7 @@ class DecoderLayer(_Layer):
         ancestry: Bool[Array, "B k past"],
         source_valid: Bool[Array, "B S"],
     ) -> tuple[Float[Array, "B k D"], Any]:
-        """One position further for k hypotheses a sentence."""
+        """Computes one position for k hypotheses of each sentence; also returns the new cache."""
 
         def attend(y: Array) -> Array:
             nonlocal cache
@@ -153,11 +154,11 @@ class DecoderLayer(_Layer):
 
 
 class Transformer(nn.Module):
-    """From source pieces to the next target piece's logits.
+    """The encoder-decoder.
 
     Attributes:
-      config: the model's fields, with both vocabulary sizes filled in.
-      dtype: of activations and products; parameters are float32.
+      config: the model's fields, with both vocabulary sizes set.
+      dtype: of activations and matrix products; parameters are float32.
     """
 
     config: ModelConfig
@@ -199,12 +200,12 @@ class Transformer(nn.Module):
         *,
         train: bool,
     ) -> Float[Array, "B T V"]:
-        """Logits of each target position, given the target before it; float32.
+        """Logits of each target position, given the previous target pieces; float32.
 
         Args:
-          source, target: pieces, each sentence closed by the end symbol; 0 is padding.
-          source_segments, target_segments: where a row holds several pairs, which of them each
-            piece belongs to, counted from 1; 0 is padding. None is a pair a row.
+          source, target: pieces, each sentence ending with the end symbol; 0 is padding.
+          source_segments, target_segments: for rows with several pairs, each piece's pair, counted
+            from 1; 0 is padding. None for one pair in each row.
           train: whether dropout is on.
         """
         source_ids, target_ids = (
@@ -221,11 +222,11 @@ class Transformer(nn.Module):
         *,
         train: bool,
     ) -> Float[Array, "B S D"]:
-        """The source's representation; garbage where it is padding.
+        """The encoder's output; undefined at padding.
 
         Args:
           source: pieces.
-          ids: which of them are not padding (if None, those that are not 0), or each one's segment.
+          ids: True at pieces that are not padding, or each piece's segment; None is `source != 0`.
           train: whether dropout is on.
         """
         ids = source != 0 if ids is None else ids
@@ -237,7 +238,8 @@ class Transformer(nn.Module):
             return self.encoder_norm(x) if self.config.norm == "pre" else x
 
     def encoder_weights(self, source: Int[Array, "B S"]) -> list[Float[Array, "B H S _ S"]]:
-        """Each encoder layer's attention weights; N is 1 where heads see only themselves."""
+        """Each encoder layer's attention weights; the fourth dim is the head window, or 1 if heads
+        do not attend to others."""
         ids = source != 0
         x = self._encoder_input(source, ids, train=False)
         weights = []
@@ -264,7 +266,7 @@ class Transformer(nn.Module):
             x = self.dropout(x + self._position_encodings(places, x.shape[1]), train=train)
         past = self.config.decoder_attention.mask()
         if target_ids.dtype == bool:
-            # No target padding in the masks: under the causal one it can reach no valid position.
+            # Target padding needs no mask: under the causal one it reaches no valid position.
             masks = past, padding(source_ids)
         else:
             masks = past & segments(target_ids, target_ids), segments(target_ids, source_ids)
@@ -275,8 +277,8 @@ class Transformer(nn.Module):
     def start(
         self, memory: Float[Array, "B S D"], steps: Any, hypotheses: int
     ) -> tuple[list[Any], list[tuple[Any, ProjectedKV]]]:
-        """An empty cache for each decoder layer, and what is the same at all steps: each layer's
-        parameters and the source as its attention sees it."""
+        """An empty cache for each decoder layer; and the inputs that are the same at all steps:
+        each layer's parameters and projected source."""
         config, sizes = self.config, self.config.sizes(self.dtype)
         caches = [
             config.decoder_attention.cache(sizes, memory.shape[0], steps, hypotheses)
@@ -293,16 +295,16 @@ class Transformer(nn.Module):
         now: Int[Array, ""],
         ancestry: Bool[Array, "B k past"],
     ) -> tuple[Float[Array, "B k V"], list[Any]]:
-        """Logits of position `now` for k hypotheses a sentence.
+        """Logits of position `now` for k hypotheses of each sentence; also returns the new caches.
 
         Args:
-          caches: of the positions before, one a layer.
-          layers: of `start`.
-          source_valid: which of the source is not padding.
-          previous: each hypothesis's last piece; disregarded at position 0.
+          caches: each layer's cache of the previous positions.
+          layers: the second result of `start`.
+          source_valid: False at padding.
+          previous: each hypothesis's last piece; ignored at position 0.
           now: the position, from 0.
-          ancestry: which (position, hypothesis) entries of the cache each hypothesis continues, its
-            own at `now` included.
+          ancestry: True at the (position, hypothesis) entries of the cache that each hypothesis
+            continues, including its own at `now`.
         """
         x = self._embed(self.target_embedding, previous) * (now > 0).astype(self.dtype)
         steps = ancestry.shape[2] // previous.shape[1]
@@ -322,7 +324,7 @@ class Transformer(nn.Module):
         return functools.partial(EncoderLayer, self.config, self.dtype, choice, parent=None)
 
     def _encoder_stacks(self, ids: Array) -> list[tuple[Stack, list[tuple[int, tuple[Mask]]]]]:
-        """The encoder's stacks, lowest first, and their layers' masks."""
+        """The encoder's stacks, lowest first, with the `spans` of their layers' masks."""
         config = self.config
         masks = config.encoder_attention.layer_masks(segments(ids, ids), config.encoder_layers)
         below = 0 if self.encoder_local is None else self.encoder_local.length
@@ -355,6 +357,6 @@ class Transformer(nn.Module):
 
 
 def _spans(masks: Sequence[Mask]) -> list[tuple[int, tuple[Mask]]]:
-    """Layers that follow one another with one mask, as `Stack` counts them."""
+    """The `spans` of `Stack`: runs of layers with the same mask."""
     groups = (list(group) for _, group in itertools.groupby(masks, id))
     return [(len(group), (group[0],)) for group in groups]

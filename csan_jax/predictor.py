@@ -24,9 +24,9 @@ class Translator(Predictor):
     CHUNK = 512  # lines read before the first translation is returned
 
     options = (
-        Option("beam_size", int, "hypotheses kept; 1 is greedy (the run's)", compiled=True),
+        Option("beam_size", int, "hypotheses of the beam; 1 is greedy (the run's)", compiled=True),
         Option("hypotheses", bool, "all hypotheses of the beam with scores, as JSON", detail=True),
-        Option("explain", bool, "also the encoder's attention weights, of a run", detail=True),
+        Option("explain", bool, "also the encoder's attention weights; runs only", detail=True),
     )
 
     @dataclasses.dataclass(frozen=True)
@@ -57,24 +57,24 @@ class Translator(Predictor):
     ):
         """
         Args:
-          vocabulary: the source's subwords first, the target's last.
+          vocabulary: the source's subwords first, the target's last; one object if they are joint.
           programs: "source" [B, S], with end symbol and padded with 0, to "pieces" [B, steps], or
             with `hypotheses` "pieces" [B, k, steps] and "scores" [B, k] (`csan_jax.decode`).
           beam_size: number of hypotheses; 1 is greedy, None the run's.
-          hypotheses: whether to return all of them.
+          hypotheses: whether to return all hypotheses.
           explain: whether to return attention weights.
         """
         self._source, self._target = vocabulary[0], vocabulary[-1]
         self._settings = settings
         beam_size = settings.beam_size if beam_size is None else beam_size
         require(beam_size >= 1, f"beam_size={beam_size}: at least 1")
-        most = self._target.size
+        size = self._target.size
         require(
-            beam_size <= most, f"beam_size={beam_size}: at most {most}, the vocabulary's pieces"
+            beam_size <= size, f"beam_size={beam_size}: at most {size}, the vocabulary's pieces"
         )
         self._all = hypotheses
-        every = {"hypotheses": beam_size} if hypotheses else {}
-        self._translate = programs(beam_size=beam_size, **every)
+        count = {"hypotheses": beam_size} if hypotheses else {}
+        self._translate = programs(beam_size=beam_size, **count)
         self._attention = programs(attention=1) if explain else None
 
     @classmethod
@@ -83,27 +83,29 @@ class Translator(Predictor):
         return [Subwords.load(folder / name) for name in names]
 
     def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
-        """A translation of each line, in order; of an empty line an empty line.
+        """The translation of each line, in order; an empty line for an empty line.
 
-        With `hypotheses` or `explain` a JSON object: "translation"; with the former "hypotheses", a
-        list of "translation" and "score" (log-probability over the length penalty), best first;
-        with the latter the "pieces" of the source, the "attention" of the encoder, [layers, heads,
-        pieces, area of heads, pieces], in which an area of 1 is the head itself, and its "reach",
-        [layers, heads, pieces, 2], the first and the last piece with a weight.
+        With `hypotheses` or `explain`, a JSON object with the "translation". `hypotheses` adds
+        "hypotheses", a list of objects with "translation" and "score" (log-probability over the
+        length penalty), best first. `explain` adds the "pieces" of the source; the "attention" of
+        the encoder, [layers, heads, pieces, head window, pieces]; and its "reach", [layers, heads,
+        pieces, 2], the first and the last piece with a weight.
         """
         lines = iter(lines)
         while chunk := list(itertools.islice(lines, self.CHUNK)):
             for line, scores in zip(chunk, self._translate_chunk(chunk), strict=True):
                 translation = next(iter(scores), "")
-                more = self._explained(line) if self._attention else {}
+                details = self._explained(line) if self._attention else {}
                 if self._all:
                     each = scores.items()
-                    more["hypotheses"] = [{"translation": t, "score": round(s, 6)} for t, s in each]
-                answer = {"translation": translation, **more}
-                yield json.dumps(answer, ensure_ascii=False) if more else translation
+                    details["hypotheses"] = [
+                        {"translation": t, "score": round(s, 6)} for t, s in each
+                    ]
+                answer = {"translation": translation, **details}
+                yield json.dumps(answer, ensure_ascii=False) if details else translation
 
     def lengths(self, line: str, place: str) -> tuple[int, ...]:
-        """The number of pieces, with the end symbol."""
+        """The number of pieces, including the end symbol."""
         (pieces,) = self._source.encode([line.strip()], workers=1)
         return (len(pieces) + 1,)
 
@@ -136,7 +138,7 @@ class Translator(Predictor):
         )
 
     def _translate_chunk(self, lines: Sequence[str]) -> list[dict[str, float]]:
-        """The score of each translation of each line, best first."""
+        """The distinct translations of each line with their scores, best first."""
         encoded = self._source.encode([line.strip() for line in lines])
         answers: list[dict[str, float]] = [{} for _ in lines]
         filled = [i for i, pieces in enumerate(encoded) if pieces]
@@ -147,7 +149,7 @@ class Translator(Predictor):
             outputs = self._translate({"source": source})
             pieces = np.asarray(outputs["pieces"])
             pieces = pieces.reshape(len(pieces), -1, pieces.shape[-1])
-            unknown = np.full(pieces.shape[:2], np.nan)  # of exports that return no scores
+            unknown = np.full(pieces.shape[:2], np.nan)  # for exports that return no scores
             scores = np.asarray(outputs.get("scores", unknown)).reshape(unknown.shape)
             for row, i in enumerate(members):
                 texts = to_text(self._target, pieces[row])
@@ -173,13 +175,13 @@ class Translator(Predictor):
 
 
 def reach(attended: Bool[np.ndarray, "H T S"]) -> Int[np.ndarray, "H T 2"]:
-    """The first and the last key of each query; keys that a mask excludes have a weight of 0."""
+    """The first and the last attended key of each query."""
     keys = attended.shape[-1]
     return np.stack([attended.argmax(-1), keys - 1 - attended[..., ::-1].argmax(-1)], axis=-1)
 
 
 def to_text(subwords: Subwords, pieces: Int[np.ndarray, "B steps"]) -> list[str]:
-    """Decoded pieces of each row up to its end symbol or padding, as one line."""
+    """Decodes each row up to its end symbol or padding, as one line."""
     rows = []
     for row in pieces:
         stop = np.flatnonzero((row == END) | (row == 0))

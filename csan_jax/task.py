@@ -26,7 +26,7 @@ from csan_jax.loss import cross_entropy
 from csan_jax.model import Transformer
 from csan_jax.predictor import Translator, to_text
 
-EVALUATION_SHAPES = 3  # for each of which the search is compiled
+EVALUATION_SHAPES = 3  # at most; the search is compiled for each
 EXAMPLES = 5  # translations shown after an evaluation
 
 
@@ -95,7 +95,7 @@ class Translation(Task[Config]):
     def translate(
         self, params: Params, source: Int[Array, "B S"], beam_size: int, hypotheses: int = 1
     ) -> tuple[Int[Array, "B n steps"], Float[Array, "B n"]]:
-        """The best translations and their scores; of rows of padding only, empty ones."""
+        """The best translations and their scores; empty ones for rows of padding."""
         decode = self.config.decode
         apply = lambda method, *inputs, **options: self.model.apply(
             {"params": params}, *inputs, method=method, **options
@@ -103,13 +103,14 @@ class Translation(Task[Config]):
         valid = source != 0
         lengths = valid.sum(axis=1)
         limits = jnp.where(lengths > 0, lengths + decode.extra_length, 0)
-        likely, most = (source.shape[1] + min(n, decode.extra_length) for n in (8, 2**30))
-        cache, layers = apply("start", apply("encode", source, train=False), likely, beam_size)
+        usual = source.shape[1] + min(8, decode.extra_length)
+        longest = source.shape[1] + decode.extra_length
+        cache, layers = apply("start", apply("encode", source, train=False), usual, beam_size)
 
         def step(cache: Any, previous: Array, now: Array, ancestry: Bool[Array, "B k past"]):
             return apply("step", cache, layers, valid, previous, now, ancestry)
 
-        stages = [likely, most] if most > likely else [likely]
+        stages = [usual, longest] if longest > usual else [usual]
         return beam_search(
             step, cache, limits, stages, beam_size, decode.length_penalty, hypotheses
         )
@@ -171,11 +172,11 @@ class Translation(Task[Config]):
         return {name: (f"B, {data.row_tokens}", np.int32) for name in names}
 
     def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
-        """The best translations; with the static argument `hypotheses`, so many of each; with
-        `attention` the encoder's weights instead."""
+        """The best translation of each row and its score; with the static argument `hypotheses`,
+        this number of them; with `attention`, the encoder's attention weights instead."""
         if "attention" in static:
-            look = {"params": params}, arrays["source"]
-            return {"attention": self.model.apply(*look, method="encoder_weights")}
+            inputs = {"params": params}, arrays["source"]
+            return {"attention": self.model.apply(*inputs, method="encoder_weights")}
         pieces, scores = self.translate(params, arrays["source"], **static)
         if "hypotheses" not in static:
             pieces, scores = pieces[:, 0], scores[:, 0]
@@ -189,7 +190,7 @@ class Translation(Task[Config]):
         return self.data.sources("test")[0]
 
     def _check_vocabulary(self) -> None:
-        """Checks that every piece has an embedding, and the beam at most as many hypotheses."""
+        """Checks that every piece has an embedding, and the beams against the vocabulary."""
         model = self.model.config
         for side, subwords, rows in (
             ("source", self.data.source_subwords, model.source_vocab_size),
@@ -207,7 +208,7 @@ class Translation(Task[Config]):
 
 
 def _sized(config: Config) -> ModelConfig:
-    """The model's fields with the tokeniser's sizes for vocabulary sizes of 0."""
+    """The model's fields, with vocabulary sizes of 0 replaced by the tokeniser's."""
     model, (source, target) = config.model, config.data.vocab_sizes
     return dataclasses.replace(
         model,

@@ -1,9 +1,9 @@
 """Augments a reading corpus with paraphrases of its passages, by back-translation.
 
-The sentences of each passage are replaced by paraphrases in which the answers are located again (Yu
-et al. 2018, section 3). Paraphrases come from two translators, runs or exports, there and back, or
-from a file with a line {"sentence": TEXT, "paraphrases": [TEXT, ...]} for each sentence. Those of
-translators are stored beside OUT; an interrupted command continues with them.
+The sentences of each passage are replaced by paraphrases in which the answers are located (Yu et
+al. 2018, section 3). Paraphrases come from two translators, which are runs or exports, or from a
+file with a line {"sentence": TEXT, "paraphrases": [TEXT, ...]} for each sentence. The paraphrases
+of translators are stored beside OUT; an interrupted command continues with them.
 """
 
 import argparse
@@ -43,13 +43,13 @@ def main(argv: list[str]) -> None:
     add("--out", type=Path, required=True, help="file to write, of the same format")
     add("--forward", metavar="RUN", help="translator from the corpus's language")
     add("--backward", metavar="RUN", help="translator into it")
-    add("--paraphrases", type=Path, metavar="FILE", help="instead of translators")
+    add("--paraphrases", type=Path, metavar="FILE", help="JSON lines, instead of translators")
     add("--beam", type=positive, default=5, help="translations of a sentence, each way (5)")
     add("--count", type=positive, default=1, help="copies of each passage (1)")
-    text = f"least similarity of a found answer, 0 to 1 ({THRESHOLD})"
+    text = f"least similarity of a relocated answer, 0 to 1 ({THRESHOLD})"
     add("--threshold", type=share, default=THRESHOLD, help=text)
     add("--seed", type=int, default=0, help="of the choice of paraphrases (0)")
-    add("--report", type=Path, metavar="FILE", help="page about the result (.html)")
+    add("--report", type=Path, metavar="FILE", help="report on the result (.html)")
     args = parser.parse_args(argv)
     translators = [args.forward, args.backward]
     if (args.paraphrases is not None) == any(translators) or None in translators != [None, None]:
@@ -73,13 +73,14 @@ def main(argv: list[str]) -> None:
     bad_examples = BadExamples("skip")
     squad, dropped = read_squad(args.data, bad_examples), bad_examples.counts
     require_some(len(squad.questions), "questions", "augmentation", str(args.data), dropped)
-    spans = ((context, span) for context in squad.contexts for span in split_sentences(context))
-    sentences = [*dict.fromkeys(context[slice(*span)] for context, span in spans)]
+    spans = [split_sentences(context) for context in squad.contexts]
+    each = zip(squad.contexts, spans, strict=True)
+    sentences = [*dict.fromkeys(context[i:j] for context, cuts in each for i, j in cuts)]
     file = args.paraphrases
     if file is None:
         file = _translated(sentences, args.forward, args.backward, args.beam, args.out)
     settings = {"count": args.count, "threshold": args.threshold, "seed": args.seed}
-    augmented = augment(squad, read_paraphrases(file, sentences), **settings)
+    augmented = augment(squad, spans, read_paraphrases(file, sentences), **settings)
     if not augmented.squad.questions:
         raise UserError(f"{file}: no passage changes: no paraphrase has its sentence's answers")
     write_squad(args.out, augmented.squad)
@@ -97,7 +98,7 @@ def main(argv: list[str]) -> None:
 def _translated(
     sentences: Sequence[str], forward: str, backward: str, beam: int, out: Path
 ) -> Path:
-    """The file of the sentences' paraphrases, completed."""
+    """Writes the sentences' paraphrases, and returns their file."""
     from common_jax.deploy import load
     from qanet_jax.augmentation.paraphrases import Translate, write_paraphrases
 
@@ -107,7 +108,6 @@ def _translated(
             f"{backward}: translates {middle_back} into {end}, but the way back from {forward} is "
             f"{middle} into {start}"
         )
-    keep_compiled()
 
     def translator(path: str) -> Translate:
         predictor = load(path, beam_size=beam, hypotheses=True)
@@ -118,10 +118,14 @@ def _translated(
 
         return translate
 
+    def translators() -> tuple[Translate, Translate]:
+        keep_compiled()
+        return translator(forward), translator(backward)
+
     made_with = json.dumps([_identity(forward), _identity(backward), beam, sentences])
     digest = hashlib.sha256(made_with.encode()).hexdigest()[:8]
     file = out.with_name(f"{out.stem}.{digest}.paraphrases.jsonl")
-    write_paraphrases(file, sentences, translator(forward), translator(backward))
+    write_paraphrases(file, sentences, translators)
     return file
 
 
@@ -129,19 +133,19 @@ def _languages(path: str) -> tuple[str, str]:
     """The source and the target language of a translator.
 
     Raises:
-      UserError: if it is none.
+      UserError: if `path` is not a translator's.
     """
     from common_jax.deploy import predictor_class
     from common_jax.training.workdir import Workdir
 
     if "hypotheses" not in {option.name for option in predictor_class(path).options}:
-        raise UserError(f"{path}: is no translator")
+        raise UserError(f"{path}: not a translator")
     data = Workdir(path).read_config()["data"]
     return data["source_language"], data["target_language"]
 
 
 def _identity(path: str) -> list[str]:
-    """The folder, and what changes with the parameters in it."""
+    """The folder, and a text that changes with the parameters in it."""
     from common_jax.training.workdir import Workdir
 
     workdir = Workdir(path)

@@ -1,4 +1,4 @@
-"""Comparison of answers of several runs, by type of question and by length of answer."""
+"""Comparison of the answers of several runs, by type of question and by length of answer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from common_jax.metrics.paired import permutation_p
 from common_jax.metrics.spans import ANSWER_LENGTHS
 from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
 
-# Notes of `score`: number of questions, exact match and F1 of each kind.
+# Notes of `SpanExtraction.score`: number of questions, exact match and F1 of each kind.
 ByKind = dict[str, tuple[int, float, float]]
 _KINDS = {
     "by_question_type": ("question", "The first question word in the question."),
@@ -21,27 +21,27 @@ _KINDS = {
 
 
 class SpanComparison(Comparison):
-    """Exact match and F1: paired tests, by type of question and by length of answer."""
+    """Compares exact match and F1: paired tests, by type of question, by length of answer."""
 
     tests = "p of the paired permutation test over questions (10,000 samples)."
     metrics = ("verified_exact_match", "verified_f1")  # of TriviaQA
 
     @classmethod
     def examples(cls, run: Run, split: str) -> Mapping[str, Any]:
-        """The questions' ids, and lengths if known."""
+        """The questions' ids, and their lengths if known."""
         file = run.workdir.path / "eval" / f"{split}.predictions.json"
         return {"ids": [*read_json(file).value], **super().examples(run, split)}
 
     @classmethod
     def tested(cls, result: str, differences: Float[np.ndarray, "n"]) -> dict[str, float]:
-        """With p by permutation, as most differences are 0 and some are large."""
+        """As the base class, with p of a permutation test: as most differences are 0."""
         numbers = super().tested(result, differences)
         return {**numbers, f"p_{result}": permutation_p(differences)}
 
     @classmethod
     def compare(cls, runs: Sequence[Run], split: str) -> list[Section]:
-        """Exact match and F1 of each kind of question, for runs whose scores have them and are of
-        the same questions as the first of these runs."""
+        """Sections on the differences, and on each kind of question for runs with the same
+        questions as the first run that has such scores."""
         sections = [cls.differences(runs, split)] if len(runs) > 1 else []
         for note, (kind, text) in _KINDS.items():
             notes = read_notes(runs, split, note, ByKind)

@@ -5,7 +5,7 @@ import math
 from typing import Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
-from common_jax.fields import require
+from common_jax.fields import require, require_sizes
 from qanet_jax.models.base import ReaderModel, WordsConfig
 from qanet_jax.models.qanet import QANet
 
@@ -19,16 +19,16 @@ class DataConfig(SplitsConfig):
         official release or of TFDS's trivia_qa/rc, with distantly supervised spans;
         "triviaqa_lines", JSON lines of id, question, aliases and context.
       train, dev, test: files of `dir`, plain or .gz; for "tfds" splits of the dataset, "train" or
-        "train[:1000]". An empty test is none. `train` may join several files of SQuAD's format,
-        "train.json,augmented.json". Variants of questions (adversarial SQuAD's ids, `ID-VARIANT`)
-        are scored as such. TriviaQA's dev is scored a second time, as "dev_oracle", on windows with
-        an answer.
-      weights: shares in the draws of each file of `train`, "3,1"; a file of weight 0 is not read.
-        An epoch has as many draws as there are examples; a file's examples are repeated only after
-        all of them. Empty draws every example once an epoch.
+        "train[:1000]". With an empty test there is no test split. `train` may join several files of
+        SQuAD's format, "train.json,augmented.json". Variants of questions (adversarial SQuAD's ids,
+        `ID-VARIANT`) are scored as such. TriviaQA's dev is also scored on windows with an answer,
+        as "dev_oracle".
+      weights: shares of the files of `train` in the examples drawn, "3,1"; a file of weight 0 is
+        not read. An epoch has as many draws as there are examples; the examples of a file are
+        repeated only after all of them were drawn. Empty: every example once in each epoch.
       vectors: a file of word vectors in GloVe's format (.txt, .gz, .zip), which are not trained.
-        Vectors of the splits' words are stored; `launch.predict --vectors` reads others. Empty
-        trains words.rows vectors from scratch.
+        Vectors of the splits' words are stored; `launch.predict --vectors` reads others. Empty:
+        words.rows vectors are trained from scratch.
       word_length: characters of a word, unless the model defines it.
       context_length, question_length: longest training example in words; longer ones are dropped,
         counted and reported. Evaluation drops nothing.
@@ -59,11 +59,9 @@ class DataConfig(SplitsConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        for name in (
-            *("word_length", "context_length", "question_length", "answer_length"),
-            *("stride", "batch_size", "eval_batch_tokens", "max_shapes"),
-        ):
-            require(getattr(self, name) >= 1, f"data.{name}={getattr(self, name)}: at least 1")
+        require_sizes("data", self, "word_length", "context_length", "question_length")
+        require_sizes("data", self, "answer_length", "stride", "batch_size")
+        require_sizes("data", self, "eval_batch_tokens", "max_shapes")
         require(
             self.source != "generated" or self.format == "squad",
             f"data.format={self.format}: generated questions have the format squad",
@@ -75,17 +73,18 @@ class DataConfig(SplitsConfig):
         for name in ("train", "dev"):
             what = "the file" if self.source == "files" else "the dataset's split"
             require(bool(getattr(self, name)), f"data.{name}: name {what}")
-        several = "," in self.train and self.source == "files"
         require(
-            not several or self.format == "squad",
+            "," not in self.train or self.source != "files" or self.format == "squad",
             f"data.train={self.train}: one file, unless data.format is squad",
         )
         require(
             not self.weights or self.source == "files",
-            f"data.weights={self.weights}: goes with files",
+            f"data.weights={self.weights}: needs data.source=files",
         )
-        zeros = f"data.weights={self.weights}: one of them must be above 0"
-        require(self.source != "files" or bool(self.train_files), zeros)
+        require(
+            self.source != "files" or bool(self.train_files),
+            f"data.weights={self.weights}: one of them must be above 0",
+        )
         require(
             self.stride + self.answer_length <= self.window,
             f"data.stride={self.stride}: windows of data.window={self.window} words must overlap "
@@ -94,27 +93,27 @@ class DataConfig(SplitsConfig):
 
     @property
     def train_files(self) -> dict[str, float]:
-        """The weight of each file of `train` that is read."""
+        """The weight of each file of `train`, without those of weight 0."""
         names = self.train.split(",")
         try:
             weights = [float(text) for text in self.weights.split(",")] if self.weights else []
         except ValueError:
             weights = [math.nan]
-        what = f"data.weights={self.weights}"
-        numbers = all(0 <= weight < math.inf for weight in weights)
-        require(numbers, f"{what}: numbers from 0, as in 3,1")
+        valid = all(0 <= weight < math.inf for weight in weights)
+        require(valid, f"data.weights={self.weights}: numbers from 0, as in 3,1")
         require(
             not weights or len(weights) == len(names),
-            f"{what}: {len(weights)} weights for {len(names)} files of data.train",
+            f"data.weights={self.weights}: {len(weights)} weights for {len(names)} files of "
+            "data.train",
         )
-        require(len(set(names)) == len(names), f"data.train={self.train}: a file twice")
+        require(len(set(names)) == len(names), f"data.train={self.train}: the same file twice")
         each = zip(names, weights or [1.0] * len(names), strict=True)
         return {name: weight for name, weight in each if weight}
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """A run of a reader."""
+    """Config of a reader's run."""
 
     task: str = "qanet_jax.task:SpanExtraction"
     words: WordsConfig = dataclasses.field(default_factory=WordsConfig)

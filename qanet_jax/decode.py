@@ -1,4 +1,4 @@
-"""Decoding of spans from pointers: the most probable s <= e < s + length."""
+"""Decodes answer spans from pointer logits: the most probable s <= e < s + length."""
 
 import jax
 import jax.numpy as jnp
@@ -14,13 +14,12 @@ def best_spans(
 
     Args:
       start, end: logits; very negative where no span may start or end.
-      length: largest number of words of a span.
-      count: number of spans; fewer if fewer exist. With a symbolic N always `count`, of which
-        invalid ones end after the last word.
+      length: largest number of words in a span.
+      count: number of spans; fewer are returned if fewer exist. With a symbolic N `count` spans are
+        always returned; invalid ones end after the last word.
 
     Returns:
-      s, e (both inclusive) and their scores; among equal scores the first start, then the first
-      end.
+      s, e (inclusive) and the scores; spans with equal scores are ordered by start, then by end.
     """
     size, beyond = start.shape[1], jnp.finfo(end.dtype).min
     symbolic = not isinstance(size, int)  # of an export, which cannot be compared

@@ -1,10 +1,11 @@
 """Layers that readers share: words from vectors and characters, context-query attention.
 
-Legend beside the house's (`common_jax.masks`): N words of the context, M of the question, W
+Dims beside the legend of `common_jax.masks`: N words of the context, M of the question, W
 characters of a word.
 """
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -21,17 +22,18 @@ from common_jax.text.vocabulary import UNKNOWN
 from qanet_jax.models.base import WordsConfig
 
 named = nn.with_logical_partitioning
+_product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
 
 
 @pytree()
 class Words:
-    """A batch of texts as the model reads them.
+    """A batch of texts as readers get them.
 
     Attributes:
-      ids: 0 is padding, `vocabulary.UNKNOWN` a word without a vector.
-      characters: of each word, 0 behind its end.
-      vectors: the words' fixed vectors, zeros for unknown ones; None where they are trained.
-      inputs: integers of each word by the key of the `WordInput` that the reader declares.
+      ids: word ids; 0 is padding, `vocabulary.UNKNOWN` a word without a vector.
+      characters: character ids of each word; 0 is padding.
+      vectors: fixed word vectors, zeros for unknown words; None if vectors are trained.
+      inputs: the reader's inputs for words, by key.
     """
 
     ids: Int[Array, "B T"]
@@ -41,7 +43,7 @@ class Words:
 
     @property
     def valid(self) -> Bool[Array, "B T"]:
-        """Which places hold a word."""
+        """False at padding."""
         return self.ids != 0
 
 
@@ -60,16 +62,16 @@ class Highway(nn.Module):
 class Embedding(nn.Module):
     """[x_w; x_c] through a two-layer highway network (section 2.2, layer 1).
 
-    x_w is the word's fixed vector, with one trained row for all unknown words, or a trained one.
-    x_c is the maximum over the word's characters, of a convolution of their vectors or of the
-    vectors themselves; what pads a word to W characters takes no part.
+    x_w is the word's fixed vector, with one trained vector for all unknown words, or its trained
+    vector. x_c is the maximum over the word's characters of a convolution of their vectors, or of
+    the vectors; padding characters are excluded.
 
     Attributes:
       config: dimension and rows of both tables of vectors.
-      char_dim: p2, of a character's vector.
-      char_pooling: "convolution" or "max", what the maximum is of.
+      char_dim: p2, size of a character's vector.
+      char_pooling: whether x_c pools the "convolution", or the vectors ("max").
       char_kernel: width of the convolution.
-      std: standard deviation of the trained vectors at the start.
+      std: standard deviation of the initial trained vectors.
       word_dropout, char_dropout: rates on word vectors and on characters' vectors.
     """
 
@@ -110,16 +112,16 @@ class Embedding(nn.Module):
         if self.char_pooling == "convolution":
             sizes, name = (self.char_dim, self.char_kernel), "character_convolution"
             x = nn.relu(Convolution(*sizes, self.dtype, name=name)(x))
-        most = jnp.where(valid, x, float(jnp.finfo(self.dtype).min)).max(axis=-2)
-        return jnp.where(valid.any(axis=-2), most, 0)
+        maxima = jnp.where(valid, x, float(jnp.finfo(self.dtype).min)).max(axis=-2)
+        return jnp.where(valid.any(axis=-2), maxima, 0)
 
 
 class ContextQueryAttention(nn.Module):
     """[c, a, c * a, c * b] (section 2.2, layers 3 and 4) from the trilinear similarity.
 
-    S_ij = w_c . c_i + w_q . q_j + (w_m * c_i) . q_j, without ever an [N, M, 3 D] array;
-    A = S_row Q and B = S_row (S_col^T C), the product on the right first. S_row is the softmax over
-    the question's words, S_col over the context's; padding takes no part in either.
+    S_ij = w_c . c_i + w_q . q_j + (w_m * c_i) . q_j, computed without an [N, M, 3 D] array;
+    A = S_row Q and B = S_row (S_col^T C), with the product in parentheses first. S_row is the
+    softmax over the question's words, S_col over the context's; padding is excluded from both.
     """
 
     dtype: Any
@@ -135,14 +137,11 @@ class ContextQueryAttention(nn.Module):
         dim = context.shape[-1]
         weights = self.param("similarity", named(_scaled_product, (None, "embed")), (3, dim))
         similarity = trilinear(context, question, weights.astype(self.dtype))
-        product = lambda equation, *arrays: jnp.einsum(
-            equation, *arrays, preferred_element_type=jnp.float32
-        )
         row = masked_softmax(similarity, question_valid[:, None, :]).astype(self.dtype)
         column = masked_softmax(similarity, context_valid[:, :, None], axis=1).astype(self.dtype)
-        to_question = product("bnm,bmd->bnd", row, question).astype(self.dtype)
-        summary = product("bnm,bnd->bmd", column, context).astype(self.dtype)
-        back = product("bnm,bmd->bnd", row, summary).astype(self.dtype)
+        to_question = _product("bnm,bmd->bnd", row, question).astype(self.dtype)
+        summary = _product("bnm,bnd->bmd", column, context).astype(self.dtype)
+        back = _product("bnm,bmd->bnd", row, summary).astype(self.dtype)
         return jnp.concatenate(
             [context, to_question, context * to_question, context * back], axis=-1
         )
@@ -155,18 +154,15 @@ def trilinear(
 ) -> Float[Array, "B N M"]:
     """w_c . c_i + w_q . q_j + (w_m * c_i) . q_j, in float32."""
     w_c, w_q, w_m = weights
-    product = lambda equation, *arrays: jnp.einsum(
-        equation, *arrays, preferred_element_type=jnp.float32
-    )
     return (
-        product("bnd,d->bn", context, w_c)[:, :, None]
-        + product("bmd,d->bm", question, w_q)[:, None, :]
-        + product("bnd,bmd->bnm", context * w_m[None, None], question)
+        _product("bnd,d->bn", context, w_c)[:, :, None]
+        + _product("bmd,d->bm", question, w_q)[:, None, :]
+        + _product("bnd,bmd->bnm", context * w_m[None, None], question)
     )
 
 
 def _scaled_product(key: Array, shape: tuple[int, int], dtype: Any = jnp.float32) -> Array:
-    """w_c, w_q and w_m that make S the scaled dot product, q . c / sqrt(D): a word of the question
-    is like the same word of the context from the start."""
+    """Initial w_c, w_q and w_m that make S the scaled dot product, q . c / sqrt(D), so that equal
+    words of context and question are similar from the start."""
     rows = jnp.array([0, 0, shape[1] ** -0.5], dtype)
     return jnp.broadcast_to(rows[:, None], shape)

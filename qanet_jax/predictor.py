@@ -36,13 +36,13 @@ _NO_ID: Mapping[str, Any] = {}
 
 @dataclasses.dataclass(frozen=True)
 class PredictedSpan:
-    """An answer.
+    """A predicted answer.
 
     Attributes:
       text: context[start:end].
-      start, end: offsets in the context.
-      probability: p1 p2 of its first and last word over the complete context, with the largest
-        logits of words in several windows.
+      start, end: offsets in the context, in characters.
+      probability: p1 p2 of its first and last word over the complete context; a word in several
+        windows has its largest logits.
     """
 
     text: str
@@ -58,14 +58,14 @@ class QuestionAnswerer(Predictor):
 
     fields = TEXTS
     options = (
-        Option("count", int, "answers to a question, best first (3)", compiled=True),
+        Option("count", int, "answers to each question, best first (3)", compiled=True),
         Option("vectors", str, "the run's data.vectors, for words that its corpus lacks", "FILE"),
-        Option("explain", bool, "also each word's probability to begin or end it", detail=True),
+        Option("explain", bool, "also each word's probability as first or last word", detail=True),
     )
 
     @dataclasses.dataclass(frozen=True)
     class Settings:
-        """The predictor's part of a run's config, with its names.
+        """The predictor's part of a run's config.
 
         Attributes:
           word_dim: dimensions of a word's vector.
@@ -74,7 +74,7 @@ class QuestionAnswerer(Predictor):
             their starts.
           eval_batch_tokens: context words of a batch.
           on_bad_example: policy for invalid rows of `vectors`.
-          inputs: of the model, beside words (`common_jax.inputs.inputs_to_text`).
+          inputs: the model's inputs beside words (`common_jax.inputs.inputs_to_text`).
         """
 
         word_dim: int
@@ -88,7 +88,7 @@ class QuestionAnswerer(Predictor):
         def __post_init__(self):
             for name in ("word_dim", "word_length", "stride", "eval_batch_tokens"):
                 require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: at least 1")
-            require(self.stride <= self.window, f"stride={self.stride}: beyond {self.window} words")
+            require(self.stride <= self.window, f"stride={self.stride}: at most {self.window}")
 
     def __init__(
         self,
@@ -105,8 +105,8 @@ class QuestionAnswerer(Predictor):
           programs: from `qanet_jax.data.text.text_arrays` of both texts to the arrays of
             `SpanExtraction.decode`.
           count: number of answers to a question, best first.
-          vectors: the file of the run's data.vectors, for words that its corpus lacks, which
-            otherwise are represented only by their characters.
+          vectors: the file of the run's data.vectors, for words that its corpus lacks; without it,
+            these are represented by their characters only.
           explain: whether to return the probabilities of words.
 
         Raises:
@@ -120,7 +120,7 @@ class QuestionAnswerer(Predictor):
         self._inputs = columns_of(inputs_from_text(settings.inputs, "settings.inputs"), TEXTS)
         self._looked_up: set[str] = set()
         if vectors and self._vocabulary.table is None:
-            raise UserError(f"vectors={vectors}: this run trained its own, and supports no others")
+            raise UserError(f"vectors={vectors}: this run has trained vectors, and reads no others")
         enough = (available for available in programs.choices("count") if available >= count)
         self._decode = programs(count=next(enough, count))
 
@@ -129,16 +129,19 @@ class QuestionAnswerer(Predictor):
         return Vocabulary.load(folder)
 
     def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
-        """Answers {"context": ..., "question": ...}, a JSON object a line, with one a line:
-        answer, start, end, probability, and `next`, a list of the next best answers; with `explain`
-        also `pointers`: the `words` of the context and their probabilities as the `first` and the
-        `last` word of the answer. An "id" is returned with the answer. Lines of a list are computed
-        together; others are answered as they arrive, but with `vectors` after all are read."""
+        """Answers lines {"context": ..., "question": ...} with one JSON object each.
+
+        It has the `answer`, its `start`, `end` and `probability`, and `next`, a list of the next
+        best answers; with `explain` also `pointers`: the `words` of the context and their
+        probabilities as the `first` and the `last` word of the answer. An "id" is returned with the
+        answer. Lines of a list are computed together; those of an iterator are answered one by one,
+        with `vectors` after all are read.
+        """
         chunks = _chunks(lines, source, self.CHUNK if isinstance(lines, Sequence) else 1)
         if self._vectors:
-            every = list(chunks)
-            self._look_up(word for chunk in every for word in _words(chunk))
-            chunks = iter(every)
+            read = list(chunks)
+            self._look_up(word for chunk in read for word in _words(chunk))
+            chunks = iter(read)
         for chunk in chunks:
             for request, reading in zip(chunk, self._read(chunk), strict=True):
                 best, *others = map(_as_json, reading.answers(self._count))
@@ -165,7 +168,7 @@ class QuestionAnswerer(Predictor):
             views=(
                 View("span", "", "Answer", of="context"),
                 View("table", "next", "Next best answers"),
-                View("curves", "pointers", "Probability of each word to begin and to end it"),
+                View("curves", "pointers", "Probability of each word as first and as last"),
             ),
             examples=_EXAMPLES,
             explained_length=1000,
@@ -175,13 +178,13 @@ class QuestionAnswerer(Predictor):
         """The best answers to a question, best first.
 
         Raises:
-          UserError: if either has no word.
+          UserError: if either text has no word.
         """
         (read,) = self._read([_Request.of_texts(context, question)])
         return read.answers(self._count)
 
     def _read(self, requests: Sequence["_Request"]) -> list["_Reading"]:
-        """What the model computes for each request."""
+        """The model's outputs for each request."""
         self._look_up(_words(requests))
         readings = [_Reading(request.text, request.context) for request in requests]
         size, stride = self._settings.window, self._settings.stride
@@ -201,7 +204,7 @@ class QuestionAnswerer(Predictor):
         new = set(words) - self._looked_up
         self._looked_up |= new
         if lacking := [word for word in sorted(new) if word not in self._known]:
-            bad_examples = BadExamples(self._settings.on_bad_example)
+            bad_examples = BadExamples(self._settings.on_bad_example, option="")
             more = read_vectors(self._vectors, lacking, self._settings.word_dim, bad_examples)
             self._vocabulary = self._vocabulary.extended(more)
 
@@ -223,7 +226,7 @@ class QuestionAnswerer(Predictor):
         return decoded
 
     def _batch(self, members: Sequence["_Window"], group: Group) -> dict[str, np.ndarray]:
-        """The input arrays of some windows."""
+        """The input arrays of a batch of windows."""
         contexts = [window.context.part(window.start, window.stop) for window in members]
         texts = [(c, window.question) for c, window in zip(contexts, members, strict=True)]
         widths = dict(zip(TEXTS, group.widths, strict=True))
@@ -240,7 +243,7 @@ class QuestionAnswerer(Predictor):
     def _encoded(
         self, name: str, texts: Sequence[TokenizedText], rows: int, width: int
     ) -> dict[str, np.ndarray]:
-        """A batch's arrays of one of its texts, padded to `rows` and to `width` words."""
+        """A batch's arrays for one of `TEXTS`, padded to `rows` and to `width` words."""
         vocabulary, length = self._vocabulary, self._settings.word_length
         words = padded([vocabulary.word_ids(text.words) for text in texts], rows, width)
         characters = np.zeros((rows, width, length), np.int32)
@@ -254,8 +257,8 @@ class _Request:
     """An input line.
 
     Attributes:
-      text: the context, unchanged.
-      id: {"id": ...} unchanged, or empty.
+      text: the raw context.
+      id: {"id": ...} of the line, or empty.
     """
 
     text: str
@@ -267,7 +270,7 @@ class _Request:
     def of(cls, line: str, source: str, number: int | None = None) -> "_Request":
         """
         Raises:
-          UserError: for a line that is no request, or a text without a word.
+          UserError: for an invalid request, or a text without a word.
         """
         request = parse_json(line, source, number)
         context, question = (request.get(name, str) for name in QuestionAnswerer.fields)
@@ -288,7 +291,7 @@ class _Request:
 
 
 def _chunks(lines: Iterable[str], source: str, size: int) -> Iterator[list[_Request]]:
-    """The requests in lists of `size`; those before an invalid line are returned before its error.
+    """The requests in lists of `size`; those before an invalid line are yielded before its error.
 
     Raises:
       UserError: for an invalid line.
@@ -315,9 +318,9 @@ class _Window(NamedTuple):
     """A window of a context.
 
     Attributes:
-      number: of its request.
-      context: in full.
-      start, stop: of its words in the context.
+      number: index of its request.
+      context: the complete context.
+      start, stop: the window's words in the context.
     """
 
     number: int
@@ -328,7 +331,7 @@ class _Window(NamedTuple):
 
 
 class _Reading:
-    """The outputs of a context's windows, joined."""
+    """Joins the outputs of a context's windows."""
 
     def __init__(self, text: str, context: TokenizedText):
         self._text, self._context = text, context
@@ -337,9 +340,9 @@ class _Reading:
 
     def add(self, start: int, stop: int, outputs: Mapping[str, Num[np.ndarray, "_"]]) -> None:
         """Adds the outputs of `SpanExtraction.decode` for one window."""
-        here = self._logits[:, start:stop]
+        own = self._logits[:, start:stop]
         logits = np.stack([outputs["start"], outputs["end"]])
-        np.maximum(here, logits[:, : stop - start], out=here)
+        np.maximum(own, logits[:, : stop - start], out=own)
         spans = (outputs[name] for name in ("first", "last", "score"))
         for first, last, score in zip(*spans, strict=True):
             if start + last < stop:
@@ -357,7 +360,7 @@ class _Reading:
         return answers
 
     def pointers(self) -> dict[str, Any]:
-        """The words and their probabilities as the first and the last of the answer, as JSON."""
+        """The words and their probabilities as first and last word of the answer, for JSON."""
         totals = np.logaddexp.reduce(self._logits, axis=1, keepdims=True)
         first, last = np.round(np.exp(self._logits - totals), 6).tolist()
         return {"words": self._context.words, "first": first, "last": last}

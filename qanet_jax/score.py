@@ -14,8 +14,8 @@ from qanet_jax import triviaqa_metrics
 
 
 def score_squad(answers: Mapping[str, str], golds: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    """Exact match and F1 in percent over all questions; with variants (ids "original-variant")
-    those under attack, see `spans.score_adversarial`.
+    """Exact match and F1 in percent over all questions; for questions with variants (ids
+    "original-variant") as `spans.score_adversarial`.
 
     Args:
       answers, golds: by question id.
@@ -28,7 +28,7 @@ def score_squad(answers: Mapping[str, str], golds: Mapping[str, Sequence[str]]) 
 def example_results(
     each: Mapping[str, tuple[bool, float]], lengths: Mapping[str, int], attacked: bool
 ) -> dict[str, Float[np.ndarray, "n"]]:
-    """`length`, `exact_match` and `f1` (0 to 1) of each question, whose means are the metrics.
+    """`length`, `exact_match` and `f1` (0 to 1) of each question; their means are the metrics.
 
     Args:
       each: exact match and F1 by question id.
@@ -43,7 +43,7 @@ def example_results(
 
 
 def by_question(answers: Mapping[str, tuple[str, float]]) -> dict[str, str]:
-    """One answer to each question of TriviaQA, by vote of its documents.
+    """One answer to each question of TriviaQA, selected from those of its documents.
 
     Args:
       answers: text and confidence for each "question--document".
@@ -55,10 +55,10 @@ def by_question(answers: Mapping[str, tuple[str, float]]) -> dict[str, str]:
 
 
 def score_files(predictions: str | Path, data: str | Path) -> dict[str, float]:
-    """The scores of a file of predictions, {id: text}, on a file of SQuAD's format; and the numbers
-    of `questions` and of `unanswered` ones.
+    """Scores a file of predictions, {id: text}, on a file of SQuAD's format.
 
-    Only the texts of answers are used, as in the official scorer.
+    Returns the scores and the numbers of `questions` and of `unanswered` ones. Only the texts of
+    answers are used, as in the official scorer.
 
     Raises:
       UserError: if a file cannot be read or is malformed, or no question is answered.

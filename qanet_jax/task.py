@@ -1,4 +1,4 @@
-"""The task of span extraction: model, loss, corpus, decoding and score."""
+"""The span extraction task: model, loss, corpus, decoding and score."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ class SpanExtraction(WordLevelTask[Config]):
         )
 
     def _read(self, batch: Batch) -> tuple[list[Words], dict[str, Array]]:
-        """The texts of a batch, and the inputs of its examples by key."""
+        """The texts of a batch, and the model's inputs for examples, by key."""
         of = lambda text: {c.input.key: batch[c.name] for c in self._inputs if c.text == text}
         texts = [
             Words(batch[text], batch[f"{text}_characters"], batch.get(f"{text}_vectors"), of(text))
@@ -94,8 +94,8 @@ class SpanExtraction(WordLevelTask[Config]):
         return {**outputs, "normaliser": normaliser}
 
     def decode(self, params: Params, batch: Batch, count: int) -> dict[str, Array]:
-        """The best `count` spans of each row, [B, k]: their `first` and `last` words and `score`s
-        (unnormalised, for comparison of windows of one passage); and the logits, [B, N], of each
+        """The best `count` spans of each row, [B, k]: `first` and `last` word and `score`
+        (unnormalised, comparable between windows of a passage); and the logits, [B, N], of each
         word as `start` and as `end`."""
         start, end = self.logits(params, batch)
         first, last, score = best_spans(start, end, self.config.data.answer_length, count)
@@ -133,10 +133,12 @@ class SpanExtraction(WordLevelTask[Config]):
     def _answers(
         self, split: str, squad: Squad, predictions: Mapping[str, np.ndarray]
     ) -> dict[str, tuple[str, float]]:
-        """Each question's answer, the span with the best score of all windows, and its confidence:
-        the exponential of its score over the sum of those of all pairs of a start and an end in all
-        windows. With one window that is p1 p2. Pairs in overlaps of windows are repeated in the sum
-        (`qanet_jax.predictor`, which has the logits, counts each word once)."""
+        """Each question's answer, the span with the best score of all windows, and its confidence.
+
+        The confidence is the exponential of the score over the sum for all pairs of a start and an
+        end in all windows; with one window it is p1 p2. Pairs in overlaps of windows are repeated
+        in the sum (`qanet_jax.predictor`, which has the logits, counts each word once).
+        """
         corpus = self.data.split(split)
         scores, numbers = predictions["score"][:, 0].astype(np.float64), corpus.numbers
         totals = np.full(len(squad.questions), -np.inf)
@@ -205,7 +207,7 @@ def _by_kind(
     golds: Mapping[str, Sequence[str]],
     metrics: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Scores by type of question and length of answer, and their intervals; empty with adversarial
+    """Intervals, and scores by type of question and by length of answer; empty with adversarial
     variants, which are not independent questions."""
     if "f1_worst" in metrics:
         return {}

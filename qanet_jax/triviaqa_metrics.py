@@ -1,7 +1,7 @@
-"""Exact match and F1 of TriviaQA (Joshi et al. 2017), where answers have aliases.
+"""Exact match and F1 of TriviaQA (Joshi et al. 2017), in which answers have aliases.
 
-A question has several documents with an answer each; in the Wikipedia domain a question is scored
-once, with one answer for all documents.
+Each document of a question has a predicted answer; in the Wikipedia domain a question is scored
+once, by one of them.
 """
 
 import collections
@@ -26,22 +26,12 @@ def golds(answer: Mapping[str, Any]) -> list[str]:
     return [*answer["NormalizedAliases"], *human]
 
 
-def exact_match(prediction: str, golds: Sequence[str]) -> bool:
-    """As `spans.exact_match`, normalised as above."""
-    return spans.exact_match(prediction, golds, normalize_answer)
-
-
-def f1(prediction: str, golds: Sequence[str]) -> float:
-    """As `spans.f1`, normalised as above."""
-    return spans.f1(prediction, golds, normalize_answer)
-
-
 def aggregate(answers: Sequence[tuple[str, float]]) -> str:
     """Selects one of the answers of a question's documents.
 
     The confidences (not negative, such as probabilities) of answers with the same normalisation are
-    summed; the answer with the largest sum is chosen, in the spelling with the highest confidence,
-    and the first of equals. Without an answer it is "".
+    summed; the answer with the largest sum is chosen, in the spelling with the highest confidence;
+    in a tie, the first. Without answers the result is "".
 
     Args:
       answers: (text, confidence) pairs.

@@ -1,4 +1,4 @@
-"""Labelled texts: sources, preparation, batches; here constants of the prepared folder."""
+"""Labelled texts: sources, preparation and batches. This module has the names they share."""
 
-LABELS = ("no", "yes")  # of a ranked sentence: whether it contains the answer
-VECTORS = "vectors.npz"  # the ids (`numbers`) of words [n] and their initial `vectors` [n, D]
+LABELS = ("no", "yes")  # whether a ranked sentence contains the answer
+VECTORS = "vectors.npz"  # word ids, `numbers` [n], and their initial vectors, `vectors` [n, D]

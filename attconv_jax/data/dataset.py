@@ -29,8 +29,11 @@ _log = logging.getLogger(__name__)
 
 
 class LabelledBatches(Batches):
-    """Batches of texts: beside "index" [B], "first" and for pairs "second", int32 [B, width], the
-    word ids, the arrays of a model's inputs, and "label" int32 [B]."""
+    """Batches of labelled texts.
+
+    A batch has "index" [B]; the word ids "first" and for pairs "second", int32 [B, width]; the
+    arrays of the model's inputs; and "label", int32 [B].
+    """
 
     def __init__(
         self,
@@ -42,9 +45,9 @@ class LabelledBatches(Batches):
     ):
         """
         Args:
-          columns: of the texts' words.
+          columns: those of the texts' words.
           numbers: maps word ids of the corpus to those of the run; None if they are the same.
-          inputs: of the model, beside words.
+          inputs: the model's inputs beside words.
         """
         super().__init__(corpus, columns, plan)
         self._numbers, self._inputs = numbers, columns_of(inputs, columns)
@@ -61,14 +64,16 @@ class LabelledBatches(Batches):
 
 
 class RankedBatches(Batches):
-    """Batches of questions for training: beside "index" [B], "first" int32 [B, width], the
-    question, "second", a sentence of its passage that answers it, and "other" int32 [B, N, width],
-    up to N different ones that do not and zeros, all sampled in each epoch. Questions without both
-    kinds are skipped. The arrays of a model's inputs for the sentences that do not answer, or for
-    the examples with them, have the prefix "other_" instead of "second_" or of none.
+    """Batches of questions for training.
+
+    A batch has "index" [B]; "first", the question, and "second", a sentence of its passage that
+    answers it, int32 [B, width]; and "other", int32 [B, N, width], up to N different sentences that
+    do not answer it, then zeros. Sentences are sampled anew in each epoch. Questions without both
+    kinds of sentences are skipped. The arrays of the model's inputs for "other", or for examples
+    with it, have the prefix "other_" instead of "second_" or of none.
 
     Attributes:
-      left_out: the number of skipped questions.
+      left_out: number of skipped questions.
     """
 
     def __init__(
@@ -82,11 +87,11 @@ class RankedBatches(Batches):
         """
         Args:
           plan: makes a plan from the lengths of each question and its longest sentence.
+          inputs: the model's inputs beside words.
           negatives: N.
-          inputs: of the model, beside words.
 
         Raises:
-          UserError: if no question has both kinds.
+          UserError: if no question has both kinds of sentences.
         """
         questions, labels = corpus.column("question"), corpus.column("label")
         order = np.lexsort((labels != YES, questions))  # answering sentences first
@@ -117,31 +122,31 @@ class RankedBatches(Batches):
         def read(planned: PlannedBatch) -> Batch:
             index, gather = self.index(planned), self.corpus.gather
             widths = dict(zip(TEXTS, self.plan.shapes[planned.shape].tolist(), strict=True))
-            here = index >= 0
-            answers = np.where(here, right[index], -1)
-            wrong = np.where(here[:, None], others[index], -1)
+            real = index >= 0
+            answers = np.where(real, right[index], -1)
+            wrong = np.where(real[:, None], others[index], -1)
 
-            of_wrong = lambda arrays: arrays.reshape(*wrong.shape, *arrays.shape[1:])
+            by_question = lambda arrays: arrays.reshape(*wrong.shape, *arrays.shape[1:])
             batch = {"index": index}
             for text, width in widths.items():
                 batch[text] = gather(answers, text, width)
-            batch["other"] = of_wrong(gather(wrong.ravel(), "second", widths["second"]))
+            batch["other"] = by_question(gather(wrong.ravel(), "second", widths["second"]))
             for column in self._inputs:
                 width = widths.get(column.text, 0)
                 batch[column.name] = column.gather(gather, answers, width)
                 if column.text != "first":
-                    further = of_wrong(column.gather(gather, wrong.ravel(), width))
-                    batch[other_name(column)] = further
+                    arrays = column.gather(gather, wrong.ravel(), width)
+                    batch[other_name(column)] = by_question(arrays)
             return batch
 
         return Epoch(read, self.plan.epoch(epoch))
 
     def _others(self, random: np.random.Generator) -> Int[np.ndarray, "questions N"]:
-        """Rows of the corpus: sentences that do not answer each question, and -1."""
+        """The corpus rows of sampled sentences that do not answer each question, padded with -1."""
         count = self._counts - self._right
         number = np.arange(count.max())
-        there = number < count[:, None]
-        order = np.argsort(np.where(there, random.random(there.shape), 2), axis=1)
+        exists = number < count[:, None]
+        order = np.argsort(np.where(exists, random.random(exists.shape), 2), axis=1)
         order = order[:, : self._negatives]
         first = self._starts + self._right
         rows = self._rows[np.minimum(first[:, None] + order, len(self._rows) - 1)]
@@ -155,24 +160,19 @@ class RankedBatches(Batches):
 
 
 def other_name(column: Column) -> str:
-    """The name in `RankedBatches` of the array for the sentence that does not answer."""
+    """The name in `RankedBatches` of a column's array for the sentences that do not answer."""
     return f"other_{column.name.removeprefix('second_')}"
 
 
 class LabelledData(WordLevelData):
     """One run's texts (see `WordLevelData`).
 
-    Words of other texts than the run's own, for evaluation, have their ids in the run's vocabulary,
-    or are unknown.
+    For evaluation on other texts than the run's own, word ids are mapped to the run's vocabulary.
     """
 
     unit = "examples"
 
     def __init__(self, config: "DataConfig", words: "WordsConfig", inputs: Sequence[Input] = ()):
-        """
-        Args:
-          inputs: of the model, beside words.
-        """
         super().__init__()
         self.config, self._words, self._inputs = config, words, inputs
         self._columns = TEXTS[: config.texts]
@@ -207,7 +207,7 @@ class LabelledData(WordLevelData):
         """The training split, its order a function of `seed` and the epoch.
 
         Raises:
-          UserError: if no question can be ranked, or for other words than the run was trained on.
+          UserError: if no question can be ranked, or the vocabulary is not that of the run.
         """
         if self._numbers is not None:
             raise UserError(
@@ -226,7 +226,7 @@ class LabelledData(WordLevelData):
         return LabelledBatches(corpus, self._columns, plan, inputs=self._inputs)
 
     def split_batches(self, split: str) -> Batches:
-        """All examples of an evaluated split once, by length."""
+        """All examples of an evaluated split, once, ordered by length."""
         lengths = {str(name): self.corpus(name).lengths(*self._columns) for name in SPLITS[1:]}
         plan = self.split_plan(split, lengths)
         corpus = self.corpus(split)

@@ -1,9 +1,9 @@
 """Builds the prepared folder of labelled texts, in two streaming passes.
 
-The first reads and encodes each example and writes a draft, in which words are numbered as they
-first occur. It determines the held-out examples, the balance and the vocabulary; the second pass
-writes the splits. Memory is that of the distinct words and groups and a few bytes an example; the
-drafts are on disk until the end.
+The first pass encodes each example into a draft, in which words are numbered by first occurrence.
+Held-out examples, the balance of labels and the vocabulary are determined from the drafts; the
+second pass writes the splits. Memory is that of the distinct words and groups and a few bytes for
+each example; the drafts are on disk until the end.
 
 The folder has the vocabulary, the initial vectors of its words (`VECTORS`), and for each split a
 corpus with the columns of `columns`; an evaluated split also has its raw texts.
@@ -41,12 +41,13 @@ if TYPE_CHECKING:
 
 _FORMAT = 1  # of the folder; to be incremented to invalidate prepared folders
 _CHUNK = 4096  # rows read at once
-_WORDS, _LENGTHS = "_words", "_lengths"  # of a draft: words of all texts, and lengths of each
+_WORDS, _LENGTHS = "_words", "_lengths"  # a draft's columns: words of all texts, length of each
 
 
 def columns(format: str, inputs: Sequence[Input] = ()) -> tuple[str, ...]:
-    """The columns of a corpus: the words of each text and the label; for rankings also the number
-    of the question and the `overlap` of question and sentence; then those of a model's inputs."""
+    """The columns of a corpus: the words of each text and the label; for rankings also the
+    question's number and the `overlap` of question and sentence; then those of the model's
+    inputs."""
     texts = TEXTS[: 1 if format == "texts" else 2]
     own = (*texts, "label", *(("question", "overlap") if format == "ranking" else ()))
     further = [column.name for column in columns_of(inputs, texts)]
@@ -55,7 +56,7 @@ def columns(format: str, inputs: Sequence[Input] = ()) -> tuple[str, ...]:
 
 
 class _Part(NamedTuple):
-    """The rows of a draft for a split, in order."""
+    """The rows of a draft that belong to a split, in order."""
 
     folder: Path
     rows: Int[np.ndarray, "n"]
@@ -74,7 +75,7 @@ class Builder:
         """Opens the files.
 
         Args:
-          inputs: of the model, beside words.
+          inputs: the model's inputs beside words.
 
         Raises:
           UserError: if a file is missing.
@@ -134,7 +135,7 @@ class Builder:
             self._write(folder / name, part, ids, dropped.get(name, {}))
 
     def _draft(self, folder: Path, source: Source) -> Counts:
-        """Writes the draft of a source's valid examples, and returns counts of the others."""
+        """Writes the draft of a source's valid examples; returns the counts of the others."""
         train, bad_examples = folder.name == "train", BadExamples(self._config.on_bad_example)
         names = columns(self._config.format, self._inputs)[len(self._texts) :]
         number, questions = self._numbers.setdefault, dict[str, int]()
@@ -165,7 +166,8 @@ class Builder:
     def _read(
         self, source: Source, bad_examples: BadExamples, *, sampled: bool
     ) -> Iterator[Example]:
-        """The examples of a source; of train a sample of `data.examples` and the held-out ones."""
+        """The examples of a source; if `sampled`, a random sample of `data.examples` and the number
+        of held-out ones."""
         config = self._config
         examples = source.read(bad_examples)
         if not sampled or not config.examples or config.source == "generated":
@@ -178,7 +180,7 @@ class Builder:
     def _words_of(
         self, example: Example, bad_examples: BadExamples
     ) -> list[tuple[str, ...]] | None:
-        """The words of each text; None if the label or a length is invalid."""
+        """The words of each text; None if the example is invalid or skipped."""
         config = self._config
         if example.label in config.ignored_names:
             bad_examples.skip(f"labelled {example.label!r}", example.place)
@@ -204,8 +206,8 @@ class Builder:
         return {**row, "label": [self._config.names.index(example.label)]}
 
     def _vocabulary(self, parts: dict[str, _Part], folder: Path) -> Vocabulary:
-        """The most frequent words of train, and words of other splits with vectors; writes the
-        vectors."""
+        """The vocabulary of the most frequent words of train, and of other splits' words with
+        vectors; writes the vectors."""
         config, words = self._config, self._words
         if not config.vectors:
             return Vocabulary.make(self._count(parts["train"]), words.rows, 0, words.unknown_rows)
@@ -224,7 +226,7 @@ class Builder:
         return vocabulary
 
     def _count(self, part: _Part) -> Counter[str]:
-        """The count of each word, in the order of first occurrence."""
+        """The words' counts, in the order of first occurrence."""
         counts, words = Counter[int](), [*self._numbers]
         for chunk in part.chunks(_WORDS):
             counts.update(np.concatenate(chunk[_WORDS]).tolist())

@@ -1,8 +1,9 @@
 """SQuAD-AnSS (section 4.2): selection of the sentence of a passage that answers a question.
 
-Sentences are Punkt's (Kiss & Strunk 2006), trained on the passages, without a download. A sentence
-is right if an annotator's answer starts in it. The paper has 105,980 pairs in SQuAD's dev, ten
-sentences a passage, twice as many as exist; its 448,307 of train are the five a passage that exist.
+Passages are split by Punkt (Kiss & Strunk 2006), trained on the passages, without a download. A
+sentence is right if an annotator's answer starts in it. Passages have about five sentences: the
+paper's 448,307 pairs of train agree with that, but its 105,980 of SQuAD's dev are ten a passage,
+twice as many as exist.
 """
 
 import bisect
@@ -12,7 +13,7 @@ from typing import NamedTuple
 from common_jax.data.corpus import recorded_identity
 from common_jax.text.squad import Answer, Question, Squad
 
-# Of this module's candidates, for fingerprints (`attconv_jax.data.sources`).
+# Identifies the output of `candidates` in fingerprints (`attconv_jax.data.sources`).
 IDENTITY = recorded_identity(
     2207, "331988c95e85c310ecea15db26339067ee010b43499cca76bec0f807b2839e49"
 )
@@ -44,7 +45,7 @@ def candidates(squad: Squad) -> Iterator[Candidate]:
 def split_by_punkt(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
     """The sentences of each text as (start, end) offsets, by Punkt trained on all texts.
 
-    Each character that is no white space is in exactly one sentence.
+    Each character that is not white space is in exactly one sentence.
     """
     from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTrainer  # takes seconds
 
@@ -56,5 +57,5 @@ def split_by_punkt(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
 
 
 def _first(answer: Answer) -> int:
-    """The offset of an answer's first character that is no white space."""
+    """The offset of an answer's first character that is not white space."""
     return answer.start + len(answer.text) - len(answer.text.lstrip())

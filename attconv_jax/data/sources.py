@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from attconv_jax.data import LABELS, selection, synthetic, synthetic_reviews
 from common_jax.bad_examples import BadExamples
 from common_jax.data import sources
-from common_jax.data.corpus import file_identity, recorded_identity
+from common_jax.data.corpus import recorded_identity
 from common_jax.data.prepared import Split
 from common_jax.data.sources import Generator, find_source, join
 from common_jax.errors import UserError
@@ -27,10 +27,10 @@ from common_jax.text.squad import read_squad
 if TYPE_CHECKING:
     from attconv_jax.config import DataConfig
 
-UNLABELLED = "-"  # of SNLI, if annotators disagreed; -1 in TensorFlow Datasets
+UNLABELLED = "-"  # SNLI's label if annotators disagreed; -1 in TensorFlow Datasets
 
-# The fields of JSON lines and of datasets' rows: label, texts, and for rankings the article and the
-# question's id.
+# The fields of JSON lines and of datasets' rows: label, texts; for rankings also the article and
+# the question's id.
 _JSON_FIELDS = {"pairs": ("gold_label", "sentence1", "sentence2"), "texts": ("stars", "text")}
 _DATASET_FIELDS = {
     "pairs": ("label", "premise", "hypothesis"),
@@ -47,11 +47,11 @@ class Example:
     """Texts and their label.
 
     Attributes:
-      texts: a text, or a pair of them.
-      group: a premise, an article or the text, which must not occur in two splits.
-      place: its location, for messages.
-      question: the id of the question that a sentence is ranked for; "" if there is none.
-      annotations: of each text, if the source has them and they are read.
+      texts: one or two texts.
+      group: the premise, article or text, which must not occur in two splits.
+      place: location for messages.
+      question: the id of the question for which a sentence is ranked; "" without a ranking.
+      annotations: those of each text, if they are read.
     """
 
     texts: tuple[str, ...]
@@ -66,7 +66,7 @@ Source = sources.Source[Iterator[Example]]
 
 
 @dataclasses.dataclass(frozen=True)
-class File:
+class File(sources.FileSource):
     """A file of labelled texts or pairs.
 
     Attributes:
@@ -75,16 +75,11 @@ class File:
         "sentence1_NAME", by NAME, such as SNLI's "sentence1_binary_parse".
     """
 
-    path: Path
     format: Literal["pairs", "texts"]
     annotated: bool = False
 
-    @property
-    def place(self) -> str:
-        return str(self.path)
-
     def identity(self) -> Any:
-        return [file_identity(self.path), self._kind, self.format]
+        return [super().identity(), self._kind, self.format]
 
     @property
     def _kind(self) -> str:
@@ -108,7 +103,7 @@ class File:
             place = f"{self.path}:{number}"
             if len(row) >= columns:
                 yield place, row[:columns], ()
-            elif any(map(str.strip, row)):  # no blank line
+            elif any(map(str.strip, row)):  # not a blank line
                 bad_examples.reject(f"{len(row)} columns where {columns} are needed", place)
 
     def _rows(self, bad_examples: BadExamples) -> Iterator[tuple[int, list[str]]]:
@@ -138,28 +133,20 @@ def _fields(node: Node, label: str, *texts: str) -> list[str]:
 
 
 def _annotations(fields: Mapping[str, Any], text: str) -> Annotations:
-    """The annotations of a text, by their names without its prefix."""
+    """The annotations of a text, by name without the text's prefix."""
     start = f"{text}_"
-    annotations = (
-        (name.removeprefix(start), value)
+    return {
+        name.removeprefix(start): value
         for name, value in fields.items()
-        if name.startswith(start)
-    )
-    return {name: value for name, value in annotations if isinstance(value, str)}
+        if name.startswith(start) and isinstance(value, str)
+    }
 
 
-@dataclasses.dataclass(frozen=True)
-class Selection:
-    """The sentences of a file of SQuAD's format, to be ranked for its questions."""
-
-    path: Path
-
-    @property
-    def place(self) -> str:
-        return str(self.path)
+class Selection(sources.FileSource):
+    """The questions of a file of SQuAD's format, each with all sentences of its passage."""
 
     def identity(self) -> Any:
-        return [file_identity(self.path), selection.IDENTITY]
+        return [super().identity(), selection.IDENTITY]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
         squad = read_squad(self.path, bad_examples)
@@ -183,7 +170,7 @@ class Records(sources.Records):
                 f"data.tfds={self.dataset.name}: not of data.format={self.format}, which needs the "
                 f"label {label!r} and the texts {', '.join(texts)}; it has "
                 f"{', '.join(self.dataset.labels) or 'no label'} and the texts "
-                f"{', '.join(self.dataset.texts) or 'of none'}"
+                f"{', '.join(self.dataset.texts) or '(none)'}"
             )
 
     def identity(self) -> Any:

@@ -27,7 +27,7 @@ from common_jax.errors import UserError
 from common_jax.io.files import find_file
 
 NAME = "squad_anss"
-HELDOUT = 48_307  # pairs of the paper's dev
+HELDOUT = 48_307  # pairs in the paper's dev
 _log = logging.getLogger(__name__)
 
 
@@ -46,13 +46,14 @@ def build(
     title of the `article`, `question`, `sentence` and the `label`, whether an answer starts in it.
 
     Args:
-      train: a file of SQuAD's format, plain or .gz, of which complete articles become dev.
-      test: another.
+      train: a file of SQuAD's format, plain or .gz, some articles of which become dev.
+      test: another such file.
       folder: TensorFlow Datasets' `data_dir`.
       holdout_size: smallest number of pairs of dev.
       seed: of the choice of held-out articles.
 
-    Returns: the folder of the files.
+    Returns:
+      The folder of the dataset's files.
 
     Raises:
       UserError: for a missing or broken file, a bad example (`on_bad_example`), too few examples,
@@ -61,7 +62,7 @@ def build(
     splits: dict[str, list[Example]] = {}
     files = {"train": train, "test": test}
     for split, file in files.items():
-        bad_examples = BadExamples(on_bad_example)
+        bad_examples = BadExamples(on_bad_example, "on_bad_example")
         source = Selection(find_file(Path(file).expanduser()))
         splits[split] = list(source.read(bad_examples))
         require_some(len(splits[split]), "pairs", split, source.place, bad_examples.counts)

@@ -3,9 +3,9 @@
 For quick runs with meaningful scores. A statement is a condition on the number of things of a kind
 in a place, by colour; every thing has one colour. A premise entails a hypothesis that is true in
 all worlds where the premise is true, contradicts one that is true in none of them, and is neutral
-otherwise: labels are computed by enumerating small worlds. The hypothesis is sampled independently
-of the label, so that it does not predict the label. Pairs of thing and place of dev and test do not
-occur in train. A premise and three hypotheses:
+to the others: labels are computed by enumerating small worlds. The hypothesis is sampled
+independently of the label, so that it does not predict the label. Pairs of thing and place of dev
+and test do not occur in train. A premise and three hypotheses:
 
   Not all seven mirrors in the shed are grey, but at least one is.
     entails: There are fewer than seven grey mirrors in the shed.
@@ -27,10 +27,10 @@ from common_jax.data.sources import bucket_split
 Label = Literal["entailment", "neutral", "contradiction"]
 LABELS: tuple[Label, ...] = get_args(Label)
 
-UNSAID = 0.5  # share of neutral pairs whose premise is about another thing or place
+OTHER_TOPIC = 0.5  # share of neutral pairs whose premise is about another thing or place
 NEAR = 0.8  # smallest share of these premises about the same thing, or the same place
 
-# None is a hyponym of another, as chairs are of seats.
+# No word is a hyponym of another, as "chair" is of "seat".
 THINGS = (
     *("basket", "bell", "bench", "blanket", "book", "bottle", "bowl", "box", "brush", "bucket"),
     *("candle", "chair", "clock", "coat", "cup", "drum", "hammer", "hat", "jar", "kettle"),
@@ -56,9 +56,9 @@ class Form(NamedTuple):
 
     Attributes:
       holds: whether it is true if `o` things are of the colour and `r`, the rest, are not.
-      numbers: possible values of `n`; just 0 for a form without a number.
-      texts: its wordings, with fields for `n` (a number word), `colour`, `thing`, its plural
-        `things`, and `place`.
+      numbers: possible values of `n`; only 0 for a form without a number.
+      texts: wordings, with fields for `n` (a number word), `colour`, `thing`, its plural `things`,
+        and `place`.
     """
 
     holds: Callable[[np.ndarray, np.ndarray, int], np.ndarray]
@@ -120,7 +120,7 @@ PREMISES = (
         ),
     ),
 )
-# The numbers are those for which each label has a premise.
+# The numbers are restricted to those for which each label has a premise.
 HYPOTHESES = (
     Form(lambda o, r, n: o == n, _SOME, _counted("exactly {n} {colour} {things}")),
     Form(lambda o, r, n: o > n, _SOME[:-1], _counted("more than {n} {colour} {things}")),
@@ -189,7 +189,7 @@ class Fact(NamedTuple):
 
 
 def split_of(thing: str, place: str) -> Split:
-    """The split with statements about a thing in a place. Each thing has two places in dev and two
+    """The split with statements about a thing in a place; each thing has two places in dev and two
     in test."""
     return bucket_split(THINGS.index(thing) + PLACES.index(place))
 
@@ -200,15 +200,8 @@ def generate(count: int, seed: int, split: Split) -> Iterator[tuple[str, str, La
     Labels alternate. Deterministic on all platforms; a smaller `count` gives a prefix.
 
     Args:
-      count: number of pairs, at least 0.
       seed: of the choice of pairs; the things and places of a split are the same for every seed.
-      split: "train", "dev" or "test".
-
-    Raises:
-      ValueError: at the call, for a negative count.
     """
-    if count < 0:
-        raise ValueError(f"count {count} is negative")
     return itertools.islice(_examples(random.Random(f"{seed} {split}"), split), count)
 
 
@@ -226,8 +219,8 @@ def _pair(rng: random.Random, split: Split, label: Label) -> tuple[str, str]:
     about = rng.choice(_abouts(split))
     form = rng.choice(HYPOTHESES)
     hypothesis = Fact(form, rng.choice(form.numbers), rng.choice(COLOURS), *about)
-    if label == "neutral" and rng.random() < UNSAID:
-        premise = _fact(rng, hypothesis, rng.choice(LABELS))  # related, until moved elsewhere
+    if label == "neutral" and rng.random() < OTHER_TOPIC:
+        premise = _fact(rng, hypothesis, rng.choice(LABELS))
         thing, place = rng.choice(_near(about) if rng.random() < NEAR else _others(about))
         premise = premise._replace(thing=thing, place=place)
     else:
@@ -266,8 +259,8 @@ def _fact(rng: random.Random, hypothesis: Fact, label: Label) -> Fact:
 
 @functools.cache
 def _ways(form: Form, number: int, label: Label) -> list[list[list[tuple[Form, int, bool]]]]:
-    """The premises for a label: form, number, and whether the colour is the same; grouped by form
-    and then by colour, so that a form with many numbers is not preferred."""
+    """The premises for a label, as (form, number, whether the colour is the same), grouped by form
+    and then by colour, so that forms with many numbers are not sampled more often."""
 
     def candidates(premise: Form, same: bool) -> list[tuple[Form, int, bool]]:
         relation = functools.partial(_relation, hypothesis=form, m=number, same=same)
@@ -278,7 +271,7 @@ def _ways(form: Form, number: int, label: Label) -> list[list[list[tuple[Form, i
 
 
 def _relation(premise: Form, n: int, hypothesis: Form, m: int, same: bool) -> Label:
-    """The label of two statements about the same thing and place; `same` is of the colour."""
+    """The label of two statements about the same thing and place; `same`: of the same colour."""
     first, second, rest = _WORLDS
     possible = premise.holds(first, second + rest, n)
     own, others = (first, second + rest) if same else (second, first + rest)

@@ -1,9 +1,10 @@
 """A generated corpus of reviews with one to five stars.
 
 For quick runs with meaningful scores. A review judges three to six aspects of a place, in one
-sentence each, and says which two of them matter to its author; the stars are 3 plus the mean of
-these two judgements, from -2 to 2. So a judgement is a phrase ("not bad"), and the stars depend on
-words that are far from each other. Pairs of aspects that matter in dev and test do not in train.
+sentence each, and names two of them that matter to its author; the stars are 3 plus the mean of
+these two judgements, from -2 to 2. A judgement is a phrase ("not bad"), and the stars depend on
+words that are far from each other. The pairs of aspects that matter in dev and test do not matter
+in train.
 
   The rooms were not good. I found the food superb. What I care about is the food and the service.
   The service, to be honest, was average.
@@ -53,15 +54,8 @@ def generate(count: int, seed: int, split: Split) -> Iterator[tuple[str, int]]:
     Stars alternate. Deterministic on all platforms; a smaller `count` gives a prefix.
 
     Args:
-      count: number of reviews, at least 0.
       seed: of the choice of reviews; the pairs of aspects of a split are the same for every seed.
-      split: "train", "dev" or "test".
-
-    Raises:
-      ValueError: at the call, for a negative count.
     """
-    if count < 0:
-        raise ValueError(f"count {count} is negative")
     return itertools.islice(_reviews(random.Random(f"{seed} {split}"), split), count)
 
 

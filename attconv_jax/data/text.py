@@ -1,4 +1,4 @@
-"""Tokenization of texts."""
+"""Names and tokenization of an example's texts."""
 
 import functools
 from collections.abc import Iterable

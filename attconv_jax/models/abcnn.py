@@ -1,18 +1,19 @@
-"""BCNN and ABCNN-1, -2, -3 (Yin et al. 2016): attention matrices of two texts, in two places.
+"""BCNN and ABCNN-1, -2, -3 (Yin et al. 2016): attention before convolution, in pooling, or in both.
 
-A layer is a wide convolution, of windows that reach beyond the ends, tanh, and means over windows
-of the same width, which give each word one state again. With A_ij = 1 / (1 + |x_i - y_j|):
+A layer is a wide convolution, whose windows extend beyond the ends of the text, tanh, and means
+over windows of the same width, which give one state for each word.
+With A_ij = 1 / (1 + |x_i - y_j|):
 
-- ABCNN-1: A of a layer's inputs, mapped to features, A W, is a second channel of the convolution;
-- ABCNN-2: A of the convolution's outputs weights them, by its sums over the other text's words, in
-  sums over the windows instead of means;
+- ABCNN-1: A of the layer's inputs, mapped to features A W, is a second channel of the convolution;
+- ABCNN-2: the convolution's outputs are weighted by the sums of their A over the other text's
+  words, and summed over the windows instead of averaged;
 - ABCNN-3: both.
 
-Each level, words included, gives the cosine of the texts' means, and a logistic regression over
-these the label. W has a row for each of the other text's places: `max_words` of them.
+The label is a logistic regression over the cosines of the texts' means at each level, the words
+included. W has a row for each position in the other text, `max_words` of them.
 
-Ours: the texts' means themselves, scaled to norm 1, are features of the regression too, since three
-labels of an entailment are no function of a similarity.
+Ours: the texts' means, scaled to norm 1, are also features of the regression, since the three
+labels of entailment are not a function of a similarity.
 """
 
 import dataclasses
@@ -32,7 +33,7 @@ from attconv_jax.models.base import (
     PairModel,
     Text,
 )
-from common_jax.fields import require
+from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dense, Dropout
 from common_jax.scopes import part
 
@@ -43,14 +44,15 @@ class ABCNN(PairModel):
 
     Attributes:
       dim: filters of a layer.
-      layers: their number.
+      layers: number of layers.
       filter_width: w, of convolution and pooling, in words.
-      input_attention: ABCNN-1's.
-      pooling_attention: ABCNN-2's.
-      max_words: rows of W; words beyond have none.
+      input_attention: whether there is ABCNN-1's attention.
+      pooling_attention: whether there is ABCNN-2's attention.
+      max_words: rows of W; later words of the other text are ignored in A W.
       dropout: rate on the features of the regression.
     """
 
+    needs_pairs = True
     dim: int = 50
     layers: int = 2
     filter_width: int = 4
@@ -60,12 +62,8 @@ class ABCNN(PairModel):
     dropout: float = 0.0
 
     def __post_init__(self):
-        for name in ("dim", "layers", "filter_width", "max_words"):
-            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
-
-    def require_texts(self, texts: int) -> None:
-        require(texts == 2, "ABCNN: needs two texts")
+        require_sizes("model", self, "dim", "layers", "filter_width", "max_words")
+        require_rates("model", self, "dropout")
 
     def module(self, labels: int, dtype: Any) -> "ABCNNModule":
         return ABCNNModule(self, labels, dtype)
@@ -75,13 +73,11 @@ class ABCNNModule(AttendingModule):
     """The network."""
 
     config: ABCNN
-    labels: int
-    dtype: Any = jnp.float32
 
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
-        """Logits, and for each layer the matrix in the input of the convolution; or, if there is
-        none, each word's share in pooling: those of the windows that have it."""
+        """Logits, and for each layer the attention in the convolution's input; without that, each
+        word's weight in pooling, the sum of those of its windows."""
         config, valid = self.config, [text.valid for text in texts]
         states = [text.words.astype(jnp.float32) for text in texts]
         features, maps = self._features(states, valid), []
@@ -93,7 +89,7 @@ class ABCNNModule(AttendingModule):
                     both = a, jnp.swapaxes(a, 1, 2)
                     rows = self._rows(f"attention_{number}", states[0].shape[-1])
                     for own, one in zip(channels, both, strict=True):
-                        own.append(_by_place(one, rows))
+                        own.append(_map_positions(one, rows))
                     maps.append([AttentionMap(n, 1 - n, one) for n, one in enumerate(both)])
                 dense = Dense(
                     config.dim, ("embed", "mlp"), self.dtype, name=f"convolution_{number}"
@@ -129,17 +125,17 @@ class ABCNNModule(AttendingModule):
                 )
         with part("head"):
             joined = Dropout(config.dropout)(jnp.concatenate(features, -1), train=train)
-            logits = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)
+            logits = self._output(joined)
         return logits, maps
 
     def _features(self, states: Sequence[Array], valid: Sequence[Array]) -> list[Array]:
-        """The means of a level, of norm 1, and their cosine."""
+        """The texts' means at a level, scaled to norm 1, and their cosine."""
         means = [_mean(x, real) for x, real in zip(states, valid, strict=True)]
         means = [m / jnp.sqrt(jnp.sum(m * m, -1, keepdims=True) + 1e-12) for m in means]
         return [*means, jnp.sum(means[0] * means[1], -1, keepdims=True)]
 
     def _rows(self, name: str, size: int) -> Array:
-        """W, a row for each place of the other text."""
+        """W, a row for each position in the other text."""
         normal = nn.with_logical_partitioning(nn.initializers.normal(0.1), (None, "embed"))
         return jnp.asarray(self.param(name, normal, (self.config.max_words, size)))
 
@@ -155,14 +151,14 @@ def matches(
     between = square(first)[:, :, None] + square(second)[:, None]
     exact = jax.lax.Precision.HIGHEST  # a small difference of large numbers
     between = between - 2 * jnp.einsum("btd,bsd->bts", first, second, precision=exact)
-    # the slope of the root is infinite at 0
+    # the gradient of the square root is infinite at 0
     distance = jnp.where(between > 1e-6, jnp.sqrt(jnp.maximum(between, 1e-6)), 0)
     real = first_valid[:, :, None] & second_valid[:, None]
     return jnp.where(real, 1 / (1 + distance), 0)
 
 
-def _by_place(a: Float[Array, "B T S"], rows: Float[Array, "P D"]) -> Float[Array, "B T D"]:
-    """A W, of the first P places."""
+def _map_positions(a: Float[Array, "B T S"], rows: Float[Array, "P D"]) -> Float[Array, "B T D"]:
+    """A W for the first P positions."""
     rows = jnp.take(rows, jnp.arange(a.shape[2]), axis=0, mode="fill", fill_value=0)
     return jnp.einsum("bts,sd->btd", a, rows)
 
@@ -175,7 +171,7 @@ def _windows(x: Array, width: int) -> Array:
 
 
 def _pooled(x: Float[Array, "B U D"], width: int) -> Float[Array, "B T D"]:
-    """Sums over windows of a wide convolution's outputs, one a word."""
+    """Sums over windows of a wide convolution's outputs, one for each word."""
     length = x.shape[1] - width + 1
     return sum((x[:, at : at + length] for at in range(1, width)), x[:, :length])
 

@@ -4,15 +4,15 @@ The seven layers of section 4's common setup: embedding, attentive convolution, 
 composition ([r_x, r_y, r_x * r_y] for two texts, r_x for one), two hidden layers, and a logistic
 regression over the outputs of the last three.
 
-Unspecified in the paper: the gates of Eq. 9 need a convolution as wide as its input, so that the
+Unspecified in the paper: the gates of Eq. 9 need a convolution as wide as its input, hence the
 hidden size is that of attentive convolution and head only. Source and focus share f_mgran's
 parameters if they are of one kind (`AttentiveConvolutionLayer`). "Advanced & intra" adds one more
 term to Eq. 6: W3 times the context from the text itself. The hidden layers are leaky ReLUs of slope
 0.02, as in the authors' code. Words without a vector in the file are initialized with the standard
 deviation of those with one, since attention would ignore shorter vectors; without a file, with the
 authors' variance of 0.01. Of the three defects of their code that change results (no mask in the
-softmax, statistics of a test batch, model selection on the test set) only the first is reproduced,
-with `unmasked_softmax`.
+softmax, statistics of a test batch, model selection on the test set) only the first is available,
+as `unmasked_softmax`.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from jaxtyping import Array, Bool, Float
 from attconv_jax.layers import Energy, FeatureMap, Features, Head, max_pooled
 from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
 from attconv_jax.models.word_count import WordCounts, word_shares
-from common_jax.fields import require
+from common_jax.fields import require, require_odd, require_rates, require_sizes
 from common_jax.inputs import Input
 from common_jax.layers import Convolution, Dense, Dropout
 from common_jax.masks import masked_softmax, padding
@@ -35,7 +35,7 @@ from common_jax.scopes import part
 
 @dataclasses.dataclass(frozen=True)
 class AttentiveConvolution(PairModel):
-    """The model of sections 3 and 4, by default the advanced one between two texts.
+    """The model of sections 3 and 4; by default the advanced one for two texts.
 
     Attributes:
       dim: the hidden size, of attentive convolutions and of the head.
@@ -43,21 +43,21 @@ class AttentiveConvolution(PairModel):
       filter_width: of attentive convolution (Eq. 5), in words.
       attention: "inter" attends to the other text, "intra" to the text itself, "both" to both (the
         paper's "advanced & intra").
-      symmetric: both texts attend to the other; if not, only the first does.
-      source, focus, beneficiary: feature maps of attention (section 3.2): "states" unchanged (all
-        three of them, for the light model), "unigram" or "phrase" after a gated convolution of one
-        or of `phrase_width` words, "multigranular" after both. Table 4's "w/o tri-hidden" has
-        "unigram" as source and focus, and "w/o uni-hidden" has "phrase".
+      symmetric: whether both texts attend to the other, or only the first.
+      source, focus, beneficiary: feature maps of attention (section 3.2): "states" are the states
+        (the light model uses them for all three), "unigram" and "phrase" gated convolutions of one
+        and of `phrase_width` words, "multigranular" both. Table 4's "w/o tri-hidden" has "unigram"
+        as source and focus, and "w/o uni-hidden" has "phrase".
       phrase_width: words of a phrase.
-      gate: the convolutions of these maps are gated (Eq. 9; Table 4's "w/o gate").
+      gate: whether the convolutions of these maps are gated (Eq. 9; Table 4's "w/o gate").
       energy: "dot" (Eq. 1), "bilinear" (Eq. 2) or "additive" (Eq. 3).
-      tanh_gain: of the tanh of Eq. 6 at 0; 1 in the paper, with which the maximum over many words
-        is saturated.
-      unmasked_softmax: the softmax has no mask, as in the authors' code: padding, up to
+      tanh_gain: factor on the argument of Eq. 6's tanh; 1 in the paper, which saturates the maximum
+        over many words.
+      unmasked_softmax: no mask in the softmax, as in the authors' code: padding, up to
         `author_length` words, has energies of 0 and a share of the weights.
       author_length: words to which the authors pad a text (SNLI 70, Yelp 180).
-      shared_words: whether the logistic regression also sees the words that both texts have, as a
-        share of each text's; the authors' code for answer selection has such features.
+      shared_words: whether the logistic regression also reads the number of words that both texts
+        have, as a share of each text's; the authors' code for answer selection has such features.
       dropout: rate on the inputs of each layer: words, pooled texts and hidden layers.
     """
 
@@ -79,18 +79,15 @@ class AttentiveConvolution(PairModel):
     dropout: float = 0.1
 
     def __post_init__(self):
-        for name in ("dim", "layers", "author_length"):
-            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
-        for name in ("filter_width", "phrase_width"):
-            size = getattr(self, name)
-            require(size >= 1 and size % 2 == 1, f"model.{name}={size}: must be odd, at least 1")
+        require_sizes("model", self, "dim", "layers", "author_length")
+        require_odd("model", self, "filter_width", "phrase_width")
         require(
             self.energy != "dot" or self._wide(self.source) == self._wide(self.focus),
             f"model.energy=dot: model.source={self.source} and model.focus={self.focus} must be "
             "equally wide; use bilinear or additive",
         )
         require(self.tanh_gain > 0, f"model.tanh_gain={self.tanh_gain}: above 0")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+        require_rates("model", self, "dropout")
 
     @property
     def contexts(self) -> tuple[str, ...]:
@@ -129,8 +126,8 @@ class AttentiveConvolutionLayer(nn.Module):
 
     h_i = tanh(W1 [f_{i-1}, f_i, f_{i+1}] + W2 c_i + b): f is the beneficiary's map, and c_i the sum
     of the focus's map weighted by the softmax of the energies between the source's word i and each
-    word of the focus. Attention "both" adds a term W3 c'_i, whose context is the text itself. Two
-    texts share the parameters (section 4.1, "Siamese").
+    word of the focus. Attention "both" adds W3 c'_i, with the text itself as context. Two texts
+    share the parameters (section 4.1, "Siamese").
     """
 
     config: AttentiveConvolution
@@ -140,7 +137,7 @@ class AttentiveConvolutionLayer(nn.Module):
         config = self.config
         made = lambda kind: FeatureMap(kind, config.phrase_width, config.gate, self.dtype)
         self.source = made(config.source)
-        # one f_mgran for both if they are of one kind, as in the paper's equations
+        # shared if both are of one kind, as f_mgran in the paper's equations
         self.focus = self.source if config.focus == config.source else made(config.focus)
         self.beneficiary = made(config.beneficiary)
         self.convolution = Convolution(config.dim, config.filter_width, self.dtype)
@@ -151,7 +148,7 @@ class AttentiveConvolutionLayer(nn.Module):
     def __call__(
         self, states: Sequence[Float[Array, "B _ D"]], valid: Sequence[Bool[Array, "B _"]]
     ) -> tuple[list[Float[Array, "B _ H"]], list[AttentionMap]]:
-        """The states of the layer above for each text, with zeros at padding; and the weights."""
+        """The new states of each text, zeros at padding; and the attention weights."""
         maps = [self._maps(*text) for text in zip(states, valid, strict=True)]
         above, attended = [], []
         for text, (source, _, beneficiary) in enumerate(maps):
@@ -173,7 +170,7 @@ class AttentiveConvolutionLayer(nn.Module):
         )
 
     def _contexts(self, text: int, texts: int) -> Iterator[tuple[str, int]]:
-        """The kinds of attention of a text, and the text that each attends to."""
+        """The kinds of attention of a text, each with the index of the text attended to."""
         for kind in self.config.contexts:
             if kind == "intra":
                 yield kind, text
@@ -193,7 +190,7 @@ class AttentiveConvolutionLayer(nn.Module):
         energies = self.energy(source, focus)
         if not self.config.unmasked_softmax:
             return masked_softmax(energies, allowed)
-        # the padding, of energies 0, as one more word with its total weight
+        # the padding, with energies of 0, as one more word with its total weight
         pads = jnp.maximum(self.config.author_length - focus_valid.sum(axis=1), 0)
         share = jnp.broadcast_to(
             jnp.log(pads.astype(jnp.float32))[:, None, None], (*energies.shape[:2], 1)
@@ -204,17 +201,9 @@ class AttentiveConvolutionLayer(nn.Module):
 
 
 class AttentiveConvNet(AttendingModule):
-    """Attentive convolutions, max-pooling and the head.
-
-    Attributes:
-      config: sizes and choices.
-      labels: number of labels.
-      dtype: of activations and matrix products; parameters, softmaxes and logits are float32.
-    """
+    """Attentive convolutions, max-pooling and the head."""
 
     config: AttentiveConvolution
-    labels: int
-    dtype: Any = jnp.float32
 
     def setup(self):
         config = self.config
@@ -231,7 +220,7 @@ class AttentiveConvNet(AttendingModule):
                 states = [self.dropout(x, train=train) for x in states]
                 states, attended = layer(states, valid)
                 maps.append(attended)
-        # dropout after pooling: before it, the maximum would be of few words, scaled up
+        # no dropout before pooling: it would take the maximum over few words, scaled up
         pooled = list(map(max_pooled, states, valid))
         further = [word_shares(texts)] if self.config.shared_words else []
         return self.head(pooled, train=train, further=further), maps

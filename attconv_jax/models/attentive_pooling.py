@@ -1,11 +1,11 @@
-"""ABCNN and APCNN as the paper ran them (Yin & Schütze 2017, Tables 3 and 5): attention in pooling.
+"""Attentive pooling: ABCNN and APCNN as compared by Yin & Schütze (2017, Tables 3 and 5).
 
-The bi-CNN, with weighted means in the place of max-pooling. With H_x and H_y the states of the
-texts, A = H_x H_y^T (ABCNN) or tanh(H_x U H_y^T) (APCNN, dos Santos et al. 2016):
+The bi-CNN with weighted means instead of max-pooling. With H_x and H_y the states of the texts,
+A = H_x H_y^T (ABCNN) or tanh(H_x U H_y^T) (APCNN, dos Santos et al. 2016):
 
-    r_x = sum_i softmax_i(max_j A_ij) h_i, and likewise r_y.
+    r_x = sum_i softmax_i(max_j A_ij) h_i, and r_y accordingly.
 
-Yin et al.'s ABCNN (2016) is another model: attconv_jax.models.abcnn.
+Yin et al.'s (2016) ABCNN is another model, attconv_jax.models.abcnn.
 """
 
 import dataclasses
@@ -18,7 +18,6 @@ from jaxtyping import Array, Bool, Float
 from attconv_jax.layers import Head
 from attconv_jax.models.base import POOLED, AttendingModule, AttentionMap, Explained, Text
 from attconv_jax.models.bi_cnn import BiCNN, TanhConvolution
-from common_jax.fields import require
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import MASKED, masked_softmax
 from common_jax.scopes import part
@@ -29,13 +28,11 @@ class AttentivePooling(BiCNN):
     """The bi-CNN with attention in pooling.
 
     Attributes:
-      bilinear: APCNN's U and tanh.
+      bilinear: whether A has APCNN's U and tanh.
     """
 
+    needs_pairs = True
     bilinear: bool = False
-
-    def require_texts(self, texts: int) -> None:
-        require(texts == 2, "AttentivePooling: needs two texts")
 
     def module(self, labels: int, dtype: Any) -> "AttentivePoolingModule":
         return AttentivePoolingModule(self, labels, dtype)
@@ -45,8 +42,6 @@ class AttentivePoolingModule(AttendingModule):
     """The network."""
 
     config: AttentivePooling
-    labels: int
-    dtype: Any = jnp.float32
 
     def setup(self):
         config = self.config
@@ -57,7 +52,7 @@ class AttentivePoolingModule(AttendingModule):
             self.energy = Dense(config.dim, ("embed", "mlp"), self.dtype, use_bias=False)
 
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
-        """Logits, and the weights with which each text is pooled."""
+        """Logits, and the weights of each text's mean."""
         states, valid = [text.words for text in texts], [text.valid for text in texts]
         with part("attention"):
             for layer in self.layers:

@@ -1,14 +1,14 @@
-"""The interface of matching models, and the network of word vectors and such a model.
+"""Interface of matching models, and the network that joins word vectors and a matching model.
 
-A model is a `PairModel`, a config section, and the flax module that it makes: of texts, each a
-`Text`, it gives the scores of labels. Tables of word vectors, reading, losses, evaluation and
-prediction are the same for all models.
+A model is a `PairModel`, which is a config section, and the flax module that it makes, from texts
+to logits of labels. Word vectors, data, losses, evaluation and prediction are the same for all
+models.
 """
 
 import abc
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -16,27 +16,28 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from attconv_jax.data.text import TEXTS
-from common_jax.fields import Choice
+from common_jax.fields import Choice, require
 from common_jax.inputs import Input, columns_of
+from common_jax.layers import Dense
 from common_jax.scopes import part
 from common_jax.sharding import gathered, spread
 
-SPREAD = 0.1  # standard deviation of words' vectors where there is no file
-TABLES = ("word_embedding", "second_word_embedding")  # parameters
+SPREAD = 0.1  # standard deviation of initial word vectors without a file of vectors
+TABLES = ("word_embedding", "second_word_embedding")  # names of parameters
 POOLED = -1  # see `AttentionMap`
 
 
 class Text(NamedTuple):
-    """What a text is to a model.
+    """A batch of texts as a model reads them.
 
     Attributes:
-      ids: numbers of its words; 0 is padding.
-      valid: which of them are words.
-      words: their vectors, zeros at padding.
-      second: their vectors of the second table; None where the model has one table.
-      inputs: by key what `PairModel.inputs` give of its words.
-      example: by key what they give of the example that the text is in; the same for both texts.
-      table: the vectors of all words.
+      ids: word ids; 0 is padding.
+      valid: False at padding.
+      words: word vectors, zeros at padding.
+      second: word vectors of the second table; None if the model has one table.
+      inputs: the model's inputs for words, by key (`PairModel.inputs`).
+      example: the model's inputs for examples, by key; the same for both texts.
+      table: the vectors of the vocabulary.
     """
 
     ids: Int[Array, "B T"]
@@ -49,12 +50,12 @@ class Text(NamedTuple):
 
 
 class AttentionMap(NamedTuple):
-    """Attention of one text's words to another's.
+    """Attention weights of one text's words over another's.
 
     Attributes:
-      text: number of the text that attended; `POOLED` where the rows are no words but weighted sums
-        of the context.
-      context: number of the text attended to.
+      text: index of the attending text; `POOLED` if the rows are not its words but weighted sums of
+        the context.
+      context: index of the text attended to.
     """
 
     text: int
@@ -68,12 +69,22 @@ Explained = tuple[Logits, list[list[AttentionMap]]]
 
 
 class PairModule(nn.Module):
-    """The network of a matching model."""
+    """The network of a matching model.
+
+    Attributes:
+      config: the model's fields; a subclass narrows the type.
+      labels: number of labels.
+      dtype: of activations and matrix products; parameters, softmaxes and logits are float32.
+    """
+
+    config: Any
+    labels: int
+    dtype: Any = jnp.float32
 
     @abc.abstractmethod
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Logits | tuple[Logits, Losses]:
-        """Logits in float32; and further losses of each example by name, which are added to the
-        loss in training and logged.
+        """Logits in float32; optionally also further losses of each example by name, which training
+        adds to its loss and logs.
 
         Args:
           texts: one or two.
@@ -81,13 +92,18 @@ class PairModule(nn.Module):
         """
 
     def explain(self, texts: Sequence[Text]) -> Explained:
-        """Logits without dropout, and the attention of each layer, lowest first; a model without
-        attention has no layer to show."""
+        """Logits without dropout, and the attention of each layer, lowest first; no layers for a
+        model without attention."""
         return without_losses(self(texts, train=False))[0], []
+
+    def _output(self, x: Float[Array, "B _"]) -> Logits:
+        """Logits by a linear layer in float32, for networks without a `Head`."""
+        output = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")
+        return output(x.astype(jnp.float32))
 
 
 class AttendingModule(PairModule):
-    """The network of a matching model whose forward pass also gives its attention."""
+    """The network of a matching model whose forward pass also returns its attention."""
 
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Logits:
         return self._forward(texts, train)[0]
@@ -102,42 +118,42 @@ class AttendingModule(PairModule):
 
 @dataclasses.dataclass(frozen=True)
 class PairModel(Choice):
-    """A matching model, between two texts or of one. Its fields are those of a config's section
-    `model`."""
+    """A matching model of one or two texts; the section `model` of a config.
+
+    Attributes:
+      needs_pairs: whether the model cannot read single texts.
+    """
+
+    needs_pairs: ClassVar[bool] = False
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """What the model reads beside words."""
+        """The model's inputs beside words."""
         return ()
 
     @property
     def second_table(self) -> bool:
-        """Whether there is a second table of word vectors, which begins as a copy of the first."""
+        """Whether there is a second table of word vectors, initially a copy of the first."""
         return False
 
     def require_texts(self, texts: int) -> None:
-        """Raises UserError if the model does not read 1 or 2 texts; `texts` says how many."""
+        """Raises UserError if the model cannot read examples of this number of texts, 1 or 2."""
+        require(texts == 2 or not self.needs_pairs, f"{type(self).__name__}: needs two texts")
 
     @abc.abstractmethod
     def module(self, labels: int, dtype: Any) -> PairModule:
-        """The network.
-
-        Args:
-          labels: how many there are.
-          dtype: of activations and products; parameters, softmaxes and logits are float32.
-        """
+        """The network, with the attributes `labels` and `dtype` of `PairModule`."""
 
 
 class Matcher(nn.Module):
-    """Tables of word vectors and a matching model, whose parameters are in one tree.
+    """Tables of word vectors and a matching model, with their parameters in one tree.
 
     Attributes:
-      model: the matching model.
-      rows: of a table, R.
+      rows: R, of a table.
       dim: D, of a word's vector.
-      labels: how many there are.
-      dtype: of activations and products.
-      trained: whether gradients reach the tables.
+      labels: number of labels.
+      dtype: of activations and matrix products.
+      trained: whether the tables are trained.
     """
 
     model: PairModel
@@ -162,7 +178,7 @@ class Matcher(nn.Module):
         """Logits, and the model's further losses.
 
         Args:
-          arrays: the numbers of the words of each of `TEXTS`, and the arrays of the model's inputs
+          arrays: the word ids of each of `TEXTS`, and the arrays of the model's inputs
             (`common_jax.inputs.columns_of`).
           train: whether dropout is on.
         """
@@ -197,5 +213,5 @@ class Matcher(nn.Module):
 
 
 def without_losses(output: Logits | tuple[Logits, Losses]) -> tuple[Logits, Losses]:
-    """What a `PairModule` returns, its losses empty where it has none."""
+    """The output of a `PairModule`, with empty losses if it has none."""
     return output if isinstance(output, tuple) else (output, {})

@@ -1,7 +1,7 @@
 """Bi-CNN, the paper's baseline without attention (Yin & Schütze 2017, Tables 3 and 5).
 
-Convolutions h_i = tanh(W1 [x_{i-1}, x_i, x_{i+1}] + b) with shared parameters and max-pooling of
-each text; the head is that of attentive convolution.
+Each text is encoded by convolutions h_i = tanh(W1 [x_{i-1}, x_i, x_{i+1}] + b) with shared
+parameters and max-pooling; the head is that of attentive convolution.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import Head, max_pooled
 from attconv_jax.models.base import Explained, PairModel, PairModule, Text
-from common_jax.fields import require
+from common_jax.fields import require, require_odd, require_rates, require_sizes
 from common_jax.layers import Convolution, Dropout
 from common_jax.scopes import part
 
@@ -27,7 +27,7 @@ class BiCNN(PairModel):
       dim: the hidden size, of convolutions and of the head.
       layers: number of stacked convolutions.
       filter_width: of a convolution, in words.
-      tanh_gain: of the tanh at 0; 1 in the paper.
+      tanh_gain: factor on the tanh's argument; 1 in the paper.
       dropout: rate on the inputs of each layer: words, pooled texts and hidden layers.
     """
 
@@ -38,14 +38,10 @@ class BiCNN(PairModel):
     dropout: float = 0.1
 
     def __post_init__(self):
-        for name in ("dim", "layers"):
-            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
-        width = self.filter_width
-        require(
-            width >= 1 and width % 2 == 1, f"model.filter_width={width}: must be odd, at least 1"
-        )
+        require_sizes("model", self, "dim", "layers")
+        require_odd("model", self, "filter_width")
         require(self.tanh_gain > 0, f"model.tanh_gain={self.tanh_gain}: above 0")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+        require_rates("model", self, "dropout")
 
     def module(self, labels: int, dtype: Any) -> "BiCNNModule":
         return BiCNNModule(self, labels, dtype)
@@ -68,11 +64,9 @@ class TanhConvolution(nn.Module):
 
 
 class BiCNNModule(PairModule):
-    """The network; its parameters have the names of attentive convolution's."""
+    """The network; its parameters are named as those of attentive convolution."""
 
     config: BiCNN
-    labels: int
-    dtype: Any = jnp.float32
 
     def setup(self):
         config = self.config

@@ -1,7 +1,7 @@
-"""Bi-GRU of Table 5 (Tan et al. 2016's reader as answer selector): recurrent texts, shared words.
+"""Bi-GRU of Table 5: the reader of Tan et al. (2016) for answer selection.
 
-A bidirectional GRU of its own reads each text, whose last states q and a, with q * a and a vector
-of the number of distinct words that the texts share, go through a hidden tanh layer to the score.
+Each text has a bidirectional GRU of its own. The last states q and a, q * a, and a vector for the
+number of distinct words that the texts share are the inputs of a hidden tanh layer and the output.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from attconv_jax.models.base import PairModel, PairModule, Text
 from attconv_jax.models.word_count import WordCounts
-from common_jax.fields import require
+from common_jax.fields import require_rates, require_sizes
 from common_jax.inputs import Input
 from common_jax.layers import Dense, Dropout
 from common_jax.recurrent import GRU, Bidirectional
@@ -26,28 +26,25 @@ class BiGRU(PairModel):
     """A bidirectional GRU over each text.
 
     Attributes:
-      dim: of the GRU, in each direction, and of the hidden layer.
-      shared_dim: of the vector of the number of shared words.
-      most_shared: larger numbers have one vector.
+      dim: size of the GRU, in each direction, and of the hidden layer.
+      shared_dim: size of the vector for the number of shared words.
+      most_shared: largest number with a vector of its own.
       dropout: rate on words and on the input of the hidden layer.
     """
 
+    needs_pairs = True
     dim: int = 100
     shared_dim: int = 10
     most_shared: int = 30
     dropout: float = 0.1
 
     def __post_init__(self):
-        for name in ("dim", "shared_dim", "most_shared"):
-            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+        require_sizes("model", self, "dim", "shared_dim", "most_shared")
+        require_rates("model", self, "dropout")
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         return (WordCounts(),)
-
-    def require_texts(self, texts: int) -> None:
-        require(texts == 2, "BiGRU: needs two texts")
 
     def module(self, labels: int, dtype: Any) -> "BiGRUModule":
         return BiGRUModule(self, labels, dtype)
@@ -57,8 +54,6 @@ class BiGRUModule(PairModule):
     """The network."""
 
     config: BiGRU
-    labels: int
-    dtype: Any = jnp.float32
 
     @nn.compact
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
@@ -80,5 +75,4 @@ class BiGRUModule(PairModule):
             joined = jnp.tanh(
                 Dense(config.dim, ("embed", "mlp"), self.dtype, name="hidden")(joined)
             )
-            joined = joined.astype(jnp.float32)
-            return Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)
+            return self._output(joined)

@@ -1,7 +1,7 @@
-"""A sentence-pair LSTM (Bowman et al. 2015, section 3.3): "bi" for two texts, not two directions.
+"""A sentence-pair LSTM (Bowman et al. 2015, section 3.3); "bi" refers to the two texts.
 
-Words are mapped to 100 features by a tanh layer, one LSTM reads both texts, its last states are
-joined, and three tanh layers and a softmax follow.
+Words are mapped to 100 features by a tanh layer; one LSTM reads both texts; its last states are
+concatenated, followed by three tanh layers and a softmax.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from attconv_jax.models.base import PairModel, PairModule, Text
-from common_jax.fields import require
+from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dense, Dropout
 from common_jax.recurrent import LSTM
 from common_jax.scopes import part
@@ -24,7 +24,7 @@ class BiLSTM(PairModel):
     """One LSTM over each text.
 
     Attributes:
-      dim: of the mapped words and of the LSTM.
+      dim: size of the mapped words and of the LSTM.
       hidden: width of the tanh layers.
       dropout: rate on the mapped words and on the last states.
     """
@@ -34,9 +34,8 @@ class BiLSTM(PairModel):
     dropout: float = 0.1
 
     def __post_init__(self):
-        for name in ("dim", "hidden"):
-            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+        require_sizes("model", self, "dim", "hidden")
+        require_rates("model", self, "dropout")
 
     def module(self, labels: int, dtype: Any) -> "BiLSTMModule":
         return BiLSTMModule(self, labels, dtype)
@@ -46,8 +45,6 @@ class BiLSTMModule(PairModule):
     """The network."""
 
     config: BiLSTM
-    labels: int
-    dtype: Any = jnp.float32
 
     @nn.compact
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
@@ -67,5 +64,4 @@ class BiLSTMModule(PairModule):
                 x = jnp.tanh(
                     Dense(config.hidden, ("embed", "mlp"), self.dtype, name=f"tanh_{n}")(x)
                 )
-            x = x.astype(jnp.float32)
-            return Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(x)
+            return self._output(x)

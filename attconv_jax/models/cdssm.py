@@ -1,12 +1,12 @@
 """CDSSM (Shen et al. 2014): letter trigrams, a convolution over words, and the texts' cosine.
 
-A word is the count of the letter trigrams of "#word#". Windows of three words are mapped to 300
-features, tanh, their maxima over the text to 128, tanh. The logit of the second label is a trained
-factor times the cosine of both texts, that of the first 0.
+A word is represented by the counts of the letter trigrams of "#word#". A tanh layer maps windows of
+three words to 300 features, and another one the maxima over the text to 128. The logit of the
+second label is a trained factor times the cosine of both texts; that of the first is 0.
 
 The product of a window's counts with a matrix is a sum of rows: each trigram has a vector for each
-of the window's places. Ours: trigrams are hashed to the rows, so that no list of them is needed,
-and a word has at most 16.
+position in the window. Ours: trigrams are hashed to the rows, so that no list of them is needed,
+and a word has at most 16 trigrams.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int32
 
 from attconv_jax.layers import max_pooled
 from attconv_jax.models.base import PairModel, PairModule, Text
-from common_jax.fields import require
+from common_jax.fields import require, require_rates, require_sizes
 from common_jax.inputs import Annotations, Input, WordInput
 from common_jax.layers import Dense, Dropout
 from common_jax.scopes import part
@@ -58,31 +58,28 @@ class LetterTrigrams(WordInput):
 
 @dataclasses.dataclass(frozen=True)
 class CDSSM(PairModel):
-    """The cosine of two texts by their letter trigrams; it reads no word vectors.
+    """The cosine of two texts by their letter trigrams, without word vectors.
 
     Attributes:
       dim: features of a window of three words.
-      semantic_dim: of a text.
+      semantic_dim: features of a text.
       trigram_rows: rows of the table, to which trigrams are hashed.
       dropout: rate on the pooled texts.
     """
 
+    needs_pairs = True
     dim: int = 300
     semantic_dim: int = 128
     trigram_rows: int = 30_000
     dropout: float = 0.0
 
     def __post_init__(self):
-        for name in ("dim", "semantic_dim", "trigram_rows"):
-            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+        require_sizes("model", self, "dim", "semantic_dim", "trigram_rows")
+        require_rates("model", self, "dropout")
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         return (LetterTrigrams(self.trigram_rows),)
-
-    def require_texts(self, texts: int) -> None:
-        require(texts == 2, "CDSSM: needs two texts")
 
     def module(self, labels: int, dtype: Any) -> "CDSSMModule":
         require(labels == 2, f"CDSSM: needs two labels, not {labels}")
@@ -93,8 +90,6 @@ class CDSSMModule(PairModule):
     """The network."""
 
     config: CDSSM
-    labels: int
-    dtype: Any = jnp.float32
 
     @nn.compact
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:

@@ -1,10 +1,10 @@
 """Convolutions of several widths and pooling: three systems of Table 6.
 
-- MultichannelCNN (Kim 2014): a fixed and a trained copy of the vectors with the same filters,
-  summed before the ReLU; maxima over the words; a softmax.
-- CNN with internal attention (Adel & Schütze 2017): weighted means instead of maxima, with weights
-  softmax(v . tanh(W h_i)).
-- Lin et al.'s (2017) CNN: one copy, maxima, and hidden ReLU layers.
+- MultichannelCNN (Kim 2014): the same filters over a fixed and a trained copy of the vectors,
+  summed before the ReLU; max-pooling; a softmax.
+- CNN with internal attention (Adel & Schütze 2017): weighted means instead of max-pooling, with
+  weights softmax(v . tanh(W h_i)).
+- Lin et al.'s (2017) CNN: one copy of the vectors, max-pooling, and a hidden ReLU layer.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from attconv_jax.models.base import (
     PairModel,
     Text,
 )
-from common_jax.fields import require
+from common_jax.fields import require, require_rates, require_sizes
 from common_jax.layers import Convolution, Dense, Dropout
 from common_jax.masks import masked_softmax
 from common_jax.scopes import part
@@ -33,14 +33,14 @@ from common_jax.scopes import part
 
 @dataclasses.dataclass(frozen=True)
 class ConvolutionPooling(PairModel):
-    """Convolutions over each text, pooled and joined.
+    """Convolutions over each text, pooled and concatenated.
 
     Attributes:
       dim: filters of each width.
       widths: of the filters, in words, separated by commas.
       channels: 1, or 2 with a fixed copy of the vectors beside the trained one.
-      pooling: maxima, or attention over the words.
-      hidden: size of a hidden layer before the softmax; 0 is none.
+      pooling: max-pooling, or attention over the words.
+      hidden: size of the hidden layer before the softmax; 0 for none.
       dropout: rate on the pooled texts and the hidden layer.
     """
 
@@ -52,15 +52,15 @@ class ConvolutionPooling(PairModel):
     dropout: float = 0.5
 
     def __post_init__(self):
-        require(self.dim >= 1, f"model.dim={self.dim}: at least 1")
+        require_sizes("model", self, "dim")
         widths = [width.strip() for width in self.widths.split(",")]
-        right = all(width.isdecimal() and int(width) for width in widths)
+        positive = all(width.isdecimal() and int(width) for width in widths)
         require(
-            right and len({*widths}) == len(widths),
+            positive and len({*widths}) == len(widths),
             f"model.widths={self.widths!r}: different numbers of words, separated by commas",
         )
         require(self.hidden >= 0, "model.hidden: not negative")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+        require_rates("model", self, "dropout")
 
     @property
     def second_table(self) -> bool:
@@ -74,12 +74,10 @@ class ConvolutionPoolingModule(AttendingModule):
     """The network."""
 
     config: ConvolutionPooling
-    labels: int
-    dtype: Any = jnp.float32
 
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
-        """Logits, and the weights with which texts are pooled, if by attention."""
+        """Logits, and the weights of pooling by attention."""
         config, dropout = self.config, Dropout(self.config.dropout)
         filters = [
             Convolution(config.dim, int(width), self.dtype, name=f"convolution_{width.strip()}")
@@ -105,8 +103,7 @@ class ConvolutionPoolingModule(AttendingModule):
             if config.hidden:
                 layers = ReluLayers((config.hidden,), config.dropout, self.dtype, name="hidden")
                 joined = layers(joined, train=train)
-            joined = dropout(joined, train=train).astype(jnp.float32)
-            logits = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)
+            logits = self._output(dropout(joined, train=train))
         return logits, [maps] if maps else []
 
 

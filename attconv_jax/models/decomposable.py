@@ -1,14 +1,14 @@
 """Decomposable attention (Parikh et al. 2016), without and with attention within each text.
 
-With words projected to a_i and b_j (no bias), and F, G, H of two ReLU layers each:
+Words are projected to a_i and b_j, without a bias; F, G and H have two ReLU layers each:
 
     e_ij = F(a_i) . F(b_j)
     beta_i = sum_j softmax_j(e_ij) b_j,  alpha_j = sum_i softmax_i(e_ij) a_i
     v1 = sum_i G([a_i; beta_i]),  v2 = sum_j G([b_j; alpha_j]),  logits = W H([v1; v2])
 
-Within a text, a'_i = sum_j softmax_j(F'(a_i) . F'(a_j) + d_(i-j)) a_j, and [a; a'] takes the place
-of a; distances of more than 10 words share one d. Each vector is scaled to norm 1, since longer
-ones saturate the softmax, and a text begins with an empty word, whose vector is 0 here.
+Within a text, a'_i = sum_j softmax_j(F'(a_i) . F'(a_j) + d_(i-j)) a_j, and [a; a'] replaces a;
+distances of more than 10 words share one d. Word vectors are scaled to norm 1, since longer ones
+saturate the softmax, and an empty word, whose vector is 0 here, is prepended to each text.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import ReluLayers, both_ways
 from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
-from common_jax.fields import require
+from common_jax.fields import require, require_rates, require_sizes
 from common_jax.layers import Dense
 from common_jax.masks import masked_softmax
 from common_jax.scopes import part
@@ -29,16 +29,17 @@ from common_jax.scopes import part
 
 @dataclasses.dataclass(frozen=True)
 class Decomposable(PairModel):
-    """The model of two texts.
+    """Decomposable attention between two texts.
 
     Attributes:
       dim: width of all layers.
-      intra: attention within each text.
-      most_distance: in words; farther ones share a bias.
-      unit_vectors: scales words' vectors to norm 1.
+      intra: whether there is attention within each text.
+      most_distance: in words; larger distances share a bias.
+      unit_vectors: scales word vectors to norm 1.
       dropout: rate on the inputs of the layers of F, G and H.
     """
 
+    needs_pairs = True
     dim: int = 200
     intra: bool = False
     most_distance: int = 10
@@ -46,12 +47,9 @@ class Decomposable(PairModel):
     dropout: float = 0.2
 
     def __post_init__(self):
-        require(self.dim >= 1, f"model.dim={self.dim}: at least 1")
+        require_sizes("model", self, "dim")
         require(self.most_distance >= 0, "model.most_distance: not negative")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
-
-    def require_texts(self, texts: int) -> None:
-        require(texts == 2, "Decomposable: needs two texts")
+        require_rates("model", self, "dropout")
 
     def module(self, labels: int, dtype: Any) -> "DecomposableModule":
         return DecomposableModule(self, labels, dtype)
@@ -61,8 +59,6 @@ class DecomposableModule(AttendingModule):
     """The network."""
 
     config: Decomposable
-    labels: int
-    dtype: Any = jnp.float32
 
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
@@ -95,8 +91,7 @@ class DecomposableModule(AttendingModule):
             compared = compare(jnp.concatenate([x, context], -1), train=train)
             sums.append(jnp.where(real[..., None], compared, 0).sum(1))
         with part("head"):
-            joined = aggregate(jnp.concatenate(sums, -1), train=train).astype(jnp.float32)
-            logits = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)
+            logits = self._output(aggregate(jnp.concatenate(sums, -1), train=train))
         maps = [AttentionMap(n, 1 - n, one[:, 1:, 1:]) for n, one in enumerate(weights)]
         return logits, [maps]
 
@@ -111,7 +106,7 @@ class DecomposableModule(AttendingModule):
 
 
 class WithinText(nn.Module):
-    """[a; a'] of a text, a' by attention to the text's own words with a bias for each distance."""
+    """[a; a'] of a text: a' is attention within the text, with a bias for each distance."""
 
     most_distance: int
     dtype: Any

@@ -1,14 +1,14 @@
-"""Long short-term memory network (Cheng et al. 2016, Eq. 5-14): attention to all states before.
+"""Long short-term memory network (Cheng et al. 2016, Eq. 5-14): an LSTM with attention to its past.
 
-Each word attends to the states h_i and cells c_i of the words before it, which an LSTM step then
-takes for its last ones:
+Each word attends to the states h_i and cells c_i of the words before it; the weighted sums replace
+the previous state and cell of the LSTM step:
 
     s_i = softmax_i<t(v . tanh(W_h h_i + W_x x_t + W_s h~_(t-1))),  [h~; c~] = sum_i s_i [h_i; c_i]
 
-The second text attends to all of the first too ("deep fusion"), with the same form of weights over
-its states and cells, of which a gate r = sigmoid(W_r [x_t; a_t] + b) adds r * (sum of the cells) to
-the new cell; a_t is the sum of the states. The means of both texts' states go through two ReLU
-layers to the softmax.
+The second text also attends to the first ("deep fusion"), with weights of the same form over its
+states and cells. With a_t the weighted sum of the states and r = sigmoid(W_r [x_t; a_t] + b), r
+times the weighted sum of the cells is added to the new cell. Two ReLU layers and a softmax follow
+the means of both texts' states.
 """
 
 import dataclasses
@@ -22,8 +22,8 @@ from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import ReluLayers, matrix
 from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
-from common_jax.fields import require
-from common_jax.layers import Dense, Dropout
+from common_jax.fields import require_rates, require_sizes
+from common_jax.layers import Dropout
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import LSTM, State
 from common_jax.scopes import part
@@ -34,19 +34,17 @@ class LSTMN(PairModel):
     """The network of two texts, with deep fusion.
 
     Attributes:
-      dim: of states and of the hidden layers.
+      dim: size of states and of the hidden layers.
       dropout: rate on words and on the inputs of the hidden layers.
     """
 
+    needs_pairs = True
     dim: int = 300
     dropout: float = 0.2
 
     def __post_init__(self):
-        require(self.dim >= 1, f"model.dim={self.dim}: at least 1")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
-
-    def require_texts(self, texts: int) -> None:
-        require(texts == 2, "LSTMN: needs two texts")
+        require_sizes("model", self, "dim")
+        require_rates("model", self, "dropout")
 
     def module(self, labels: int, dtype: Any) -> "LSTMNModule":
         return LSTMNModule(self, labels, dtype)
@@ -56,8 +54,6 @@ class LSTMNModule(AttendingModule):
     """The network."""
 
     config: LSTMN
-    labels: int
-    dtype: Any = jnp.float32
 
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
@@ -75,14 +71,14 @@ class LSTMNModule(AttendingModule):
                 count = jnp.maximum(text.valid.sum(1, keepdims=True), 1)
                 means.append(state.hidden.sum(1) / count.astype(jnp.float32))
             layers = ReluLayers((config.dim,) * 2, config.dropout, self.dtype, name="hidden")
-            joined = layers(jnp.concatenate(means, -1), train=train).astype(jnp.float32)
-            logits = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)
+            logits = self._output(layers(jnp.concatenate(means, -1), train=train))
         maps = [(0, 0, own), (1, 1, others), (1, 0, fused)]
         return logits, [[AttentionMap(*one) for one in maps]]
 
 
 class Tape(nn.Module):
-    """One text's states and cells [B, T, H], zeros at padding, and the weights."""
+    """Reads one text; returns its states and cells, [B, T, H], zeros at padding, and the attention
+    weights over the text itself and over `source`, the states and mask of the other text."""
 
     size: int
     dtype: Any
@@ -106,7 +102,7 @@ class Tape(nn.Module):
         zeros = jnp.zeros((rows, size), jnp.float32)
         tape = State(*(jnp.zeros((rows, length, size), jnp.float32) for _ in State._fields))
 
-        def one(carry: Any, inputs: Any) -> Any:
+        def step(carry: Any, inputs: Any) -> Any:
             tape, summary, attended = carry
             at, x, of_x, real = inputs
             past = valid & (jnp.arange(length) < at)[None]
@@ -123,17 +119,17 @@ class Tape(nn.Module):
             new = State(*(jnp.where(real[:, None], part, 0) for part in new))
             write = lambda stored, part: jax.lax.dynamic_update_index_in_dim(stored, part, at, 1)
             tape = State(*(write(stored, part) for stored, part in zip(tape, new, strict=True)))
-            hold = lambda a: jnp.where(real[:, None], a, 0)
-            return (tape, state.hidden, attended), (hold(weights), hold(shares))
+            masked = lambda a: jnp.where(real[:, None], a, 0)
+            return (tape, state.hidden, attended), (masked(weights), masked(shares))
 
         steps = [jnp.swapaxes(x, 0, 1) for x in (words.astype(jnp.float32), projected, valid)]
         places = jnp.arange(length), *steps
-        (tape, *_), weights = jax.lax.scan(one, (tape, zeros, zeros), places)
+        (tape, *_), weights = jax.lax.scan(step, (tape, zeros, zeros), places)
         return tape, *(jnp.swapaxes(x, 0, 1) for x in weights)
 
 
 class _Scores:
-    """v . tanh(W_h h_i + W_x x + W_s s), normalised over the allowed i."""
+    """Softmax of v . tanh(W_h h_i + W_x x + W_s s) over the allowed i."""
 
     def __init__(self, module: nn.Module, name: str, inputs: int, size: int):
         self.state, self.word, self.summary = (

@@ -1,12 +1,13 @@
-"""Match-LSTM (Wang & Jiang 2016, Eq. 6-9): an LSTM over attended premise words and the hypothesis.
+"""Match-LSTM (Wang & Jiang 2016, Eq. 6-9): an LSTM over the hypothesis and its attention.
 
-One LSTM reads both texts, with states H_s of the premise and h_k of the hypothesis. Word by word:
+One LSTM reads both texts; H_s are its states of the premise and h_k those of the hypothesis. For
+each word k of the hypothesis:
 
     G_k = tanh(W_s H_s + (W_t h_k + W_m m_(k-1)) 1),  alpha_k = softmax(w . G_k + b)
     a_k = H_s alpha_k,  m_k = LSTM([a_k; h_k])
 
-The label is predicted from the last m. As in the authors' code, an empty word of state 0 follows
-the premise, which a word without a counterpart can attend to, and W_s, W_t and W_m have biases.
+The label is predicted from the last m. As in the authors' code, an empty word with the state 0 is
+appended to the premise, for words without a counterpart, and W_s, W_t and W_m have biases.
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ from jaxtyping import Array
 
 from attconv_jax.layers import matrix
 from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
-from common_jax.fields import require
+from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import LSTM
@@ -29,22 +30,20 @@ from common_jax.scopes import part
 
 @dataclasses.dataclass(frozen=True)
 class MatchLSTM(PairModel):
-    """The hypothesis matched with the premise.
+    """Matches the hypothesis with the premise.
 
     Attributes:
-      dim: of all layers.
+      dim: width of all layers.
       dropout: rate on words and on the last state.
     """
 
+    needs_pairs = True
     dim: int = 300
     dropout: float = 0.3
 
     def __post_init__(self):
-        require(self.dim >= 1, f"model.dim={self.dim}: at least 1")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
-
-    def require_texts(self, texts: int) -> None:
-        require(texts == 2, "MatchLSTM: needs two texts")
+        require_sizes("model", self, "dim")
+        require_rates("model", self, "dropout")
 
     def module(self, labels: int, dtype: Any) -> "MatchLSTMModule":
         return MatchLSTMModule(self, labels, dtype)
@@ -54,8 +53,6 @@ class MatchLSTMModule(AttendingModule):
     """The network."""
 
     config: MatchLSTM
-    labels: int
-    dtype: Any = jnp.float32
 
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
@@ -66,9 +63,9 @@ class MatchLSTMModule(AttendingModule):
             premise, hypothesis = (
                 lstm(dropout(text.words, train=train), text.valid)[0] for text in texts
             )
-        behind = ((0, 0), (0, 1))
-        premise = jnp.pad(premise, (*behind, (0, 0)))
-        allowed = jnp.pad(texts[0].valid, behind, constant_values=True)
+        one_more = ((0, 0), (0, 1))
+        premise = jnp.pad(premise, (*one_more, (0, 0)))
+        allowed = jnp.pad(texts[0].valid, one_more, constant_values=True)
         named = lambda name: Dense(dim, ("embed", "mlp"), self.dtype, name=name)
         of_premise = named("premise")(premise).astype(jnp.float32)
         of_hypothesis = named("hypothesis")(hypothesis).astype(jnp.float32)
@@ -80,7 +77,7 @@ class MatchLSTMModule(AttendingModule):
         first, recurrent = match.start(premise), match.weights()
         with part("attention"):
 
-            def one(state: Any, inputs: tuple[Array, Array, Array]) -> tuple[Any, Array]:
+            def step(state: Any, inputs: tuple[Array, Array, Array]) -> tuple[Any, Array]:
                 of_word, h, real = inputs
                 of_both = of_word + state.hidden @ of_match + match_bias[None]
                 g = jnp.tanh(of_premise + of_both[:, None])
@@ -92,8 +89,7 @@ class MatchLSTMModule(AttendingModule):
                 return jax.tree.map(keep, new, state), jnp.where(real[:, None], alpha, 0)
 
             steps = (of_hypothesis, hypothesis, texts[1].valid)
-            last, weights = jax.lax.scan(one, first, tuple(jnp.swapaxes(x, 0, 1) for x in steps))
+            last, weights = jax.lax.scan(step, first, tuple(jnp.swapaxes(x, 0, 1) for x in steps))
         with part("head"):
-            joined = dropout(last.hidden, train=train)
-            logits = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)
+            logits = self._output(dropout(last.hidden, train=train))
         return logits, [[AttentionMap(1, 0, jnp.swapaxes(weights, 0, 1)[..., :-1])]]

@@ -1,12 +1,12 @@
-"""Neural semantic encoder (Munkhdalai & Yu 2017), one memory a text.
+"""Neural semantic encoder (Munkhdalai & Yu 2017), with a memory for each text.
 
-The memory M begins as the words of the text. For each word x_t:
+The memory M is initialized with the word vectors of the text. For each word x_t:
 
     o = LSTM(x_t),  z = softmax(M o),  m = M^T z
     h = LSTM(W [o; m] + b),  M <- M (1 - z) + z h
 
-Both texts have the same parameters. The last h of each, joined as [p; h; p - h; p * h], goes
-through a ReLU layer to the softmax. The states are as wide as the words' vectors.
+Both texts share the parameters. With p and h the last states of premise and hypothesis, a ReLU
+layer and a softmax follow [p; h; p - h; p * h]. The states are as wide as the word vectors.
 """
 
 import dataclasses
@@ -20,8 +20,8 @@ from jaxtyping import Array
 
 from attconv_jax.layers import ReluLayers, matrix
 from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
-from common_jax.fields import require
-from common_jax.layers import Dense, Dropout
+from common_jax.fields import require_rates, require_sizes
+from common_jax.layers import Dropout
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import LSTM
 from common_jax.scopes import part
@@ -36,15 +36,13 @@ class NSE(PairModel):
       dropout: rate on words and on the input of the ReLU layer.
     """
 
+    needs_pairs = True
     hidden: int = 1024
     dropout: float = 0.3
 
     def __post_init__(self):
-        require(self.hidden >= 1, f"model.hidden={self.hidden}: at least 1")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
-
-    def require_texts(self, texts: int) -> None:
-        require(texts == 2, "NSE: needs two texts")
+        require_sizes("model", self, "hidden")
+        require_rates("model", self, "dropout")
 
     def module(self, labels: int, dtype: Any) -> "NSEModule":
         return NSEModule(self, labels, dtype)
@@ -54,12 +52,10 @@ class NSEModule(AttendingModule):
     """The network."""
 
     config: NSE
-    labels: int
-    dtype: Any = jnp.float32
 
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
-        """Logits, and the memory that each word read."""
+        """Logits, and the weights with which each word reads the memory."""
         dim, dropout = texts[0].words.shape[-1], Dropout(self.config.dropout)
         read = LSTM(dim, dim, self.dtype, name="read")
         write = LSTM(2 * dim, dim, self.dtype, name="write")
@@ -72,7 +68,7 @@ class NSEModule(AttendingModule):
                 words = dropout(text.words, train=train)
                 opened, _ = read(words, text.valid)
 
-                def one(carry: Any, inputs: tuple[Array, Array], text: Text = text) -> Any:
+                def step(carry: Any, inputs: tuple[Array, Array], text: Text = text) -> Any:
                     memory, state = carry
                     o, real = inputs
                     z = masked_softmax(jnp.einsum("bsd,bd->bs", memory, o), text.valid)
@@ -87,7 +83,7 @@ class NSEModule(AttendingModule):
 
                 steps = jnp.swapaxes(opened, 0, 1), jnp.swapaxes(text.valid, 0, 1)
                 first = words.astype(jnp.float32), write.start(words)
-                (_, state), weights = jax.lax.scan(one, first, steps)
+                (_, state), weights = jax.lax.scan(step, first, steps)
                 last.append(state.hidden)
                 maps.append(AttentionMap(number, number, jnp.swapaxes(weights, 0, 1)))
         with part("head"):
@@ -96,6 +92,5 @@ class NSEModule(AttendingModule):
             layers = ReluLayers(
                 (self.config.hidden,), self.config.dropout, self.dtype, name="hidden"
             )
-            joined = layers(joined, train=train).astype(jnp.float32)
-            logits = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)
+            logits = self._output(layers(joined, train=train))
         return logits, [maps]

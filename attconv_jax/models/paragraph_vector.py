@@ -1,15 +1,15 @@
-"""Paragraph vectors (Le & Mikolov 2014), the distributed bag of words, with a softmax on top.
+"""Paragraph vectors (Le & Mikolov 2014), distributed bag of words, with a softmax over labels.
 
-A text with the words w_1 to w_n has the vector d that is most likely to predict them,
+The vector d of a text with the words w_1 to w_n minimizes
 
     L(d) = (1/n) sum_t -log softmax(V d + b)[w_t] + decay/2 |d|^2,
 
-where V are the words' vectors. d is found by a fixed number of Adam steps from 0; L is convex in
-d. Training lowers L in V and b at this d, and fits a softmax over the labels to d; neither changes
-d, so that labels do not reach the words' vectors.
+where V are the word vectors. d is computed by a fixed number of Adam steps from 0; L is convex in
+d. Training minimizes L in V and b at this d, and fits a softmax over the labels to d. No gradient
+passes through d, so that the labels do not change the word vectors.
 
 Ours: a text's vector is inferred at each step and not stored, so that training, evaluation and
-exports treat texts alike; and the softmax over the vocabulary is the whole one, as all words of a
+exports treat texts in the same way; and the softmax over the vocabulary is exact, as all words of a
 text share it.
 """
 
@@ -24,19 +24,19 @@ import optax
 from jaxtyping import Array, Float
 
 from attconv_jax.models.base import Losses, PairModel, PairModule, Text
-from common_jax.fields import require
-from common_jax.layers import Dense, Dropout
+from common_jax.fields import require, require_rates, require_sizes
+from common_jax.layers import Dropout
 from common_jax.scopes import part
 
 
 @dataclasses.dataclass(frozen=True)
 class ParagraphVector(PairModel):
-    """Vectors of texts, each as wide as a word's.
+    """Vectors of texts, as wide as those of words.
 
     Attributes:
-      steps: of inference.
+      steps: number of Adam steps of inference.
       rate: learning rate of inference.
-      decay: of texts' vectors.
+      decay: weight decay of texts' vectors.
       dropout: rate on texts' vectors before the softmax over labels.
     """
 
@@ -46,10 +46,10 @@ class ParagraphVector(PairModel):
     dropout: float = 0.0
 
     def __post_init__(self):
-        require(self.steps >= 1, f"model.steps={self.steps}: at least 1")
+        require_sizes("model", self, "steps")
         require(self.rate > 0, f"model.rate={self.rate}: above 0")
         require(self.decay >= 0, f"model.decay={self.decay}: not negative")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+        require_rates("model", self, "dropout")
 
     def module(self, labels: int, dtype: Any) -> "ParagraphVectorModule":
         return ParagraphVectorModule(self, labels, dtype)
@@ -59,14 +59,12 @@ class ParagraphVectorModule(PairModule):
     """The network."""
 
     config: ParagraphVector
-    labels: int
-    dtype: Any = jnp.float32
 
     @nn.compact
     def __call__(
         self, texts: Sequence[Text], *, train: bool
     ) -> tuple[Float[Array, "B labels"], Losses]:
-        """Logits, and L of all texts."""
+        """Logits, and the sum of the texts' L."""
         table = texts[0].table.astype(jnp.float32)
         bias = jnp.asarray(self.param("bias", nn.initializers.zeros, (table.shape[0],)))
         vectors, loss = [], jnp.zeros(texts[0].ids.shape[0])
@@ -78,8 +76,7 @@ class ParagraphVectorModule(PairModule):
                 loss = loss + self._loss(inferred, text, table, bias)
         with part("head"):
             joined = Dropout(self.config.dropout)(jnp.concatenate(vectors, -1), train=train)
-            output = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")
-            return output(joined), {"words": loss}
+            return self._output(joined), {"words": loss}
 
     def _infer(
         self, text: Text, table: Float[Array, "R D"], bias: Float[Array, "R"]
@@ -90,7 +87,7 @@ class ParagraphVectorModule(PairModule):
 
         def step(carry: Any, _: None) -> tuple[Any, None]:
             vectors, state = carry
-            with jax.numpy_dtype_promotion("standard"):  # optax is not clean under "strict"
+            with jax.numpy_dtype_promotion("standard"):  # optax mixes types, which "strict" forbids
                 updates, state = optimizer.update(gradient_of(vectors), state)
             return (vectors + updates, state), None
 

@@ -1,13 +1,13 @@
-"""Self-attentive sentence embedding, and the BiLSTM beside it (Lin et al. 2017).
+"""Self-attentive sentence embedding, and the BiLSTM compared with it (Lin et al. 2017).
 
-H are the states of an LSTM in both directions. r weighted means of each text, with a penalty on
-rows that are alike:
+H are the states of a bidirectional LSTM. Each text has r weighted means M, with a penalty on
+similar rows of weights:
 
     A = softmax(W_2 tanh(W_1 H^T)),  M = A H,  penalty = c |A A^T - I|^2 (Frobenius)
 
-One text's M goes through a hidden ReLU layer to the softmax. Two texts' are mapped row by row and
-multiplied (appendix A), through two hidden layers. With `pooling="max"` it is the paper's BiLSTM:
-maxima over the words instead of M.
+A hidden ReLU layer and a softmax follow M of a single text. M of two texts are mapped row by row
+and multiplied (appendix A), followed by two hidden layers. `pooling="max"` is the paper's BiLSTM,
+with maxima over the words instead of M.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from attconv_jax.models.base import (
     PairModule,
     Text,
 )
-from common_jax.fields import require
+from common_jax.fields import require, require_rates, require_sizes
 from common_jax.layers import Dense
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import LSTM, Bidirectional
@@ -40,12 +40,12 @@ class RecurrentPooling(PairModel):
     """A BiLSTM over each text, pooled by attention or by maxima.
 
     Attributes:
-      dim: of the LSTM, in each direction.
-      pooling: several weighted means, or maxima.
-      rows: r.
+      dim: size of the LSTM, in each direction.
+      pooling: weighted means, or maxima.
+      rows: r, number of weighted means.
       attention_dim: d_a, the hidden size of the weights.
       hidden: size of the hidden layers.
-      penalty: c.
+      penalty: c, weight of the penalty.
       dropout: rate on the inputs of the hidden layers.
     """
 
@@ -58,10 +58,9 @@ class RecurrentPooling(PairModel):
     dropout: float = 0.5
 
     def __post_init__(self):
-        for name in ("dim", "rows", "attention_dim", "hidden"):
-            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
+        require_sizes("model", self, "dim", "rows", "attention_dim", "hidden")
         require(self.penalty >= 0, "model.penalty: not negative")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+        require_rates("model", self, "dropout")
 
     def module(self, labels: int, dtype: Any) -> "RecurrentPoolingModule":
         return RecurrentPoolingModule(self, labels, dtype)
@@ -71,13 +70,11 @@ class RecurrentPoolingModule(PairModule):
     """The network."""
 
     config: RecurrentPooling
-    labels: int
-    dtype: Any = jnp.float32
 
     def __call__(
         self, texts: Sequence[Text], *, train: bool
     ) -> tuple[Float[Array, "B labels"], Losses]:
-        """Logits, and the penalty of all texts."""
+        """Logits, and the sum of the texts' penalties."""
         logits, _, penalty = self._forward(texts, train)
         return logits, ({"penalty": penalty} if self.config.pooling == "attention" else {})
 
@@ -105,7 +102,7 @@ class RecurrentPoolingModule(PairModule):
                     strict=True,
                 )
             for number, one in enumerate(weights):
-                penalty = penalty + config.penalty * alikeness(one)
+                penalty = penalty + config.penalty * redundancy(one)
                 maps.append(AttentionMap(POOLED, number, one))
             joined = means[0]
             if len(texts) == 2:
@@ -120,8 +117,7 @@ class RecurrentPoolingModule(PairModule):
             joined = ReluLayers(sizes, config.dropout, self.dtype, name="hidden")(
                 joined, train=train
             )
-            output = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")
-            return output(joined.astype(jnp.float32)), [maps] if maps else [], penalty
+            return self._output(joined), [maps] if maps else [], penalty
 
 
 class Means(nn.Module):
@@ -145,7 +141,7 @@ class Means(nn.Module):
 
 
 class Rows(nn.Module):
-    """Each row of M times a matrix of its own."""
+    """Maps each row of M by a matrix of its own."""
 
     size: int
     dtype: Any
@@ -159,7 +155,7 @@ class Rows(nn.Module):
         return jnp.einsum("brd,rde->bre", means.astype(self.dtype), kernel)
 
 
-def alikeness(weights: Float[Array, "B r T"]) -> Float[Array, "B"]:
+def redundancy(weights: Float[Array, "B r T"]) -> Float[Array, "B"]:
     """|A A^T - I|^2."""
     products = jnp.einsum("brt,bqt->brq", weights, weights)
     return jnp.sum(jnp.square(products - jnp.eye(weights.shape[1])[None]), (1, 2))

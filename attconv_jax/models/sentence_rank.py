@@ -1,16 +1,17 @@
-"""Sentence-Rank of Table 5: gated self-matching (R-Net, Wang et al. 2017) as a ranker of sentences.
+"""Sentence-Rank of Table 5: sentences ranked by gated self-matching (R-Net, Wang et al. 2017).
 
-The paper names the network and no details. Ours, with u the states of one bidirectional GRU over
-both texts:
+The paper gives no details beyond the network's name. Ours, with u the states of one bidirectional
+GRU over both texts:
 
-1. each word of the sentence attends to the question, x = g * [u; c], g = sigmoid(W [u; c]), and a
-   bidirectional GRU reads x: v;
-2. each v attends to the sentence itself, with a gate and a bidirectional GRU of its own: h;
-3. the question is a weighted mean of its states, the sentence the maxima of h, and the head that of
-   attentive convolution.
+1. each word of the sentence attends to the question, with context c; a bidirectional GRU reads
+   x = g * [u; c], g = sigmoid(W [u; c]), and has the states v;
+2. each v attends to the sentence's v in the same way, with parameters of its own; the GRU's states
+   are h;
+3. the question is represented by a weighted mean of its states, the sentence by the maxima of h;
+   the head is that of attentive convolution.
 
-Energies are dot products of ReLU projections over the root of their width, as in R-Net's released
-successors.
+Energies are dot products of ReLU projections, divided by the root of their width, as in R-Net's
+released successors.
 """
 
 import dataclasses
@@ -31,7 +32,7 @@ from attconv_jax.models.base import (
     Text,
 )
 from attconv_jax.models.convolution_pooling import Attention
-from common_jax.fields import require
+from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import GRU, Bidirectional
@@ -40,22 +41,20 @@ from common_jax.scopes import part
 
 @dataclasses.dataclass(frozen=True)
 class SentenceRank(PairModel):
-    """A sentence matched with a question, then with itself.
+    """Matches a sentence with a question, then with itself.
 
     Attributes:
-      dim: of the GRUs, in each direction, of the projections and of the head.
+      dim: size of the GRUs, in each direction, of the projections and of the head.
       dropout: rate on the inputs of the GRUs and of the head's layers.
     """
 
+    needs_pairs = True
     dim: int = 75
     dropout: float = 0.2
 
     def __post_init__(self):
-        require(self.dim >= 1, f"model.dim={self.dim}: at least 1")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
-
-    def require_texts(self, texts: int) -> None:
-        require(texts == 2, "SentenceRank: needs two texts")
+        require_sizes("model", self, "dim")
+        require_rates("model", self, "dropout")
 
     def module(self, labels: int, dtype: Any) -> "SentenceRankModule":
         return SentenceRankModule(self, labels, dtype)
@@ -65,19 +64,16 @@ class SentenceRankModule(AttendingModule):
     """The network; the first text is the question."""
 
     config: SentenceRank
-    labels: int
-    dtype: Any = jnp.float32
 
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
-        """Logits, and the attention to question and sentence, and in the question's mean."""
+        """Logits, and the weights of the attention to the question, to the sentence itself, and of
+        the question's mean."""
         dim, dropout = self.config.dim, Dropout(self.config.dropout)
 
         def read(name: str, states: Array, valid: Array) -> Array:
-            states = dropout(states, train=train)
-            return Bidirectional(GRU, states.shape[-1], dim, self.dtype, name=name)(states, valid)[
-                0
-            ]
+            gru = Bidirectional(GRU, states.shape[-1], dim, self.dtype, name=name)
+            return gru(dropout(states, train=train), valid)[0]
 
         question, sentence = texts
         encode = Bidirectional(GRU, question.words.shape[-1], dim, self.dtype, name="encode")
@@ -100,7 +96,7 @@ class SentenceRankModule(AttendingModule):
 
 
 class Match(nn.Module):
-    """g * [u; c] of each word, c its context in a text, and the weights."""
+    """g * [u; c] of each word, with c its attention context in a text, and the weights."""
 
     dim: int
     dtype: Any

@@ -1,16 +1,16 @@
 """Tree-based CNN (Mou et al. 2016) on constituency trees.
 
-A node above two others has the state tanh(W_l left + W_r right + b), a word a linear function of
+The state of an inner node is tanh(W_l left + W_r right + b), that of a word a linear function of
 its vector. The convolution is over a node and its children,
 
-    y = tanh(W_p parent + W_l left + W_r right + b),
+    y = tanh(W_p parent + W_l left + W_r right + b);
 
-whose maxima over all nodes are the text's features u. The pair goes through a ReLU layer over
-[u; v; u - v; u * v].
+its maxima over all nodes are the text's features u. A ReLU layer over [u; v; u - v; u * v] follows,
+with v those of the second text.
 
-Mou et al. parse dependencies. Ours are the binary constituency parses that SNLI's own JSON lines
-carry ("sentence1_binary_parse"); data without them are refused. A parse is cut to our words: where
-it has a word in one piece and we have several, they branch to the right.
+Mou et al. use dependency parses. Ours are the binary constituency parses in SNLI's JSON lines
+("sentence1_binary_parse"); data without parses are refused. A parse is adapted to our tokenizer: if
+several of our words are one of its leaves, they become a right-branching subtree.
 """
 
 import dataclasses
@@ -27,23 +27,23 @@ from jaxtyping import Array, Bool, Float, Int, Int32
 from attconv_jax.layers import ReluLayers, matrix, max_pooled
 from attconv_jax.models.base import PairModel, PairModule, Text
 from common_jax.errors import UserError
-from common_jax.fields import require
+from common_jax.fields import require_rates, require_sizes
 from common_jax.inputs import Annotations, Input, WordInput
 from common_jax.layers import Dense, Dropout
 from common_jax.scopes import part
 
-Tree = Any  # a word's number, a pair of trees, or None for nothing
+Tree = Any  # a word's index, a pair of trees, or None for an empty tree
 _ESCAPED = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
 _QUOTES = str.maketrans({mark: '"' for mark in "`'“”‘’"})
-# Spellings of the parser's tokenizer, which escapes "/" and "*" and knows ASCII alone.
+# Spellings of the parser's tokenizer, which escapes "/" and "*" and writes ASCII only.
 _SPELLINGS = {"\\/": "/", "\\*": "*", "…": "...", "–": "--", "—": "--", "£": "#"}
 
 
 @dataclasses.dataclass(frozen=True)
 class BinaryParse(WordInput):
-    """The children of each node above words, in an order in which children come first.
+    """The children of each inner node; children precede their parents.
 
-    Row m has the numbers of both children of the m-th node: words are 1 to n, the nodes above them
+    Row m has the numbers of both children of the m-th inner node: words are 1 to n, inner nodes
     n + 1 and so on. The last row is 0.
     """
 
@@ -57,7 +57,7 @@ class BinaryParse(WordInput):
         self, words: Sequence[str], annotations: Annotations
     ) -> Int32[np.ndarray, "T {self.width}"]:
         if "binary_parse" not in annotations:
-            raise UserError("no binary_parse, which tree_cnn reads: SNLI's JSON lines have it")
+            raise UserError("no binary_parse, which tree_cnn needs: SNLI's JSON lines have it")
         children: list[tuple[int, int]] = []
 
         def number(tree: Tree) -> int:
@@ -73,10 +73,11 @@ class BinaryParse(WordInput):
 
 
 def tree_of_words(words: Sequence[str], parse: str) -> Tree:
-    """A binary parse, as in "( ( A man ) sleeps )", with words in place of its own leaves.
+    """The tree of a binary parse, such as "( ( A man ) sleeps )", over `words` instead of its
+    leaves.
 
     Raises:
-      UserError: for a parse that is broken, or of another text.
+      UserError: for an invalid parse, or the parse of another text.
     """
     tokens, leaves = parse.lower().split(), list[str]()
     stack: list[list[Tree]] = [[]]
@@ -100,7 +101,7 @@ def tree_of_words(words: Sequence[str], parse: str) -> Tree:
     ]
 
     def cut(tree: Tree) -> Tree:
-        """A word that begins in an earlier leaf is not in the later one."""
+        """The tree over words; a word in several leaves belongs to the leaf in which it begins."""
         if not isinstance(tree, tuple):
             return _right_branching(inside[tree]) if tree is not None else None
         left, right = map(cut, tree)
@@ -110,7 +111,7 @@ def tree_of_words(words: Sequence[str], parse: str) -> Tree:
 
 
 def _plain(word: str) -> str:
-    """A word in the spelling in which words and leaves are compared."""
+    """The spelling of a word or leaf for comparison."""
     if word in ("``", "''"):
         return '"'
     for spelling, other in _SPELLINGS.items():
@@ -126,7 +127,7 @@ def _right_branching(words: Sequence[int]) -> Tree:
 
 def _require(right: bool, parse: str) -> None:
     if not right:
-        raise UserError(f"a binary_parse that is not of this text's words: {parse!r}")
+        raise UserError(f"the binary_parse is not one of this text: {parse!r}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,26 +135,23 @@ class TreeCNN(PairModel):
     """A convolution over the trees of two texts.
 
     Attributes:
-      dim: of nodes and of the convolution.
+      dim: size of nodes and of the convolution.
       hidden: size of the ReLU layer.
       dropout: rate on words and on the input of the ReLU layer.
     """
 
+    needs_pairs = True
     dim: int = 300
     hidden: int = 200
     dropout: float = 0.1
 
     def __post_init__(self):
-        for name in ("dim", "hidden"):
-            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+        require_sizes("model", self, "dim", "hidden")
+        require_rates("model", self, "dropout")
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         return (BinaryParse(),)
-
-    def require_texts(self, texts: int) -> None:
-        require(texts == 2, "TreeCNN: needs two texts")
 
     def module(self, labels: int, dtype: Any) -> "TreeCNNModule":
         return TreeCNNModule(self, labels, dtype)
@@ -163,8 +161,6 @@ class TreeCNNModule(PairModule):
     """The network."""
 
     config: TreeCNN
-    labels: int
-    dtype: Any = jnp.float32
 
     @nn.compact
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
@@ -181,8 +177,7 @@ class TreeCNNModule(PairModule):
             u, v = features
             joined = jnp.concatenate([u, v, u - v, u * v], -1)
             layers = ReluLayers((config.hidden,), config.dropout, self.dtype, name="hidden")
-            joined = layers(joined, train=train).astype(jnp.float32)
-            return Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)
+            return self._output(layers(joined, train=train))
 
 
 class TreeConvolution(nn.Module):
@@ -206,14 +201,14 @@ class TreeConvolution(nn.Module):
             jnp.asarray(self.param(name, nn.initializers.zeros, (size,)))[None]
             for name in ("bias", "window_bias")
         ]
-        # nodes above words follow the T places of words
+        # inner nodes follow the T positions of words
         count = valid.sum(1)[:, None, None]
         places = jnp.where(children <= count, children - 1, children - 1 - count + length)
         places = jnp.where(children > 0, places, 2 * length)  # a node of zeros
         nodes = jnp.pad(jnp.where(valid[..., None], words, 0), ((0, 0), (0, length + 1), (0, 0)))
         pick = lambda nodes, at: jnp.take_along_axis(nodes, at[..., None], axis=1)
 
-        def one(nodes: Array, inputs: tuple[Array, Array]) -> tuple[Array, None]:
+        def step(nodes: Array, inputs: tuple[Array, Array]) -> tuple[Array, None]:
             at, pair = inputs
             both = pick(nodes, pair)
             new = jnp.tanh(both[:, 0] @ own["left"] + both[:, 1] @ own["right"] + biases[0])
@@ -222,7 +217,7 @@ class TreeConvolution(nn.Module):
             return jax.lax.dynamic_update_index_in_dim(nodes, new, length + at, 1), None
 
         steps = jnp.arange(length), jnp.swapaxes(places, 0, 1)
-        nodes, _ = jax.lax.scan(one, nodes, steps)
+        nodes, _ = jax.lax.scan(step, nodes, steps)
         none = jnp.full_like(places, 2 * length)
         left, right = (
             pick(nodes, jnp.concatenate([none[..., side], places[..., side]], 1)) for side in (0, 1)

@@ -1,12 +1,12 @@
 """Word-by-word attention (Rocktäschel et al. 2016, Eq. 11-14).
 
-An LSTM reads the premise, another the hypothesis, beginning with the premise's last cell. With Y
-the premise's states and h_t the hypothesis's:
+One LSTM reads the premise; another reads the hypothesis, with the premise's last cell as its
+initial cell. With Y the states of the premise and h_t those of the hypothesis:
 
     M_t = tanh(W_y Y + (W_h h_t + W_r r_(t-1)) 1),  alpha_t = softmax(w . M_t)
     r_t = Y alpha_t + tanh(W_t r_(t-1)),  h* = tanh(W_p r_N + W_x h_N)
 
-and a softmax over h* gives the label.
+The label is predicted from h* by a softmax.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from jaxtyping import Array
 
 from attconv_jax.layers import matrix
 from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
-from common_jax.fields import require
+from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import LSTM, State
@@ -29,22 +29,20 @@ from common_jax.scopes import part
 
 @dataclasses.dataclass(frozen=True)
 class WordByWord(PairModel):
-    """The premise's words attended to by each word of the hypothesis.
+    """Attention of each word of the hypothesis to the premise.
 
     Attributes:
-      dim: k, of all layers.
+      dim: k, width of all layers.
       dropout: rate on the mapped words and on h*.
     """
 
+    needs_pairs = True
     dim: int = 100
     dropout: float = 0.1
 
     def __post_init__(self):
-        require(self.dim >= 1, f"model.dim={self.dim}: at least 1")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
-
-    def require_texts(self, texts: int) -> None:
-        require(texts == 2, "WordByWord: needs two texts")
+        require_sizes("model", self, "dim")
+        require_rates("model", self, "dropout")
 
     def module(self, labels: int, dtype: Any) -> "WordByWordModule":
         return WordByWordModule(self, labels, dtype)
@@ -54,8 +52,6 @@ class WordByWordModule(AttendingModule):
     """The network."""
 
     config: WordByWord
-    labels: int
-    dtype: Any = jnp.float32
 
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
@@ -73,7 +69,7 @@ class WordByWordModule(AttendingModule):
         with part("attention"):
             of_premise, of_hypothesis = premise @ own["y"], hypothesis @ own["h"]
 
-            def one(r: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
+            def step(r: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
                 h, real = inputs
                 m = jnp.tanh(of_premise + (h + r @ own["r"])[:, None])
                 alpha = masked_softmax(m @ weight, texts[0].valid)
@@ -81,9 +77,8 @@ class WordByWordModule(AttendingModule):
                 return jnp.where(real[:, None], new, r), jnp.where(real[:, None], alpha, 0)
 
             steps = jnp.swapaxes(of_hypothesis, 0, 1), jnp.swapaxes(texts[1].valid, 0, 1)
-            r, weights = jax.lax.scan(one, jnp.zeros_like(last.hidden), steps)
+            r, weights = jax.lax.scan(step, jnp.zeros_like(last.hidden), steps)
         with part("head"):
             joined = jnp.tanh(r @ own["p"] + end.hidden @ own["x"])
-            joined = dropout(joined, train=train)
-            logits = Dense(self.labels, ("mlp", "labels"), jnp.float32, name="output")(joined)
+            logits = self._output(dropout(joined, train=train))
         return logits, [[AttentionMap(1, 0, jnp.swapaxes(weights, 0, 1))]]

@@ -1,7 +1,7 @@
 """WordC1 and WordC2 of Table 5: sentences ranked by the words that they share with the question.
 
-Nothing is trained. The logit of the second label is the number of distinct words that both texts
-have, divided by the distinct words of the second text (WordC1) or of the first (WordC2).
+There are no parameters. The logit of the second label is the number of distinct words that both
+texts have, divided by that of the second text (WordC1) or of the first (WordC2).
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from common_jax.inputs import Annotations, ExampleInput, Input
 
 @dataclasses.dataclass(frozen=True)
 class WordCounts(ExampleInput):
-    """The numbers of distinct words: of both texts, of the first, of the second."""
+    """The numbers of distinct words in both texts, in the first, and in the second."""
 
     key: ClassVar[str] = "counts"
 
@@ -39,21 +39,19 @@ class WordCount(PairModel):
     """The share of words that two texts have in common.
 
     Attributes:
-      share_of: the text whose words are 100 %.
+      share_of: the text whose number of distinct words is the denominator.
     """
 
+    needs_pairs = True
     share_of: Literal["first", "second"] = "second"
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         return (WordCounts(),)
 
-    def require_texts(self, texts: int) -> None:
-        require(texts == 2, "WordCount: needs two texts")
-
     def module(self, labels: int, dtype: Any) -> "WordCountModule":
         require(labels == 2, f"WordCount: needs two labels, not {labels}")
-        return WordCountModule(self)
+        return WordCountModule(self, labels, dtype)
 
 
 class WordCountModule(PairModule):
@@ -69,6 +67,6 @@ class WordCountModule(PairModule):
 
 
 def word_shares(texts: Sequence[Text]) -> Float[Array, "B 2"]:
-    """The shared words as shares of the first text's and of the second's."""
+    """The number of shared words, divided by that of the first text and by that of the second."""
     counts = texts[0].example[WordCounts.key].astype(jnp.float32)
     return counts[:, :1] / jnp.maximum(counts[:, 1:], 1)

@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from common_jax.bad_examples import BadExamples
 from common_jax.config import SplitsConfig
+from common_jax.data.corpus import file_identity
 from common_jax.data.prepared import SPLITS, Split
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
@@ -37,6 +38,20 @@ class Source(Protocol[T_co]):
 
     def read(self, bad_examples: BadExamples) -> T_co:
         """Its content without the examples that `bad_examples` rejects."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FileSource:
+    """A single file; a family's class adds `read`."""
+
+    path: Path
+
+    @property
+    def place(self) -> str:
+        return str(self.path)
+
+    def identity(self) -> Any:
+        return file_identity(self.path)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -109,7 +109,7 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, bad_examples: Bad
     if missing:
         raise UserError(
             f"data.tfds={dataset.name}: not of SQuAD's form: it has the texts "
-            f"{', '.join(dataset.texts) or 'of none'}, and not {', '.join(missing)}"
+            f"{', '.join(dataset.texts) or '(none)'}, and not {', '.join(missing)}"
         )
     for number, row in enumerate(dataset.source(split, key)):
         place = f"{dataset.name} {split}:{number + 1}"

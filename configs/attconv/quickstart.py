@@ -3,8 +3,8 @@
   python -m launch.train --config configs/attconv/quickstart.py
 
 Statements in train do not occur in dev or test, and labels are correct by construction. The model
-is the paper's "advanced & intra", narrower, with phrases of five words; quickstart.py:cnn is
-another of configs/attconv/systems.py.
+is the paper's "advanced & intra", narrower, with phrases of five words. Other systems of
+configs/attconv/systems.py are selected by name, as quickstart.py:cnn.
 """
 
 from attconv_jax.config import DataConfig, WordsConfig

@@ -2,9 +2,10 @@
 
   python -m launch.train --config configs/attconv/reviews_small.py:advanced
 
-A review judges several aspects of a place and says which two of them give its stars
-(attconv_jax/data/synthetic_reviews.py). It shows whether a model relates distant words; it is not a
-measure of quality on real reviews. Systems are those of configs/attconv/systems.py for one text.
+A review judges several aspects of a place and names the two that determine its stars
+(attconv_jax/data/synthetic_reviews.py). The corpus shows whether a model relates distant words; it
+is not a measure of quality on real reviews. Systems are those of configs/attconv/systems.py for one
+text.
 """
 
 from attconv_jax.config import DataConfig, WordsConfig

@@ -5,7 +5,7 @@
 
 FOLDER holds train-v1.1.json and dev-v1.1.json (rajpurkar.github.io/SQuAD-explorer), plain or .gz.
 Dev is held out of train by article; SQuAD's dev is the test. The paper's precision at 1: 87.42
-light, 88.27 advanced, 88.54 with intra-attention, on a test of twice as many pairs as there are.
+light, 88.27 advanced, 88.54 with intra-attention, on a test of twice as many pairs as exist.
 """
 
 from attconv_jax.config import DataConfig, WordsConfig

@@ -1,9 +1,9 @@
 """Systems of Tables 3, 5 and 6 by name, for the config files of this folder: `FILE.py:SYSTEM`.
 
-A further system is an entry of `SYSTEMS`, and its model a module of `attconv_jax.models`. All are
-trained as the paper trains its own, unless by the name SYSTEM-original: those of `ORIGINALS` have
-the optimizer, batch and vectors, and some also the sizes, of the system's own paper or code. What
-these do not say is as in the file.
+A further system is an entry in `SYSTEMS`, and its model a module in `attconv_jax.models`. SYSTEM is
+trained as attentive convolution in the paper; SYSTEM-original, for the systems in `ORIGINALS`, with
+the optimizer, batch and vectors, and some also with the sizes, of the system's own paper or code.
+All other settings are those of the config file.
 """
 
 import tomllib
@@ -39,7 +39,7 @@ TABLES = Path(__file__).parents[2] / "tables" / "attconv"
 
 
 def attentive(texts: int, **fields: Any) -> PairModel:
-    """Attentive convolution between two texts; a single one, a review, attends to itself."""
+    """Attentive convolution between two texts; a single text, a review, attends to itself."""
     own: dict[str, Any] = {
         "attention": "intra",
         "energy": "additive",
@@ -49,12 +49,7 @@ def attentive(texts: int, **fields: Any) -> PairModel:
     return AttentiveConvolution(**(own if texts == 1 else {}) | fields)
 
 
-def abcnn(**fields: Any) -> Callable[[int], PairModel]:
-    """Yin et al.'s."""
-    return lambda texts: ABCNN(**fields)
-
-
-# From the number of texts of an example to the model, with the sizes of its own paper.
+# Functions from the number of texts of an example to the model, with the sizes of its own paper.
 SYSTEMS: dict[str, Callable[[int], PairModel]] = {
     "cnn": lambda texts: BiCNN(dim=500 if texts == 1 else 300),
     "light": lambda texts: attentive(texts, source="states", focus="states", beneficiary="states"),
@@ -62,9 +57,9 @@ SYSTEMS: dict[str, Callable[[int], PairModel]] = {
     "advanced_intra": lambda texts: attentive(texts, attention="both"),
     "abcnn": lambda texts: AttentivePooling(),
     "apcnn": lambda texts: AttentivePooling(bilinear=True),
-    "abcnn1": abcnn(pooling_attention=False),
-    "abcnn2": abcnn(input_attention=False),
-    "abcnn3": abcnn(),
+    "abcnn1": lambda texts: ABCNN(pooling_attention=False),
+    "abcnn2": lambda texts: ABCNN(input_attention=False),
+    "abcnn3": lambda texts: ABCNN(),
     "bi_lstm": lambda texts: BiLSTM(),
     "word_by_word": lambda texts: WordByWord(),
     "match_lstm": lambda texts: MatchLSTM(),
@@ -97,8 +92,8 @@ def _decomposable(config: ml_collections.ConfigDict) -> None:
 
 
 def _match_lstm(config: ml_collections.ConfigDict) -> None:
-    """Wang and Jiang 2016, but for vectors of unknown words, which they train, and a learning rate
-    times 0.95 in each epoch."""
+    """Wang and Jiang 2016, without their trained vectors of unknown words and without the factor of
+    0.95 on the learning rate in each epoch."""
     config.words.trained = False
     config.optimizer.update(name="adamax", learning_rate=1e-3, b2=0.999)
     config.model.dropout = 0.3
@@ -112,7 +107,7 @@ def _nse(config: ml_collections.ConfigDict) -> None:
 
 
 def _self_attentive(config: ml_collections.ConfigDict) -> None:
-    """Lin et al. 2017, their sizes; the optimizer is the file's."""
+    """The sizes of Lin et al. 2017; the optimizer is that of the config file."""
     config.model.rows = 30
     config.model.hidden = 3000 if config.data.format == "texts" else 4000
 
@@ -136,10 +131,10 @@ ORIGINALS: dict[str, Callable[[ml_collections.ConfigDict], None]] = {
 def config_of(
     name: str, data: DataConfig, words: WordsConfig, **fields: Any
 ) -> ml_collections.ConfigDict:
-    """A config of one of `SYSTEMS`, SYSTEM or SYSTEM-original, to be edited and then finished.
+    """The config of SYSTEM or SYSTEM-original, to be edited and then passed to `finish`.
 
     Args:
-      fields: of `model`; ignored by models that lack them.
+      fields: values of the section `model`; ignored by models that lack them.
 
     Raises:
       ValueError: for an unknown name.
@@ -154,12 +149,12 @@ def config_of(
 def finish(
     config: ml_collections.ConfigDict, table: str = "", source: str = ""
 ) -> ml_collections.ConfigDict:
-    """A file's config with its system's own training, for as many epochs, if it is an original; and
-    with the result that the paper prints.
+    """Completes a config: the settings of SYSTEM-original, with the same number of epochs, and the
+    paper's result.
 
     Args:
-      table: a file of tables/attconv, such as "table3"; "" is none.
-      source: the table, and what differs from it.
+      table: the file of tables/attconv with the result, such as "table3"; "" for none.
+      source: the paper's table, and the differences from it.
     """
     system, dash, _ = config.paper.system.partition("-")
     if dash:

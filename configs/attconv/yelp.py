@@ -5,9 +5,9 @@
 
 FOLDER holds yelp_academic_dataset_review.json (yelp.com/dataset); or, with
 --config.data.train=train.csv --config.data.test=test.csv, the CSV files of yelp_review_full. Dev
-and test are held out of train, 2,000 reviews each; the paper's 500,000 are Lin et al.'s (2017),
-whose selection is not published. Systems are those of configs/attconv/systems.py for one text. Not
-trained here.
+and test are held out of train, 2,000 reviews each; the paper has the 500,000 reviews of Lin et al.
+(2017), whose selection is not published. Systems are those of configs/attconv/systems.py for one
+text. Not trained here.
 """
 
 from attconv_jax.config import DataConfig, WordsConfig

@@ -31,8 +31,8 @@ def get_config(system: str = ""):
     config.model.tie = "all"
     config.model.unroll = True
 
-    # Many small steps with a constant rate, then linear decay to zero: for some 35 minutes on two
-    # CPU cores, which are too few for 1/sqrt(step) to decay.
+    # Many small steps with a constant rate, then linear decay to zero: some 35 minutes on two CPU
+    # cores, too few steps for a decay with 1/sqrt(step).
     config.optimizer.schedule = "constant"
     config.optimizer.learning_rate = 1e-3
     config.optimizer.warmup_steps = 400

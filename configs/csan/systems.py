@@ -1,12 +1,12 @@
-"""The compared systems of the family, by the names that all its config files accept.
+"""Systems compared in the paper, by name, for the config files of this folder: `FILE.py:SYSTEM`.
 
   python -m launch.train --config configs/csan/quickstart.py:csan_1d
 
 An entry is a function from a file's model fields to those that the system changes; it keeps the
-file's number of local encoder layers unless the system defines it. In Table 1 of the paper
-`neighbor` is Sperber et al.'s and `neighbor_predicted` the one whose parameters the table counts;
-`local_soft` and the other predicted windows are in four heads, `local_soft_8` in eight, or in as
-many as there are. `transformer_wide` is not in the paper: the Transformer with as many parameters
+file's number of local encoder layers unless the system defines it. NEIGHBOR of Table 1 is
+`neighbor` as in Sperber et al., and `neighbor_predicted` by the table's number of parameters.
+`local_soft` and the other predicted windows are in four heads, `local_soft_8` in eight, or in all
+if there are fewer. `transformer_wide` is not in the paper: the Transformer with as many parameters
 as `cnns`.
 """
 
@@ -33,7 +33,7 @@ def choose(config: ConfigDict, system: str, size: str = "") -> ConfigDict:
     """The config with a system's model fields; unchanged for "".
 
     Args:
-      size: prefix of the runs' system, such as "big".
+      size: prefix of the system in `config.paper.system`, such as "big".
     """
     if system:
         for field, value in SYSTEMS[system](config.model).items():
@@ -43,7 +43,7 @@ def choose(config: ConfigDict, system: str, size: str = "") -> ConfigDict:
 
 
 def choose_sized(config: ConfigDict, name: str) -> ConfigDict:
-    """`choose` for SYSTEM, and for "wide-SYSTEM" with twice the width and the heads."""
+    """`choose` for SYSTEM, or "wide-SYSTEM" with twice the width and twice the heads."""
     size, system = _sized(name, "wide", {"": ("", "")})
     if size:
         for field in ("dim", "mlp_dim", "num_heads"):
@@ -52,8 +52,8 @@ def choose_sized(config: ConfigDict, name: str) -> ConfigDict:
 
 
 def sized(name: str) -> tuple[str, str]:
-    """The size, "" or "big", and the system of an argument of the papers' files: SYSTEM is base,
-    "big-SYSTEM" is big, and "base" and "big" are 2D-CSAN.
+    """Parses an argument of the files with the paper's settings into the size, "" or "big", and the
+    system: SYSTEM is base, "big-SYSTEM" is big, and "base" and "big" are 2D-CSAN.
 
     Raises:
       ValueError: for an unknown name.
@@ -63,7 +63,7 @@ def sized(name: str) -> tuple[str, str]:
 
 
 def _sized(name: str, large: str, others: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
-    """The size and the system of SYSTEM, LARGE-SYSTEM or one of `others`."""
+    """The size and the system of an argument: SYSTEM, LARGE-SYSTEM or one of `others`."""
     sizes = {**others, **{system: ("", system) for system in SYSTEMS}}
     sizes |= {f"{large}-{system}": (large, system) for system in SYSTEMS}
     if name not in sizes:
@@ -89,7 +89,7 @@ def _all(attention: Callable[..., EncoderAttention]) -> Callable[..., Fields]:
 
 
 def _wide(model: ConfigDict) -> Fields:
-    """The width of the feed-forward layers that has the parameters of `cnns`, to 8 units."""
+    """Feed-forward layers with a width, in steps of 8, that gives as many parameters as `cnns`."""
     cnns = Convolutions()
     added = cnns.count * (cnns.width * model.dim + model.dim**2 + 3 * model.dim)
     layers = model.encoder_layers + model.decoder_layers

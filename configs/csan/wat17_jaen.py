@@ -3,11 +3,11 @@
   python -m launch.train --config configs/csan/wat17_jaen.py:base --config.data.dir=FOLDER
   python -m launch.train --config configs/csan/wat17_jaen.py:big --config.data.dir=FOLDER
 
-FOLDER is ASPEC-JE as it is distributed, with train/train-1.txt, train/train-2.txt, dev/dev.txt and
-test/test.txt: JST and NICT give it for research on application (Nakazawa et al. 2016,
+FOLDER is ASPEC-JE as distributed, with train/train-1.txt, train/train-2.txt, dev/dev.txt and
+test/test.txt; JST and NICT provide it for research on application (Nakazawa et al. 2016,
 lotus.kuee.kyoto-u.ac.jp/ASPEC). "The first two sections ... 2M sentence pairs" are the best aligned
 of three. The paper: 28.10 BLEU for the Transformer-base and 28.50 for 2D-CSAN, 28.41 and 28.73 for
-big (Table 2), on tokenised text; here SentencePiece reads the text as it is. Not run here.
+big (Table 2), on tokenised text; here SentencePiece reads raw text. Not run here.
 """
 
 from configs.csan import systems, wmt14_ende

@@ -4,13 +4,13 @@
   python -m launch.train --config configs/csan/wmt14_ende.py:big --config.data.dir=FOLDER
 
 FOLDER holds train, newstest2013 and newstest2014, each .en and .de, plain or .gz, from
-statmt.org/wmt14 (about 4.5 million pairs). TensorFlow Datasets has the same and downloads it into
-FOLDER at the first run, for which the extra `tf` is needed once: --config.data.source=tfds
---config.data.tfds=wmt14_translate/de-en --config.data.dev=validation --config.data.test=test. Text
-from Moses's tokenizer (&apos; and &quot; in it): --config.data.moses_escapes=undo. The paper: 27.31
-tokenised BLEU for the Transformer-base and 28.18 for 2D-CSAN, 28.58 and 28.74 for big (Table 2), on
-8 P40 GPUs; one checkpoint's sacreBLEU is about 1.5 lower than its compound-split tokenised BLEU.
-Not run here. Other systems by name (configs/csan/systems.py): wmt14_ende.py:csan_1d is base,
+statmt.org/wmt14 (about 4.5 million pairs). TensorFlow Datasets has the same corpus and downloads it
+into FOLDER at the first run, which needs the extra `tf`: --config.data.source=tfds
+--config.data.tfds=wmt14_translate/de-en --config.data.dev=validation --config.data.test=test. For
+text from Moses's tokenizer (with &apos; and &quot;): --config.data.moses_escapes=undo. The paper:
+27.31 tokenised BLEU for the Transformer-base and 28.18 for 2D-CSAN, 28.58 and 28.74 for big (Table
+2), on 8 P40 GPUs; one checkpoint's sacreBLEU is about 1.5 lower than its compound-split tokenised
+BLEU. Not run here. Other systems by name (configs/csan/systems.py): wmt14_ende.py:csan_1d is base,
 wmt14_ende.py:big-csan_1d is big.
 """
 

@@ -4,11 +4,11 @@
   python -m launch.train --config configs/csan/wmt17_zhen.py:big --config.data.dir=FOLDER
 
 The text is TensorFlow Datasets' wmt17_translate/zh-en (News Commentary, UN and CWMT corpora, about
-25 million pairs; newsdev2017, newstest2017), downloaded into FOLDER at the first run, for which the
-extra `tf` is needed once. For files of one's own, FOLDER holding train, newsdev2017 and
-newstest2017, each .zh and .en: --config.data.source=files --config.data.dev=newsdev2017
---config.data.test=newstest2017. The paper: 20.62 million pairs, it does not say which, and 24.13
-BLEU for the Transformer-base, 24.80 for 2D-CSAN, 24.56 and 25.01 for big (Table 2). Not run here.
+25 million pairs; newsdev2017, newstest2017), downloaded into FOLDER at the first run, which needs
+the extra `tf`. For own files in FOLDER, train, newsdev2017 and newstest2017, each .zh and .en:
+--config.data.source=files --config.data.dev=newsdev2017 --config.data.test=newstest2017. The paper:
+20.62 million unspecified pairs, and 24.13 BLEU for the Transformer-base, 24.80 for 2D-CSAN, 24.56
+and 25.01 for big (Table 2). Not run here.
 """
 
 from configs.csan import systems, wmt14_ende

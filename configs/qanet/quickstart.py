@@ -4,7 +4,7 @@
 
 Train, dev and test have no names in common, so that answers cannot be memorized. The model is the
 paper's, narrower and with fewer blocks; unknown words are represented by their characters.
-`quickstart.py:SYSTEM` is another system (systems.py).
+`quickstart.py:SYSTEM` selects another system (systems.py).
 """
 
 from configs.qanet.systems import config_of
@@ -13,7 +13,7 @@ from qanet_jax.models.base import WordsConfig
 
 
 def get_config(system="qanet"):
-    # passages can be generated without limit: no overfitting
+    # no dropout: enough generated passages not to overfit
     no_dropout = dict(word_dropout=0.0, char_dropout=0.0, dropout=0.0, survival_prob=1.0)
     config = config_of(
         system,

@@ -5,8 +5,8 @@
 
 FOLDER holds train-v1.1.json and dev-v1.1.json (rajpurkar.github.io/SQuAD-explorer), plain or .gz;
 the vectors are those of nlp.stanford.edu/projects/glove. The paper: dev EM 73.6, F1 82.7 after
-150,000 steps of 32; F1 77.0 after 3 hours on a P100. Not yet trained here. `squad.py:SYSTEM` is
-another system (systems.py).
+150,000 steps of 32; F1 77.0 after 3 hours on a P100. Not yet trained here. `squad.py:SYSTEM`
+selects another system (systems.py).
 """
 
 from configs.qanet.systems import config_of
@@ -32,8 +32,7 @@ def get_config(system="qanet"):
 
 
 def _bidaf(config):
-    """The words and training of Seo et al. 2017, which are not QANet's; its vectors are of
-    lower-cased words."""
+    """The word vectors, of lower-cased words, and the training of Seo et al. 2017."""
     config.words.dim = 100
     config.data.vectors = "data/glove/glove.6B.100d.txt"
     config.data.batch_size = 60

@@ -7,7 +7,8 @@ FOLDER holds train-v1.1.json and dev-v1.1.json, plain or .gz; glove.6B is of
 nlp.stanford.edu/projects/glove. Dev EM 52.1, F1 64.6 with the first 9,163 rows of it, in 57 minutes
 (docs/results/earlier.md). Half the paper's width, two blocks of the model encoder instead of seven,
 word vectors of 50 dimensions instead of 300; a learning rate that decays to zero, as an hour is too
-short for a constant one; and no dropout. `squad_small.py:SYSTEM` is another system (systems.py).
+short for a constant one; and no dropout. `squad_small.py:SYSTEM` selects another system
+(systems.py).
 """
 
 from configs.qanet.systems import config_of
@@ -17,7 +18,7 @@ from qanet_jax.models.base import WordsConfig
 
 def get_config(system="qanet"):
     data = DataConfig(dir="data/squad", vectors="data/glove/glove.6B.50d.txt")
-    # few examples occur twice: no overfitting
+    # no dropout: in an hour few examples are seen twice
     no_dropout = dict(word_dropout=0.0, char_dropout=0.0, dropout=0.0, survival_prob=1.0)
     config = config_of(
         system,

@@ -1,8 +1,8 @@
-"""The models that the paper compares, by name.
+"""Systems compared in the paper, by name, for the config files of this folder: `FILE.py:SYSTEM`.
 
   python -m launch.train --config configs/qanet/squad.py:no_convolution
 
-All of them use the config's words, vectors, characters, schedule and batches.
+All systems use the config's words, vectors, characters, schedule and batches.
 """
 
 from typing import Any
@@ -39,8 +39,8 @@ def config_of(
 
     Args:
       system: a name in `SYSTEMS`.
-      words: default the paper's.
-      **fields: of the model; ignored by systems that lack them.
+      words: None is the paper's.
+      **fields: values of the section `model`; ignored by systems that lack them.
 
     Raises:
       ValueError: for an unknown name.

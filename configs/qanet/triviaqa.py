@@ -5,10 +5,10 @@
 
 FOLDER holds qa and evidence of nlp.cs.washington.edu/triviaqa (triviaqa-rc); with
 --config.data.source=tfds --config.data.tfds=trivia_qa/rc the splits are train and validation.
-Training windows of 256 words around the first name of the answer. Dev is scored by the official
-rule on the documents' first 800 words, and as "dev_oracle" on windows of 400 that hold an answer,
-which is what the paper reports: EM 51.1, F1 56.6 (Full), 53.3 and 59.2 (Verified). Not yet trained
-here. `triviaqa.py:SYSTEM` is another system (systems.py).
+Training uses windows of 256 words around the first alias of the answer. Dev is scored by the
+official rule on the documents' first 800 words, and as "dev_oracle" on windows of 400 words with an
+answer, as in the paper: EM 51.1, F1 56.6 (Full), 53.3 and 59.2 (Verified). Not yet trained here.
+`triviaqa.py:SYSTEM` selects another system (systems.py).
 """
 
 from configs.qanet.systems import config_of

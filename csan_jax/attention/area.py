@@ -1,7 +1,8 @@
 """1D- and 2D-CSAN's restrictions of self-attention, with the paper's equations.
 
-For head h and position i, vanilla self-attention (Eq. 2) is o = ATT(q, K^h) V^h over the whole
-sentence. The paper restricts and widens K and V, and adds no parameter:
+For head h and position i, vanilla self-attention (Eq. 2) is o = ATT(q, K^h) V^h over the complete
+sentence. The paper restricts K and V to a window, or extends them to more heads, without further
+parameters:
 
 - 1D-CSAN (Eq. 4-6): K-hat = {k_{i-M/2}, ..., k_{i+M/2}}, the token window of M + 1, likewise V.
 - 2D-CSAN (Eq. 7-9): K-tilde = the union of K-hat over heads h-N/2 ... h+N/2, the head window of
@@ -16,7 +17,7 @@ Unspecified in the paper: windows are truncated at borders (edge queries have fe
 
 import dataclasses
 
-from common_jax.fields import require
+from common_jax.fields import require, require_odd
 from common_jax.masks import HeadEdge, Mask, head_table, head_window, token_window
 from csan_jax.attention.base import EncoderAttention, Sizes
 
@@ -36,9 +37,7 @@ class Area(EncoderAttention):
     head_edge: HeadEdge = "truncate"
 
     def __post_init__(self):
-        for name in ("token_window", "head_window"):
-            size = getattr(self, name)
-            require(size >= 1 and size % 2 == 1, f"model.{name}={size}: must be odd, at least 1")
+        require_odd("model", self, "token_window", "head_window")
 
     def check(self, sizes: Sizes) -> None:
         super().check(sizes)

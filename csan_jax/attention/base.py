@@ -1,6 +1,6 @@
-"""Interfaces of the encoder's and the decoder's self-attention, which a config chooses.
+"""Interfaces of the encoder's and the decoder's self-attention, which configs select by class.
 
-A new variant is a new module beside this one, with a subclass of `EncoderAttention` or
+A new variant is a new module in this package, with a subclass of `EncoderAttention` or
 `DecoderAttention`, and an entry in `configs/csan/systems.py`.
 """
 
@@ -17,16 +17,16 @@ from common_jax.masks import Mask, causal
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """The model's sizes and options for attention.
+    """The fields of `ModelConfig` that attentions read.
 
     Attributes:
       dim: D.
       num_heads: H, which divides `dim`.
       encoder_layers, decoder_layers: numbers of layers.
       norm: layer normalisation before each sub-layer, or after it.
-      dropout: of each sub-layer's output.
-      attention_dropout: of the weights.
-      implementation: of `common_jax.attention`.
+      dropout: rate on each sub-layer's output.
+      attention_dropout: rate on the attention weights.
+      implementation: the implementation of `common_jax.attention`.
       dtype: of activations and matrix products.
     """
 
@@ -61,8 +61,8 @@ class EncoderAttention(Choice):
     ("encoder_local") below the others ("encoder").
 
     Attributes:
-      local_layers: the number of lowest layers with it (section 5: 3 of 6); 0 is the vanilla
-        Transformer.
+      local_layers: number of lowest layers with this attention (section 5: 3 of 6); 0 is the
+        vanilla Transformer.
     """
 
     local_layers: int = 3
@@ -85,11 +85,11 @@ class EncoderAttention(Choice):
         )
 
     def mask(self) -> Mask:
-        """The restriction of the lowest layers' attention, beside padding."""
+        """The mask of the lowest layers' attention, in addition to padding."""
         return Mask()
 
     def layer_masks(self, padding: Mask, layers: int) -> list[Mask]:
-        """The mask of each layer, lowest first; layers of one loop share an object."""
+        """The mask of each layer, lowest first; equal masks are one object."""
         local = padding & self.mask()
         return [local] * self.local_layers + [padding] * (layers - self.local_layers)
 
@@ -106,9 +106,8 @@ class EncoderAttention(Choice):
 
     @property
     def own_parameters(self) -> bool:
-        """Whether its layers have other parameters than plain self-attention."""
-        kind = type(self)
-        plain = EncoderAttention
+        """Whether the layers have other parameters than plain self-attention."""
+        kind, plain = type(self), EncoderAttention
         return kind.module is not plain.module or kind.before is not plain.before
 
 
@@ -120,7 +119,7 @@ class DecoderAttention(Choice):
         """As `EncoderAttention.check`."""
 
     def mask(self) -> Mask:
-        """The restriction in training, beside segments."""
+        """The mask in training, in addition to segments."""
         return causal()
 
     @abc.abstractmethod
@@ -129,9 +128,9 @@ class DecoderAttention(Choice):
 
         - (x [B, T, D], mask, *, train) -> [B, T, D], for all target positions at once;
         - `step(x [B, k, D], cache, now, ancestry)` -> ([B, k, D], cache), for one position of k
-          hypotheses a sentence. `now` is the position, from 0. `ancestry` [B, k, steps*k] is true
-          for the (position, hypothesis) pairs that each hypothesis continues, including its own at
-          `now`: entry n is of position n // k.
+          hypotheses of each sentence. `now` is the position, from 0. `ancestry` [B, k, steps*k] is
+          True at the (position, hypothesis) pairs that each hypothesis continues, including its own
+          at `now`; entry n is of position n // k.
         """
 
     @abc.abstractmethod
@@ -140,6 +139,6 @@ class DecoderAttention(Choice):
 
         Args:
           rows: B.
-          steps: capacity in positions. Nodes with a method `extended(steps)` can be enlarged by it.
-          hypotheses: k of each sentence.
+          steps: capacity in positions; nodes that can be enlarged have a method `extended(steps)`.
+          hypotheses: k.
         """

@@ -1,16 +1,16 @@
 """BLOCK of Table 1: attention inside blocks of words and between them (Shen et al. 2018b).
 
-As the CSAN authors' released code simplifies Bi-BloSAN, for each head, with blocks of r words:
+Bi-BloSAN as simplified in the CSAN authors' released code. For each head, with blocks of r words:
 
 1. h = self-attention inside each block;
 2. v = sum_j s_j h_j of a block, s the softmax over its words of W_l sigmoid(W_1 h);
 3. o = attention of the blocks to the blocks, with queries W_q v, keys and values v;
 4. e = G o + (1 - G) v, G = sigmoid(W_G [v; o]);
-5. the result is [h; e of its block] W_O, joined head by head.
+5. the result is [h; e of its block] W_O, concatenated over heads.
 
-Ours: padding is masked in all steps, which the released code leaves out; steps 2 to 4 are computed
-for each word, which has its block's numbers, so that rows of several sentences need no alignment.
-No count of layers has the 6.0 million parameters of Table 1: a layer adds 1,316,360.
+Ours: padding is masked in all steps, unlike in the released code; steps 2 to 4 are computed for
+each word, with the values of its block, so that blocks need not be aligned in rows of several
+sentences. A layer adds 1,316,360 parameters; no number of layers gives the 6.0 million of Table 1.
 """
 
 import dataclasses
@@ -20,17 +20,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from common_jax.attention.dense import product
-from common_jax.fields import require
+from common_jax.fields import require_sizes
 from common_jax.layers import Dense, SelfAttention
 from common_jax.masks import Mask, masked_softmax, segments, segments_meet, token_window, valid
 from csan_jax.attention.base import EncoderAttention, Sizes
 
 
 class BlockAttention(SelfAttention):
-    """Self-attention by blocks.
+    """Self-attention inside and between blocks.
 
     Attributes:
-      block: r.
+      block: r, in words.
     """
 
     block: int = 4
@@ -66,7 +66,7 @@ class BlockAttention(SelfAttention):
         return self.out(jnp.concatenate([words, mixed], -1).reshape(*x.shape[:2], -1))
 
     def weights(self, x: Float[Array, "B T D"], mask: Mask) -> Float[Array, "B H T 1 T"]:
-        """The weights inside the blocks."""
+        """The attention weights inside the blocks."""
         blocks = self._blocks(x, mask)
         return self.attention_weights(x, x, segments(blocks, blocks))
 
@@ -76,7 +76,7 @@ class BlockAttention(SelfAttention):
         return jnp.ones(x.shape[:2], jnp.int32) if ids is None else ids.astype(jnp.int32)
 
     def _blocks(self, x: Array, mask: Mask) -> Int[Array, "B T"]:
-        """Each word's block in its row, from 1; 0 is padding."""
+        """The number of each word's block in its row, from 1; 0 is padding."""
         begins = mask.query_positions(x.shape[1]) % self.block == 0
         ids = self._ids(x, mask)
         return jnp.where(valid(ids), jnp.cumsum(begins & valid(ids), axis=1, dtype=jnp.int32), 0)
@@ -94,10 +94,10 @@ class Block(EncoderAttention):
 
     def check(self, sizes: Sizes) -> None:
         super().check(sizes)
-        require(self.block >= 1, f"model.encoder_attention.block={self.block}: at least 1")
+        require_sizes("model.encoder_attention", self, "block")
 
     def mask(self) -> Mask:
-        return token_window(2 * self.block - 1)  # which a block lies in
+        return token_window(2 * self.block - 1)  # contains the block of each word
 
     def module(self, sizes: Sizes) -> BlockAttention:
         return BlockAttention(**sizes.heads, block=self.block)

@@ -14,9 +14,9 @@ from csan_jax.attention.base import DecoderAttention, Sizes
 
 @pytree()
 class Cache:
-    """A decoder layer's keys and values at every step, for k hypotheses a sentence.
+    """A decoder layer's keys and values at every step, for k hypotheses of each sentence.
 
-    In the layout in which attention reads them. A hypothesis attends to its past by its ancestry
+    They are stored in the layout in which attention reads them. Hypotheses attend by their ancestry
     (csan_jax.decode), so that the cache is never reordered.
     """
 
@@ -29,7 +29,7 @@ class Cache:
         return self.values.shape[2]
 
     def extended(self, steps: Any) -> "Cache":
-        """The cache enlarged to `steps`."""
+        """The cache with a capacity of `steps`."""
         more, none = (0, steps - self.steps), (0, 0)
         return Cache(
             jnp.pad(self.keys, (none, none, none, more, none)),
@@ -61,7 +61,7 @@ class CausalAttention(SelfAttention):
         now: Int[Array, ""],
         ancestry: Bool[Array, "B k past"],
     ) -> tuple[Float[Array, "B k D"], Cache]:
-        """One position, as `DecoderAttention.module` defines it."""
+        """One position, as specified in `DecoderAttention.module`."""
         cache = cache.update(now, self.project_kv(x))
         places = jnp.arange(ancestry.shape[2]) // x.shape[1]  # entry n is of position n // k
         positions = jnp.broadcast_to(now, x.shape[1]), places

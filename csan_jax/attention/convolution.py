@@ -1,10 +1,10 @@
 """CNNs of Table 1: convolutions before the self-attention (Yu et al. 2018's encoder block).
 
-x + relu(convolution(norm(x))), `count` times, then the self-attention. The convolution sees a
-sentence's own words: beyond them are zeros.
+x + relu(convolution(norm(x))), `count` times, then the self-attention. A convolution does not
+extend over the ends of a sentence, beyond which are zeros.
 
-The paper says neither how many convolutions there are nor how wide; its count of parameters, 42.6
-million more, is that of 54 full convolutions of width 3. Ours are QANet's: depthwise separable.
+The paper gives neither the number nor the width of the convolutions; its 42.6 million additional
+parameters are those of 54 full convolutions of width 3. Ours are depthwise separable, as in QANet.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from typing import Any, Literal
 import flax.linen as nn
 from jaxtyping import Array, Float
 
-from common_jax.fields import require
+from common_jax.fields import require_odd, require_sizes
 from common_jax.layers import Convolution, Dropout, LayerNorm, SeparableConvolution
 from common_jax.masks import Mask
 from csan_jax.attention.base import EncoderAttention, Sizes
@@ -47,8 +47,8 @@ class Convolutions(EncoderAttention):
     """Plain self-attention after convolutions.
 
     Attributes:
-      count: of convolutions in a layer.
-      width: of their filters, in words, odd.
+      count: number of convolutions in a layer.
+      width: of the filters, in words, odd.
       kind: depthwise separable, or full.
     """
 
@@ -58,12 +58,8 @@ class Convolutions(EncoderAttention):
 
     def check(self, sizes: Sizes) -> None:
         super().check(sizes)
-        prefix = "model.encoder_attention"
-        require(self.count >= 1, f"{prefix}.count={self.count}: at least 1")
-        require(
-            self.width >= 1 and self.width % 2 == 1,
-            f"{prefix}.width={self.width}: must be odd, at least 1",
-        )
+        require_sizes("model.encoder_attention", self, "count")
+        require_odd("model.encoder_attention", self, "width")
 
     def before(self, sizes: Sizes) -> ConvolutionLayers:
         return ConvolutionLayers(self, sizes)

@@ -1,8 +1,8 @@
 """BI_DIRECT of Table 1: heads that attend to one side (Shen et al. 2018a, simplified).
 
-Even heads attend to the query's position and those before it, odd heads to it and those after it;
-no parameter is added. The original, DiSAN, has masks without the diagonal, scores of each feature
-and a gate, and is not what the table's count of parameters describes.
+Even heads attend to the query's position and those before it, odd heads to it and those after it,
+without further parameters. The original, DiSAN, has masks without the diagonal, scores for each
+feature and a gate, which do not agree with the table's number of parameters.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""LOCAL_SOFT, LOCAL_HARD and a NEIGHBOR of Table 1: a Gaussian window around a predicted word.
+"""LOCAL_SOFT, LOCAL_HARD and NEIGHBOR of Table 1: a Gaussian window, partly or fully predicted.
 
 With t_i = tanh(W q_i + b), q_i the query before it is split into heads, and I the number of words
 (Yang et al. 2018, Eq. 4-9; Luong et al. 2015, Eq. 9-10):
@@ -7,12 +7,13 @@ With t_i = tanh(W q_i + b), q_i the query before it is split into heads, and I t
 - window D_i = I sigmoid(U_d t_i + c_d) + 0.1, or a constant;
 - bias_ij = -2 (j - P_i)^2 / D_i^2, added to the scores: a Gaussian of sigma D_i / 2.
 
-LOCAL_SOFT predicts both, LOCAL_HARD the centre. Luong et al. multiply the weights by the Gaussian
-after the softmax, which is over |j - P_i| <= D alone, and do not normalise again.
+LOCAL_SOFT predicts both, LOCAL_HARD the centre, NEIGHBOR the window. Luong et al. multiply the
+weights by the Gaussian after the softmax, which is restricted to |j - P_i| <= D, and do not
+normalise again.
 
-As the authors' released code, and not in the papers: the layer W is shared by the centre and the
-window and has the width of the local heads together, U_p and U_d give one number a head, and 0.1 is
-added to D.
+As in the authors' released code, and not in the papers: the layer W is shared by the centre and the
+window and is as wide as the local heads together, U_p and U_d give one number for each head, and
+0.1 is added to D.
 """
 
 import dataclasses
@@ -39,9 +40,9 @@ class Gaussian(Bias):
     """A Gaussian in each of the first heads.
 
     Attributes:
-      centre, window: P and D; places of the row, from 0.
-      others: number of heads after them, without one.
-      form: added to the scores, or Luong's.
+      centre, window: P, a position in the row from 0, and D.
+      others: number of the remaining heads, without a Gaussian.
+      form: "additive" to the scores, or Luong et al.'s.
     """
 
     centre: Float[Array, "B h T"]
@@ -76,14 +77,14 @@ class Gaussian(Bias):
 
 @dataclasses.dataclass(frozen=True)
 class Localness(EncoderAttention):
-    """LOCAL_SOFT; LOCAL_HARD with a fixed window; NEIGHBOR, predicted, with the own position.
+    """LOCAL_SOFT; LOCAL_HARD with a fixed window; NEIGHBOR with the query's own position as centre.
 
     Attributes:
       local_heads: number of the first heads with a Gaussian; 0 is plain self-attention.
-      centre: P.
-      window: D.
-      width: D if `window` is fixed, in words; 10 is the released code's.
-      form: added to the scores, or Luong's product and cut.
+      centre: whether P is predicted or the query's own position.
+      window: whether D is predicted or fixed.
+      width: D if `window` is fixed, in words; 10 in the released code.
+      form: added to the scores, or Luong et al.'s product and cut.
     """
 
     local_heads: int = 4
@@ -119,7 +120,7 @@ class Localness(EncoderAttention):
 
 
 class LocalAttention(SelfAttention):
-    """Self-attention with that bias."""
+    """Self-attention with a `Gaussian` bias."""
 
     choice: Localness = Localness()
 
@@ -127,13 +128,13 @@ class LocalAttention(SelfAttention):
         super().setup()
         local = self.choice.local_heads
         width = local * (self.dim // self.num_heads)
-        number = lambda: Dense(local, ("embed", "heads"), jnp.float32)
+        by_head = lambda: Dense(local, ("embed", "heads"), jnp.float32)
         if self.choice.predicts:
             self.prediction = Dense(width, ("heads", "embed"), jnp.float32)
         if self.choice.centre == "predicted":
-            self.centre = number()
+            self.centre = by_head()
         if self.choice.window == "predicted":
-            self.window = number()
+            self.window = by_head()
 
     def bias(self, query: Float[Array, "B T H K"], mask: Mask) -> Gaussian | None:
         choice, (batch, length) = self.choice, query.shape[:2]
@@ -153,8 +154,7 @@ class LocalAttention(SelfAttention):
             window = words * nn.sigmoid(self.window(hidden)) + LEAST
         else:
             window = jnp.full((1, 1, 1), choice.width)
-        of_heads = lambda x: jnp.moveaxis(
-            jnp.broadcast_to(x, (batch, length, choice.local_heads)), 2, 1
-        )
+        shape = batch, length, choice.local_heads
+        heads_first = lambda x: jnp.moveaxis(jnp.broadcast_to(x, shape), 2, 1)
         others = self.num_heads - choice.local_heads
-        return Gaussian(of_heads(start + centre), of_heads(window), others, choice.form)
+        return Gaussian(heads_first(start + centre), heads_first(window), others, choice.form)

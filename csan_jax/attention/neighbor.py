@@ -2,8 +2,8 @@
 
 bias_ij = -(i - j)^2 / (2 sigma_h^2), with one sigma a head and layer.
 
-Ours: the logarithm of sigma is trained instead of its square root, sigma is at least 0.1, and
-starts at 10 words instead of 100 frames of speech.
+Ours: the logarithm of sigma is trained instead of its square root; sigma is at least 0.1, and
+initially 10 words instead of 100 frames of speech.
 """
 
 import dataclasses
@@ -39,10 +39,10 @@ class Distance(Bias):
 
 
 class NeighborAttention(SelfAttention):
-    """Self-attention with that bias.
+    """Self-attention with a `Distance` bias.
 
     Attributes:
-      sigma: at initialisation, in words.
+      sigma: initial value, in words.
     """
 
     sigma: float = 10.0
@@ -58,10 +58,10 @@ class NeighborAttention(SelfAttention):
 
 @dataclasses.dataclass(frozen=True)
 class Neighbor(EncoderAttention):
-    """Sperber et al.'s trained widths; `Localness(centre="own")` predicts them.
+    """Trained widths (Sperber et al.); `Localness(centre="own")` predicts them.
 
     Attributes:
-      sigma: at initialisation, in words.
+      sigma: initial value, in words.
     """
 
     sigma: float = 10.0

@@ -5,10 +5,10 @@ With r = clip(j - i, -k, k):
 - e_ij = q_i . (key_j + a^K_r) / sqrt(K);
 - o_i = sum_j weight_ij (value_j + a^V_r).
 
-Both tables a [2k + 1, K] are shared by the heads of a layer, and each layer has its own. Table 1's
-count of parameters is that of all self-attentions, encoder and decoder.
+Both tables a [2k + 1, K] are shared by the heads of a layer; each layer has its own. Table 1's
+number of parameters is that of tables in all self-attentions of encoder and decoder.
 
-Ours: the sinusoids stay, which the authors drop; `model.sinusoids=False` drops them.
+Ours: the sinusoids remain; Shaw et al. remove them, as does `model.sinusoids=False`.
 """
 
 import dataclasses
@@ -32,9 +32,8 @@ from csan_jax.attention.causal import Causal, CausalAttention
 class RelativePositions(Bias):
     """Both terms, for one layer's scaled queries.
 
-    The terms of each query and offset are spread over the keys by a product with an array
-    [T, S, 2k + 1] of zeros and ones: smaller than the weights of 2k + 1 heads, and without gathers,
-    whose gradients are slow.
+    The term of each query and offset is copied to the keys by a product with a one-hot array
+    [T, S, 2k + 1], which is smaller than the weights of 2k + 1 heads; gathers have slow gradients.
     """
 
     query: Float[Array, "B T H K"]
@@ -58,7 +57,7 @@ class RelativePositions(Bias):
         return product("bhtr,rk->bhtk", summed, self.table)
 
     def _offsets(self, query_positions: Array, key_positions: Array) -> Float[Array, "T S R"]:
-        """1 where a key is at a query's offset r."""
+        """One-hot of each key's clipped offset from each query."""
         farthest = self.keys.shape[0] // 2
         offset = key_positions[None, :] - query_positions[:, None]
         index = jnp.clip(offset, -farthest, farthest) + farthest
@@ -66,7 +65,7 @@ class RelativePositions(Bias):
 
 
 class _Relative(nn.Module):
-    """The tables of a layer's self-attention.
+    """The tables and the bias, for both self-attentions below.
 
     Attributes:
       distance: k.
@@ -97,10 +96,10 @@ class RelativeCausalAttention(_Relative, CausalAttention):
 
 @dataclasses.dataclass(frozen=True)
 class Relative(EncoderAttention):
-    """Relative positions in the encoder; all its layers have them in Shaw et al.
+    """Relative positions in the encoder; in Shaw et al. all layers have them.
 
     Attributes:
-      distance: k, beyond which offsets are equal.
+      distance: k; larger offsets are clipped to it.
     """
 
     distance: int = 16
@@ -118,7 +117,7 @@ class RelativeCausal(Causal):
     """Relative positions in the decoder's self-attention.
 
     Attributes:
-      distance: k, beyond which offsets are equal.
+      distance: k; larger offsets are clipped to it.
     """
 
     distance: int = 16

@@ -1,5 +1,5 @@
-"""Parallel text: sources, preparation, batches; here the layout of a prepared folder."""
+"""Parallel text: sources, preparation and batches. This module has the names they share."""
 
-JOINT, SEPARATE = ("joint.model",), ("source.model", "target.model")  # files of a vocabulary
-COLUMNS = ("source", "target")  # of a split's corpus; rows end with the end symbol
-TEXT_FILES = ("sources.txt", "references.txt")  # of an evaluated split: a raw sentence a line
+JOINT, SEPARATE = ("joint.model",), ("source.model", "target.model")  # files of subword models
+COLUMNS = ("source", "target")  # columns of a split's corpus; rows end with the end symbol
+TEXT_FILES = ("sources.txt", "references.txt")  # an evaluated split's raw sentences, one a line

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TranslationData(PreparedData):
-    """One run's sentence pairs (see `PreparedData`), whose vocabulary is of subwords."""
+    """One run's sentence pairs (see `PreparedData`), with subword vocabularies."""
 
     unit = "pairs"
 
@@ -37,7 +37,7 @@ class TranslationData(PreparedData):
         """As `PreparedData.prepare`.
 
         Args:
-          workers: threads that encode; None is the number of cores.
+          workers: number of encoding threads; None is the number of cores.
         """
         self._workers = workers
         super().prepare()
@@ -58,8 +58,8 @@ class TranslationData(PreparedData):
             )
 
     def _size_line(self, total: int) -> str:
-        sizes = self.sizes.values()
-        tokens = sum(size[f"{column}_tokens"] for size in sizes for column in COLUMNS)
+        corpora = [self._corpus(split) for split in SPLITS]
+        tokens = sum(corpus.tokens(column) for corpus in corpora for column in COLUMNS)
         if self._seconds is None:
             return f"found {total:,} prepared pairs, {tokens:,} tokens,"
         rate = total / max(self._seconds, 1e-3)
@@ -76,7 +76,7 @@ class TranslationData(PreparedData):
             subwords.save(folder / name)
 
     def read_vocabulary(self, folder: Path) -> None:
-        """Reads the subword models; a later `prepare` checks that its own are the same."""
+        """Reads the subword models; a later `prepare` checks that those of its folder are equal."""
         self._subwords = [Subwords.load(folder / name) for name in self._files]
 
     @property
@@ -86,7 +86,7 @@ class TranslationData(PreparedData):
 
     @property
     def target_subwords(self) -> Subwords:
-        """The target side's; the same object if the vocabulary is joint."""
+        """The target side's subword model; the source's if the vocabulary is joint."""
         return self._subwords[-1]
 
     def train_batches(self, seed: int = 0) -> Batches:
@@ -95,7 +95,7 @@ class TranslationData(PreparedData):
         return Batches(corpus, COLUMNS, self._train_plan(corpus.lengths(*COLUMNS), seed))
 
     def _train_plan(self, lengths: np.ndarray, seed: int) -> Plan:
-        """The plan, whose slow parts are cached beside the corpus."""
+        """The epoch plan, whose slow parts are cached beside the corpus."""
         config, folder = self.config, self.path / "train" / "plans"
         if config.batching == "packed":
             widths = [config.row_tokens] * len(COLUMNS)
@@ -103,21 +103,22 @@ class TranslationData(PreparedData):
                 folder, f"packed-{config.row_tokens}", lambda: pack(lengths, widths)._asdict()
             )
             return PackedPlan(lengths, Packing(**arrays), config.batch_tokens, seed)
-        most = config.max_shapes
         arrays = cached_arrays(
-            folder, f"buckets-{most}", lambda: {"shapes": choose_shapes(lengths, most)}
+            folder,
+            f"buckets-{config.max_shapes}",
+            lambda: {"shapes": choose_shapes(lengths, config.max_shapes)},
         )
         return BucketPlan(lengths, arrays["shapes"], config.batch_tokens, seed)
 
     def split_batches(
         self, split: str, batch_tokens: int, max_shapes: int | None = None
     ) -> Batches:
-        """All pairs of "dev" or "test" once, by length, without truncation.
+        """All pairs of a split once, ordered by length, without truncation.
 
         Args:
-          split: "dev" or "test", which share their shapes and thus the compiled search.
+          split: "dev" or "test", which have the same shapes, to share the compiled search.
           batch_tokens: rows x the longer padded side; a longer sentence is a batch of its own.
-          max_shapes: None is the config's.
+          max_shapes: largest number of shapes; None is the config's.
         """
         lengths = {str(name): self._corpus(name).lengths(*COLUMNS) for name in SPLITS[1:]}
         both = np.concatenate(list(lengths.values()))
@@ -134,20 +135,9 @@ class TranslationData(PreparedData):
         return self._text(split, TEXT_FILES[1])
 
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
-        """For each split the number of pairs, and the dropped ones."""
+        """For each split the number of pairs, and the counts of dropped ones."""
         corpora = {split: self._corpus(split) for split in SPLITS}
         return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
-
-    @property
-    def sizes(self) -> dict[str, dict[str, Any]]:
-        """For each split: pairs, source_tokens and target_tokens (including end symbols), and
-        `dropped`, the number of dropped pairs by reason."""
-        sizes = {}
-        for split, (pairs, dropped) in self.split_sizes().items():
-            tokens = {f"{column}_tokens": self._corpus(split).tokens(column) for column in COLUMNS}
-            counts = {reason: entry["count"] for reason, entry in dropped.items()}
-            sizes[split] = {"pairs": pairs, **tokens, "dropped": counts}
-        return sizes
 
     def _corpus(self, split: str) -> Corpus:
         return Corpus.open(self.path / split)

@@ -1,4 +1,4 @@
-"""The escapes of Moses's tokenizer, which occur in old corpora."""
+"""Unescapes text from Moses's tokenizer, as in old corpora."""
 
 import re
 

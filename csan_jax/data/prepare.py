@@ -1,8 +1,9 @@
 """Builds the prepared folder of a translation corpus, in two streaming passes.
 
-The first selects held-out pairs and a sample to train subwords on; the second encodes. Memory is
-that of the sample and eight bytes a pair. The folder has the subword models and for each split a
-corpus; dev and test also have the raw `sources.txt` and `references.txt`.
+The first pass selects the held-out pairs and a sample on which subwords are trained; the second
+encodes. Memory is that of the sample and eight bytes for each pair. The folder has the subword
+models and for each split a corpus; dev and test also have the raw `sources.txt` and
+`references.txt`.
 """
 
 import contextlib
@@ -28,7 +29,7 @@ from csan_jax.data.sources import Pair, Source, source_of
 if TYPE_CHECKING:
     from csan_jax.config import DataConfig
 
-SUBWORD_PAIRS = 500_000  # largest sample that subwords are trained on
+SUBWORD_PAIRS = 500_000  # largest sample on which subwords are trained
 
 _FORMAT = 1  # of the folder; to be incremented to invalidate prepared folders
 _CHUNK = 4096  # pairs encoded at once
@@ -41,8 +42,8 @@ class Builder:
         """Opens the files, or downloads a dataset of TensorFlow Datasets.
 
         Args:
-          workers: threads of SentencePiece that encode, None for the number of cores; the result
-            does not depend on it.
+          workers: number of SentencePiece's encoding threads, None for the number of cores; it does
+            not change the result.
 
         Raises:
           UserError: if a file is missing.
@@ -78,9 +79,10 @@ class Builder:
             self._encode(folder, subwords, source, [split, *held_out], assigned)
 
     def _survey(self, source: Source) -> tuple[list[Pair], Iterable[Any]]:
-        """A sample of the training pairs, and the split of each pair of train's source."""
+        """A sample of the training pairs; and for each pair of train's source the index of its
+        split in ("train", *held-out splits)."""
         pairs = source.read(BadExamples(self._config.on_bad_example))
-        if self._config.source == "generated":  # in random order, so that the head is a sample
+        if self._config.source == "generated":  # in random order: the first pairs are a sample
             pairs = itertools.islice(pairs, SUBWORD_PAIRS)
         if self._held_out.splits:
             pairs = self._added(pairs)
@@ -92,12 +94,13 @@ class Builder:
         return [pair for number, pair in sample if not assigned[number]], assigned
 
     def _added(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
+        """The pairs; adds each one's source to the candidates for held-out splits."""
         for pair in pairs:
             self._held_out.add(pair.source)
             yield pair
 
     def _train_subwords(self, sample: list[Pair]) -> tuple[Subwords, Subwords]:
-        """The source's and the target's subwords."""
+        """The source's and the target's subword model."""
         if not sample:
             raise UserError(f"{self._sources['train'].place}:1: no pairs to train on")
         config, (_, *sides) = self._config, zip(*sample, strict=True)
@@ -118,7 +121,7 @@ class Builder:
         splits: list[str],
         assigned: Iterable[Any],
     ) -> None:
-        """Writes the corpora of one source's splits; the first counts its bad examples."""
+        """Writes the corpora of a source's splits; bad examples are counted for the first one."""
         with contextlib.ExitStack() as stack:
             writers = []
             for split in splits:
@@ -143,7 +146,8 @@ class _SplitWriter(contextlib.AbstractContextManager):
         config: "DataConfig",
         workers: int | None,
     ):
-        """Training drops pairs over `data.max_length`; evaluation keeps all, and their text."""
+        """For train, pairs over `data.max_length` are dropped; for other splits, all pairs and
+        their raw text are written."""
         self._source, self._subwords, self._workers = source, subwords, workers
         self._split, self._pending = folder.name, list[Pair]()
         self._limit = config.max_length if self._split == "train" else None

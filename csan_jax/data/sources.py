@@ -63,24 +63,19 @@ class Parallel:
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
-    """A file with columns, two of which are the sides.
+class Table(sources.FileSource):
+    """A file with a pair in each line, as two of its columns.
 
     Attributes:
       columns: 1-based numbers of source and target; -1 is the last.
       separator: of columns.
     """
 
-    path: Path
     columns: tuple[int, int]
     separator: str = "\t"
 
-    @property
-    def place(self) -> str:
-        return str(self.path)
-
     def identity(self) -> Any:
-        return [file_identity(self.path), list(self.columns), self.separator]
+        return [super().identity(), list(self.columns), self.separator]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
         needed = max(map(abs, self.columns))
@@ -100,7 +95,7 @@ class Records(sources.Records):
     """A split of a dataset of TensorFlow Datasets, with source and target as features.
 
     Attributes:
-      languages: of source and target: names of the features.
+      languages: the features that are source and target.
     """
 
     languages: tuple[str, str]
@@ -110,7 +105,7 @@ class Records(sources.Records):
             if language not in self.dataset.texts:
                 raise UserError(
                     f"data.{side}_language={language}: {self.dataset.name} has the texts "
-                    f"{', '.join(self.dataset.texts) or 'of none'}"
+                    f"{', '.join(self.dataset.texts) or '(none)'}"
                 )
 
     def identity(self) -> Any:
@@ -118,14 +113,14 @@ class Records(sources.Records):
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
         for place, texts, _ in self.rows(self.languages, bad_examples):
-            # Evaluation keeps the raw text with one line a sentence.
+            # An evaluated split's raw text has one line for each sentence.
             lines = [text.replace("\n", " ") for text in texts]
             yield from _valid(lines, [place, place], bad_examples)
 
 
 @dataclasses.dataclass(frozen=True)
 class Unescaped:
-    """Another source's pairs with Moses's escapes undone."""
+    """The pairs of another source, with Moses's escapes undone."""
 
     source: Source
 
@@ -148,7 +143,7 @@ def _generate(count: int, seed: int, split: Split) -> Iterator[Pair]:
 
 _GENERATOR = Generator(
     _generate,
-    [  # of `csan_jax.data.synthetic` and what it uses
+    [  # of `csan_jax.data.synthetic`, `synthetic_phrases` and `synthetic_templates`
         recorded_identity(6720, "0096b095b33dcc6265019b79839d9cdf98bf18b15fa33bac2161588b66267da6"),
         recorded_identity(
             12044, "9aec64e0e2af0e76f4191d588ec15a09585d56a3502cacfc179a3ca591df2a64"
@@ -191,7 +186,11 @@ def _file(config: "DataConfig", folder: Path, name: str) -> Source:
 
 
 def _valid(texts: list[str] | None, places: list[str], bad_examples: BadExamples) -> Iterator[Pair]:
-    """The pair of two texts, unless they are None or blank; the locations are for messages."""
+    """The pair of two texts, unless they are None; rejects it if one is blank.
+
+    Args:
+      places: the texts' locations for messages.
+    """
     if texts is None:
         return
     source, target = map(str.strip, texts)

@@ -71,7 +71,7 @@ def _values(kind: Kind, low: int, high: int) -> np.ndarray:
 
 @functools.cache
 def _phrases(kind: Kind, low: int, high: int, counts: bool, split: Split) -> memoryview:
-    """The values of a template in a split; four bytes each."""
+    """The values of a template's phrases in a split, four bytes each."""
     values = _values(kind, low, high)
     if counts:
         values = values[(values == 1) | (values % 100 != 1)]
@@ -80,7 +80,7 @@ def _phrases(kind: Kind, low: int, high: int, counts: bool, split: Split) -> mem
 
 @dataclasses.dataclass(frozen=True)
 class _TemplateStream:
-    """All sentences of one template with one set of phrases, in random order."""
+    """All sentences of a template with a set of phrases, in random order."""
 
     template: Template
     phrases: memoryview
@@ -93,8 +93,8 @@ class _TemplateStream:
     def sentences(self, rng: random.Random) -> Iterator[Pair]:
         """Each sentence once, in constant memory: index -> (index + step) mod size.
 
-        A step coprime to the size visits every index; one near the golden section spreads the
-        first sentences over all of them.
+        A step coprime to the size visits every index; near the golden section of the size it
+        spreads the first sentences over all indices.
         """
         size, fillers = self.size, self.template.fillers
         step = int(size * rng.uniform(0.60, 0.64)) + 1
@@ -129,17 +129,15 @@ def generate(count: int, seed: int, split: Split) -> Iterator[Pair]:
     continue.
 
     Args:
-      count: number of pairs, at least 0.
       seed: of the choice and order of sentences; the splits are the same for every seed.
-      split: "train", "dev" or "test".
 
     Raises:
-      ValueError: at the call, for a negative count or more sentences than exist.
+      ValueError: at the call, for more sentences than exist.
     """
     sources = _template_streams(split)
     most = sum(source.size for source in sources)
-    if not 0 <= count <= most:
-        raise ValueError(f"count {count} is not within 0 and {most}, all there is in {split}")
+    if count > most:
+        raise ValueError(f"at most {most}, the number of distinct sentences in {split}")
     return itertools.islice(_interleave(sources, random.Random(f"{seed} {split}")), count)
 
 

@@ -1,7 +1,7 @@
 """Templates of the generated corpus: words, their agreement, and sentences with a phrase.
 
 A template is a function from a phrase's value and some words to a pair of sentences of at least
-five words each, which no other template produces. German word order differs from English: the
+five words each; no two templates produce the same pair. German word order differs from English: the
 perfect's participle and a separable prefix are at the end, and after an initial adverbial the verb
 precedes its subject.
 """
@@ -32,7 +32,7 @@ class Noun(NamedTuple):
 class Subject(NamedTuple):
     english: str
     german: str
-    have: str  # and the other verbs that agree with it
+    have: str  # this and the following are verbs that agree with the subject
     became: str
     stay: str
     was: str
@@ -187,7 +187,7 @@ class Template:
 
     Attributes:
       kind: of the value: the number itself, 32 * month + day, 60 * hour + minute, or cents.
-      counts: whether the number is before a noun, which excludes 101 and the like.
+      counts: whether the number is before a noun, which excludes 101, 201, 1101 etc.
       limit: exclusive upper bound of numbers.
     """
 

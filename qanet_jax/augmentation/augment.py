@@ -1,9 +1,9 @@
 """Assembles new passages from paraphrased sentences (Yu et al. 2018, section 3).
 
-Each sentence gives way to one of its paraphrases, drawn at random from those in which all answers
-of the sentence are found again. Sentences that an answer crosses, or without such a paraphrase,
-stay as they are; the text between sentences stays. A copy of a passage shares its questions, of
-which the first answer is relocated.
+Each sentence is replaced by one of its paraphrases, drawn at random from those in which all answers
+of the sentence are located. Sentences without such a paraphrase, sentences that an answer crosses,
+and the text between sentences are not changed. A new passage has the questions of the original,
+each with its first answer, relocated.
 """
 
 import dataclasses
@@ -12,21 +12,21 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from common_jax.text.sentence_splitter import split_sentences
 from common_jax.text.squad import Answer, Question, Squad
 from qanet_jax.augmentation.paraphrases import Paraphrases
 from qanet_jax.augmentation.relocation import relocate
 
-CURVE = tuple(n / 20 for n in range(21))  # thresholds at which relocations are counted
+Span = tuple[int, int]  # start and end, in characters of a passage
+CURVE = tuple(n / 20 for n in range(21))  # thresholds at which paraphrases are counted
 
 
 @dataclasses.dataclass(frozen=True)
 class Relocated:
-    """A paraphrase of a sentence.
+    """A paraphrase of a sentence, with the sentence's answers.
 
     Attributes:
-      answers: of the sentence, at their offsets in `text`, in their order.
-      scores: the similarity of each to the original.
+      answers: in the sentence's order, at their offsets in `text`.
+      scores: the similarity of each answer to the original one.
     """
 
     text: str
@@ -40,9 +40,9 @@ class Sentence:
 
     Attributes:
       start, end: in characters of the passage.
-      answers: at their offsets in the sentence, of the questions with these numbers.
-      questions: numbers of the passage's questions whose answer is in it.
-      crossed: whether an answer is in it and in another one.
+      answers: those inside the sentence, at their offsets in it.
+      questions: the question of each of `answers`, as its index among the passage's questions.
+      crossed: whether an answer is partly in this sentence and partly outside.
     """
 
     start: int
@@ -54,11 +54,11 @@ class Sentence:
 
 @dataclasses.dataclass
 class Counts:
-    """What became of sentences, paraphrases and passages.
+    """Numbers of sentences, paraphrases and passages, by what was done with them.
 
     Attributes:
       events: by name.
-      scores: of the least similar answer of each paraphrase with answers, in bins of `CURVE`.
+      scores: paraphrases by the similarity of their least similar answer, in bins of `CURVE`.
     """
 
     events: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -67,10 +67,11 @@ class Counts:
 
 @dataclasses.dataclass(frozen=True)
 class Replacement:
-    """A relocated answer, for reading.
+    """An example of a relocated answer, for the report.
 
     Attributes:
-      answers: the original and the new one.
+      original, paraphrase: the sentences.
+      answers: the original and the relocated one.
       score: their similarity.
     """
 
@@ -85,7 +86,7 @@ class Augmented:
     """New passages.
 
     Attributes:
-      replacements: a relocated answer of each new passage that has one.
+      replacements: the first relocated answer of each new passage that has any.
     """
 
     squad: Squad
@@ -93,10 +94,10 @@ class Augmented:
     replacements: Sequence[Replacement]
 
 
-def sentences_of(context: str, answers: Sequence[Answer]) -> list[Sentence]:
+def sentences_of(spans: Sequence[Span], answers: Sequence[Answer]) -> list[Sentence]:
     """The sentences of a passage, with the answers to its questions."""
     result = []
-    for start, end in split_sentences(context):
+    for start, end in spans:
         inside, numbers, crossed = [], [], False
         for number, answer in enumerate(answers):
             stop = answer.start + len(answer.text)
@@ -110,26 +111,33 @@ def sentences_of(context: str, answers: Sequence[Answer]) -> list[Sentence]:
 
 
 def augment(
-    squad: Squad, paraphrases: Paraphrases, *, count: int, threshold: float, seed: int
+    squad: Squad,
+    spans: Sequence[Sequence[Span]],
+    paraphrases: Paraphrases,
+    *,
+    count: int,
+    threshold: float,
+    seed: int,
 ) -> Augmented:
     """New passages with the questions about them, whose ids are ID-copyN.
 
     Copies that equal the passage, or an earlier copy of it, are left out.
 
     Args:
+      spans: the sentences of each passage.
       count: copies of each passage.
-      threshold: least similarity of an answer to the original.
-      seed: of the draws.
+      threshold: least similarity of a relocated answer to the original.
+      seed: of the choice of paraphrases.
     """
     counts, result = Counts(), Squad([], [], [])
     replacements: list[Replacement] = []
-    of_passage: dict[int, list[Question]] = {}
+    by_context: dict[int, list[Question]] = {}
     for question in squad.questions:
-        of_passage.setdefault(question.context, []).append(question)
-    for number, questions in sorted(of_passage.items()):
+        by_context.setdefault(question.context, []).append(question)
+    for number, questions in sorted(by_context.items()):
         context = squad.contexts[number]
         answers = [question.answers[0] for question in questions]
-        sentences = sentences_of(context, answers)
+        sentences = sentences_of(spans[number], answers)
         choices = [_choices(s, context, paraphrases, threshold, counts) for s in sentences]
         seen = {context}
         for copy in range(count):
@@ -155,7 +163,7 @@ def augment(
 def _choices(
     sentence: Sentence, context: str, paraphrases: Paraphrases, threshold: float, counts: Counts
 ) -> list[Relocated]:
-    """The paraphrases of a sentence in which all its answers are found."""
+    """The paraphrases of a sentence in which all its answers are located."""
     text = context[sentence.start : sentence.end]
     texts = paraphrases.get(text, ())
     events = counts.events
@@ -171,18 +179,18 @@ def _choices(
     result = []
     for paraphrase in different:
         relocated = [relocate(answer.text, paraphrase) for answer in sentence.answers]
-        located = [one for one in relocated if one is not None]
+        located = [pair for pair in relocated if pair is not None]
         complete = len(located) == len(relocated)
         least = min((score for _, score in located), default=1.0) if complete else 0.0
         if relocated:
-            events["with answers to be found"] += 1
+            events["of sentences with answers"] += 1
             counts.scores[max(edge for edge in CURVE if edge <= least)] += 1
         if least < threshold or not complete:
-            events["answer not found"] += 1
+            events["without one of the answers"] += 1
             continue
         answers, scores = zip(*located, strict=True) if located else ((), ())
         result.append(Relocated(paraphrase, answers, scores))
-    events["sentences that stay"] += not result
+    events["unchanged sentences"] += not result
     return result
 
 
@@ -202,7 +210,7 @@ def _assembled(
             for number, answer in zip(sentence.questions, choice.answers, strict=True):
                 new[number] = Answer(answer.text, start + answer.start)
             continue
-        for number, answer in enumerate(answers):  # of a sentence that stays
+        for number, answer in enumerate(answers):  # of an unchanged sentence
             if answer.start < end and sentence.start < answer.start + len(answer.text):
                 moved = Answer(answer.text, answer.start + start - sentence.start)
                 new.setdefault(number, moved)

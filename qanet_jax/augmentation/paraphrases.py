@@ -1,4 +1,4 @@
-"""Paraphrases of sentences: files of them, and their translation there and back."""
+"""Paraphrases of sentences: reads files of them, and makes them by back-translation."""
 
 import itertools
 import json
@@ -13,26 +13,26 @@ from common_jax.io.json_files import read_json_lines
 from common_jax.io.progress import progress
 
 Paraphrases = Mapping[str, Sequence[str]]  # of each sentence
-Translate = Callable[[Sequence[str]], Sequence[Sequence[str]]]  # some translations of each sentence
+Translate = Callable[[Sequence[str]], Sequence[Sequence[str]]]  # several of each sentence
 
-_SENTENCES = 32  # translated before their paraphrases are written
+_SENTENCES = 32  # translated at once, before their paraphrases are written
 
 
 def read_paraphrases(path: Path, sentences: Collection[str]) -> Paraphrases:
-    """The paraphrases of `sentences`, of a file with a line {"sentence": ..., "paraphrases": [...]}
-    for each; those of several lines of a sentence follow one another.
+    """Reads the paraphrases of `sentences` from JSON lines {"sentence": ..., "paraphrases": [...]};
+    if several lines have the same sentence, their paraphrases are joined.
 
     Raises:
       UserError: if the file cannot be read, or a line has another form.
     """
     needed = set(sentences)
     result: dict[str, list[str]] = {}
-    for node in read_json_lines(path, BadExamples("error")):
+    for node in read_json_lines(path, BadExamples("error", option="")):
         sentence, paraphrases = node.get("sentence", str), node.get("paraphrases", list[str])
         if sentence in needed:
             result.setdefault(sentence, []).extend(" ".join(p.split()) for p in paraphrases)
     if not result:
-        raise UserError(f"{path}: paraphrases none of the sentences")
+        raise UserError(f"{path}: has paraphrases of none of the corpus's sentences")
     return result
 
 
@@ -47,11 +47,14 @@ def back_translate(
 
 
 def write_paraphrases(
-    path: Path, sentences: Sequence[str], forward: Translate, backward: Translate
+    path: Path, sentences: Sequence[str], translators: Callable[[], tuple[Translate, Translate]]
 ) -> None:
-    """Completes a file as `read_paraphrases` reads it, a line for each sentence, in their order.
+    """Writes a file for `read_paraphrases`, with a line for each sentence, in their order.
 
     Continues what an earlier call with the same arguments has written.
+
+    Args:
+      translators: loads both, forward and backward; not called if the file is complete.
 
     Raises:
       UserError: if the file cannot be written.
@@ -59,20 +62,22 @@ def write_paraphrases(
     state = "; the sentences already translated are in it, and the same command continues"
     with writing(path, lambda: state), path.open("ab+") as file:
         start = _complete_lines(file, len(sentences))
+    if start == len(sentences):
+        return
+    both = translators()
+    with writing(path, lambda: state), path.open("ab") as file:
         groups = range(start, len(sentences), _SENTENCES)
         for at in progress(groups, "paraphrasing", f"groups of {_SENTENCES} sentences"):
             group = sentences[at : at + _SENTENCES]
-            for sentence, texts in zip(
-                group, back_translate(group, forward, backward), strict=True
-            ):
+            for sentence, texts in zip(group, back_translate(group, *both), strict=True):
                 line = {"sentence": sentence, "paraphrases": texts}
                 file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
             file.flush()
 
 
 def _complete_lines(file: BinaryIO, total: int) -> int:
-    """The number of lines in complete groups, so that the groups are those of one uninterrupted
-    call; removes what follows them."""
+    """The number of lines in complete groups of `_SENTENCES`; removes the lines after them, so that
+    the groups are those of an uninterrupted call."""
     file.seek(0)
     ends = [0, *itertools.accumulate(len(line) for line in file if line.endswith(b"\n"))]
     lines = len(ends) - 1

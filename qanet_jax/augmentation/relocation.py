@@ -1,4 +1,4 @@
-"""Finds the answer to a question in a paraphrase of its sentence (Yu et al. 2018, section 3)."""
+"""Locates an answer in a paraphrase of its sentence (Yu et al. 2018, section 3)."""
 
 import functools
 from collections import Counter
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from common_jax.text.squad import Answer
 from common_jax.text.word_tokenizer import split_words
 
-LONGEST = 30  # words of an answer
-THRESHOLD = 0.5  # least similarity to the original answer
+LONGEST = 30  # words of a relocated answer
+THRESHOLD = 0.5  # default of the least similarity to the original answer
 
 
 def similarity(a: str, b: str) -> float:
@@ -26,21 +26,21 @@ def similarity(a: str, b: str) -> float:
 def relocate(answer: str, sentence: str) -> tuple[Answer, float] | None:
     """The span of a sentence that is most similar to an answer, and the similarity.
 
-    Its first word shares a 2-gram with the answer's first word, its last with the last; it has at
-    most `LONGEST` words. Of equally similar spans the first, then the shortest. None if there is
-    no such span.
+    The span's first word shares a 2-gram with the answer's first word, its last with the last; it
+    has at most `LONGEST` words. Among equally similar spans, the first start, then the shortest.
+    None if there is no such span.
     """
     spans, own = split_words(sentence), split_words(answer)
     if not own:
         return None
-    alike = lambda at: {
-        n for n, (i, j) in enumerate(spans) if similarity(answer[slice(*own[at])], sentence[i:j])
-    }
+    similar = lambda word: [
+        n for n, (i, j) in enumerate(spans) if similarity(answer[slice(*word)], sentence[i:j])
+    ]
     size, best = _bigrams(answer).total(), None
-    for start, end in _candidates(sorted(alike(0)), sorted(alike(-1))):
+    for start, end in _candidates(similar(own[0]), similar(own[-1])):
         i, j = spans[start][0], spans[end][1]
         count = max(1, j - i - 1)
-        highest = 2 * min(count, size) / (count + size)  # if all 2-grams of the shorter are shared
+        highest = 2 * min(count, size) / (count + size)  # if the shorter's 2-grams are all shared
         if best is None or highest > best[1]:
             score = similarity(answer, sentence[i:j])
             if best is None or score > best[1]:

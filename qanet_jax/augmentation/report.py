@@ -1,4 +1,4 @@
-"""A page about augmented passages: what became of sentences and paraphrases, and examples."""
+"""Report on augmented passages: counts, similarities of relocated answers, and examples."""
 
 from collections.abc import Sequence
 
@@ -9,18 +9,12 @@ _EXAMPLES = 50
 
 
 def report(augmented: Augmented, threshold: float, command: str) -> Report:
-    """The page.
-
-    Args:
-      command: that made the passages.
-    """
+    """The report; `command` is the command line that made the passages."""
     counts = augmented.counts
     numbers: list[list[Cell]] = [[name, count] for name, count in counts.events.items()]
-    sections = [
-        Section("what was made", [f"`{command}`", Table(("", "number"), numbers)]),
-    ]
+    sections = [Section("counts", [f"`{command}`", Table(("", "number"), numbers)])]
     if counts.scores:
-        sections.append(Section("answers found again", [_curve(counts, threshold)]))
+        sections.append(Section("similarity of relocated answers", [_curve(counts, threshold)]))
     if augmented.replacements:
         sections.append(Section("relocated answers", [_examples(augmented)]))
     return Report("Augmented passages", sections)
@@ -33,7 +27,7 @@ def _curve(counts: Counts, threshold: float) -> Chart:
         for edge in CURVE
     ]
     return Chart(
-        title="paraphrases whose answers are all found",
+        title="paraphrases with all answers located",
         x_label="least similarity (Dice, character 2-grams)",
         y_label="% of paraphrases with answers",
         series=[Series("", CURVE, shares)],
@@ -49,4 +43,4 @@ def _examples(augmented: Augmented) -> Table:
         (r.original, r.paraphrase, *r.answers, r.score) for r in every[::step][:_EXAMPLES]
     ]
     head = ("sentence", "paraphrase", "answer", "relocated answer", "similarity")
-    return Table(head, rows, "At equal distances in the new passages.")
+    return Table(head, rows, "A sample at equal distances in the list of new passages.")

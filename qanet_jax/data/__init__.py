@@ -1,4 +1,4 @@
-"""Questions about passages: sources, preparation, batches; here splits of the prepared folder."""
+"""Questions about passages: sources, preparation and batches. This module has the splits."""
 
 from typing import TYPE_CHECKING, Any, Literal
 

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 class SpanBatches(Batches):
     """Batches of questions with their passages.
 
-    Beside "index" [B] a batch has, for both `TEXTS`, "TEXT" int32 [B, width], the word ids,
+    A batch has "index" [B]; for both `TEXTS` the word ids "TEXT" int32 [B, width], the characters
     "TEXT_characters" int32 [B, width, W], and with fixed vectors "TEXT_vectors" float32
-    [B, width, P]; in training "start" and "end" int32 [B], the answer's first and last word. The
-    model's inputs are "TEXT_KEY" int32 [B, width, K] or, for the example, "KEY" int32 [B, K].
+    [B, width, P]; in training "start" and "end" int32 [B], the answer's first and last word; and
+    the model's inputs, "TEXT_KEY" int32 [B, width, K] of words or "KEY" int32 [B, K] of examples.
     """
 
     def __init__(self, split: "SplitCorpus", vocabulary: Vocabulary, plan: Plan):
@@ -62,7 +62,8 @@ class SplitCorpus:
     """One split of a prepared folder.
 
     Attributes:
-      questions, passages: see `qanet_jax.data.prepare`.
+      questions, passages: the corpora of `qanet_jax.data.prepare`.
+      numbers: the question of each row of `questions`.
       word_length: characters of a word.
       inputs: columns of the model's inputs beside words.
       answered: whether the questions have answers to train on.
@@ -78,11 +79,11 @@ class SplitCorpus:
         self.numbers = self.questions.column("number")
 
     def passage_of(self, index: Int[np.ndarray, "B"]) -> Int[np.ndarray, "B"]:
-        """The passage of each example; -1 for -1."""
+        """The passage of each example; -1 for padding, -1."""
         return np.where(index >= 0, self._passages[index], -1)
 
     def lengths(self) -> Int[np.ndarray, "n 2"]:
-        """The numbers of words of each example's passage and question."""
+        """The numbers of words in each example's passage and question, at least 1."""
         contexts = self.passages.lengths("words")[self._passages]
         return np.maximum(1, np.concatenate([contexts, self.questions.lengths("words")], axis=1))
 
@@ -109,7 +110,7 @@ class ReadingData(WordLevelData):
         return Builder(self._run)
 
     def reconcile_vocabulary(self, own: Vocabulary, prepared: Vocabulary) -> Vocabulary:
-        """The prepared folder's, which may have further words with fixed vectors."""
+        """The prepared folder's vocabulary, which may have further words with fixed vectors."""
         if not own.compatible_with(prepared):
             raise UserError(
                 "data: other words or characters than the run was trained on; use the same "
@@ -118,7 +119,7 @@ class ReadingData(WordLevelData):
         return prepared
 
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
-        """For each split the number of questions, and the dropped ones."""
+        """For each split the number of questions, and the counts of dropped ones."""
         splits = {name: self.split(name) for name in self.splits}
         return {
             name: (len(np.unique(split.numbers)), split.questions.meta["dropped"])
@@ -137,21 +138,20 @@ class ReadingData(WordLevelData):
         return SpanBatches(split, self.vocabulary, plan)
 
     def _mixture(self, split: SplitCorpus) -> Mixture | None:
-        """The files of the training split by weight; None for one file, or without weights."""
+        """The weighted mixture of the training split's files; None for one file, or no weights."""
         files, sizes = self.config.train_files, split.questions.meta.get("sizes", ())
         if not self.config.weights or not sizes:
             return None
         of_question = np.repeat(np.arange(len(sizes)), sizes)
         mixture = Mixture(of_question[split.numbers], [*files.values()])
-        for name, left in zip(
-            files, np.bincount(mixture.corpus, minlength=len(files)), strict=True
-        ):
-            if not left:
+        counts = np.bincount(mixture.corpus, minlength=len(files))
+        for name, count in zip(files, counts, strict=True):
+            if not count:
                 raise UserError(f"data.train: no questions left of {name}, which has a weight")
         return mixture
 
     def split_batches(self, split: str) -> SpanBatches:
-        """All windows of all questions of an evaluated split once, by length."""
+        """All windows of all questions of an evaluated split once, ordered by length."""
         lengths = {str(n): self.split(n).lengths() for n in self.splits if n != "train"}
         plan = self.split_plan(split, lengths)
         return SpanBatches(self.split(split), self.vocabulary, plan)

@@ -1,11 +1,12 @@
 """Builds the prepared folder of a reading corpus.
 
-Each split has two corpora. `passages`: a passage's words, their characters and offsets.
-`questions`: words and characters, the index of the passage, and the answer's first and last word.
-The model's inputs have columns by their keys: those of words in both corpora, those of examples in
-`questions`. In evaluation, longer passages are split into overlapping windows, and a question is
-repeated for each. `squad.json` has the texts of evaluated splits, and `golds.json` the gold answers
-of TriviaQA. Beside the splits are the vocabulary, and `vectors.json`, the coverage of vectors.
+Each split has two corpora. `passages` has a passage's words, their characters and offsets;
+`questions` has words and characters, the index of the passage, the number of the question, and the
+answer's first and last word. The model's inputs are further columns, those of words in both
+corpora, those of examples in `questions`. In evaluation, longer passages are split into overlapping
+windows, and a question is repeated for each. `squad.json` has the texts of evaluated splits, and
+`golds.json` the gold answers of TriviaQA. The folder also has the vocabulary, and `vectors.json`,
+the coverage of the vectors.
 """
 
 import dataclasses
@@ -42,8 +43,8 @@ class SplitText:
     """A split's raw and tokenized texts.
 
     Attributes:
-      place: of its source, for messages.
-      train: whether it is the training split.
+      place: the source's location for messages.
+      train: whether this is the training split.
     """
 
     def __init__(self, source: Source, split: Split, bad_examples: BadExamples):
@@ -152,14 +153,14 @@ class _SplitWriter:
         return range(before, passages.rows)
 
     def _parts(self, context: TokenizedText) -> Iterator[TokenizedText]:
-        """The windows of a passage; in training the passage."""
+        """The windows of a passage; in training the complete passage."""
         config, length = self._config, len(context.words)
         train = self._content.train
         cuts = [(0, length)] if train else windows(length, config.window, config.stride)
         return (context.part(*cut) for cut in cuts)
 
     def _rows(self, numbers: list[range]) -> Iterator[dict[str, Any]]:
-        """The questions, repeated for each row of their passage; in training with answers."""
+        """The rows of questions, one for each row of the passage; in training with answers."""
         content = self._content
         for number, (question, text) in enumerate(
             zip(content.squad.questions, content.questions, strict=True)
@@ -199,7 +200,7 @@ class _SplitWriter:
         return {"words": words, "characters": characters.ravel(), **inputs}
 
     def _inputs_of(self, owner: str, **texts: TokenizedText) -> dict[str, np.ndarray]:
-        """The columns of the model's inputs for one of `TEXTS`, or "" for the example."""
+        """The columns of the model's inputs for one of `TEXTS`, or for examples if ""."""
         columns = [column for column in self._inputs if column.text == owner]
         arrays = encode(columns, {name: text.words for name, text in texts.items()}, {})
         return {name: array.ravel() for name, array in arrays.items()}

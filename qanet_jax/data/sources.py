@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data import prepared, sources
-from common_jax.data.corpus import file_identity, recorded_identity
+from common_jax.data.corpus import recorded_identity
 from common_jax.data.sources import Generator, Sources, find_source
 from common_jax.io.files import find_file
 from common_jax.text.squad import Squad, read_squad, read_squad_dataset
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Content:
-    """A split.
+    """The content of a split.
 
     Attributes:
-      golds: the gold answers of TriviaQA.
+      golds: the gold answers of TriviaQA; None for SQuAD's format.
       sizes: the number of questions of each file, if there are several.
     """
 
@@ -56,18 +56,8 @@ _GENERATOR: Generator[Content] = Generator(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class File:
+class File(sources.FileSource):
     """A JSON file of SQuAD's format."""
-
-    path: Path
-
-    @property
-    def place(self) -> str:
-        return str(self.path)
-
-    def identity(self) -> Any:
-        return file_identity(self.path)
 
     def read(self, bad_examples: BadExamples) -> Content:
         return Content(read_squad(self.path, bad_examples))
@@ -100,9 +90,9 @@ class Records(sources.Records):
 class Supervised:
     """A split of TriviaQA with distantly supervised spans.
 
-    Training uses windows with an answer. Evaluation reads the beginning of every document, as the
-    official scores require, or windows with an answer ("dev_oracle"), scoring only questions that
-    have one.
+    Training uses windows with an answer. Evaluation uses the beginning of every document, as the
+    official scores require; "dev_oracle" uses windows with an answer, and scores only questions
+    that have one.
 
     Attributes:
       source: the `File` or the dataset's split.
@@ -124,7 +114,7 @@ class Supervised:
     def read(self, bad_examples: BadExamples) -> Content:
         golds: Golds = []
 
-        def questions() -> Iterator[Trivia]:  # stores only the golds
+        def questions() -> Iterator[Trivia]:  # does not store documents
             for question in self._questions(bad_examples):
                 golds.append(_gold(question))
                 yield question
@@ -135,11 +125,11 @@ class Supervised:
         if self.split == "train":
             return Content(squad)
         if self.split == "dev_oracle":
-            there = {question.id.partition("--")[0] for question in squad.questions}
+            windowed = {question.id.partition("--")[0] for question in squad.questions}
             for gold in golds:
-                if gold["QuestionId"] not in there:
+                if gold["QuestionId"] not in windowed:
                     bad_examples.skip("question without a window", gold["QuestionId"])
-            golds = [gold for gold in golds if gold["QuestionId"] in there]
+            golds = [gold for gold in golds if gold["QuestionId"] in windowed]
         return Content(squad, golds)
 
     def _questions(self, bad_examples: BadExamples) -> Iterable[Trivia]:

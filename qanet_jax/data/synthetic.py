@@ -20,7 +20,7 @@ from common_jax.data.sources import bucket_split
 from common_jax.text.squad import Answer, Question, Squad
 from qanet_jax.data.synthetic_scenes import SCENES, Kind, Relation, Scene
 
-MOST_FACTS = 5  # of a passage; at least three
+MOST_FACTS = 5  # in a passage; the fewest are three
 
 # Closed kinds: the same words in every split.
 WORDS: dict[Kind, tuple[str, ...]] = {
@@ -79,7 +79,7 @@ def _open_words(kind: Kind) -> Iterator[str]:
 
 
 def _sounds(first: str, *rest: str) -> bool:
-    """Excludes "Woodwood" and "Saltton"."""
+    """Whether a name is pronounceable; excludes "Woodwood" and "Saltton"."""
     return first.lower() != rest[-1] and first[-1] != rest[-1][0]
 
 
@@ -89,15 +89,8 @@ def generate(count: int, seed: int, split: Split) -> Squad:
     Deterministic on all platforms; a smaller `count` gives a prefix.
 
     Args:
-      count: number of questions, at least 0.
       seed: of the choice of passages; the words of a split are the same for every seed.
-      split: "train", "dev" or "test".
-
-    Raises:
-      ValueError: for a negative count.
     """
-    if count < 0:
-        raise ValueError(f"count {count} is negative")
     squad = Squad([], [])
     while len(squad.questions) < count:
         number = len(squad.contexts)
@@ -165,7 +158,7 @@ def _passage(draw: _Draw) -> tuple[str, list[tuple[str, Answer]]]:
 def _facts(scene: Scene, setting: dict[str, str], draw: _Draw) -> list[_Fact]:
     """Three to five facts; the second has the first's relation, the third its entity."""
     relations = draw.rng.sample(scene.relations, 2)
-    unsaid = {r: draw.rng.sample(r.statements, len(r.statements)) for r in relations}
+    unused = {r: draw.rng.sample(r.statements, len(r.statements)) for r in relations}
     keys = [draw(scene.key) for _ in range(3)]
     pairs = [(keys[0], relations[0]), (keys[1], relations[0]), (keys[0], relations[1])]
     rest = [pair for pair in itertools.product(keys, relations) if pair not in pairs]
@@ -173,7 +166,7 @@ def _facts(scene: Scene, setting: dict[str, str], draw: _Draw) -> list[_Fact]:
     facts = []
     for key, relation in pairs:
         fields = {**setting, "key": key, "value": draw(relation.value)}
-        facts.append(_Fact(relation, unsaid[relation].pop(), fields))
+        facts.append(_Fact(relation, unused[relation].pop(), fields))
     return facts
 
 

@@ -1,6 +1,6 @@
-"""Sentences of the generated passages that state facts, and questions about them.
+"""Scenes of the generated passages: sentences that state facts, and questions about them.
 
-In a scene several people, villages or things each have several properties, such as a timetable's
+In a scene, several people, villages or things have several properties each, such as a timetable's
 destinations with departures, arrivals and fares. Hence a fact is determined only by entity and
 relation together. Fields in braces are `key`, the fact's entity, `value`, its property, and those
 of the scene's setting.

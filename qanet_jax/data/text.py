@@ -18,7 +18,7 @@ class TokenizedText:
     """A tokenized text.
 
     Attributes:
-      words: unchanged.
+      words: as in the text.
       spans: start and end of each word, in characters.
     """
 
@@ -31,11 +31,11 @@ class TokenizedText:
         return cls([text[start:end] for start, end in spans], spans)
 
     def part(self, start: int, stop: int) -> "TokenizedText":
-        """Some of the words, with spans in the complete text."""
+        """The words from `start` to `stop`, with their spans in the complete text."""
         return TokenizedText(self.words[start:stop], self.spans[start:stop])
 
     def locate(self, answer: Answer) -> tuple[int, int] | None:
-        """The first and last word of which an answer has a character; None if it has none."""
+        """The first and last word that overlap an answer; None if no word does."""
         end = answer.start + len(answer.text)
         first = bisect.bisect_right(self.spans, answer.start, key=lambda span: span[1])
         last = bisect.bisect_left(self.spans, end, key=lambda span: span[0]) - 1
@@ -59,8 +59,6 @@ def text_arrays(
 ) -> dict[str, Shaped[np.ndarray, "B ..."]]:
     """The arrays of a batch for the text `name`."""
     arrays = {name: words, f"{name}_characters": characters}
-    return (
-        arrays
-        if vocabulary.table is None
-        else arrays | {f"{name}_vectors": vocabulary.vectors(words)}
-    )
+    if vocabulary.table is not None:
+        arrays[f"{name}_vectors"] = vocabulary.vectors(words)
+    return arrays

@@ -1,6 +1,6 @@
 """TriviaQA's Wikipedia domain (Joshi et al., ACL 2017), as the paper trains on it (section 4.2).
 
-Its questions have complete documents and aliases of the answer, but no spans. The span is distantly
+Questions have complete documents and aliases of the answer, but no spans. Spans are distantly
 supervised: the first occurrence of an alias in a document. Training uses a window around it.
 """
 
@@ -23,10 +23,10 @@ from common_jax.text.squad import REPEATED, Answer, Question, Squad
 from common_jax.text.word_tokenizer import split_words
 from qanet_jax.triviaqa_metrics import golds
 
-SUPERVISED_WORDS = 800  # of a document, in which aliases are searched (Joshi et al., section 6)
+SUPERVISED_WORDS = 800  # of a document, searched for aliases (Joshi et al., section 6)
 TRAIN_WINDOW, DEV_WINDOW = 256, 400  # words (QANet, section 4.2)
 
-# Of this module's spans, for fingerprints (`qanet_jax.data.prepare`).
+# Identifies the output of `supervise` in fingerprints (`qanet_jax.data.prepare`).
 IDENTITY = recorded_identity(
     12449, "e3b9413f80f760029e466367c5014ed20bd3a3449acfef7afda4e2df12b5c52e"
 )
@@ -66,10 +66,10 @@ class Trivia:
 def read_release(path: str | Path, bad_examples: BadExamples) -> Iterator[Trivia]:
     """Streams a file of the official release, qa/wikipedia-{train,dev}.json or the verified one.
 
-    Documents are read from evidence/wikipedia beside qa, for one question at a time. Rejects
-    questions that are empty or malformed, or have the id of an earlier one or no answer (as in the
-    test file), and documents that cannot be read; skips pages without a file and questions without
-    a document.
+    Documents are read from the folder evidence/wikipedia beside qa, for one question at a time.
+    Rejects questions that are empty or malformed, have the id of an earlier one, or no answer (as
+    in the test file), and documents that cannot be read; skips pages without a file and questions
+    without a document.
 
     Raises:
       UserError: if the file cannot be read, is not JSON, or has no list of questions; or by
@@ -82,7 +82,7 @@ def read_release(path: str | Path, bad_examples: BadExamples) -> Iterator[Trivia
             trivia, pages = read
             documents = tuple(_documents(pages, evidence, bad_examples))
             trivia = dataclasses.replace(trivia, documents=documents)
-            if _good(trivia, node.place, ids, bad_examples):
+            if _is_valid(trivia, node.place, ids, bad_examples):
                 yield trivia
 
 
@@ -98,7 +98,7 @@ def read_sample(path: str | Path, bad_examples: BadExamples) -> Iterator[Trivia]
     ids = set[str]()
     for node in read_json_lines(path, bad_examples):
         trivia = bad_examples.parse(_of_line, node)
-        if trivia and _good(trivia, node.place, ids, bad_examples):
+        if trivia and _is_valid(trivia, node.place, ids, bad_examples):
             yield trivia
 
 
@@ -108,8 +108,8 @@ def read_dataset(
     """Streams the Wikipedia domain of a split of TensorFlow Datasets' "trivia_qa/rc".
 
     The dataset has both domains, and the verified questions a second time: questions with search
-    results, which are of the web domain, and repeated ids are skipped. It has neither marks of
-    verified questions nor answers of annotators.
+    results, which are those of the web domain, and repeated ids are skipped. The dataset neither
+    marks verified questions nor has answers of annotators.
 
     Args:
       key: the config key of the split.
@@ -130,7 +130,7 @@ def read_dataset(
             bad_examples.skip("question of the web domain", place)
         elif trivia.id in ids:
             bad_examples.skip("repeated question", place)
-        elif _good(trivia, place, ids, bad_examples):
+        elif _is_valid(trivia, place, ids, bad_examples):
             yield trivia
 
 
@@ -185,7 +185,7 @@ def supervise(
 
 
 def first_words(text: str, count: int) -> list[tuple[int, int]]:
-    """The first `count` of `split_words(text)`, without splitting all of a long text."""
+    """The first `count` of `split_words(text)`, without tokenizing all of a long text."""
     size = 8 * (count + _MARGIN)
     while True:
         words = split_words(text[:size])
@@ -212,9 +212,9 @@ def _covered(words: Sequence[tuple[int, int]], span: tuple[int, int]) -> tuple[i
 
 
 def _pattern(aliases: Iterable[str]) -> re.Pattern[str] | None:
-    """A pattern for the first of some names in complete words, the longest one at its position.
+    """A pattern for any of the aliases in complete words, longer ones first; None without aliases.
 
-    Case is ignored by character, so that offsets are valid in the text.
+    The pattern ignores case, instead of changing the text's, so that offsets are valid in the text.
     """
     names = sorted({" ".join(alias.split()) for alias in aliases} - {""}, key=len, reverse=True)
     if not names:
@@ -223,8 +223,8 @@ def _pattern(aliases: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile(rf"(?<!\w)(?:{choices})(?!\w)", re.IGNORECASE)
 
 
-def _good(trivia: Trivia, place: str, ids: set[str], bad_examples: BadExamples) -> bool:
-    """Whether a question is valid; adds its id."""
+def _is_valid(trivia: Trivia, place: str, ids: set[str], bad_examples: BadExamples) -> bool:
+    """Whether a question is valid, which adds its id to `ids`; otherwise rejects or skips it."""
     if trivia.id in ids:
         bad_examples.reject(REPEATED, f"{place} {trivia.id!r}")
     elif not trivia.text.strip():
@@ -301,7 +301,7 @@ def _distinct(*names: str) -> tuple[str, ...]:
 
 
 class _Evidence:
-    """The files of a folder by name, whose case differs in parts of the release."""
+    """The files of a folder by name, ignoring case, which differs in parts of the release."""
 
     def __init__(self, folder: Path):
         self.folder = folder

@@ -1,8 +1,8 @@
-"""Bidirectional attention flow (Seo et al. 2017), which QANet is compared with (Tables 2, 4 and 6).
+"""Bidirectional attention flow (Seo et al. 2017), compared with QANet in Tables 2, 4 and 6.
 
-Unlike the authors' code, padding takes no part in either softmax or in the maximum over the
-question's words, windows of characters that begin behind a word's end are left out, and the
-context's LSTM has dropout as the question's.
+Differences from the authors' code: padding is excluded from both softmaxes and from the maximum
+over the question's words; windows of characters that begin after a word's end are excluded; the
+LSTM of the context has dropout, as that of the question.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from common_jax.fields import require
+from common_jax.fields import require_odd, require_rates, require_sizes
 from common_jax.layers import Convolution, Dropout
 from common_jax.masks import MASKED, masked_softmax
 from common_jax.recurrent import LSTM, Bidirectional
@@ -27,9 +27,9 @@ class BiDAF(ReaderModel):
     """BiDAF, with the sizes of its paper.
 
     Attributes:
-      char_dim: of a character's vector.
-      char_filters: of the convolution over a word's characters.
-      char_kernel: their width.
+      char_dim: size of a character's vector.
+      char_filters: filters of the convolution over a word's characters.
+      char_kernel: width of the filters.
       hidden: d, units of each direction of an LSTM.
       dropout: rate on the inputs of the convolution, of all LSTMs and of the pointers.
     """
@@ -41,11 +41,9 @@ class BiDAF(ReaderModel):
     dropout: float = 0.2
 
     def __post_init__(self):
-        for name in ("char_dim", "char_filters", "hidden"):
-            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
-        size = self.char_kernel
-        require(size >= 1 and size % 2 == 1, f"model.char_kernel={size}: must be odd, at least 1")
-        require(0 <= self.dropout < 1, "model.dropout: a rate in [0, 1)")
+        require_sizes("model", self, "char_dim", "char_filters", "hidden")
+        require_odd("model", self, "char_kernel")
+        require_rates("model", self, "dropout")
 
     @property
     def word_length(self) -> int:
@@ -61,7 +59,7 @@ class BiDAFNetwork(nn.Module):
     Attributes:
       config: sizes.
       words: dimension and rows of the tables of vectors.
-      dtype: of activations and products; parameters, softmaxes and logits are float32.
+      dtype: of activations and matrix products; parameters, softmaxes and logits are float32.
     """
 
     config: BiDAF
@@ -89,7 +87,7 @@ class BiDAFNetwork(nn.Module):
     def __call__(
         self, context: Words, question: Words, *, train: bool
     ) -> tuple[Float[Array, "B N"], Float[Array, "B N"]]:
-        """Logits of the answer's first and last word; very negative where there is no word."""
+        """Logits of the answer's first and last word; very negative at padding."""
         encode = lambda lstm, x: lstm(self.drop(x, train=train), context.valid)[0].astype(
             self.dtype
         )

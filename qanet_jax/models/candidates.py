@@ -1,10 +1,10 @@
 """TriviaQA's two baselines (Joshi et al. 2017, section 5): a random candidate, and a classifier.
 
-Candidates are the longest runs of words with a capital or a digit at their start, where the authors
-have titles of Wikipedia's articles; the classifier is linear, where they have boosted trees, and
-its features are ours after their description: how often the candidate occurs, where, how many of
-its words the question has, and how many of the question's words are near; and the question's words
-against the kind of candidate, a name or a number.
+Ours: candidates are the longest runs of words that start with a capital or a digit, instead of
+titles of Wikipedia's articles; the classifier is linear, instead of boosted trees. Its features
+follow the authors' description: the candidate's frequency and position, the number of its words
+that are in the question, the number of the question's words near it, and the question's words for
+each kind of candidate, a name or a number.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.fields import require
+from common_jax.fields import require_sizes
 from common_jax.inputs import Annotations, WordInput
 from common_jax.masks import MASKED
 from qanet_jax.layers import Words
@@ -47,16 +47,16 @@ class Candidates(ReaderModel):
     """A choice among the candidates of a context.
 
     Attributes:
-      choice: "random", with equal chances for all candidates with a word that the question lacks;
-        or by a trained "classifier".
-      near: the distance in words within which question words are counted.
+      choice: "random", uniform over the candidates with a word that is not in the question; or by a
+        trained "classifier".
+      near: distance in words within which words of the question are counted.
     """
 
     choice: Literal["random", "classifier"] = "classifier"
     near: int = 10
 
     def __post_init__(self):
-        require(self.near >= 1, f"model.near={self.near}: at least 1")
+        require_sizes("model", self, "near")
 
     @property
     def inputs(self) -> tuple[WordInput, ...]:
@@ -67,8 +67,8 @@ class Candidates(ReaderModel):
 
 
 class CandidateScores(nn.Module):
-    """Logits of a candidate's first and last word: its score each, and 0 for words that begin or
-    end none."""
+    """Logits of the answer's first and last word: a candidate's score at both its ends; at other
+    words 0, or with random choice `MASKED`."""
 
     config: Candidates
     words: WordsConfig
@@ -84,8 +84,8 @@ class CandidateScores(nn.Module):
         own = _runs(starts, inside)
         repeated = _shared(context, question)
         if self.config.choice == "random":
-            fresh = own(inside & ~repeated) > 0
-            scores = jnp.where(fresh, 1.0 + _noise(context, question), MASKED)
+            possible = own(inside & ~repeated) > 0
+            scores = jnp.where(possible, 1.0 + _noise(context, question), MASKED)
             other = MASKED
         else:
             scores, other = self._scores(context, question, kinds, own, repeated), 0.0
@@ -107,11 +107,11 @@ class CandidateScores(nn.Module):
         near = jax.vmap(count)(repeated.astype(jnp.float32))
         features = (places, own(often) / size, own(repeated) / size, jnp.log1p(own(near) / size))
         scores = nn.Dense(1, name="features")(jnp.stack(features, axis=-1))[..., 0]
-        wanted = self._wanted(question)
-        return scores + jnp.where(kinds == NUMBER, wanted[:, 1:], wanted[:, :1])
+        by_kind = self._kind_scores(question)
+        return scores + jnp.where(kinds == NUMBER, by_kind[:, 1:], by_kind[:, :1])
 
-    def _wanted(self, question: Words) -> Float[Array, "B 2"]:
-        """How much a question wants a name, and a number: linear in the mean of its vectors."""
+    def _kind_scores(self, question: Words) -> Float[Array, "B 2"]:
+        """Scores of names and of numbers as answers, linear in the mean of the word vectors."""
         if question.vectors is None:
             vectors = nn.Embed(self.words.rows, self.words.dim, name="words")(question.ids)
         else:
@@ -122,14 +122,14 @@ class CandidateScores(nn.Module):
 
 
 def _shifted(x: Bool[Array, "B N"], by: int) -> Bool[Array, "B N"]:
-    """Each word's left neighbour's value (by 1) or its right neighbour's (by -1); none is False."""
+    """The value of each word's left (by 1) or right (by -1) neighbour; False without one."""
     pad = ((0, 0), (1, 0)) if by > 0 else ((0, 0), (0, 1))
     padded = jnp.pad(x, pad)
     return padded[:, :-1] if by > 0 else padded[:, 1:]
 
 
 def _runs(starts: Bool[Array, "B N"], inside: Bool[Array, "B N"]) -> Summed:
-    """A function that sums values over each word's candidate, [B, N] to [B, N]."""
+    """A function from values to their sums over each word's candidate, [B, N] to [B, N]."""
     number = jnp.where(inside, jnp.cumsum(starts, axis=1), 0)
     same = (number[:, :, None] == number[:, None, :]) & inside[:, None] & inside[..., None]
     weights = same.astype(jnp.float32)
@@ -137,20 +137,20 @@ def _runs(starts: Bool[Array, "B N"], inside: Bool[Array, "B N"]) -> Summed:
 
 
 def _shared(context: Words, question: Words) -> Bool[Array, "B N"]:
-    """Whether the question has the word."""
+    """Whether each word of the context is in the question."""
     equal = _spelling(context)[:, :, None] == _spelling(question)[:, None, :]
     return (equal & question.valid[:, None]).any(axis=2) & context.valid
 
 
 def _spelling(words: Words) -> Int[Array, "B T"]:
-    """A number for each word by its characters, as ids are equal for all unknown words."""
+    """A hash of each word's characters, since all unknown words have the same id."""
     powers = np.cumprod(np.full(words.characters.shape[2], 31, np.int32), dtype=np.int32)
     return (words.characters * powers[None, None]).sum(axis=2)
 
 
 def _noise(context: Words, question: Words) -> Float[Array, "B N"]:
-    """Numbers in [0, 1) drawn anew for each question and candidate, the same in every run; those of
-    a candidate are equal, as both ends have the number of its first word."""
+    """Uniform random numbers in [0, 1), equal for the words of a candidate, independent between
+    candidates and questions; seeded by the texts, hence the same in every run."""
     weights = jnp.arange(1, context.ids.shape[1] + 1)[None]
     seeds = (_spelling(context) * weights).sum(axis=1) + _spelling(question).sum(axis=1)
     inside = context.inputs["kinds"][..., 0] > OTHER

@@ -1,7 +1,7 @@
-"""The five layers of Yu et al. 2018, section 2.2, whatever encodes the two texts.
+"""The five layers of Yu et al. 2018, section 2.2, with exchangeable encoders.
 
 Embedding, embedding encoder, context-query attention, model encoder, pointers. `QANet` and the
-paper's recurrent systems (Tables 3 and 8) differ in the two encoders alone.
+paper's recurrent systems (Tables 3 and 8) differ only in the two encoders.
 """
 
 import abc
@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from common_jax.fields import require
+from common_jax.fields import require, require_odd, require_rates, require_sizes
 from common_jax.layers import DROPOUT, Dense, Dropout
 from common_jax.masks import MASKED
 from common_jax.scopes import part
@@ -23,20 +23,19 @@ from qanet_jax.models.base import ReaderModel, WordsConfig
 
 @dataclasses.dataclass(frozen=True)
 class FiveLayers(ReaderModel):
-    """A reader of five layers; a subclass brings the encoders.
+    """A reader of five layers; subclasses define the encoders.
 
     Attributes:
-      dim: d, the width of everything after the embeddings.
-      char_dim: p2, of a character's vector.
-      char_pooling: "convolution" runs over a word's characters before the maximum is taken (the
-        paper's "convolution output"), "max" takes it of the vectors as they are.
-      char_kernel: width of that convolution.
-      embedding_std: standard deviation of the trained vectors at the start. The encoder adds
-        position encodings to what comes of them, whose numbers are about 0.7 on average: much
-        smaller vectors are learned from slowly.
-      encoder_passes: how often the model encoder runs; the pointers see its last three outputs.
-      unroll: no loops over the encoder's passes and blocks: compiles longer, runs faster; "auto":
-        on accelerators.
+      dim: d, width of all layers after the embedding.
+      char_dim: p2, size of a character's vector.
+      char_pooling: whether the maximum over a word's characters is of a "convolution" (the paper's
+        "convolution output") or of their vectors ("max").
+      char_kernel: width of the convolution.
+      embedding_std: standard deviation of the initial trained vectors. The encoder adds position
+        encodings, of about 0.7 on average; with much smaller vectors learning is slow.
+      encoder_passes: how often the model encoder runs; the pointers read its last three outputs.
+      unroll: unrolls the loops over the encoder's passes and blocks, which compiles more slowly and
+        runs faster; "auto": on accelerators.
       word_dropout, char_dropout, dropout: rates on word vectors, on characters' vectors and
         between layers.
     """
@@ -53,41 +52,31 @@ class FiveLayers(ReaderModel):
     dropout: float = 0.1
 
     def __post_init__(self):
-        self._require_positive("dim", "char_dim")
-        self._require_odd("char_kernel")
+        require_sizes("model", self, "dim", "char_dim")
+        require_odd("model", self, "char_kernel")
         require(
             self.encoder_passes >= 3,
             f"model.encoder_passes={self.encoder_passes}: at least 3 (M0, M1 and M2)",
         )
-        for name in ("word_dropout", "char_dropout", "dropout"):
-            require(0 <= getattr(self, name) < 1, f"model.{name}: a rate in [0, 1)")
+        require_rates("model", self, "word_dropout", "char_dropout", "dropout")
         require(self.embedding_std > 0, f"model.embedding_std={self.embedding_std}: above 0")
-
-    def _require_positive(self, *names: str) -> None:
-        for name in names:
-            require(getattr(self, name) >= 1, f"model.{name}={getattr(self, name)}: at least 1")
-
-    def _require_odd(self, *names: str) -> None:
-        for name in names:
-            size = getattr(self, name)
-            require(size >= 1 and size % 2 == 1, f"model.{name}={size}: must be odd, at least 1")
 
     @abc.abstractmethod
     def encoders(self, dtype: Any) -> tuple[nn.Module, nn.Module]:
-        """The embedding encoder and the model encoder, each called as (x, valid, *, train): from
-        [B, T, dim] and which places hold a word, [B, T], to [B, T, dim]."""
+        """The embedding encoder and the model encoder, both called as (x [B, T, dim], valid [B, T],
+        *, train) -> [B, T, dim]; `valid` is False at padding."""
 
     def module(self, words: WordsConfig, dtype: Any) -> "FiveLayerNetwork":
         return FiveLayerNetwork(self, words, dtype)
 
 
 class FiveLayerNetwork(nn.Module):
-    """Where in a context the answer to a question starts and where it ends.
+    """The network of five layers.
 
     Attributes:
       config: sizes and encoders.
       words: dimension and rows of the tables of vectors.
-      dtype: of activations and products; parameters, softmaxes and logits are float32.
+      dtype: of activations and matrix products; parameters, softmaxes and logits are float32.
     """
 
     config: FiveLayers
@@ -119,7 +108,7 @@ class FiveLayerNetwork(nn.Module):
     def __call__(
         self, context: Words, question: Words, *, train: bool
     ) -> tuple[Float[Array, "B N"], Float[Array, "B N"]]:
-        """Logits of the answer's first and last word; very negative where there is no word."""
+        """Logits of the answer's first and last word; very negative at padding."""
         with part("embedding"):
             c, q = (self._encode(words, train) for words in (context, question))
         with part("attention"):
@@ -133,21 +122,21 @@ class FiveLayerNetwork(nn.Module):
             return tuple(jnp.where(context.valid, x, MASKED) for x in (start, end))
 
     def _encode(self, words: Words, train: bool) -> Float[Array, "B T D"]:
-        """Embedding and embedding encoder, whose parameters both texts share."""
+        """Embedding and embedding encoder, with parameters shared by both texts."""
         x = self.embedding_projection(self.embedding(words, train=train))
         return self.embedding_encoder(self.dropout(x, train=train), words.valid, train=train)
 
     def _passes(
         self, x: Float[Array, "B N D"], valid: Bool[Array, "B N"], train: bool
     ) -> Float[Array, "passes B N D"]:
-        """The outputs of the model encoder run on its own output, each time."""
+        """The outputs of all passes of the model encoder, each run on the previous output."""
 
-        def once(encoder: nn.Module, x: Array, _: None) -> tuple[Array, Array]:
+        def run_encoder(encoder: nn.Module, x: Array, _: None) -> tuple[Array, Array]:
             x = encoder(x, valid, train=train)
             return x, x
 
         passes = nn.scan(
-            once,
+            run_encoder,
             variable_broadcast="params",
             split_rngs={"params": False, DROPOUT: True},
             length=self.config.encoder_passes,

@@ -1,19 +1,18 @@
 """QANet (Yu et al. 2018, section 2.2): five layers from two texts to two pointers.
 
-Where the paper is silent or its readers differ, this is what the model does, and the config field
-that does otherwise: three passes of the model encoder, `encoder_passes`; position encodings once at
-a stack's input, `positions`; a convolution before the maximum over characters, `char_pooling`; a
-feed-forward layer as wide as the model, `feed_forward_factor`; no normalisation of a stack's
-output, `final_norm`. Dropout is on each sub-layer's output and on the inputs of both encoders.
-Self-attention and both softmaxes of context-query attention leave padding out, which the authors'
-code does not.
+Unspecified or ambiguous in the paper, with the config field that selects alternatives: three passes
+of the model encoder (`encoder_passes`); position encodings once, at a stack's input (`positions`);
+a convolution before the maximum over characters (`char_pooling`); a feed-forward layer as wide as
+the model (`feed_forward_factor`); no normalisation of a stack's output (`final_norm`). Dropout is
+on each sub-layer's output and on the inputs of both encoders. Unlike in the authors' code, padding
+is excluded from self-attention and from both softmaxes of context-query attention.
 
-Other choices of ours: the similarity starts as a scaled product (`layers.ContextQueryAttention`),
-and trained vectors as large as GloVe's (`embedding_std`). A sub-layer is left out of the whole
-batch at once; outside training none is scaled, which the authors' code does (`scale_sublayers`).
-The warm-up starts at 1e-5, since an exponential one cannot start
-at the paper's 0; gradients are clipped at norm 5, as in the authors' code, and the L2 term is added
-to them (`optimizer.l2`) instead of to the loss that is shown.
+Ours: the similarity is initially a scaled product (`layers.ContextQueryAttention`), and trained
+vectors are initially as large as GloVe's (`embedding_std`). A sub-layer is dropped for a complete
+batch; outside training sub-layers are not scaled, unlike in the authors' code (`scale_sublayers`).
+The warm-up starts at 1e-5, since an exponential one cannot start at the paper's 0. Gradients are
+clipped at norm 5, as in the authors' code, and the L2 term is added to them (`optimizer.l2`)
+instead of to the reported loss.
 """
 
 import dataclasses
@@ -28,7 +27,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from common_jax.dropout import drop, keep_mask
-from common_jax.fields import require
+from common_jax.fields import require, require_odd, require_sizes
 from common_jax.layers import (
     DROPOUT,
     Convolution,
@@ -48,24 +47,24 @@ SubLayer = Callable[[Float[Array, "B T D"]], Float[Array, "B T D"]]
 
 @dataclasses.dataclass(frozen=True)
 class QANet(FiveLayers):
-    """The paper's reader, and what Table 5 takes out of it.
+    """The paper's reader, and the ablations of Table 5.
 
     Attributes:
-      num_heads: of self-attention.
-      embedding_blocks, embedding_convs, embedding_kernel: the embedding encoder's blocks,
-        convolutions in each, and their width.
-      model_blocks, model_convs, model_kernel: the model encoder's.
-      positions: position encodings are added "once" to a stack's input, or at each "block".
-      final_norm: each stack's output is normalised, as in the authors' code.
-      feed_forward_factor: width of the feed-forward layer's inside, in d.
+      num_heads: number of heads of self-attention.
+      embedding_blocks, embedding_convs, embedding_kernel: the embedding encoder's numbers of blocks
+        and of convolutions in each, and their width.
+      model_blocks, model_convs, model_kernel: those of the model encoder.
+      positions: whether position encodings are added "once" to a stack's input, or at each "block".
+      final_norm: normalises each stack's output, as in the authors' code.
+      feed_forward_factor: inner width of the feed-forward layer, divided by d.
       convolution: "separable", "ordinary", or "none" for no convolution in the encoders (Table 5).
-      self_attention: without it the encoders have none (Table 5).
-      attention: the implementation, common_jax.attention's: "dense" keeps the weights of all heads
+      self_attention: whether the encoders have self-attention (Table 5).
+      attention: the implementation of common_jax.attention; "dense" stores the weights of all heads
         for the backward pass.
-      survival_prob: p_L, the chance that the last sub-layer of a stack is kept in a training step.
-      scale_sublayers: outside training each sub-layer's output is multiplied by its survival rate,
-        as in the authors' code.
-      remat: keep only the blocks' inputs for the backward pass and compute the rest again.
+      survival_prob: p_L, the probability that a training step uses the last sub-layer of a stack.
+      scale_sublayers: multiplies each sub-layer's output by its survival rate outside training, as
+        in the authors' code.
+      remat: recomputes the blocks' activations in the backward pass: less memory, more time.
     """
 
     num_heads: int = 8
@@ -87,9 +86,9 @@ class QANet(FiveLayers):
 
     def __post_init__(self):
         super().__post_init__()
-        self._require_positive("num_heads", "embedding_blocks", "model_blocks")
-        self._require_positive("embedding_convs", "model_convs", "feed_forward_factor")
-        self._require_odd("embedding_kernel", "model_kernel")
+        require_sizes("model", self, "num_heads", "embedding_blocks", "model_blocks")
+        require_sizes("model", self, "embedding_convs", "model_convs", "feed_forward_factor")
+        require_odd("model", self, "embedding_kernel", "model_kernel")
         require(
             self.dim % self.num_heads == 0,
             f"model.num_heads={self.num_heads}: must divide model.dim={self.dim}",
@@ -112,7 +111,7 @@ class EncoderBlock(nn.Module):
     Every sub-layer f is x + f(layernorm(x)), with dropout on f.
 
     Attributes:
-      convs, kernel: how many convolutions, and their width.
+      convs, kernel: number of convolutions, and their width.
     """
 
     config: QANet
@@ -133,15 +132,15 @@ class EncoderBlock(nn.Module):
         """
         Args:
           x: the block's input.
-          valid: which places hold a word; what stands in the others changes nothing.
-          positions: encodings, added here if that is each block's business.
-          weights: of the outputs of the block's sub-layers, 0 for those left out; None is 1 each.
+          valid: False at padding, which does not change the output at words.
+          positions: encodings, which the block adds with `positions="block"`.
+          weights: factors on the outputs of the block's sub-layers, 0 for dropped ones; None is 1.
         """
         config, sublayers = self.config, [*self._sublayers(valid, train)]
         if config.positions == "block":
             x = x + positions.astype(x.dtype)[None]
         dropped = train and config.dropout > 0
-        if dropped:  # one draw for all sub-layers: it is most of the time that a block compiles
+        if dropped:  # one draw for all sub-layers: draws take most of a block's compile time
             shape = (len(x), len(sublayers), *x.shape[1:])
             keep = keep_mask(config.dropout, self.make_rng(DROPOUT), shape)
         for number, (name, sublayer) in enumerate(sublayers):
@@ -152,7 +151,7 @@ class EncoderBlock(nn.Module):
         return x
 
     def _sublayers(self, valid: Array, train: bool) -> Iterator[tuple[str, SubLayer]]:
-        """The block's sub-layers by the names of their parameters."""
+        """The block's sub-layers, with the names of their parameters."""
         config = self.config
 
         def convolved(convolution: nn.Module, y: Array) -> Array:
@@ -181,8 +180,8 @@ class EncoderBlock(nn.Module):
 class Encoder(nn.Module):
     """A stack of equal encoder blocks; "encoder layer" in the paper.
 
-    In training the l-th of a stack's L sub-layers is left out with probability (1 - p_L) l / L
-    (stochastic depth, Huang et al. 2016; one draw for the whole batch).
+    In training, the l-th of a stack's L sub-layers is dropped with probability (1 - p_L) l / L
+    (stochastic depth, Huang et al. 2016), with one draw for a batch.
     """
 
     config: QANet
@@ -208,7 +207,7 @@ class Encoder(nn.Module):
         return LayerNorm(name="norm")(x) if config.final_norm else x
 
     def _weights(self, train: bool) -> Float[Array, "L S"]:
-        """The survival rates of each block's sub-layers; in training draws by them, 0 or 1."""
+        """The survival rates of each block's sub-layers; in training, draws of 0 or 1."""
         config = self.config
         each = (config.convolution != "none") * self.convs + config.self_attention + 1
         depth = 1 + np.arange(self.blocks * each).reshape(self.blocks, each)

@@ -1,9 +1,9 @@
 """QANet with recurrent encoders: RNN-1, RNN-2 and RNN-3 of Yu et al. 2018 (Tables 3 and 8).
 
-Attention, its projection and the pointers are QANet's. The paper has each "block", of the embedding
-and of the model encoder, give way to one, two or three bidirectional LSTMs of 128 units; we read it
-as each encoder, whole, and `lstm_per` has the other reading. There are no position encodings and no
-stochastic depth.
+Attention, its projection and the pointers are QANet's. The paper replaces each "block", of the
+embedding and of the model encoder, by one, two or three bidirectional LSTMs of 128 units. We read
+"block" as the complete encoder; `lstm_per` selects the other reading. There are no position
+encodings and no stochastic depth.
 """
 
 import dataclasses
@@ -12,6 +12,7 @@ from typing import Any, Literal
 import flax.linen as nn
 from jaxtyping import Array, Bool, Float
 
+from common_jax.fields import require_sizes
 from common_jax.layers import Dense, Dropout
 from common_jax.recurrent import LSTM, Bidirectional
 from qanet_jax.models.five_layers import FiveLayers
@@ -22,10 +23,10 @@ class RecurrentReader(FiveLayers):
     """QANet whose encoders are stacks of bidirectional LSTMs.
 
     Attributes:
-      lstm_layers: bidirectional LSTMs of an encoder, or of each of its blocks.
+      lstm_layers: number of bidirectional LSTMs in an encoder, or in each of its blocks.
       lstm_size: H, units of each direction.
-      lstm_per: what the LSTMs stand for: an "encoder", or each "block" of it.
-      embedding_blocks, model_blocks: blocks of the encoders, if each has LSTMs of its own.
+      lstm_per: whether the LSTMs replace an "encoder", or each "block" of it.
+      embedding_blocks, model_blocks: blocks of the encoders, with `lstm_per="block"`.
     """
 
     lstm_layers: int = 1
@@ -36,7 +37,7 @@ class RecurrentReader(FiveLayers):
 
     def __post_init__(self):
         super().__post_init__()
-        self._require_positive("lstm_layers", "lstm_size", "embedding_blocks", "model_blocks")
+        require_sizes("model", self, "lstm_layers", "lstm_size", "embedding_blocks", "model_blocks")
 
     def encoders(self, dtype: Any) -> tuple[nn.Module, nn.Module]:
         per_encoder = self.lstm_per == "encoder"
@@ -55,7 +56,7 @@ class RecurrentEncoder(nn.Module):
     Attributes:
       config: sizes.
       blocks: number of blocks.
-      dtype: of the products; states are float32.
+      dtype: of the matrix products; states are float32.
     """
 
     config: RecurrentReader

@@ -1,4 +1,4 @@
-"""Small files of SQuAD's form, to rank the sentences of."""
+"""Small files of SQuAD's format for ranking sentences."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ PLACES = ("Rome", "Oslo", "Bern", "Lima")
 
 
 def passage(article: int, number: int) -> tuple[str, dict[str, str]]:
-    """A passage of one sentence to four, and questions with their answers."""
+    """A passage of one to four sentences, and questions with their answers."""
     places = PLACES[: 1 + (article + number) % 4]
     names = [f"Person{article}{number}{n}" for n in range(len(places))]
     pairs = list(zip(names, places, strict=True))
@@ -18,7 +18,7 @@ def passage(article: int, number: int) -> tuple[str, dict[str, str]]:
 
 
 def squad(articles: range) -> dict:
-    """Two passages an article."""
+    """A file's content, with two passages in each article."""
     data = []
     for article in articles:
         paragraphs = []
@@ -38,6 +38,6 @@ def squad(articles: range) -> dict:
 
 
 def write(folder: Path) -> None:
-    """train.json, of twelve articles, and dev.json, of three."""
+    """Writes train.json, with twelve articles, and dev.json, with three."""
     for name, articles in (("train", range(12)), ("dev", range(20, 23))):
         (folder / f"{name}.json").write_text(json.dumps(squad(articles)), "utf-8")

@@ -1,5 +1,6 @@
-"""Small datasets for TensorFlow Datasets: SNLI's features with labels in another order, a review's,
-and some that are neither."""
+"""Small datasets for TensorFlow Datasets: with SNLI's features and another order of labels, with a
+review's features, and with unsuitable ones.
+"""
 
 PAIRS = [(f"Two men number {n}.", f"A man number {n}.") for n in range(20)]
 LABELS = ("contradiction", "neutral", "entailment")  # not the order of `data.labels`
@@ -7,12 +8,12 @@ UNLABELLED = (3, 11)
 
 
 def label(number: int) -> str:
-    """An example's; "-" for none."""
+    """The label of an example; "-" for none."""
     return "-" if number in UNLABELLED else LABELS[number % 3]
 
 
 def register() -> None:
-    """Makes `tfds.builder("entailments/...")` known; the import is slow, hence a function."""
+    """Registers `tfds.builder("entailments/...")`; a function, as the import is slow."""
     import tensorflow_datasets as tfds
 
     if "entailments" in tfds.list_builders(with_community_datasets=False):

@@ -1,8 +1,8 @@
 """AttentiveConvNet (Yin & Schütze 2017, sections 3 and 4) as plain NumPy in float64, for one
 example without padding.
 
-Written from the paper, not from the code under test, whose trees of parameters it takes. A text
-without a word has no states: as a context and after pooling it is zeros.
+Written from the paper, not from the code under test, whose parameter trees it reads. A text without
+words has no states: as a context and after pooling it is zeros.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from tests.numpy_reference import affine, convolution, sigmoid, softmax, windows
 
 
 def model(texts, p, config):
-    """The labels' scores, and each layer's weights; a text is the numbers of its words."""
+    """The logits, and each layer's weights; a text is given by its word ids."""
     states, attention = [p["word_embedding"][ids] for ids in texts], []
     for number in range(config.layers):
         states, weights = attentive_convolution(states, p[f"layers_{number}"], config)
@@ -76,7 +76,8 @@ def gated_convolution(h, p, gate):
 
 
 def attention(source, focus, p, config):
-    """The weights of Eq. 4, [T, S]; for the authors the focus is padded with energies of 0."""
+    """The weights of Eq. 4, [T, S]; with `unmasked_softmax` the focus is padded with energies of
+    0."""
     if not len(focus):
         return np.zeros((len(source), 0))
     pads = max(config.author_length - len(focus), 0) if config.unmasked_softmax else 0

@@ -1,4 +1,4 @@
-"""Labels beside each other: tests of the right ones, lengths, confusion."""
+"""Comparison of labels: tests of right answers, lengths, confusion."""
 
 import numpy as np
 import pytest
@@ -18,9 +18,10 @@ LENGTHS = RANDOM.integers(1, 9, 200)
 @pytest.fixture
 def as_run(tmp_path):
     def make(label, right=None, gold="no", lengths=LENGTHS, results=True, **notes):
-        """
+        """Writes a run.
+
         Args:
-          right: whether each example is; None is RIGHT's.
+          right: whether each example is right; None is RIGHT's.
           results: whether the results of the examples are written.
         """
         right = RIGHT[label] if right is None else right

@@ -1,5 +1,4 @@
-"""Configs of the family: the paper's systems, and a run of each config, shrunk, on data of its
-form."""
+"""Configs of attentive convolution: systems, and a shortened run of each on data of its form."""
 
 import json
 from pathlib import Path
@@ -48,14 +47,14 @@ OF_REVIEWS = ["yelp", "reviews_small"]
 NAMES = ["quickstart", "snli", "snli_small", "squad_anss", "squad_anss_small", *OF_REVIEWS]
 
 
-# Those that also read a single text, a review.
+# Systems that also read a single text, a review.
 OF_ONE_TEXT = {
     *("cnn", "light", "advanced", "bi_lstm", "self_attentive", "lin_bilstm", "lin_cnn"),
     *("multichannel_cnn", "internal_attention", "paragraph_vector"),
 }
 
 
-# Compared on pairs with three labels.
+# Systems compared on pairs with three labels.
 OF_PAIRS = (
     *("bi_lstm", "word_by_word", "self_attentive", "match_lstm", "decomposable"),
     *("decomposable_intra", "abcnn", "apcnn", "abcnn1", "abcnn2", "abcnn3", "nse", "lstmn"),
@@ -85,7 +84,7 @@ def test_the_papers_systems(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_originals(name):
-    """As many epochs as the file's, with the original's training."""
+    """As many epochs as with the file's settings, and the original's training."""
     for system in ORIGINALS:
         if name in OF_REVIEWS and system not in OF_ONE_TEXT:
             continue

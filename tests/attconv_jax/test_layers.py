@@ -1,6 +1,6 @@
 """Attentive convolution against NumPy written from the paper: values and gradients.
 
-Texts are of different lengths, one of each side without a word, and garbage stands in the padding.
+Texts have different lengths, one on each side has no word, and padding has garbage.
 """
 
 import dataclasses
@@ -64,14 +64,14 @@ def on_device(tree):
 
 
 def padded(lengths, width, seed=1):
-    """[B, width, D] with garbage behind each length, and which places are valid."""
+    """[B, width, D] with garbage after each length, and which positions are valid."""
     valid = np.arange(width) < np.array(lengths)[:, None]
     x = normal(len(lengths), width, D, seed=seed)
     return np.where(valid[..., None], x, np.float32(np.nan)), valid
 
 
 def zeroed(x, valid):
-    """The states as a layer gets them."""
+    """The states as a layer gets them, with zeros at padding."""
     return jnp.where(valid[..., None], x, 0)
 
 
@@ -107,7 +107,7 @@ def test_energies_are_those_of_the_equations(kind):
 
 
 def additive(params, source, focus):
-    """The additive energy with an array of all pairs and features."""
+    """The additive energy, by an array of all pairs and features."""
     source, focus = source @ params["source"]["kernel"], focus @ params["focus"]["kernel"]
     return jnp.tanh(source[:, :, None] + focus[:, None]) @ params["weight"]
 
@@ -164,7 +164,7 @@ def test_attentive_convolution(changes):
         return sum(map(jnp.vdot, above, cotangents)), (above, attended)
 
     def by_hand(inputs):
-        """Of each row, the states above and the weights."""
+        """The states and the weights of each row, by the reference."""
         params, states = inputs
         for row, lengths in enumerate(zip(*LENGTHS, strict=True)):
             own = [x[row, :length] for x, length in zip(states, lengths, strict=True)]
@@ -178,7 +178,7 @@ def test_attentive_convolution(changes):
         )
 
     inputs = params, states
-    # not compiled as one: the operations of one case serve the others too
+    # without jit: compiled operations of one case are reused in the others
     (_, (above, attended)), gradients = jax.value_and_grad(total, has_aux=True)(inputs)
     got = {(int(a.text), int(a.context)): np.array(a.weights) for a in attended}
     above = list(map(np.array, above))

@@ -1,4 +1,4 @@
-"""AttentiveConvNet as a whole: parameters, equations, and what may not change its answer."""
+"""The complete AttentiveConvNet: parameters, equations, invariances."""
 
 import functools
 
@@ -20,7 +20,7 @@ from tests.gradcheck import assert_slopes
 
 TABLE = WordsConfig(dim=4, rows=12)
 SMALL = {"dim": 5, "dropout": 0.2}
-LENGTHS, WIDTHS = ([5, 3, 0, 4], [2, 6, 3, 0]), (7, 6)  # some texts have no word
+LENGTHS, WIDTHS = ([5, 3, 0, 4], [2, 6, 3, 0]), (7, 6)  # some texts have no words
 SCORES = np.random.default_rng(5).standard_normal((4, 3)).astype(np.float32)  # their cotangent
 LIGHT = {"source": "states", "focus": "states", "beneficiary": "states"}
 DEEP = {
@@ -35,7 +35,7 @@ ONE_WAY = LIGHT | {"symmetric": False}
 
 
 def batch(widths=WIDTHS):
-    """The numbers of the texts' words, which are the same for all widths."""
+    """The word ids of the texts, the same for all widths."""
     random = np.random.default_rng(0)
     texts = {}
     for name, lengths, width in zip(TEXTS, LENGTHS, widths, strict=True):
@@ -46,22 +46,22 @@ def batch(widths=WIDTHS):
 
 
 def first(texts):
-    """The batch of so many texts."""
+    """The batch's first or both texts."""
     return {name: batch()[name] for name in TEXTS[:texts]}
 
 
 def row(at, texts=2):
-    """Its texts without padding, as the oracle takes them."""
+    """An example's texts without padding, as the oracle reads them."""
     columns = zip(batch().values(), LENGTHS, strict=True)
     return [ids[at, : lengths[at]] for ids, lengths in columns][:texts]
 
 
 @functools.cache
 def build(kind=AttentiveConvolution, dtype=jnp.float32, texts=2, **changes):
-    """A model, its parameters, and the function that gives ((_, logits), gradients)."""
+    """A model, its parameters, and a function to ((_, logits), gradients)."""
     model = Matcher(kind(**SMALL | changes), TABLE.rows, TABLE.dim, 3, dtype)
     params = random_params.parameters(model, first(texts), train=False)
-    params["word_embedding"][0] = np.nan  # padding's vector, which nobody may read
+    params["word_embedding"][0] = np.nan  # padding's vector, which must not be read
 
     def total(params, texts, cotangent):
         logits, losses = model.apply({"params": params}, texts, train=False)
@@ -136,7 +136,7 @@ def test_parameters_in_figures():
     ],
 )
 def test_logits_and_gradients_are_those_of_the_papers_equations(changes):
-    """Whatever the padding: the oracle sees none, nor the other rows of a batch."""
+    """The oracle computes each example alone, without padding."""
     (model, params, judge), texts = build(**changes), changes.get("texts", 2)
 
     def by_hand(params):
@@ -154,7 +154,7 @@ def test_logits_and_gradients_are_those_of_the_papers_equations(changes):
 
 @pytest.mark.parametrize("changes", [DEEP, AUTHORS], ids=["deep", "authors"])
 def test_padding_and_order_change_neither_logits_nor_gradients(changes):
-    """An unmasked softmax is over as many words in a wide batch as in a narrow one."""
+    """An unmasked softmax is over the same number of words in wide and narrow batches."""
     _, params, judge = build(**changes)
     (_, expected), gradients = judge(params, batch(), SCORES)
     order = np.array([2, 0, 3, 1])
@@ -212,7 +212,7 @@ def test_bfloat16_computes_close_to_float32_with_float32_logits():
 
 
 def test_attention_none_is_the_bi_cnn_in_old_configs():
-    """Same tree of parameters, and the fields that it has."""
+    """It has the same parameter tree, and the shared fields."""
     data = {"source": "generated", "examples": 9}
     model = {"attention": "none", "dim": 7, "word_dim": 6, "source": "states"}
     config = from_values(Config, {"data": data, "model": model})

@@ -1,4 +1,4 @@
-"""The schemas of the classifier: each has examples that are inputs of its form."""
+"""The classifier's schemas: their examples are valid inputs."""
 
 import pytest
 

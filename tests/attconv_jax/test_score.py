@@ -1,4 +1,4 @@
-"""Scores of labels and of rankings by brute force."""
+"""Scores of labels and of rankings against brute force."""
 
 import json
 
@@ -62,7 +62,7 @@ def test_accuracy_its_interval_the_confusion_and_the_lengths(tmp_path, format):
 
 
 def first(rows, scores):
-    """Whether the first of the best of each question is right, of rows of (question, label)."""
+    """Whether the first of each question's best rows is right; rows are (question, label)."""
     hits = []
     for question in sorted({question for question, _ in rows}):
         mine = [at for at, row in enumerate(rows) if row[0] == question]
@@ -114,7 +114,7 @@ def test_words_in_common():
 @pytest.mark.slow
 @needs_real_data
 def test_word_overlap_on_squad(tmp_path):
-    """The paper: 68.87 and 79.59, on a test of twice as many pairs."""
+    """The paper has 68.87 and 79.59, on a test of twice as many pairs."""
     files = {"train": "dev-v1.1.json", "test": "dev-v1.1.json"}
     config = DataConfig(
         format="ranking", labels="no,yes", ignored_labels="", dir=str(real_data("squad")), **files,

@@ -1,4 +1,4 @@
-"""A system that is one new file (`tests.systems.overlap`) and a config, through all commands."""
+"""A system in one new file (`tests.systems.overlap`) and one config, through all commands."""
 
 import csv
 import functools
@@ -89,7 +89,7 @@ def test_its_exports_explain_as_the_run_does(folder, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_it_is_swept(folder, capsys):
-    """One trial, which is a process of its own."""
+    """One trial, in a process of its own."""
     argv = [*arguments(folder), "--config.train.steps=1", "--out", str(folder / "sweep")]
     sweep.main([*argv, "--grid", "model.penalty=0.0,0.1", "--dry_run"])
     assert len(capsys.readouterr().out.splitlines()) == 2
@@ -134,7 +134,8 @@ def test_annotations_of_json_lines_reach_the_inputs(tmp_path):
 
 @pytest.mark.parametrize("split", ["train", "dev"])
 def test_batches_of_what_is_ranked_have_the_inputs_of_each_sentence(tmp_path, split):
-    """Encoded here from the words of the batch, all of which are in the vocabulary."""
+    """The expected inputs are encoded from the batch's words, all of which are in the
+    vocabulary."""
     anss.write(tmp_path)
     files = {"train": "train.json", "dev": "train.json", "test": "dev.json"}
     form = {"format": "ranking", "labels": "no,yes", "ignored_labels": "", "batch_size": 5}
@@ -169,7 +170,7 @@ def test_batches_of_what_is_ranked_have_the_inputs_of_each_sentence(tmp_path, sp
 
 
 def vocabulary(folder):
-    """Every word of the files."""
+    """A vocabulary of every word in the files."""
     words = set()
     for name in ("train.json", "dev.json"):
         for article in json.loads((folder / name).read_text())["data"]:
@@ -190,7 +191,7 @@ def task_of(folder, **data):
 
 
 def test_the_second_table_begins_as_the_first(tmp_path):
-    """Words of the file have its vectors in both."""
+    """Words of the file of vectors have their vectors in both."""
     (tmp_path / "vectors.txt").write_text("red 1 2\nblue 8 7\n")
     data = {"source": "generated", "examples": 24, "holdout_size": 8}
     task, params = task_of(tmp_path, **data, vectors=str(tmp_path / "vectors.txt"))

@@ -1,4 +1,4 @@
-"""Labelled texts and ranked sentences as tasks: steps on meshes, losses, scores, predictions."""
+"""The task with labels and with rankings: training on meshes, losses, scores, predictions."""
 
 import copy
 import dataclasses
@@ -113,7 +113,7 @@ def trained(task, initial, per_call=1):
 
 @pytest.fixture(scope="module")
 def alone(folder):
-    """The state before the first step, on the host, and what `trained` gives."""
+    """The initial state, on the host, and the results of `trained` on one device."""
     task = classification(
         folder, DataConfig(source="generated", examples=60, holdout_size=12, max_shapes=1)
     )
@@ -225,7 +225,7 @@ def test_words_begin_with_the_vectors_of_a_file(folder):
     )
     np.testing.assert_array_equal(table[red], np.arange(1, 9))
     np.testing.assert_array_equal(table[blue], np.arange(8, 0, -1))
-    spread = np.concatenate([table[red], table[blue]]).std()  # of the words that are known
+    spread = np.concatenate([table[red], table[blue]]).std()  # of the words with vectors
     assert 0.5 * spread < np.delete(table, [red, blue], axis=0).std() < 2 * spread
     assert np.abs(table[green]).max() > 0.5 * spread
 
@@ -254,7 +254,7 @@ def test_lines_are_labelled_as_the_evaluation_does(task, params):
 
 @pytest.mark.parametrize("line", ["one text", "a\tb\tc", "\tb", "a\t ", ""])
 def test_a_line_that_is_no_pair_is_refused(task, line):
-    judge = task.predictor(None)  # it is not asked
+    judge = task.predictor(None)  # no model is needed
     with pytest.raises(UserError, match=r"^here:2: "):
         list(judge.predict(["a\tb", line], "here"))
 

@@ -1,4 +1,4 @@
-"""Translations beside each other, against the command `sacrebleu` and by counting n-grams."""
+"""Comparison of translations against the command `sacrebleu` and by counting n-grams."""
 
 import collections
 import json
@@ -30,7 +30,7 @@ def noisy(rate):
     return [" ".join(map(swap, line.split())) for line in REFERENCES]
 
 
-SYSTEMS = {"first": noisy(0.3), "better": noisy(0.1), "alike": noisy(0.3)}
+SYSTEMS = {"first": noisy(0.3), "better": noisy(0.1), "similar": noisy(0.3)}
 
 
 NLL = {name: RANDOM.gamma(4, 5, 60) for name in SYSTEMS}
@@ -61,7 +61,7 @@ def runs(as_run):
 
 @pytest.fixture(scope="module")
 def official(tmp_path_factory):
-    """What `sacrebleu --paired-bs` prints of the systems (of BLEU: it fails to write chrF)."""
+    """The output of `sacrebleu --paired-bs` for BLEU (it fails to write chrF)."""
     folder = tmp_path_factory.mktemp("official")
     write = lambda name, lines: (folder / name).write_text("".join(f"{x}\n" for x in lines))
     write("references", REFERENCES)
@@ -90,13 +90,13 @@ def test_differences_are_those_of_the_official_command(official):
         assert (actual.high - actual.low) / 2 == pytest.approx(expected["ci"], abs=1e-6)
         assert actual.p == expected["p_value"]
     assert [actual["sacrebleu"].p is None for actual in compared.values()] == [True, False, False]
-    assert compared["better"]["sacrebleu"].p < 0.01 < compared["alike"]["sacrebleu"].p
+    assert compared["better"]["sacrebleu"].p < 0.01 < compared["similar"]["sacrebleu"].p
     assert "bs:1000|seed:12345" in signatures["sacrebleu"]
 
 
 @pytest.mark.parametrize("order", [None, 2])
 def test_the_error_of_a_difference_of_bleu_is_that_of_scoring_each_resample(order):
-    """By scoring 20 resamples, sentences and all, with sacrebleu."""
+    """Against scoring 20 resamples of the sentences with sacrebleu."""
     options = {"max_ngram_order": order, "smooth_method": "none"} if order else {}
     bleu, random = BLEU(tokenize="13a", **options), np.random.default_rng(12345)
     first, better = SYSTEMS["first"], SYSTEMS["better"]
@@ -113,7 +113,8 @@ def test_the_error_of_a_difference_of_bleu_is_that_of_scoring_each_resample(orde
 
 
 def test_the_error_of_a_difference_of_metrics(runs):
-    """Of BLEU by its bootstrap, of the nll by its examples, of BLEU by order from the notes."""
+    """Of BLEU by its bootstrap, of the nll by its examples, of BLEU by n-gram order from the
+    notes."""
     first, better, _ = runs
     error = lambda metric: TranslationComparison.example_error(better, first, "test", metric)
     texts = (SYSTEMS["better"], SYSTEMS["first"], REFERENCES)
@@ -207,7 +208,7 @@ def test_the_report_has_gaps_to_the_first_run(official, runs):
     ours, base = (
         translation.ngrams(SYSTEMS[name], REFERENCES, language="en") for name in ("better", "first")
     )
-    assert [series.name for series in by_order.series] == ["better", "alike"]
+    assert [series.name for series in by_order.series] == ["better", "similar"]
     assert by_order.series[0].y == [a[0] - b[0] for a, b in zip(ours, base, strict=True)]
     assert alone.series[0].y == [a[1] - b[1] for a, b in zip(ours, base, strict=True)]
     assert alone.series[0].x == [*range(1, 9)]

@@ -1,4 +1,4 @@
-"""Configs of the family: their settings, and the corpora that they read, shrunk."""
+"""CSAN's configs: settings, and the corpora that they read, in small."""
 
 import dataclasses
 from pathlib import Path
@@ -55,7 +55,7 @@ ADDED = {  # parameters over `transformer` of base, by the formulas of the paper
 
 
 def parameters(config) -> int:
-    """Of the model with the vocabularies of Table 1, without making it."""
+    """The number of parameters with Table 1's vocabularies, without initialising the model."""
     sizes = {"source_vocab_size": 24_004, "target_vocab_size": 30_851}
     model = Transformer(dataclasses.replace(config.model, **sizes))
     pieces = jnp.ones((1, 2), jnp.int32)
@@ -135,7 +135,7 @@ QUICK = ("wmt14_ende", "quickstart")
     ],
 )
 def test_takes_a_step(name, tmp_path):
-    """Each config shrunk, on sentences that the project makes."""
+    """Each config shortened, on the generated corpus."""
     plain = parse(f"{FOLDER / name}.py", []).data
     sizes = {f"data.{side}_vocab_size": 400 for side in ("source", "target")}
     changes = SHRUNK | ({} if plain.joint_vocabulary else sizes) | {"data.cache_dir": tmp_path}
@@ -171,7 +171,7 @@ def test_wat17_reads_the_corpus_as_it_is_distributed(tmp_path):
         file.parent.mkdir(exist_ok=True)
         file.write_text("".join(lines))
     data = prepared("wat17_jaen", tmp_path / "cache", dir=tmp_path, vocab_size=290)
-    assert [sizes["pairs"] for sizes in data.sizes.values()] == [50, 5, 5]
+    assert [pairs for pairs, _ in data.split_sizes().values()] == [50, 5, 5]
     assert list(zip(data.sources("test"), data.references("test"), strict=True)) == rows[55:]
 
 
@@ -179,8 +179,7 @@ def test_wat17_reads_the_corpus_as_it_is_distributed(tmp_path):
 def test_tanaka(tmp_path):
     folder = real_data("tanaka_jaen")
     data = prepared("tanaka_jaen", tmp_path, dir=folder, vocab_size=8000)
-    sizes = data.sizes
-    assert len(set(data.sources("dev"))) == 500 and sizes["test"]["pairs"] == 500
-    assert sizes["train"]["pairs"] + sizes["dev"]["pairs"] == 50_000
-    assert not any(split["dropped"] for split in sizes.values())
+    (train, _), (dev, _), (test, _) = data.split_sizes().values()
+    assert len(set(data.sources("dev"))) == test == 500 and train + dev == 50_000
+    assert not any(dropped for _, dropped in data.split_sizes().values())
     assert data.target_subwords.size == 8000

@@ -1,4 +1,4 @@
-"""Beam search against searches that need no cleverness."""
+"""Beam search against exhaustive, greedy and uncached searches."""
 
 import functools
 import itertools
@@ -20,7 +20,8 @@ VOCABULARY = 5  # padding, end, and three words
 
 @pytest.fixture(scope="module")
 def model_and_params():
-    """With relative positions in the decoder, without which it is the Transformer's."""
+    """A model, with relative positions in the decoder or without, as the Transformer, and its
+    parameters."""
     config = ModelConfig(
         dim=16,
         mlp_dim=16,
@@ -35,7 +36,7 @@ def model_and_params():
     model = Transformer(config)
     pieces = jnp.ones((1, 2), jnp.int32)
     params = jax.jit(lambda key: model.init(key, pieces, pieces, train=False))(jax.random.key(2))
-    # sharper than at initialisation, so that orders of hypotheses are no ties
+    # larger than initially, so that hypotheses have different scores
     return model, jax.device_get(jax.tree.map(lambda a: a * 3, params))
 
 
@@ -46,7 +47,7 @@ SOURCES = np.array(
 
 @functools.cache
 def compiled_search(model, beam_size, steps, penalty, hypotheses=1):
-    """The project's search, as the task wires it."""
+    """The search, called as by the task."""
     stages = sorted({(steps + 1) // 2, steps})
 
     @jax.jit
@@ -72,7 +73,7 @@ def teacher_forced(model):
 
 
 def log_probabilities(model, params, source, targets):
-    """[N, T, V] by teacher forcing, which knows no cache; row n of `targets` after the source."""
+    """[N, T, V] by teacher forcing, without a cache; row n of `targets` after the source."""
     sources = np.repeat(source[None], len(targets), axis=0)
     logits = teacher_forced(model)(params, sources, targets)
     logits = np.asarray(logits, np.float64)
@@ -81,7 +82,7 @@ def log_probabilities(model, params, source, targets):
 
 
 def exhaustive(model, params, source, limit, penalty):
-    """Every ended translation of at most `limit` pieces, and their scores."""
+    """All ended translations of at most `limit` pieces, and their scores."""
     words = range(2, VOCABULARY)
     all_targets = [
         [*sentence, END] + [0] * (limit - length - 1)
@@ -176,7 +177,7 @@ def test_the_best_of_a_wide_beam_are_those_of_exhaustive_search(model_and_params
 
 
 def test_hypotheses_cut_off_at_the_limit_follow_the_others(model_and_params):
-    """At a limit of one piece only the empty translation ends; the others are single words."""
+    """At a limit of one piece only the empty translation has ended; the others are single words."""
     run = compiled_search(model_and_params[0], 4, 4, 0.6, 4)
     limits = np.ones(len(SOURCES), np.int32)
     pieces, scores = jax.device_get(run(model_and_params[1], SOURCES, limits))

@@ -1,4 +1,4 @@
-"""Initial parameters as in the released code: their spread, by the formulas."""
+"""Initial parameters as in the released code: their standard deviations, by the formulas."""
 
 import flax.linen as nn
 import jax

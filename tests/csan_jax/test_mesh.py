@@ -1,6 +1,7 @@
-"""CSAN on a mesh of data, fsdp and tensor axes: the numbers of one device.
+"""CSAN on meshes of data, fsdp and tensor axes gives the numbers of one device.
 
-A constant rate that really moves the parameters, no dropout, and a loss that falls.
+With a constant learning rate large enough to change the parameters, no dropout, and a loss that
+decreases.
 """
 
 import dataclasses
@@ -96,7 +97,8 @@ def alone():
     ],
 )
 def test_any_mesh_equals_one_device(alone, mesh, changes):
-    """2D-CSAN: its heads mix across the tensor axis. With parts and rematerialisation too."""
+    """2D-CSAN, whose heads attend across the tensor axis; also with accumulation and
+    rematerialisation."""
     state, numbers = trained(translation(mesh, **changes))
     expected = alone[1]
     assert expected[-1, 0] < 0.9 * expected[0, 0]  # it learns

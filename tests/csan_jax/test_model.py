@@ -1,4 +1,4 @@
-"""The Transformer with CSAN: its parameters, its invariances, its two ways of decoding."""
+"""The Transformer with CSAN: parameters, invariances, teacher forcing and stepwise decoding."""
 
 import dataclasses
 import functools
@@ -113,7 +113,7 @@ def test_parameters_do_not_depend_on_which_layers_are_local():
 
 @pytest.mark.parametrize("changes", [{}, {"norm": "post"}])
 def test_padding_and_order_change_nothing(changes):
-    """Two layers are local, over areas of heads, and the third sees the sentence."""
+    """Two layers are local, over areas of heads; the third attends to the sentence."""
     apply = forward(**changes)
     sources, targets = batch()
     logits = apply(sources, targets)

@@ -1,4 +1,4 @@
-"""Toy attentions of one file each, through the model: what a comparison system relies on."""
+"""Toy attentions, in one file each, in the model: the guarantees for comparison systems."""
 
 import dataclasses
 import functools
@@ -89,7 +89,7 @@ def test_packed_rows_have_the_logits_of_single_sentences():
 
 @pytest.mark.parametrize("hypotheses", [1, 3])
 def test_steps_give_the_logits_of_teacher_forcing(hypotheses):
-    """Every hypothesis continues itself; they have the same pieces."""
+    """Every hypothesis continues itself, and all have the same pieces."""
     model, params = build()
     expected = jax.jit(functools.partial(model.apply, train=False))(params, SOURCES, TARGETS)
     apply = lambda method, *inputs, **options: model.apply(

@@ -1,4 +1,4 @@
-"""The translation task: its loss and its text."""
+"""The translation task: loss and text."""
 
 import dataclasses
 
@@ -78,7 +78,7 @@ def test_text_ends_at_the_end_symbol_and_stays_one_line():
 
 @pytest.mark.parametrize("attention", [pytest.param("dense", marks=pytest.mark.slow), "banded"])
 def test_packed_rows_lose_what_single_ones_do(attention):
-    """The same sentences, one a row and several a row: the same sums and the same gradient."""
+    """The same sentences, alone and packed in rows, give the same sums and gradient."""
     random = np.random.default_rng(2)
     pairs = [[random.integers(3, 50, n) for n in random.integers(1, 12, 2)] for _ in range(9)]
     single = {"index": np.arange(9, dtype=np.int32)}

@@ -9,7 +9,7 @@ from qanet_jax.models.base import WordsConfig
 
 
 def words(lengths, width, config: WordsConfig, *, letters=6, seed=0) -> Words:
-    """Texts of those lengths, padded to `width` words of up to `letters` characters."""
+    """Texts of these lengths, padded to `width` words of up to `letters` characters."""
     random = np.random.default_rng(seed)
     shape = (len(lengths), width)
     valid = np.arange(width) < np.array(lengths)[:, None]
@@ -23,7 +23,7 @@ def words(lengths, width, config: WordsConfig, *, letters=6, seed=0) -> Words:
 
 
 def text(batch: Words, row: int) -> tuple:
-    """A row without its padding, as the oracle takes it."""
+    """A row without its padding, as the oracle reads it."""
     length = int((batch.ids[row] != 0).sum())
     vectors = None if batch.vectors is None else np.asarray(batch.vectors[row, :length], np.float64)
     return batch.ids[row, :length], batch.characters[row, :length], vectors

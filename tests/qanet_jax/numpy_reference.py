@@ -1,6 +1,6 @@
 """QANet (Yu et al. 2018, section 2.2) as plain NumPy in float64, for one text without padding.
 
-Written from the paper, not from the code under test, whose trees of parameters it takes.
+Written from the paper, not from the code under test, whose parameter trees it reads.
 """
 
 import numpy as np
@@ -63,7 +63,7 @@ def encoder(x, p, config, blocks, convs):
 
 
 def layer(tree, number):
-    """One layer's parameters, out of [L, ...]."""
+    """One layer's parameters, from arrays [L, ...]."""
     if isinstance(tree, dict):
         return {name: layer(branch, number) for name, branch in tree.items()}
     return tree[number]

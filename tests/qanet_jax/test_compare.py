@@ -1,4 +1,4 @@
-"""Answers beside each other: paired tests, and scores by kind of question."""
+"""Comparison of answers: paired tests, and scores by kind of question."""
 
 import itertools
 import json
@@ -35,7 +35,7 @@ def as_run(tmp_path):
 
 
 def by_enumeration(differences):
-    """p of the permutation test, of all signs."""
+    """p of the permutation test, by enumerating all signs."""
     signs = np.array([*itertools.product((1, -1), repeat=len(differences))])
     sums = np.abs(signs @ differences)
     return (sums >= sums[0] - 1e-9).mean()

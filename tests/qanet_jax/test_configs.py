@@ -1,4 +1,4 @@
-"""Configs of the family: their systems, and a run of each config, shrunk, on files of its form."""
+"""QANet's configs: systems, and a shortened run of each on files of its format."""
 
 import json
 from pathlib import Path

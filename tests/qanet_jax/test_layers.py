@@ -1,4 +1,4 @@
-"""QANet's layers against NumPy written from the paper; padding holds garbage throughout."""
+"""QANet's layers against NumPy written from the paper, with garbage in padding."""
 
 import dataclasses
 import math
@@ -26,7 +26,7 @@ def normal(*shape, seed=1):
 
 
 def padded(lengths, width, seed=1):
-    """[B, width, 8] with garbage behind each length, and which places are valid."""
+    """[B, width, 8] with garbage after each length, and which positions are valid."""
     valid = np.arange(width) < np.array(lengths)[:, None]
     x = normal(len(lengths), width, CONFIG.dim, seed=seed)
     return np.where(valid[..., None], x, np.float32(GARBAGE)), valid
@@ -132,8 +132,8 @@ DEEP = dataclasses.replace(CONFIG, dropout=0.0, survival_prob=0.5)
 
 
 def telling():
-    """An encoder whose l-th sub-layer adds 2^(l - 1), and a word of zeros, at the first feature of
-    which the encoding of position 0 is sin 0 = 0."""
+    """An encoder whose l-th sub-layer adds 2^(l - 1) to the first feature, and a word of zeros,
+    where the encoding of position 0 is sin 0 = 0: the output shows which sub-layers were used."""
     module = Encoder(DEEP, BLOCKS, CONVS, kernel=3, dtype=jnp.float32)
     inputs = jnp.zeros((2, 1, DEEP.dim)), jnp.ones((2, 1), bool)
     params = jax.tree.map(np.zeros_like, random_params.parameters(module, *inputs, train=False))
@@ -151,12 +151,12 @@ def test_each_sublayer_is_left_out_as_often_as_its_depth_says():
     draws = 4000
     out = np.asarray(jax.jit(jax.vmap(apply))(jax.random.split(jax.random.key(0), draws)))
     total = out[:, :, 0, 0].astype(int)
-    np.testing.assert_array_equal(total[:, 0], total[:, 1])  # the whole batch has one draw
+    np.testing.assert_array_equal(total[:, 0], total[:, 1])  # one draw for the batch
     present = total[:, :1] >> np.arange(SUBLAYERS) & 1
     survival = 1 - np.arange(1, SUBLAYERS + 1) / SUBLAYERS * (1 - DEEP.survival_prob)
     deviation = np.sqrt(survival * (1 - survival) / draws)
     assert (np.abs(present.mean(axis=0) - survival) < 4.5 * deviation).all()
-    together = np.corrcoef(present.T) - np.eye(SUBLAYERS)  # they are left out independently
+    together = np.corrcoef(present.T) - np.eye(SUBLAYERS)  # they are dropped independently
     assert np.abs(together).max() < 4.5 / np.sqrt(draws)
 
 

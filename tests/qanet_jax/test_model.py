@@ -1,4 +1,4 @@
-"""QANet as a whole: its parameters, its equations, and what may not change its answer."""
+"""The complete QANet: parameters, equations, invariances."""
 
 import dataclasses
 import functools
@@ -27,7 +27,7 @@ SMALL = QANet(
     model_kernel=3,
 )
 CONTEXT, QUESTION = [7, 5, 3], [2, 4, 1]
-WIDTH = 9  # of the contexts, and no other dimension's size
+WIDTH = 9  # length of the contexts, different from all other sizes
 
 
 def batch(config=WORDS, context=CONTEXT, question=QUESTION):
@@ -103,8 +103,8 @@ def test_parameters_of_the_papers_model_and_of_its_ablations(changes, more):
     [{}, {"encoder_passes": 4, "positions": "block", "char_pooling": "max", "rows": 7}],
 )
 def test_logits_are_those_of_the_papers_equations(changes):
-    """Whatever the padding: the oracle sees none. All passes share their parameters, and the
-    pointers see the last three outputs."""
+    """The oracle reads no padding. All passes share their parameters, and the pointers read the
+    last three outputs."""
     model, params, apply = build(**changes)
     texts = batch(model.words)
     got = logits(apply, params, texts)
@@ -137,7 +137,7 @@ def test_padding_and_order_change_nothing():
 
 @functools.cache
 def compiled_gradient():
-    """Of the task's loss with dropout, as a function of parameters, texts and key."""
+    """The gradient of the task's loss with dropout, as a function of parameters, texts and key."""
     model, _, _ = build()
 
     def loss(params, texts, key):
@@ -191,8 +191,8 @@ def test_training_keeps_no_array_of_word_pairs_of_self_attention():
 
 
 def test_each_pass_leaves_out_sublayers_of_its_own():
-    """The two sub-layers of the model encoder add 1 and 2, and all else is zero: with S the sum of
-    what a pass kept, M0 = S0, M1 = S0 + S1 and M2 = S0 + S1 + S2."""
+    """The two sub-layers of the model encoder add 1 and 2, and all other terms are zero: with S the
+    sum of the sub-layers used in a pass, M0 = S0, M1 = S0 + S1 and M2 = S0 + S1 + S2."""
     config = dataclasses.replace(
         SMALL, dropout=0.0, word_dropout=0.0, char_dropout=0.0, survival_prob=0.4
     )

@@ -1,4 +1,4 @@
-"""The best spans against all spans."""
+"""The best spans against an enumeration of all spans."""
 
 import functools
 
@@ -21,7 +21,8 @@ compiled = functools.cache(
 
 
 def every_span(start, end, length):
-    """(score, first, last) in float32, best first; of equal ones the first start, the first end."""
+    """(score, first, last) in float32, best first; equal scores are ordered by start, then by
+    end."""
     size = len(start)
     spans = [(start[s] + end[e], s, e) for s in range(size) for e in range(s, size)]
     allowed = [(score, s, e) for score, s, e in spans if e - s < length]

@@ -1,4 +1,4 @@
-"""The task: its loss, its score, and questions about other texts."""
+"""The task: loss, score, and prediction on other texts."""
 
 import dataclasses
 import json
@@ -140,7 +140,7 @@ def test_the_loss_is_the_pointers_logarithms_summed_over_real_rows(task, params)
 
 
 def test_the_answer_is_that_of_the_window_that_scores_highest(task, params, reader, monkeypatch):
-    """Against a decoding of each window by itself, in loops."""
+    """Against decoding each window separately, in loops."""
     squad = task.data.texts("test")
     question = squad.questions[0]
     context = " ".join(squad.contexts[:4])
@@ -179,7 +179,7 @@ def test_the_answer_is_that_of_the_window_that_scores_highest(task, params, read
 
 
 def test_an_answer_certain_in_overlapping_windows_is_certain(reader, monkeypatch):
-    """The word "here" is the only one that any window would start or end with."""
+    """ "here" is the only likely first and last word in every window."""
     context = "no " * 40 + "here " + "no " * 50
 
     def decoded(windows):
@@ -229,7 +229,7 @@ def _text(text):
 
 
 def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
-    """One pass for all lines, and no second one for words that the file lacks."""
+    """The file is read once for all lines, and not again for words that it lacks."""
     file = tmp_path / "vectors.txt"
     file.write_text("cats 1 2\nZebra 3 4\nnine 5 6\n", "utf-8")
     in_vocabulary = ["cats", "."]
@@ -263,12 +263,12 @@ def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
 
 
 def test_a_run_that_trained_its_vectors_takes_no_others(task, params):
-    with pytest.raises(UserError, match="trained its own"):
+    with pytest.raises(UserError, match="has trained vectors"):
         task.predictor(params, vectors="glove.txt")
 
 
 def test_commands_to_type_are_the_shells_own(task):
-    """The shells' echo reads backslashes in its own ways; printf '%s' does not."""
+    """The shells' echo interprets backslashes in different ways; printf '%s' does not."""
     command = task.next_commands("runs/x")[0].partition(" | ")[0]
     output = subprocess.run(
         ["sh", "-c", command], capture_output=True, text=True, check=True
@@ -361,7 +361,7 @@ def _length(corpus, example):
 
 
 def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_path):
-    """Two say Cats, both less surely than the third says Evita."""
+    """Two documents answer Cats, each with less confidence than the third answers Evita."""
     texts = {"a.txt": "He wrote Cats.", "b.txt": "And the cats!", "c.txt": "Evita by Cats"}
     (tmp_path / "evidence" / "wikipedia").mkdir(parents=True)
     for name, text in texts.items():

@@ -1,4 +1,4 @@
-"""From files to batches: texts with their labels, questions with right and wrong sentences."""
+"""LabelledData: batches of labelled texts, and of questions with right and wrong sentences."""
 
 import collections
 import dataclasses
@@ -53,7 +53,7 @@ def plain(value):
 
 
 def rows_of(batches, epoch=0):
-    """The rows of an epoch by their example, without padding."""
+    """The rows of an epoch by example index, without padding."""
     rows = {}
     for batch in batches.epoch(epoch):
         for row, index in enumerate(batch["index"].tolist()):
@@ -142,7 +142,7 @@ def test_coverage_of_vectors_is_reported(folder, caplog):
 
 @pytest.mark.parametrize("vectors", ["", "zebra 1 2 3\nokapi 4 5 6\npremise 7 8 9\n"])
 def test_other_texts_are_read_in_the_words_of_the_run(folder, vectors):
-    """A run knows the words of its own test with vectors, and no others of another file."""
+    """A run has the words with vectors of its own test split, but not those of another file."""
     if vectors:
         (folder / "glove.txt").write_text(vectors)
     files = {"vectors": str(folder / "glove.txt") if vectors else ""}
@@ -161,7 +161,7 @@ def test_other_texts_are_read_in_the_words_of_the_run(folder, vectors):
         assert row["second"] == trained.vocabulary.word_ids(["hypothesis", "2", "zebra"])
         assert row["first"][1] == UNKNOWN
         assert (row["second"][2] == UNKNOWN) == (not vectors)
-    if vectors:  # the other corpus's own numbers are others
+    if vectors:  # the other corpus numbers words differently
         assert Vocabulary.load(other.path).word_ids(["okapi"]) != [UNKNOWN]
         with pytest.raises(UserError, match="other words than the run was trained on"):
             other.train_batches(0)
@@ -205,7 +205,7 @@ def test_training_has_a_right_and_a_wrong_sentence_of_each_question(ranked):
             assert tuple(row["second"]) in right and tuple(row["other"]) in wrong
             counts[tuple(row["first"])][tuple(row["other"])] += 1
     for question, (_, wrong) in expected.items():
-        assert counts[question].keys() == wrong  # all of them, sooner or later
+        assert counts[question].keys() == wrong  # each is drawn in some epoch
     assert batches.left_out == 6
 
 
@@ -222,7 +222,9 @@ def test_right_sentences_are_sampled_uniformly(tmp_path):
         paragraph = squad["data"][article]["paragraphs"][number]
         answers = [a for qa in paragraph["qas"] for a in qa["answers"]]
         questions = [{**paragraph["qas"][0], "answers": answers[:2]}]
-        paragraph["qas"] = questions if article == 2 else []  # of three sentences and of four
+        paragraph["qas"] = (
+            questions if article == 2 else []
+        )  # right sentences among three and among four
     (tmp_path / "train.json").write_text(json.dumps(squad))
     batches = prepared(tmp_path, **RANKING, **JSON).train_batches(0)
     counts = collections.defaultdict(collections.Counter)

@@ -1,4 +1,4 @@
-"""The generated reviews, read back by hand-written patterns."""
+"""The generated reviews, parsed by hand-written patterns."""
 
 import collections
 import itertools
@@ -25,7 +25,7 @@ CARES = r"(what i care about is|only|i go out for) the (\w+) and the (\w+)( matt
 
 
 def read(review):
-    """The judgements, and the aspects that matter."""
+    """The judgements, and the aspects that matter to the author."""
     values, matter = {}, []
     for sentence in review.lower().removesuffix(".").split(". "):
         if sentence_match := re.fullmatch(CARES, sentence):
@@ -61,5 +61,3 @@ def test_splits_share_no_pair_that_matters():
 def test_a_smaller_corpus_is_a_prefix():
     assert list(generate(7, 1, "train")) == list(generate(20, 1, "train"))[:7]
     assert list(generate(7, 1, "train")) != list(generate(7, 2, "train"))
-    with pytest.raises(ValueError, match="negative"):
-        generate(-1, 0, "train")

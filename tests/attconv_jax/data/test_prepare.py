@@ -1,4 +1,4 @@
-"""What becomes of examples: held out, sampled, balanced, refused, numbered."""
+"""Preparing labelled texts: held-out splits, samples, balance, invalid examples, fingerprints."""
 
 import collections
 import dataclasses
@@ -166,7 +166,7 @@ def test_dev_and_test_are_held_out_by_premise(tmp_path):
 
 
 def test_lins_split_samples_what_is_trained_on(tmp_path):
-    """500,000, 2,000 and 2,000 in small."""
+    """Lin et al.'s 500,000, 2,000 and 2,000 reviews, in small."""
     rows = [(str(1 + n % 5), f"review number {n} is unlike others") for n in range(400)]
     table(tmp_path, "train.tsv", rows)
     options = {"format": "texts", "labels": "1,2,3,4,5", "dev": "", "test": "", "holdout_size": 20}

@@ -83,7 +83,7 @@ def test_punkt_learns_abbreviations_from_the_passages():
 @pytest.mark.slow
 @needs_real_data
 def test_real_counts():
-    """Those of the paper are 105,980 pairs; its 10,570 questions are all here."""
+    """The paper has 105,980 pairs; its 10,570 questions are all here."""
     squad = read_squad(real_data("squad/dev-v1.1.json.gz"), BadExamples("error"))
     selected = list(candidates(squad))
     by_question: dict[str, list[bool]] = {}

@@ -1,4 +1,4 @@
-"""Labelled texts in the forms in which people have them, and each mistake one line."""
+"""Labelled texts from published formats; each mistake is one line."""
 
 import gzip
 import json
@@ -32,13 +32,13 @@ def config(folder, format="pairs", **options) -> DataConfig:
 
 
 def read(folder, format="pairs", policy="error", split="train", **options):
-    """A split's examples and the faults."""
+    """A split's examples, and the counts of bad ones."""
     source, bad_examples = source_of(config(folder, format, **options), split), BadExamples(policy)
     return list(source.read(bad_examples)), bad_examples.counts
 
 
 def contents(examples):
-    """Label, texts and group."""
+    """The label, texts and group of each example."""
     return [(example.label, *example.texts, example.group) for example in examples]
 
 
@@ -260,7 +260,7 @@ def test_the_dataset_has_what_the_files_have(squad, tmp_path):
     everything = plain(read(squad, "ranking", train="train.json")[0])
     articles = {split: {group for _, _, group, _ in rows} for split, rows in by_split.items()}
     assert articles["train"] | articles["dev"] == {f"Article {n}" for n in range(12)}
-    for split in ("train", "dev"):  # in their old order
+    for split in ("train", "dev"):  # in the order of the file
         assert by_split[split] == [row for row in everything if row[2] in articles[split]]
     assert not articles["train"] & articles["dev"]
     assert (

@@ -31,7 +31,7 @@ from tests.attconv_jax.models import numpy_reference
 from tests.attconv_jax.models.numpy_reference import Written
 
 DIM, LABELS, ROW = 5, 3, 6
-LENGTHS = (5, 1, 3, 1), (2, 4, 1, 1)  # of each text; the last pair has a word each
+LENGTHS = (5, 1, 3, 1), (2, 4, 1, 1)  # of each text; in the last pair both have one word
 PAIRS = len(LENGTHS[0])
 
 ORACLES = {
@@ -57,7 +57,7 @@ def draw(shape, seed):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-# By table, text and pair: word vectors [T, D].
+# Word vectors [T, D], by table, text and pair.
 SENTENCES = [
     [
         [draw((length, DIM), [table, text, n]) for n, length in enumerate(lengths)]
@@ -67,12 +67,12 @@ SENTENCES = [
 ]
 COTANGENT = draw((PAIRS, LABELS), 7)
 
-# A word is known by the signs of its vector's first numbers, some by more than one.
+# A word is identified by the signs of its vector's first numbers, some by several patterns.
 VOCABULARY = (
     *("a", "no", "antidisestablishmentarianism", "men", "sleep", "sleeps", "the", "no"),
     *("7", "-", "aaaa", "man", "élève", "men", "grass", "no"),
 )
-# By the number of words.
+# Parses by the number of words.
 PARSES = (
     "",
     "{}",
@@ -84,19 +84,19 @@ PARSES = (
 
 
 def spelled(vectors):
-    """The words that have these vectors."""
+    """The words with these vectors."""
     return [VOCABULARY[int((x[:4] > 0) @ (1, 2, 4, 8))] for x in vectors]
 
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """A model of so many texts.
+    """A model for a number of texts.
 
     Attributes:
-      reach: how many words behind a text's last are read by the convolution of a word in it. They
-        are zeros, as `Text` promises.
-      reads_vectors: whether it reads words' vectors, and not only how they are spelled.
-      parses: of texts by their numbers of words.
+      reach: number of positions after a text's last word that its convolution reads. They are
+        zeros, as `Text` specifies.
+      reads_vectors: whether the model reads word vectors, and not only spellings.
+      parses: of texts, by their number of words.
     """
 
     model: PairModel
@@ -109,7 +109,7 @@ class System:
 
     @property
     def sentences(self):
-        """The words that the model reads."""
+        """The texts that the model reads."""
         return [table[: self.texts] for table in SENTENCES[: 1 + self.model.second_table]]
 
     @property
@@ -118,7 +118,7 @@ class System:
 
     @property
     def columns(self):
-        """Of the inputs that the model reads beside words."""
+        """The columns of the model's inputs beside words."""
         return columns_of(self.model.inputs, TEXTS[: self.texts])
 
     @property
@@ -127,7 +127,7 @@ class System:
 
     @functools.cached_property
     def parameters(self):
-        """Random ones."""
+        """Random parameters."""
         words, valid = padded(self.sentences)
         texts = self.texts_of(words, valid, self.inputs(words, valid))
         return random_params.parameters(self.module, texts, train=False)
@@ -156,7 +156,7 @@ class System:
         return {c.name: c.padded(arrays[c.name], PAIRS, ROW) for c in self.columns}
 
     def texts_of(self, words, valid, inputs):
-        """From words [tables, texts, B, T, D] and valid [texts, B, T]."""
+        """The `Text`s of words [tables, texts, B, T, D] and valid [texts, B, T]."""
         second = words[1] if len(words) == 2 else [None] * len(valid)
         of = lambda text: {c.input.key: inputs[c.name] for c in self.columns if c.text == text}
         return [
@@ -169,18 +169,18 @@ class System:
         ]
 
     def oracle(self, tables, params):
-        """The answer for one example."""
+        """The oracle's result for one example."""
         texts = [[self.written(words) for words in tables[0]]] if self.columns else []
         return ORACLES[type(self.model)](tables, params, self.model, *texts)
 
     def explain(self, params, words, valid):
-        """Logits and the attention of each layer, as arrays of NumPy."""
+        """Logits and the attention of each layer, as NumPy arrays."""
         results = _explain(self, params, words, valid, self.inputs(words, valid))
         return jax.tree.map(np.asarray, results)
 
     def gradients(self, params, words, valid):
-        """Logits, further losses, and gradients of the sum of both, logits times `cotangent`: those
-        of parameters and of words."""
+        """Logits, further losses, and the gradients of sum(logits * cotangent) plus the losses with
+        respect to parameters and words."""
         results = _gradients(self, params, words, valid, self.inputs(words, valid))
         return jax.tree.map(np.asarray, results)
 
@@ -216,8 +216,8 @@ def _gradients(system, params, words, valid, inputs):
 
 
 def padded(sentences, garbage=0.0, after=0):
-    """Words [tables, texts, B, T, D] and valid [texts, B, T]; `after` so many places behind the
-    words there is garbage of this size instead of zeros."""
+    """Words [tables, texts, B, T, D] and valid [texts, B, T]; the padding has garbage of this size
+    from `after` positions behind the words on, and zeros before."""
     shape = len(sentences), len(sentences[0]), len(sentences[0][0]), ROW
     words, valid = np.zeros((*shape, DIM), np.float32), np.zeros(shape[1:], bool)
     for table, text, row in np.ndindex(*shape[:3]):
@@ -230,12 +230,12 @@ def padded(sentences, garbage=0.0, after=0):
 
 
 def each(sentences, change):
-    """The sentences with each text [T, D] changed."""
+    """The sentences, with each text [T, D] changed by a function."""
     return [[[change(x) for x in text] for text in table] for table in sentences]
 
 
 def row_of(sentences, at):
-    """An example in float64, as the oracles take it."""
+    """An example in float64, as the oracles read it."""
     return [[text[at].astype(np.float64) for text in table] for table in sentences]
 
 

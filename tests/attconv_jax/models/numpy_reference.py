@@ -1,9 +1,9 @@
 """The comparison systems of pairs and reviews as plain loops in float64, for one example.
 
-Written from the equations of the papers, not from the code under test, whose trees of parameters
-they take. A function gets the tables' word vectors of each text, `tables[table][text]` [T, D], T at
-least 1 and without padding, the parameters and the model's config; where the model reads more than
-vectors, the `Written` texts too.
+Written from the equations of the papers, not from the code under test, whose parameter trees they
+read. A function gets each text's word vectors from each table, `tables[table][text]` [T, D], with T
+at least 1 and without padding, the parameters and the model's config; for models that read more
+than vectors, also the `Written` texts.
 """
 
 import zlib
@@ -17,7 +17,7 @@ from tests.numpy_reference import affine, convolution, sigmoid, softmax
 
 
 class Answer(NamedTuple):
-    """Logits; the weights of each layer that attends, by text and context; further losses."""
+    """Logits; the attention weights of each layer, by text and context; further losses."""
 
     logits: np.ndarray
     layers: list
@@ -25,7 +25,7 @@ class Answer(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The words of a text, and their binary parse with brackets and words between spaces."""
+    """The words of a text, and its binary parse, with brackets and words separated by spaces."""
 
     words: list
     parse: str
@@ -51,7 +51,7 @@ def lstm_step(word, hidden, cell, p, added=0.0):
 
 
 def gru(x, p):
-    """The state after each word; the reset gate is that of the product with the state."""
+    """The state after each word; the reset gate is applied to the product with the state."""
     state, states = np.zeros(len(p["recurrent"])), []
     for word in x:
         (r, z, n), (s, y, m) = np.split(affine(word, p), 3), np.split(state @ p["recurrent"], 3)
@@ -62,7 +62,7 @@ def gru(x, p):
 
 
 def both_directions(x, p, layer=gru):
-    """[T, 2 H]: the state after each word and all before it, and after it and all behind it."""
+    """[T, 2 H]: the states of the forward and of the backward pass at each word."""
     forward, backward = layer(x, p["forward"]), layer(x[::-1], p["backward"])
     return np.concatenate([forward, backward[::-1]], 1)
 
@@ -74,7 +74,7 @@ def relu_layers(x, p):
 
 
 def head(pooled, p):
-    """The paper's, of two texts."""
+    """The paper's head for two texts."""
     composed = np.concatenate([*pooled, pooled[0] * pooled[1]])
     first = leaky_relu(affine(composed, p["hidden_0"]))
     second = leaky_relu(affine(first, p["hidden_1"]))
@@ -87,7 +87,7 @@ def attend(energies, values):
     return weights @ values, weights
 
 
-# Between two texts, word by word.
+# Attention between two texts, word by word.
 
 
 def decomposable(tables, p, config):
@@ -166,7 +166,7 @@ def bi_lstm(tables, p, config):
 
 
 def nse(tables, p, config):
-    """Munkhdalai & Yu 2017, Eq. 1-6, one memory a text."""
+    """Munkhdalai & Yu 2017, Eq. 1-6, with a memory for each text."""
     last, maps = [], {}
     for n, M in enumerate(tables[0]):
         opened, _ = lstm(M, p["read"])
@@ -185,13 +185,13 @@ def nse(tables, p, config):
 
 
 def of_differences(u, v, p):
-    """[u; v; u - v; u * v] through ReLU layers, Mou et al. 2016's."""
+    """[u; v; u - v; u * v] through ReLU layers, as in Mou et al. 2016."""
     joined = np.concatenate([u, v, u - v, u * v])
     return affine(relu_layers(joined, p["hidden"]), p["output"])
 
 
 def lstmn(tables, p, config):
-    """Cheng et al. 2016, Eq. 5-14, the second text with deep fusion of the first."""
+    """Cheng et al. 2016, Eq. 5-14, with deep fusion of the first text into the second."""
     first, own, _ = tape(tables[0][0], p["first"])
     second, others, fused = tape(tables[0][1], p["second"], first)
     means = np.concatenate([hidden.mean(0) for hidden, _ in (first, second)])
@@ -200,7 +200,8 @@ def lstmn(tables, p, config):
 
 
 def tape(words, p, source=None):
-    """Hidden states and cells; the weights of the words before each; those of another text's."""
+    """Hidden states and cells; the weights of the words before each; the weights of the other
+    text."""
     size = len(p["lstm"]["recurrent"])
     hidden, cells = np.zeros((2, 0, size))
     past, other = np.zeros((2, size))  # sums of states
@@ -221,7 +222,7 @@ def tape(words, p, source=None):
 
 
 def additive(states, x, summary, p, name):
-    """softmax(v . tanh(W_h h_i + W_x x + W_s s)); of no states none."""
+    """softmax(v . tanh(W_h h_i + W_x x + W_s s)); empty without states."""
     state, word, of_summary = (p[f"{name}_{of}"] for of in ("state", "word", "summary"))
     inside = [h @ state + x @ word + summary @ of_summary for h in states]
     scores = np.array([p[f"{name}_weight"] @ np.tanh(one) for one in inside])
@@ -232,7 +233,7 @@ def additive(states, x, summary, p, name):
 
 
 def states_of(words, p, config):
-    """The bi-CNN's."""
+    """The states of the bi-CNN."""
     for n in range(config.layers):
         words = np.tanh(config.tanh_gain * convolution(words, p[f"layers_{n}"]["convolution"]))
     return words
@@ -254,7 +255,8 @@ def attentive_pooling(tables, p, config):
 
 
 def abcnn(tables, p, config):
-    """Yin et al. 2016, sections 3 and 4, the means of each level, of norm 1, beside its cosine."""
+    """Yin et al. 2016, sections 3 and 4; the features are each level's means, scaled to norm 1, and
+    their cosine."""
     states, width = tables[0], config.filter_width
     features, layers = level(*states), []
     for number in range(config.layers):
@@ -280,7 +282,7 @@ def abcnn(tables, p, config):
         if config.input_attention:
             layers.append({(0, 1): A, (1, 0): A.T})
         elif config.pooling_attention:
-            words = [  # the shares of the windows that have each word
+            words = [  # each word's weight: the sum of those of its windows
                 np.array([[sum(share[t : t + width]) for t in range(len(x))]])
                 for share, x in zip(shares, states, strict=True)
             ]
@@ -299,7 +301,7 @@ def matches(x, y):
 
 
 def wide_convolution(channels, p, width):
-    """Of windows that end with each word and of those that begin with one of the last: [T + w - 1,
+    """A convolution over windows that end with each word or start with one of the last: [T + w - 1,
     H]."""
     length, dim = channels[0].shape
     kernel = p["kernel"].reshape(len(channels), width, dim, -1)
@@ -381,11 +383,11 @@ def tree_cnn(tables, p, config, texts):
 
 
 def tree_features(words, parse, p):
-    """Maxima over the nodes of the tree."""
+    """The maxima over the nodes of the tree."""
     tokens, leaves, windows = iter(parse.split()), iter(words), []
 
     def read():
-        """The state of the next node; a word has no children, which are zeros in its window."""
+        """The state of a node, in order; a word's children are zeros in its window."""
         left = right = np.zeros(words.shape[1])
         if next(tokens) == "(":
             left, right = read(), read()
@@ -403,7 +405,7 @@ def tree_features(words, parse, p):
 
 
 def cdssm(tables, p, config, texts):
-    """Shen et al. 2014, section 3: words as vectors of counts, and windows of three of these."""
+    """Shen et al. 2014, section 3: words are vectors of counts, in windows of three."""
     W = np.concatenate([*np.swapaxes(p["trigram_embedding"], 0, 1)])
     semantic = []
     for words, _ in texts:
@@ -418,7 +420,7 @@ def cdssm(tables, p, config, texts):
 
 
 def trigrams(word, rows, most=16):
-    """How often each row's letter trigrams are among the first of "#word#"; none is row 0's."""
+    """The counts of each row's letter trigrams among the first of "#word#"; row 0 has none."""
     counts, marked = np.zeros(rows + 1), f"#{word}#"
     for start in range(min(len(word), most)):
         counts[1 + zlib.crc32(marked[start : start + 3].encode()) % rows] += 1
@@ -426,7 +428,7 @@ def trigrams(word, rows, most=16):
 
 
 def bi_gru(tables, p, config, texts):
-    """A GRU's last states in both directions of each text, and how many words both have."""
+    """The last GRU states of each text in both directions, and the number of common words."""
     last = []
     for name, words in zip(("first", "second"), tables[0], strict=True):
         forward = gru(words, p[name]["forward"])[-1]
@@ -440,7 +442,7 @@ def bi_gru(tables, p, config, texts):
 
 
 def distinct_words(first, second):
-    """How many there are in both texts, in the first and in the second."""
+    """The numbers of distinct words in both texts, in the first and in the second."""
     first, second = (
         [word for at, word in enumerate(words) if word not in words[:at]]
         for words in (first, second)

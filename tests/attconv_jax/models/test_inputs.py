@@ -1,4 +1,4 @@
-"""What the comparison systems read beside word vectors."""
+"""The comparison systems' inputs beside word vectors."""
 
 import itertools
 
@@ -47,7 +47,7 @@ def flat(tree):
 
 
 def nested(children, words):
-    """The tree of the last node."""
+    """The tree whose root is the last node."""
     nodes = [None, *words]
     for left, right in children[:-1]:
         nodes.append((nodes[left], nodes[right]))
@@ -66,7 +66,7 @@ TREES = {
     "( ( a -LRB- ) ( b ( -RRB- c ) ) )": (("a", "("), ("b", (")", "c"))),
     "( `` ( Go '' ) )": ('"', ("go", '"')),
 }
-# A leaf that we cut, and leaves that we do not.
+# One leaf that is several of our words, and leaves that are one word.
 PIECES = [
     ("( a ( well-known man ) )", "a well - known man", ("a", (("well", ("-", "known")), "man"))),
     ("( ( I ( can not ) ) go )", "i cannot go", (("i", "cannot"), "go")),
@@ -90,7 +90,7 @@ def test_a_parse_is_the_tree_of_our_words(parse, words, tree):
     "parse", ["", "( )", "( a", "a b )", "a b", "( a b c )", "( a c )", "( a )", "( a b ) )"]
 )
 def test_a_parse_of_other_words_or_broken_is_refused(parse):
-    with pytest.raises(UserError, match="a binary_parse that is not of this text's words"):
+    with pytest.raises(UserError, match="the binary_parse is not one of this text"):
         BinaryParse().encode(["a", "b"], {"binary_parse": parse})
 
 

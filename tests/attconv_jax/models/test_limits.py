@@ -1,4 +1,4 @@
-"""The comparison systems in the cases whose result another equation gives."""
+"""Limiting cases of the comparison systems, in which a simpler equation gives the result."""
 
 import dataclasses
 
@@ -39,7 +39,7 @@ def zeros(params):
 
 
 def muted(params, *names):
-    """The parameters with zeros for these."""
+    """The parameters, with zeros for those named."""
     return {**params, **{name: zeros(params[name]) for name in names}}
 
 
@@ -72,7 +72,7 @@ def of_distances(params, distance):
 
 @pytest.mark.parametrize("name", ["decomposable", "decomposable_intra"])
 def test_the_order_of_words_is_nothing_to_decomposable_attention(name):
-    """Within a text, while no distance has a bias."""
+    """Also with attention within each text, while no distance has a bias."""
     params = SYSTEMS[name].parameters
     backwards = each(SYSTEMS[name].sentences, lambda x: x[::-1])
     if name == "decomposable_intra":
@@ -88,7 +88,7 @@ def test_the_order_of_words_is_nothing_to_decomposable_attention(name):
 
 
 def test_words_that_see_but_themselves_are_those_without_attention_within_the_text():
-    """a' = a, by d_0 = 1000: [a; a] goes through the sum of both halves of each matrix."""
+    """a' = a, by d_0 = 1000: [a; a] is mapped by the sum of both halves of each matrix."""
     params = SYSTEMS["decomposable_intra"].parameters
     within = of_distances(params, [0, 0, 1e3, 0, 0, 0])
     plain = {name: params[name] for name in SYSTEMS["decomposable"].parameters}
@@ -105,7 +105,7 @@ def test_words_that_see_but_themselves_are_those_without_attention_within_the_te
 
 
 def test_a_word_alone_is_seen_as_far_as_the_empty_word_is_not():
-    """beta = b without the empty word; with it beta is b's share of b, a sigmoid."""
+    """beta = b without the empty word; with it beta is b times its weight, a sigmoid."""
     params = random_params.exact(SYSTEMS["decomposable"].parameters)
     logits, (maps,) = explained("decomposable")
     ((a,), (b,)), zero = row_of(SENTENCES, 3)[0], np.zeros(4)
@@ -128,7 +128,7 @@ def test_a_word_alone_is_seen_as_far_as_the_empty_word_is_not():
 
 
 def moved(layer, sizes, order):
-    """A layer's parameters for inputs of these sizes in another order."""
+    """A layer's parameters for its inputs, of these sizes, in another order."""
     parts = np.split(layer["kernel"], np.cumsum(sizes)[:-1])
     return {**layer, "kernel": np.concatenate([parts[n] for n in order])}
 
@@ -163,7 +163,7 @@ def of_rows(params):
 
 
 def of_signs(params):
-    """Of [u; v; u - v; u * v]."""
+    """Signs for [u; v; u - v; u * v]."""
     own = params["hidden"]["layer_0"]
     u, v, difference, product = np.split(own["kernel"], 4)
     kernel = np.concatenate([v, u, -difference, product])
@@ -195,7 +195,7 @@ SWAPPED = {
 
 @pytest.mark.parametrize("name", SWAPPED)
 def test_swapping_the_pair_swaps_what_is_pooled(name):
-    """With the rows of the next matrix swapped, logits are the same."""
+    """Logits are equal if the rows of the next matrix are swapped too."""
     params, swapped = SYSTEMS[name].parameters, [SENTENCES[0][::-1]]
     logits, layers = explained(name)
     other, others = explained(name, SWAPPED[name](params), swapped)
@@ -217,7 +217,7 @@ def test_premise_and_hypothesis_are_not_exchanged(name):
 
 
 def without_matches(params):
-    """The dimensions of the first text's words and of the second's lead to different states."""
+    """Parameters with which the words of the two texts have orthogonal states."""
     own = params["layers_0"]["convolution"]
     kernel = own["kernel"].copy()
     kernel[:, :3, 2:], kernel[:, 3:, :2] = 0, 0
@@ -232,7 +232,7 @@ def of_own_dimensions():
 
 @pytest.mark.parametrize("name", ["abcnn", "apcnn"])
 def test_texts_that_do_not_match_are_pooled_by_their_means(name):
-    """A = 0, or U = 0."""
+    """A = 0, by orthogonal states or U = 0."""
     system = SYSTEMS[name]
     if name == "abcnn":
         params, sentences = without_matches(system.parameters), of_own_dimensions()
@@ -256,8 +256,8 @@ def test_abcnn_1_without_w_is_bcnn():
 
 
 def test_abcnn_2_with_shares_of_1_over_w_is_bcnn():
-    """Equal states have a share for each window of the other text, of which there are S + w - 1; a
-    word is in w windows, and the scale of a text's mean does not matter."""
+    """With equal states the weight of every window is the number of the other text's windows, S + w
+    - 1; a word is in w windows, and the scale of a text's mean does not matter."""
     params, width = muted(SYSTEMS["bcnn"].parameters), 3
     params["convolution_0"] = {
         "kernel": params["convolution_0"]["kernel"] * 0,
@@ -313,7 +313,7 @@ def test_self_attentive_rows_without_w_2_are_means_with_a_known_penalty(name):
 
 
 def test_word_by_word_without_w_begins_with_the_premises_mean():
-    """r_1 is Y's mean: the pairs whose hypothesis is one word show it."""
+    """r_1 is the mean of Y, tested by pairs whose hypothesis is one word."""
     params = muted(SYSTEMS["word_by_word"].parameters, "w")
     logits, (maps,) = explained("word_by_word", params)
     for at, (n, m) in enumerate(zip(*LENGTHS, strict=True)):
@@ -328,7 +328,7 @@ def test_word_by_word_without_w_begins_with_the_premises_mean():
 
 
 def test_word_by_word_without_w_t_and_w_r_sees_the_last_word_alone():
-    """Of a hypothesis whose LSTM forgets at once."""
+    """With a hypothesis whose LSTM forgets at once."""
     params = SYSTEMS["word_by_word"].parameters
     own = muted(params["hypothesis"], "recurrent")
     own["bias"] = own["bias"] + np.repeat(np.float32([0, -1e3, 0, 0]), 4)
@@ -386,9 +386,9 @@ def test_nse_without_a_reader_reads_the_memorys_mean():
 
 
 def test_nse_with_one_hot_weights_reads_and_writes_one_row():
-    """Words so large that z chooses one, which h replaces while the others stay; matrices are as
-    many times smaller. No o is far from all words that are left, or z would be between rows that
-    were written."""
+    """Words are so large that z selects one of them, which h replaces; matrices are as many times
+    smaller. No o may be far from all remaining words, or z would be spread over rows that were
+    written."""
     large, params = 1000, {**SYSTEMS["nse"].parameters}
     params["read"] = {**params["read"], "kernel": params["read"]["kernel"] / large}
     params["compose"] = params["compose"] / np.repeat(np.float32([1, large]), DIM)[:, None]
@@ -418,7 +418,7 @@ def test_nse_with_one_hot_weights_reads_and_writes_one_row():
 
 
 def test_lstmn_with_a_past_of_one_word_is_an_lstm():
-    """Texts of two words at most, and a gate that keeps the first out of the second."""
+    """Texts have at most two words, and a gate excludes the first text from the second."""
     params = {**SYSTEMS["lstmn"].parameters}
     params["second"] = {**params["second"], "gate_bias": np.full(4, -1e3, np.float32)}
     sentences = each(SENTENCES[:1], lambda x: x[:2])
@@ -470,7 +470,7 @@ def of_trees(parses, params, sentences):
 
 
 def exchanged(params):
-    """Left for right in the tree's matrices."""
+    """The tree's matrices with left and right exchanged."""
     own = params["tree"]
     names = "left", "right", "window_left", "window_right"
     others = "right", "left", "window_right", "window_left"
@@ -494,7 +494,7 @@ def test_trees_that_branch_to_one_side_are_recurrent_networks(side):
     sentences = each(SENTENCES[:1], lambda x: x[:4])
     exact = random_params.exact(params)
     p = exact["tree"]
-    # from the word that is deepest to the one below the root
+    # from the deepest word to the one below the root
     inner, outer = ("left", "right") if side == "left" else ("right", "left")
     logits = of_trees(CHAINS[side], params, sentences)
     for at in range(PAIRS):
@@ -515,7 +515,7 @@ def test_trees_that_branch_to_one_side_are_recurrent_networks(side):
 
 
 def of_gates(params, name, direction, **parts):
-    """With changed arrays in one GRU; "update" is added to its gate's bias."""
+    """Parameters with changed arrays in one GRU; "update" is added to its gate's bias."""
     own = params[name][direction]
     bias = own["bias"] + np.repeat(np.float32([0, parts.pop("update", 0), 0]), 3)
     return {**params, name: {**params[name], direction: {**own, "bias": bias, **parts}}}
@@ -523,7 +523,7 @@ def of_gates(params, name, direction, **parts):
 
 @pytest.mark.parametrize("keeps", [False, True])
 def test_bi_gru_that_keeps_nothing_or_all(keeps):
-    """Last states are of the last valid word and of the first one, or zeros as at the start."""
+    """Last states are those of the last valid word and of the first one, or the initial zeros."""
     params = SYSTEMS["bi_gru"].parameters
     for name in ("first", "second"):
         for direction in ("forward", "backward"):
@@ -568,7 +568,7 @@ def test_sentence_rank_without_energies_or_gates_adds_means():
 
 
 def test_cosine_of_trigrams():
-    """Of equal texts 1; that of a pair does not depend on their order."""
+    """It is 1 for equal texts, and does not depend on the order of a pair."""
     params, (first, second) = SYSTEMS["cdssm"].parameters, SENTENCES[0]
     logits, _ = explained("cdssm", params)
     assert (np.abs(logits[:, 1]) < np.abs(params["factor"])).all()

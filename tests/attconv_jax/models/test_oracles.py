@@ -1,5 +1,4 @@
-"""The comparison systems of pairs and reviews against loops in float64, and what may not change
-their answers."""
+"""The comparison systems of pairs and reviews against loops in float64, and their invariances."""
 
 import dataclasses
 import itertools
@@ -34,7 +33,7 @@ from tests.gradcheck import assert_slopes
 
 
 def marked(by_name, slow):
-    """The values as parameters of a test, those of the names in `slow` so marked."""
+    """Test parameters; those whose names are in `slow` are marked as slow."""
     marks = {name: [pytest.mark.slow] if name in slow else [] for name in by_name}
     return [pytest.param(x, id=name, marks=marks[name]) for name, x in by_name.items()]
 
@@ -51,8 +50,8 @@ FURTHER = {
     "one_weighted_mean": System(RecurrentPooling(**SELF_ATTENTIVE | {"rows": 1}), texts=1),
 }
 ATTENDING = {name: system for name, system in SYSTEMS.items() if name not in WITHOUT_ATTENTION}
-# One of each model, with all its parts.
-WHOLE = [
+# One system for each model, with all its parts.
+COMPLETE = [
     "decomposable_intra",
     "bi_lstm",
     "word_by_word",
@@ -69,16 +68,17 @@ WHOLE = [
     "sentence_rank",
 ]
 SLOW = {"nse", "lstmn", "tree_cnn", "bi_gru", "cdssm", "sentence_rank"}  # in bfloat16
-IDLE = "weight_bias"  # a number that is added to all scores of a softmax
+IDLE = "weight_bias"  # added to all scores of a softmax
 
 
 def answers(system, sentences, params):
-    """The oracle's, of each pair."""
+    """The oracle's result for each pair."""
     return [system.oracle(row_of(sentences, at), params) for at in range(PAIRS)]
 
 
 def words_of(text, at):
-    """How many rows of a map or columns are words; all rows of sums are."""
+    """The number of a map's rows or columns that are words; all rows of weighted sums are
+    counted."""
     return slice(None) if text == POOLED else slice(LENGTHS[text][at])
 
 
@@ -113,7 +113,7 @@ def test_a_model_without_attention_shows_none(name):
 
 @each_derived
 def test_gradients_and_losses_are_the_oracles(system):
-    """Of two tables the second one is trained; spelling has no gradient."""
+    """Of two tables only the second is trained; spellings have no gradient."""
     (words, valid), params = padded(system.sentences), {**system.parameters}
     logits, losses, (to_params, to_words) = system.derived
     np.testing.assert_allclose(logits, system.explained[0], rtol=1e-6, atol=1e-6)
@@ -150,7 +150,7 @@ def test_gradients_and_losses_are_the_oracles(system):
 
 @each_derived
 def test_what_stands_in_padding_changes_nothing(system):
-    """But for the zeros that a convolution reads beside the last word, which `Text` promises."""
+    """Except for the zeros that a convolution reads after the last word, which `Text` specifies."""
     results = []
     for garbage in (0.0, 1e6):
         words, valid = padded(system.sentences, garbage, after=system.reach)
@@ -178,7 +178,8 @@ def test_a_pair_without_padding_has_its_logits(system):
 
 
 def emptied(sentences):
-    """Without the words of the first text in the first pair, and of the second in the third."""
+    """The batch without the words of the first pair's first text and of the third pair's second
+    text."""
     lost = (0, 0), (1, 2)
     return [
         [
@@ -207,7 +208,7 @@ def test_all_numbers_are_finite(system, change):
         np.testing.assert_allclose(logits[[1, 3]], system.derived[0][[1, 3]], atol=1e-6)
 
 
-@pytest.mark.parametrize("name", marked({name: name for name in WHOLE}, SLOW))
+@pytest.mark.parametrize("name", marked({name: name for name in COMPLETE}, SLOW))
 def test_bfloat16_is_near_float32(name):
     system = SYSTEMS[name]
     short = dataclasses.replace(system, dtype=jnp.bfloat16)
@@ -218,12 +219,12 @@ def test_bfloat16_is_near_float32(name):
 
 
 def distance(a, b):
-    """Between trees of arrays, relative to the norm of b."""
+    """The distance of two trees of arrays, relative to the norm of b."""
     a, b = (np.concatenate([x.ravel() for x in jax.tree.leaves(tree)]) for tree in (a, b))
     return np.linalg.norm(a.astype(np.float64) - b) / np.linalg.norm(b)
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", COMPLETE)
 def test_an_export_leaves_the_lengths_open(name):
     system = SYSTEMS[name]
     model, names = Matcher(system.model, 9, DIM, system.labels), TEXTS[: system.texts]

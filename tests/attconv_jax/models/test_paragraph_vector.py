@@ -31,7 +31,7 @@ def answer(params, texts, model=MODEL):
 
 
 def loss_of(d, words, table, bias):
-    """L of a text, its gradient in d, and its Hessian."""
+    """L of a text, and its gradient and Hessian in d."""
     logits = table @ d + bias
     likely = np.exp(logits - logits.max())
     likely /= likely.sum()
@@ -42,7 +42,7 @@ def loss_of(d, words, table, bias):
 
 
 def test_vectors_are_those_that_predict_their_words_best():
-    """The minimum by Newton's method; the logits and L of it."""
+    """The minimum by Newton's method, and the logits and L at it."""
     params = parameters()
     logits, losses = jax.jit(lambda p: answer(p, [text(IDS)]))(params)
     table, bias = TABLE.astype(np.float64), params["bias"].astype(np.float64)

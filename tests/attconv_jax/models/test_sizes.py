@@ -1,4 +1,4 @@
-"""How many parameters the configs' systems have, and the sizes that a user may not ask for."""
+"""Numbers of parameters of the configs' systems, and refused sizes."""
 
 import itertools
 import math
@@ -152,7 +152,7 @@ def test_parameters_of_the_papers_sizes(name):
 
 
 def test_parameters_in_figures():
-    """As the papers or their authors' code have them."""
+    """The numbers of the papers or of their authors' code."""
     names = ["cnn", "light", "bi_lstm", "decomposable", "word_by_word", "match_lstm", "nse"]
     assert [COUNTS[f"snli:{name}"] for name in names] == [
         635_403,

@@ -20,7 +20,7 @@ from tests.csan_jax.attention import numpy_reference
 
 DIM, HEADS = 12, 4
 SIZES = Sizes(DIM, HEADS, 6, 6, "pre", 0.0, 0.0, "auto", jnp.float32)
-LENGTHS = (8, 1, 6)  # two whole blocks of four words, one word, a block and a half
+LENGTHS = (8, 1, 6)  # two blocks of four words, one word, one and a half blocks
 ROW = 9
 SENTENCES = [np.random.default_rng(n).normal(size=(n, DIM)).astype(np.float32) for n in LENGTHS]
 
@@ -37,7 +37,7 @@ ORACLES = {
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """An encoder attention under sizes; its part with parameters of its own is tested."""
+    """An encoder attention with sizes; the part of it with parameters of its own is tested."""
 
     choice: EncoderAttention
     sizes: Sizes = SIZES
@@ -52,7 +52,7 @@ class System:
         return part(self.sizes)
 
     def oracle(self, x, params):
-        """Output and weights for one sentence."""
+        """Output and weights for one sentence, by the reference."""
         fields = dataclasses.asdict(self.choice)
         del fields["local_layers"]
         if isinstance(self.choice, Neighbor):
@@ -63,23 +63,24 @@ class System:
 
     @functools.cached_property
     def parameters(self):
-        """Random ones."""
+        """Random parameters."""
         ids = jnp.ones((1, 2), bool)
         mask = segments(ids, ids)
         return random_params.parameters(self.module, jnp.ones((1, 2, DIM)), mask, train=False)
 
     def run(self, params, x, ids):
-        """Output and weights of a batch, as arrays of NumPy."""
+        """Output and weights of a batch, as NumPy arrays."""
         return jax.tree.map(np.asarray, _run(self, params, x, ids))
 
     def gradients(self, params, x, ids, cotangent):
-        """Output, and gradients of its product with the cotangent: those of parameters and of x."""
+        """The output, and the gradients of sum(output * cotangent) with respect to parameters and
+        x."""
         x, cotangent = (array.astype(self.sizes.dtype) for array in (x, cotangent))
         return jax.tree.map(np.asarray, _gradients(self, params, x, ids, cotangent))
 
 
 def apply(system, params, x, ids, **options):
-    """The part's method with the system's mask."""
+    """Calls a method of the part with the system's mask."""
     mask = segments(ids, ids) & system.choice.mask()
     return system.module.apply({"params": params}, x, mask, **options)
 
@@ -113,13 +114,14 @@ SYSTEMS = {
 }
 
 
-DISTINCT = {  # the others are options of these
+DISTINCT = {  # the other systems are options of these
     name: system for name, system in SYSTEMS.items() if name not in ("cnns_post", "block_banded")
 }
 
 
 def padded(sentences=SENTENCES, row=ROW, *, garbage=100.0, seed=5):
-    """A sentence a row: x [B, T, D] and which positions are words; padding has large numbers."""
+    """One sentence in each row: x [B, T, D] and which positions are words; padding has large
+    numbers."""
     x = np.random.default_rng(seed).normal(0, garbage, (len(sentences), row, DIM))
     x = x.astype(np.float32)
     valid = np.zeros(x.shape[:2], bool)
@@ -129,7 +131,7 @@ def padded(sentences=SENTENCES, row=ROW, *, garbage=100.0, seed=5):
 
 
 def packed():
-    """All sentences in one row, then padding: x [1, T, D], ids, and each sentence's places."""
+    """All sentences in one row, then padding: x [1, T, D], ids, and the slice of each sentence."""
     x = np.random.default_rng(6).normal(0, 100.0, (1, sum(LENGTHS) + 2, DIM)).astype(np.float32)
     ids, places, at = np.zeros(x.shape[:2], np.int32), [], 0
     for n, sentence in enumerate(SENTENCES):

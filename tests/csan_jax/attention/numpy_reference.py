@@ -1,7 +1,7 @@
 """The comparison systems of CSAN's Table 1 as plain loops in float64, for one sentence [I, D].
 
-Written from the equations of the papers, not from the code under test, whose trees of parameters
-they take. Each returns the output [I, D] and the attention weights [H, I, I], or None without any.
+Written from the equations of the papers, not from the code under test, whose parameter trees they
+read. Each returns the output [I, D] and the attention weights [H, I, I], or None without attention.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from tests.numpy_reference import affine, convolution, separable_convolution, si
 
 
 def project(x, p, name, heads):
-    """[I, H, K]."""
+    """A linear map into heads, [I, H, K]."""
     return affine(x, p[name]).reshape(len(x), heads, -1)
 
 
@@ -25,12 +25,12 @@ def attend(
     to_key=lambda i, j: 0.0,
     to_value=lambda i, j: 0.0,
 ):
-    """softmax_j(q_i . key_j / sqrt(K) + bias) over the j that are seen, times a factor, and the sum
-    of the values by it: [I, H, K] and the weights [H, I, J].
+    """The weights softmax_j(q_i . key_j / sqrt(K) + bias) over the seen j, times a factor, [H, I,
+    J], and the weighted sums of the values, [I, H, K].
 
     Args:
       bias, seen, factor: functions of i, j and the head.
-      to_key, to_value: what is added to key j and value j for query i, in all heads.
+      to_key, to_value: added to key j and value j for query i, in all heads.
     """
     length, heads, size = query.shape
     out, weights = np.zeros_like(query), np.zeros((heads, length, len(key)))
@@ -111,7 +111,8 @@ def relative(x, p, heads, *, distance):
 
 
 def convolutions(x, p, heads, *, count, width, kind, norm):
-    """x + relu(convolution(norm(x))), `count` times; after it the norm if that is "post"."""
+    """x + relu(convolution(norm(x))), `count` times; with "post" the norm is applied after the
+    sum."""
     convolve = {"separable": separable_convolution, "full": convolution}[kind]
     for n in range(count):
         own, scales = p[f"convolution_{n}"], p[f"norm_{n}"]

@@ -1,5 +1,6 @@
-"""The comparison systems' attention against loops in float64, and in the cases whose result another
-equation gives."""
+"""The comparison systems' attention against loops in float64, and in limiting cases with a simpler
+equation.
+"""
 
 import dataclasses
 import re
@@ -47,8 +48,8 @@ each_distinct = pytest.mark.parametrize("system", DISTINCT.values(), ids=DISTINC
 
 
 def check(system, params, got, places, atol=1e-5):
-    """Outputs and weights of the sentences, each at its (row, slice), are the oracle's, and what is
-    outside of sentences has no weight."""
+    """Compares each sentence's outputs and weights, at its (row, slice), with the oracle's;
+    positions outside of sentences have no weight."""
     out, weights = got
     if system.has_weights:
         rest = np.array(weights[:, :, :, 0])
@@ -134,23 +135,23 @@ def test_predicted_numbers_are_float32_functions_of_bfloat16_queries():
         np.testing.assert_allclose(number[0, :, :61].T, exact, rtol=1e-5, atol=2e-5)
 
 
-# Cases that another equation describes.
+# Limiting cases.
 
 
 def with_out_of_the_heads(params):
-    """W_O is the identity: the output is that of the heads, one after another."""
+    """The parameters with W_O as the identity: the output is the concatenation of the heads'."""
     return {**params, "out": IDENTITY}
 
 
 def half_of_rows(kernel, half):
-    """BLOCK's W_O [2 D, D] out of the rows of one half of each head, h (0) or e (1), [D, D]."""
+    """BLOCK's W_O [2 D, D] from the rows for one half of each head, h (0) or e (1), [D, D]."""
     complete = np.zeros((HEADS, 2, SIZE, DIM), np.float32)
     complete[:, half] = kernel.reshape(HEADS, SIZE, DIM)
     return complete.reshape(2 * DIM, DIM)
 
 
 def constant(params, name, bias):
-    """The layer `name` gives the same numbers for every input."""
+    """The parameters with which the layer `name` returns the same values for every input."""
     own = params[name]
     bias = np.broadcast_to(np.float32(bias), own["bias"].shape)
     return {**params, name: {"kernel": own["kernel"] * 0, "bias": bias}}
@@ -218,7 +219,7 @@ def test_a_narrow_neighbor_gives_each_word_its_own_value():
 
 
 def test_a_narrow_window_gives_the_value_at_its_centre():
-    """D = 0.1 and P = 0, 3 and 7 in three heads of a sentence of 8 words."""
+    """D = 0.1, and P = 0, 3 and 7 in three heads, for a sentence of 8 words."""
     system = SYSTEMS["local_soft"]
     params = constant(system.parameters, "window", -1e3)
     params = constant(with_out_of_the_heads(params), "centre", [-1e3, logit(3 / 7), 1e3])
@@ -273,7 +274,8 @@ def test_distance_0_adds_its_value_to_plain_self_attention():
 
 
 def test_words_beyond_the_distance_may_change_places():
-    """k = 2: for the words 0 to 2, 4 and 7 have the same offset; for 3, 4 is nearer."""
+    """k = 2: for the words 0 to 2, the words 4 and 7 have the same offset; for word 3, 4 is
+    nearer."""
     system = SYSTEMS["rel_pos"]
     x, valid = padded()
     swapped = x.copy()
@@ -284,7 +286,7 @@ def test_words_beyond_the_distance_may_change_places():
 
 
 def test_dropped_weights_have_no_relative_value_either():
-    """Values of zero and equal tables give what equal values and tables of zeros give."""
+    """Values of zero with equal tables give the result of equal values with tables of zeros."""
     sizes = dataclasses.replace(SIZES, attention_dropout=0.5)
     system = System(Relative(distance=2), sizes)
     run = jax.jit(

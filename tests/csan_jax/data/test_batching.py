@@ -1,4 +1,4 @@
-"""The two ways to batch the training pairs, and their caches beside the corpus."""
+"""Batching of training pairs in buckets or packed rows, and the cached plans."""
 
 import numpy as np
 import pytest

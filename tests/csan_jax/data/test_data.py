@@ -1,4 +1,4 @@
-"""Sentence pairs from file to batch: nothing lost, nothing leaked, and every mistake one line."""
+"""Sentence pairs from file to batch: complete, without leaks, one line for each mistake."""
 
 import collections
 import gzip
@@ -58,8 +58,16 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
+def sizes(data):
+    """For each split the number of pairs, and of dropped ones by reason."""
+    counts = lambda dropped: {reason: entry["count"] for reason, entry in dropped.items()}
+    splits = data.split_sizes().items()
+    return {split: {"pairs": pairs, "dropped": counts(d)} for split, (pairs, d) in splits}
+
+
 def train_pairs(data: TranslationData) -> list[tuple[str, str]]:
-    """The training text as the batches have it, in corpus order, each row ended and padded."""
+    """The training text as in the batches, in corpus order; rows have the end symbol and
+    padding."""
     pairs = {}
     for batch in data.train_batches().epoch(0):
         for index, source, target in zip(*batch.values(), strict=True):
@@ -87,9 +95,9 @@ def test_parallel_files(folder, joint):
         indices = [i for b in data.split_batches(split, 64).epoch(0) for i in b["index"] if i >= 0]
         assert sorted(indices) == list(range(len(rows)))
     pieces = sum(len(data.source_subwords.encode([s])[0]) + 1 for s, _ in PAIRS[:200])
-    assert data.sizes["train"]["pairs"] == 200
-    assert data.sizes["train"]["source_tokens"] == pieces
-    assert data.sizes["train"]["dropped"] == {}
+    assert sizes(data)["train"]["pairs"] == 200
+    assert data._corpus("train").tokens("source") == pieces
+    assert sizes(data)["train"]["dropped"] == {}
 
 
 def test_preparing_again_finds_it(folder):
@@ -111,7 +119,7 @@ def test_each_side_may_have_its_own_vocabulary_size(folder):
 
 
 def test_equal_sizes_are_what_vocab_size_says(folder):
-    """One fingerprint, that of before there were sizes of sides, and one corpus."""
+    """The fingerprint is that of versions without sizes for each side."""
     options = [
         {"vocab_size": 310},
         {"vocab_size": 310, "source_vocab_size": 310},
@@ -172,7 +180,7 @@ def test_generated(tmp_path):
     )
     assert prepared(tmp_path, **options).path == data.path
     assert prepared(tmp_path, **options, seed=1).path != data.path
-    with pytest.raises(UserError, match=r"data\.holdout_size=1000000000: count"):
+    with pytest.raises(UserError, match=r"data\.holdout_size=1000000000: at most"):
         prepared(tmp_path, **(options | {"holdout_size": 10**9}))
 
 
@@ -227,7 +235,7 @@ def test_long_training_pairs_are_dropped_and_reported(folder, caplog):
     write(folder, "train", [*PAIRS[:100], LONG, *PAIRS[100:200], (LONG[0], "kurz")])
     data = prepared(folder)
     assert train_pairs(data) == PAIRS[:200]
-    assert data.sizes["train"]["dropped"] == {"over data.max_length=40 pieces": 2}
+    assert sizes(data)["train"]["dropped"] == {"over data.max_length=40 pieces": 2}
     (message,) = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert "kept 200 pairs, left out 2 over data.max_length=40 pieces" in message
     assert f"{folder}/train.en:101, {folder}/train.en:202" in message
@@ -235,12 +243,12 @@ def test_long_training_pairs_are_dropped_and_reported(folder, caplog):
 
 def test_the_limit_counts_the_end_symbol(folder):
     longest = max(row.max() for row in prepared(folder)._corpus("train").lengths("source"))
-    assert prepared(folder, max_length=int(longest)).sizes["train"]["dropped"].keys() <= {
+    assert sizes(prepared(folder, max_length=int(longest)))["train"]["dropped"].keys() <= {
         f"over data.max_length={longest} pieces"
     }
     both = prepared(folder)._corpus("train").lengths("source", "target").max(1)
     for limit in (both.max(), both.max() - 1):
-        dropped = prepared(folder, max_length=int(limit)).sizes["train"]["dropped"]
+        dropped = sizes(prepared(folder, max_length=int(limit)))["train"]["dropped"]
         assert sum(dropped.values()) == (both > limit).sum()
 
 
@@ -269,7 +277,7 @@ def test_bad_pairs_in_parallel_files(folder, caplog, kind, split):
     with pytest.raises(UserError, match=rf"{split}\.{language}:5: {kind}; .*on_bad_example=skip"):
         prepared(folder)
     data = prepared(folder, on_bad_example="skip")
-    assert data.sizes[split]["dropped"] == {kind: 1}
+    assert sizes(data)[split]["dropped"] == {kind: 1}
     assert f"1 {kind} ({folder}/{split}.{language}:5)" in caplog.text
     if split == "train":
         assert train_pairs(data) == rows
@@ -288,8 +296,8 @@ def test_bad_lines_in_a_table(tmp_path, caplog):
         prepared(tmp_path, **options)
     data = prepared(tmp_path, **options, on_bad_example="skip")
     counts = {"fewer than 2 columns": 3, "empty source": 1, "empty target": 2}
-    assert data.sizes["train"]["dropped"] == counts
-    assert data.sizes["train"]["pairs"] + sum(len(data.sources(s)) for s in ("dev", "test")) == 256
+    assert sizes(data)["train"]["dropped"] == counts
+    assert sizes(data)["train"]["pairs"] + sum(len(data.sources(s)) for s in ("dev", "test")) == 256
     assert "all.tsv.gz:4, " in caplog.text and "all.tsv.gz:16)" in caplog.text
 
 
@@ -301,7 +309,7 @@ def test_text_in_another_encoding(folder):
         (folder / name).write_bytes(b"\n".join(lines))
         with pytest.raises(UserError, match=rf"{name}:{line}: not UTF-8; .*skip"):
             prepared(folder)
-        skipped = prepared(folder, on_bad_example="skip").sizes[name.split(".")[0]]
+        skipped = sizes(prepared(folder, on_bad_example="skip"))[name.split(".")[0]]
         assert skipped["dropped"] == {"not UTF-8": 1}
         (folder / name).write_bytes(intact)
 
@@ -337,11 +345,12 @@ def test_multi30k(tmp_path):
     folder = real_data("multi30k")
     options = dict(dir=str(folder), dev="val", test="test_2016_flickr", vocab_size=8000)
     data = prepared(tmp_path, **options, max_length=64, batch_tokens=1024, max_shapes=8)
-    assert [sizes["pairs"] for sizes in data.sizes.values()] == [29_000, 1014, 1000]
-    assert all(not sizes["dropped"] for sizes in data.sizes.values())
-    plan, sizes = data.train_batches().plan, data.sizes["train"]
+    counts = sizes(data)
+    assert [count["pairs"] for count in counts.values()] == [29_000, 1014, 1000]
+    assert all(not count["dropped"] for count in counts.values())
+    plan, train = data.train_batches().plan, counts["train"]
     positions = sum(plan.rows[b.shape] * plan.shapes[b.shape].sum() for b in plan.epoch(0))
-    assert 1 - (sizes["source_tokens"] + sizes["target_tokens"]) / positions <= 0.15
+    assert 1 - (train["source_tokens"] + train["target_tokens"]) / positions <= 0.15
     assert data.references("test") == list(read_lines(folder / "test_2016_flickr.de.gz"))
 
 

@@ -1,4 +1,4 @@
-"""Moses's escapes against sacremoses, which has them both ways."""
+"""Unescaping against sacremoses, which escapes and unescapes."""
 
 import pytest
 from hypothesis import example, given

@@ -1,4 +1,4 @@
-"""Preparing: the same bytes with any number of workers, once for all processes, whatever dies."""
+"""Preparing: equal bytes with any number of workers, one build for several processes, kills."""
 
 import logging
 import os
@@ -26,7 +26,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_workers_change_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("csan_jax.data.prepare._CHUNK", 700)  # several, the last not whole
+    monkeypatch.setattr(
+        "csan_jax.data.prepare._CHUNK", 700
+    )  # several chunks, the last one incomplete
     folders = []
     for workers in (1, 3, None):
         data = TranslationData(config(tmp_path / str(workers)))
@@ -83,7 +85,7 @@ def test_two_processes_prepare_once(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_a_killed_one_starts_again(tmp_path):
-    """Killed in the midst of encoding, and what it left is not taken for a corpus."""
+    """Killed while encoding; the partial files are not read as a corpus."""
     examples, cache = 24_000, tmp_path / "cache"
     process = start(cache, examples)
     deadline = time.monotonic() + 100

@@ -1,4 +1,4 @@
-"""Corpora in the forms in which people have them: tables, several files, TensorFlow Datasets."""
+"""Corpora in published formats: tables, several files, TensorFlow Datasets."""
 
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from csan_jax.config import DataConfig
 from csan_jax.data.dataset import TranslationData
 from csan_jax.data.sources import source_of
 from tests.common_jax.data import phrasebook
+from tests.csan_jax.data.test_data import sizes
 from tests.real import needs_real_data, real_data
 
 
@@ -29,7 +30,7 @@ def prepared(folder, **options) -> TranslationData:
 
 
 def read(config, split="train", policy="error"):
-    """The pairs, their places, and the faults."""
+    """The pairs, and the counts of bad examples."""
     source, bad_examples = source_of(config, split), BadExamples(policy)
     rows = list(source.read(bad_examples))
     return [row[1:] for row in rows], [row.place for row in rows], bad_examples.counts
@@ -49,7 +50,8 @@ JAEN = [(f"これは文{n}です。", f"This is sentence {n}, a | b || c.") for 
 
 @pytest.fixture
 def aspec(tmp_path) -> Path:
-    """As the corpus has it: a score, an id and a number before train's text, no score elsewhere."""
+    """Lines of ASPEC: train has a score, an id and a number before the text, other splits no
+    score."""
     files = {"train-1": (0, 40), "train-2": (40, 70), "dev": (70, 80), "test": (80, 90)}
     for name, (start, stop) in files.items():
         score = "0.087 ||| " if name.startswith("train") else ""
@@ -64,7 +66,7 @@ def test_aspec(aspec):
     assert places[0] == f"{aspec}/train-1.txt:1" and places[69] == f"{aspec}/train-2.txt:30"
     assert len(set(places)) == 70
     data = prepared(aspec, **ASPEC)
-    assert [sizes["pairs"] for sizes in data.sizes.values()] == [70, 10, 10]
+    assert [counts["pairs"] for counts in sizes(data).values()] == [70, 10, 10]
     assert list(zip(data.sources("dev"), data.references("dev"), strict=True)) == JAEN[70:80]
 
 
@@ -97,7 +99,7 @@ def test_several_parallel_files_and_held_out_splits(tmp_path):
     options = dict(source_language="ja", target_language="en", train="a,b", dev="", test="")
     data = prepared(tmp_path, **options, holdout_size=5)
     by_split = [set(data.sources(split)) for split in ("dev", "test")]
-    assert [len(part) for part in by_split] == [5, 5] and data.sizes["train"]["pairs"] == 80
+    assert [len(part) for part in by_split] == [5, 5] and sizes(data)["train"]["pairs"] == 80
     assert by_split[0] | by_split[1] < {source for source, _ in JAEN}
     with pytest.raises(UserError, match=r"data\.train: name its files"):
         read(config(tmp_path, **(options | {"train": "a,,b"})))
@@ -142,7 +144,7 @@ def tfds(tmp_path_factory):
 
 def test_tensorflow_datasets(tfds):
     data = prepared(tfds, **TFDS)
-    assert {split: sizes["pairs"] for split, sizes in data.sizes.items()} == {
+    assert {split: counts["pairs"] for split, counts in sizes(data).items()} == {
         "train": 80,
         "dev": 15,
         "test": 25,
@@ -160,7 +162,7 @@ def test_tensorflow_datasets(tfds):
 def test_the_other_direction_and_held_out_splits(tfds):
     other = {"source_language": "en", "target_language": "de", "dev": "", "holdout_size": 6}
     data = prepared(tfds, **TFDS | other)
-    assert [sizes["pairs"] for sizes in data.sizes.values()] == [74, 6, 25]
+    assert [counts["pairs"] for counts in sizes(data).values()] == [74, 6, 25]
     held_out = set(zip(data.references("dev"), data.sources("dev"), strict=True))
     assert held_out < set(phrasebook.PAIRS[:80])
 
@@ -176,7 +178,7 @@ def test_bad_records_are_reported(tfds):
         "empty source": 2,
     }
     data = prepared(tfds, **broken, on_bad_example="skip")
-    assert data.sizes["test"]["dropped"] == {"empty target": 1}
+    assert sizes(data)["test"]["dropped"] == {"empty target": 1}
     assert len(data.sources("test")) == len(data.references("test")) == 24
 
 

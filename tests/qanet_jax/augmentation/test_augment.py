@@ -1,4 +1,4 @@
-"""Augmentation: where answers are found again, what stays, and that the same seed repeats it."""
+"""Augmentation: relocation of answers, unchanged sentences, reproducibility by seed, the files."""
 
 import json
 from collections import Counter
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
+from common_jax.text.sentence_splitter import split_sentences
 from common_jax.text.squad import Answer, Question, Squad, read_squad, write_squad
 from qanet_jax.augmentation import paraphrases as module
 from qanet_jax.augmentation.augment import augment, sentences_of
@@ -36,7 +37,8 @@ def squad_of(answers=None, context=CONTEXT):
 
 def augmented(paraphrases, squad=None, **changes):
     options = {"count": 1, "threshold": 0.5, "seed": 0, **changes}
-    return augment(squad or squad_of(), paraphrases, **options)
+    squad = squad or squad_of()
+    return augment(squad, [*map(split_sentences, squad.contexts)], paraphrases, **options)
 
 
 def answer_texts(result):
@@ -48,7 +50,7 @@ def answer_texts(result):
     ]
 
 
-# Table 1 of the paper; the notes' arithmetic
+# Table 1 of the paper; similarities by hand
 ORIGINAL = "Department of Pre-Professional Studies"
 PARAPHRASE = (
     "All departments in the College of Science offer PHD programs with the exception of the "
@@ -69,7 +71,7 @@ def test_the_papers_example():
 
 
 def dice(a, b):
-    """By counting pairs of equal 2-grams, each used once."""
+    """Dice's coefficient by counting pairs of equal 2-grams, each used once."""
     grams = lambda t: [t.lower()[n : n + 2] for n in range(max(1, len(t) - 1))] if t else []
     first, second, shared = grams(a), grams(b), 0
     total = len(first) + len(second)
@@ -110,7 +112,7 @@ def test_an_answer_of_one_character_and_none():
 
 def test_sentences_know_their_answers():
     answers = [Answer("Paris", 16), Answer("Paris.  She", 16), Answer("Ben", 55)]
-    first, second, third = sentences_of(CONTEXT, answers)
+    first, second, third = sentences_of(split_sentences(CONTEXT), answers)
     assert (first.questions, first.crossed) == ((0,), True)
     assert (second.questions, second.crossed) == ((), True)
     assert (third.questions, third.answers, third.crossed) == ((2,), (Answer("Ben", 0),), False)
@@ -125,7 +127,8 @@ def test_a_translator_that_copies_changes_nothing():
 
 @pytest.mark.parametrize("change", [str.upper, lambda text: f"It is said: {text}"])
 def test_answers_stay_findable(change):
-    """A translator that changes case, or adds a prefix; the texts between sentences stay."""
+    """With a translator that changes case, or adds a prefix; the text between sentences is
+    unchanged."""
     result = augmented({text: [change(text)] for text in TEXTS})
     assert result.squad.contexts == [
         f"{change(TEXTS[0])}  {change(TEXTS[1])}\n\n{change(TEXTS[2])}"
@@ -135,12 +138,12 @@ def test_answers_stay_findable(change):
 
 
 def test_a_sentence_whose_answer_is_lost_stays():
-    """One paraphrase loses one of the sentence's two answers, the other both."""
+    """One paraphrase loses one of the sentence's two answers, the other loses both."""
     lost = {TEXTS[1]: ["She lived in Rome.", "No."], TEXTS[0]: ["Paris saw the birth of Ada."]}
     result = augmented(lost)
     assert result.squad.contexts == [f"Paris saw the birth of Ada.  {TEXTS[1]}\n\n{TEXTS[2]}"]
     assert answer_texts(result) == [*ANSWERS.values()]
-    assert result.counts.events["answer not found"] == 2
+    assert result.counts.events["without one of the answers"] == 2
 
 
 def test_sentences_that_an_answer_crosses_stay():
@@ -182,10 +185,12 @@ def test_every_answer_is_at_its_offset(data):
         if text.strip():
             answers[name] = Answer(text, start)
     questions = [Question(name, "?", 0, (answer,)) for name, answer in answers.items()]
-    texts = [context[s.start : s.end] for s in sentences_of(context, [])]
+    texts = [context[start:end] for start, end in split_sentences(context)]
     paraphrases = {text: data.draw(st.lists(sentence, max_size=3)) for text in texts}
     squad = Squad([context], questions, ["t"])
-    result = augment(squad, paraphrases, count=2, threshold=0.3, seed=data.draw(st.integers(0, 9)))
+    result = augmented(
+        paraphrases, squad, count=2, threshold=0.3, seed=data.draw(st.integers(0, 9))
+    )
     assert answer_texts(result) == [q.answers[0].text for q in result.squad.questions]
     for question in result.squad.questions:
         original = answers[question.id.partition("-")[0]].text
@@ -219,22 +224,16 @@ def test_an_interrupted_translation_continues(tmp_path, monkeypatch):
         calls.update(batch)
         return forward(batch)
 
-    write_paraphrases(tmp_path / "whole", sentences, counted, backward)
+    write_paraphrases(tmp_path / "one", sentences, lambda: (counted, backward))
     assert calls == Counter(sentences)
-    complete = (tmp_path / "whole").read_bytes()
+    complete = (tmp_path / "one").read_bytes()
     for size in range(0, len(complete), 7):
         (tmp_path / "killed").write_bytes(complete[:size])
-        write_paraphrases(tmp_path / "killed", sentences, forward, backward)
+        write_paraphrases(tmp_path / "killed", sentences, lambda: (forward, backward))
         assert (tmp_path / "killed").read_bytes() == complete
-    calls.clear()
-    write_paraphrases(tmp_path / "whole", sentences, counted, backward)
-    assert not calls
-    assert read_paraphrases(tmp_path / "whole", ["s3"]) == {"s3": [*back_translate_one("s3")]}
-
-
-def back_translate_one(sentence):
-    (texts,) = back_translate([sentence], forward, backward)
-    return texts
+    write_paraphrases(tmp_path / "one", sentences, lambda: pytest.fail("nothing to translate"))
+    (texts,) = back_translate(["s3"], forward, backward)
+    assert read_paraphrases(tmp_path / "one", ["s3"]) == {"s3": texts}
 
 
 def test_files_of_paraphrases_by_others(tmp_path):
@@ -243,20 +242,21 @@ def test_files_of_paraphrases_by_others(tmp_path):
     lines.append({"sentence": "s", "paraphrases": ["c"]})
     file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     assert read_paraphrases(file, ["s"]) == {"s": ["a b", "c"]}
-    with pytest.raises(UserError, match="none of the sentences"):
+    with pytest.raises(UserError, match="has paraphrases of none"):
         read_paraphrases(file, ["u"])
     for broken in ('{"sentence": "s"', '{"sentence": "s"}', '{"sentence": 1, "paraphrases": []}'):
         file.write_text(broken + "\n")
-        with pytest.raises(UserError, match=r"p\.jsonl:1"):
+        with pytest.raises(UserError, match=r"p\.jsonl:1") as error:
             read_paraphrases(file, ["s"])
+        assert "on_bad_example" not in str(error.value)
 
 
 def test_the_page_shows_what_was_relocated():
     result = augmented({text: [text.upper()] for text in TEXTS})
     page = report(result, 0.5, "python -m launch.augment")
     assert [section.title for section in page.sections] == [
-        "what was made",
-        "answers found again",
+        "counts",
+        "similarity of relocated answers",
         "relocated answers",
     ]
     (table,) = page.sections[2].parts

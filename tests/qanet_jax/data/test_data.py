@@ -1,4 +1,4 @@
-"""From SQuAD's JSON to batches: every word, answer and window where it belongs."""
+"""From SQuAD's JSON to batches: words, answers and windows."""
 
 import dataclasses
 import json
@@ -160,7 +160,7 @@ def test_no_remaining_training_examples_is_one_line(folder):
 
 
 def other_file(folder):
-    """A file elsewhere, of words and letters that the corpus lacks but for "Ben"."""
+    """Another file, all of whose words and letters but "Ben" the corpus lacks."""
     path = folder / "elsewhere" / "other.json"
     path.parent.mkdir(exist_ok=True)
     context = "Ben 北京 zebra."
@@ -169,7 +169,7 @@ def other_file(folder):
 
 
 def again(data, folder, words, **changes):
-    """The data that a run finds later, whose vocabulary is in `folder`."""
+    """The data of a later run, whose vocabulary is in `folder`."""
     other = ReadingData(Config(words=words, data=dataclasses.replace(data.config, **changes)))
     other.read_vocabulary(folder)
     other.prepare()

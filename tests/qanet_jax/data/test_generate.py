@@ -1,4 +1,4 @@
-"""The made passages, read back by hand-written patterns that know nothing of their templates."""
+"""The generated passages, parsed by hand-written patterns, independent of the templates."""
 
 import collections
 import re
@@ -100,7 +100,7 @@ WORD |= {"V": ("value", NAME), "v": ("value", SMALL), "D": ("value", DIGITS)}
 
 
 def patterns(relation: str, which: int) -> list[re.Pattern]:
-    """The alternatives, each by itself: a name of a group may occur in it but once."""
+    """The alternatives, as separate patterns, since a group's name may occur only once in each."""
     group = lambda letter: r"(?P<{}>{})\b".format(*WORD[letter[0]])
     alternatives = re.split(r"\|(?![^(]*\))", FACTS[relation][which].replace(".*", "[^.?]*"))
     return [re.compile(re.sub(r"\b[kKvVD]\b", group, pattern)) for pattern in alternatives]
@@ -111,7 +111,7 @@ QUESTIONS = {relation: patterns(relation, 1) for relation in FACTS}
 
 
 def facts(context: str) -> list[tuple[str, dict[str, str], dict[str, int]]]:
-    """Relation, words and their places for every statement; opening and closing state none."""
+    """Relation, words and their positions for every statement; openings and closings state none."""
     return [
         (relation, match.groupdict(), {field: match.start(field) for field in ("key", "value")})
         for relation, alternatives in STATEMENTS.items()
@@ -121,7 +121,7 @@ def facts(context: str) -> list[tuple[str, dict[str, str], dict[str, int]]]:
 
 
 def parse_question(question: str) -> tuple[str, dict[str, str]]:
-    """The relation, and what is given: a key or a value."""
+    """The relation, and what the question names: a key or a value."""
     (parsed,) = {
         (relation, *match.groupdict().items())
         for relation, alternatives in QUESTIONS.items()
@@ -152,7 +152,7 @@ def test_one_sentence_answers_each_question(corpora, split):
 
 
 def test_neither_entity_nor_relation_is_enough(corpora):
-    """The first question's entity has another property, its relation another entity."""
+    """The first question's entity has another property, and its relation another entity."""
     train = corpora["train"]
     for question in train.questions:
         if question.id.endswith("a"):
@@ -168,14 +168,14 @@ def test_every_relation_and_sentence_occurs(corpora):
     stated = [f[0] for context in corpora["train"].contexts for f in facts(context)]
     assert set(stated) == set(FACTS) and len(FACTS) == sum(len(s.relations) for s in SCENES)
     sentences = sum(context.count(".") for context in corpora["train"].contexts)
-    unread = sentences - len(stated)  # an opening each, and a closing half of the time
+    unread = sentences - len(stated)  # every passage has an opening, half of them a closing
     assert 1.4 < unread / len(corpora["train"].contexts) < 1.6
     kinds = {parse_question(q.text)[0] for q in corpora["test"].questions}
     assert kinds == set(FACTS)
 
 
 def test_names_and_numbers_are_held_out(corpora):
-    """Read from the text alone: what is written large inside a sentence, and what has a digit."""
+    """By the text only: capitalized words inside sentences, and words with digits."""
     words_by_split = {}
     for split, squad in corpora.items():
         text = " ".join([*squad.contexts, *(q.text for q in squad.questions)])
@@ -227,8 +227,3 @@ def test_the_same_everywhere_and_longer_by_its_end_only():
     assert run.stdout.strip() == str(short)
     assert set(generate(25, 4, "dev").contexts).isdisjoint(short.contexts)
     assert generate(0, 3, "dev") == Squad([], [])
-
-
-def test_what_cannot_be():
-    with pytest.raises(ValueError, match="count -1 is negative"):
-        generate(-1, 0, "train")

@@ -1,4 +1,4 @@
-"""Spans supplied at a distance, and windows around them, by hand and against brute force."""
+"""Distantly supervised spans and their windows, by hand and against brute force."""
 
 import collections
 import gzip
@@ -57,14 +57,14 @@ def span(text: str, *aliases: str) -> str | None:
 def test_spans_by_hand(text, aliases, expected):
     if expected == 0:
         expected = text[3:20]
-    if text.startswith("İ"):  # whose small letter is two: offsets must not move
+    if text.startswith("İ"):  # its lower case has two characters: offsets must not change
         assert span(text, *aliases) in ("İstanbul", "Istanbul")
     else:
         assert span(text, *aliases) == expected
 
 
 def brute_force(text: str, aliases: list[str]) -> str | None:
-    """The first of all substrings that are a name, the longest of those that start there."""
+    """The first of all substrings that are an alias; the longest of those with the same start."""
     plain = lambda string: " ".join(string.split()).lower()
     names = {plain(alias) for alias in aliases} - {""}
     word = lambda at: 0 <= at < len(text) and (text[at].isalnum() or text[at] == "_")
@@ -123,7 +123,7 @@ def test_windows(width):
         assert last < SUPERVISED_WORDS
     assert len(set(starts)) > 20  # anywhere in the window
     alone = supervise([many[17]], width, 5, bad_examples)
-    assert alone.contexts == [squad.contexts[17]]  # whatever else there is
+    assert alone.contexts == [squad.contexts[17]]  # independent of the other documents
     others = supervise(many, width, 6, bad_examples).contexts
     assert sum(a != b for a, b in zip(others, squad.contexts, strict=True)) > 30
 

@@ -1,4 +1,4 @@
-"""TriviaQA in its three forms: the release, lines of JSON, TensorFlow Datasets."""
+"""TriviaQA in its three formats: the release, JSON lines, TensorFlow Datasets."""
 
 import gzip
 import json
@@ -52,7 +52,7 @@ PLAIN = Trivia(
 
 
 def release(folder: Path, *questions: dict) -> Path:
-    """The official folders, with these questions."""
+    """Writes the official folders, with these questions."""
     (folder / "qa").mkdir(exist_ok=True)
     (folder / "evidence" / "wikipedia").mkdir(parents=True, exist_ok=True)
     for name, text in TEXTS.items():
@@ -89,7 +89,9 @@ def test_the_release(tmp_path):
         )
     )
     assert first.golds == ("sunset blvd", "sunset boulevard", "sunset", "boulevard")
-    assert first.aliases == PLAIN.aliases  # people's answers are the gold's, not the document's
+    assert (
+        first.aliases == PLAIN.aliases
+    )  # annotators' answers are gold, but not searched in documents
     assert (second.aliases, second.verified) == (("7", "seven"), False)
     assert not dropped
 
@@ -197,7 +199,7 @@ def test_the_sample(tmp_path):
 
 
 def register() -> None:
-    """Makes `tfds.builder("pubquiz/...")` known, with trivia_qa's features."""
+    """Registers `tfds.builder("pubquiz/...")`, with trivia_qa's features."""
     import numpy as np
     import tensorflow_datasets as tfds
 

@@ -36,7 +36,7 @@ def build(choice):
 
 
 def runs_of(kinds):
-    """First and last word of each longest run of names and numbers."""
+    """The first and last word of each longest run of names and numbers."""
     result, start = [], None
     for at, kind in enumerate([*kinds, 1]):
         if kind > 1 and start is None:

@@ -1,5 +1,6 @@
-"""BiDAF and QANet's recurrent twins against NumPy loops over one text without padding, in float64,
-written from their papers; and what may not change their answers."""
+"""BiDAF and QANet's recurrent systems against NumPy loops in float64 over one text without padding,
+written from the papers; and their invariances.
+"""
 
 import dataclasses
 import functools
@@ -60,7 +61,7 @@ def both_directions(x, p):
 
 
 def bidaf(context, question, p, config):
-    """Section 2 of Seo et al. 2017; padding and unknown words have zeros for a vector."""
+    """Section 2 of Seo et al. 2017; padding and unknown words have vectors of zeros."""
 
     def embedded(ids, characters, vectors):
         rows = []
@@ -98,7 +99,7 @@ def bidaf(context, question, p, config):
 
 
 def recurrent(context, question, p, config):
-    """QANet's layers 1, 3 and 5 about stacks of LSTMs."""
+    """QANet's layers 1, 3 and 5, with stacks of LSTMs as layers 2 and 4."""
 
     def encoder(x, p):
         for block in range(sum(name.startswith("projection") for name in p)):
