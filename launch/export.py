@@ -6,22 +6,22 @@ from pathlib import Path
 from typing import get_args
 
 from common_jax.predictor import Option
-from launch.cli import Parser, command_line, configure_logging, run
+from launch.cli import Parser, command_line, configure_logging, positive, run
 
-OLDEST_JAX = "0.10.2"  # that is supported; newer versions can read its programs
-MOST = 1000  # hypotheses, answers or checkpoints; more would not fit into memory
+OLDEST_JAX = "0.10.2"  # oldest supported version; newer ones can read its programs
+MOST = 1000  # hypotheses or answers; more would not fit into memory
 
 DESCRIPTION = (
     __doc__
     + """
-Writes tokeniser or vocabulary, config, parameters, checksums and a model card (README.md) into a
+Writes tokenizer or vocabulary, config, parameters, checksums and a model card (README.md) into a
 new folder, in one of three formats:
 
-  stablehlo    compiled programs beside the parameters: used without model code, flax or Orbax, on a
+  stablehlo    compiled programs and the parameters: used without model code, flax or Orbax, on a
                CPU, a CUDA GPU or a TPU, for any number of texts of any length. A translator has one
-               program for each --beam_size, a reader for each --count of answers; --workdir RUN
-               --help lists those of a run's model.
-  safetensors  parameters by their names
+               program for each --beam_size, a question answerer for each --count of answers;
+               --workdir RUN --help lists the options of a run's model.
+  safetensors  parameters by name
   orbax        parameters in Orbax's format
 
 Exports the best checkpoint; for a run with train.ema_decay, its moving average.
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> None:
         "--format", choices=formats, default=formats[0], metavar="FORMAT", help=text
     )
     parser.add_argument(
-        "--average", type=int, default=1, metavar="K", help="mean of the K newest checkpoints"
+        "--average", type=positive, default=1, metavar="K", help="mean of the K newest checkpoints"
     )
     parser.add_argument(
         "--ema",
@@ -59,21 +59,19 @@ def main(argv: list[str]) -> None:
     for option in options:
         parser.add_argument(
             f"--{option.name}",
-            type=int,
+            type=positive,
             action="append",
+            default=[],
             metavar=option.metavar,
             help=f"{option.help}: a program for this number; may be repeated",
         )
     args, unknown = parser.parse_known_args(argv)
     if unknown:
         parser.error(f"{unknown[0]}: the predictor of {args.workdir} has no such choice")
-    choices = {option.name: getattr(args, option.name) or [] for option in options}
-    choices = {name: values for name, values in choices.items() if values}
-    for name, values in {"average": [args.average], **choices}.items():
-        if (least := min(values)) < 1:
-            parser.error(f"--{name} {least}: at least 1")
-        if (most := max(values)) > MOST:
-            parser.error(f"--{name} {most}: at most {MOST}")
+    choices = {o.name: values for o in options if (values := getattr(args, o.name))}
+    for name, values in choices.items():
+        if max(values) > MOST:
+            parser.error(f"--{name} {max(values)}: at most {MOST}")
     configure_logging()
     import jax
 
@@ -86,14 +84,14 @@ def main(argv: list[str]) -> None:
     print(f"wrote {args.out}; see {args.out / 'README.md'}")
     if args.format == "stablehlo" and jax.__version__ != OLDEST_JAX:
         print(
-            f"it needs jax {jax.__version__} or newer; for one that any supported jax can use: "
+            f"it needs jax {jax.__version__} or newer; to support all versions of jax: "
             f"uv run --with jax=={OLDEST_JAX} {command}"
         )
     print(f"next:\n  python -m launch.predict --model {shlex.quote(str(args.out))}")
 
 
 def _compiled_options(argv: list[str]) -> list[Option]:
-    """The options of the run's predictor that are static arguments of its programs."""
+    """The options of the run's predictor that are compiled into its programs."""
     parser = Parser(add_help=False, prog="python -m launch.export")
     parser.add_argument("--workdir")
     args, _ = parser.parse_known_args(argv)

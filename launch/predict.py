@@ -19,8 +19,8 @@ reads JSON, {"context": ..., "question": ...}, and prints JSON; or answers one q
 file, with the answer's start and end in characters of the file (decoded as UTF-8, line ends
 included). A sentence classifier reads texts, or pairs separated by a tab, and prints JSON: the
 label, each label's probability, and with --explain the attention between words. A model is a run,
-or an export (launch.export), which is checked for damage and from which only its programs are
-executed. Each model has options of its own: --workdir RUN --help lists them.
+or an export (launch.export), whose checksums are verified and whose compiled programs are run. Each
+model has its own options: --workdir RUN --help lists them.
 
 example:
   echo "A man rides a horse." | python -m launch.predict --workdir runs/csan/multi30k
@@ -82,7 +82,7 @@ def _model(argv: list[str]) -> tuple[Any, Sequence[Option]]:
 
 
 def _read(path: str) -> str:
-    """The text of a file, with line ends unchanged."""
+    """The text of a UTF-8 file, with line ends unchanged."""
     try:
         return Path(path).read_bytes().decode()
     except OSError as error:
@@ -92,13 +92,13 @@ def _read(path: str) -> str:
 
 
 def _standard_input() -> Iterator[str]:
+    """The lines of standard input, without their ends."""
     from common_jax.io.files import decode_line, lines_of
 
     if sys.stdin is None:
         raise UserError("standard input: closed; give it lines, or --context and --question")
-    for number, line in enumerate(
-        lines_of(cast(io.BufferedIOBase, sys.stdin.buffer), "standard input"), start=1
-    ):
+    file = cast(io.BufferedIOBase, sys.stdin.buffer)
+    for number, line in enumerate(lines_of(file, "standard input"), start=1):
         yield decode_line(line.rstrip(b"\r\n"), "standard input", number)
 
 

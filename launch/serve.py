@@ -1,4 +1,4 @@
-"""Serves trained models: a page for each, and an API over HTTP."""
+"""Serves trained models: a page for each, and an HTTP API."""
 
 import functools
 import importlib.util
@@ -20,11 +20,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 DESCRIPTION = (
     __doc__
     + """
-Any number of runs and exports, of all families. A model's NAME in addresses is its folder's name
-unless given. The API answers POST /v1/models/NAME:predict with {"inputs": [...]}, each what a line
-of launch.predict is, by {"outputs": [...]}; /openapi.json describes it. Requests that arrive
-together are computed in batches. SIGTERM answers the requests in flight and exits with status 0.
-There is no password: only this machine reaches the server, unless --host says otherwise
+Serves any number of runs and exports of all families. A model's NAME in URLs is the name of its
+folder unless given. POST /v1/models/NAME:predict takes {"inputs": [...]}, each like a line for
+launch.predict, and returns {"outputs": [...]}; /openapi.json describes the API. Requests that
+arrive together are computed in batches. On SIGTERM the server answers the requests in flight and
+exits with status 0. There is no password: without --host only this machine can reach the server
 (docs/serving.md). It needs the extra serve: uv sync --extra serve.
 
 example:
@@ -36,12 +36,7 @@ example:
 
 
 class Source(NamedTuple):
-    """A model of the command line.
-
-    Attributes:
-      flag: --workdir or --model.
-      path: of its folder.
-    """
+    """A model of the command line: its flag (--workdir or --model), name and folder."""
 
     flag: str
     name: str
@@ -50,7 +45,8 @@ class Source(NamedTuple):
 
 def main(argv: list[str]) -> None:
     args = _parser().parse_args(argv)
-    sources = named([Source(flag, *_split(text)) for flag, text in args.sources or ()])
+    sources = args.sources
+    _require_names(sources)
     for module in ("starlette", "uvicorn"):
         if importlib.util.find_spec(module) is None:
             raise UserError(f"{module} is not installed; launch.serve needs the extra serve")
@@ -70,12 +66,12 @@ def main(argv: list[str]) -> None:
     with listen(args.host, args.port) as listening:
         service = _service(sources, limits, args)
         if not _is_loopback(listening.getsockname()[0]):
-            _log.warning("other machines reach this server, which has no password")
+            _log.warning("other machines can reach this server, which has no password")
         print(f"serving {', '.join(source.name for source in sources)} at {address(listening)}/")
         sys.stdout.flush()
         Server(service).run([listening])
     sys.stdout.flush()
-    os._exit(0)  # without waiting for a computation whose request has been given up
+    os._exit(0)  # without waiting for computations whose requests have timed out
 
 
 def _parser() -> Parser:
@@ -85,16 +81,17 @@ def _parser() -> Parser:
             flag,
             dest="sources",
             action="append",
-            type=functools.partial(_flagged, flag),
+            default=[],
+            type=functools.partial(_source, flag),
             metavar="[NAME=]DIR",
             help=f"{text}; may be repeated",
         )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8000, metavar="N", help="0 is any (8000)")
+    parser.add_argument("--port", type=int, default=8000, metavar="N", help="0: a free port (8000)")
     numbers = {
         "max_body": (2**20, "bytes of a request"),
         "max_inputs": (64, "inputs of a request"),
-        "max_length": (512, "words or pieces of a text"),
+        "max_length": (512, "words or subword pieces of a text"),
         "max_batch": (16, "inputs computed at once"),
         "max_queue": (256, "waiting inputs of a model"),
     }
@@ -107,12 +104,12 @@ def _parser() -> Parser:
         type=float,
         default=30.0,
         metavar="SECONDS",
-        help="for a request to arrive, and for its answer (30)",
+        help="limit for a request to arrive, and for its answer (30)",
     )
     parser.add_argument(
         "--warm_up",
         action="store_true",
-        help="compile the shapes of the examples for all sizes of a batch before serving",
+        help="compile the examples' shapes for all batch sizes before serving",
     )
     parser.add_argument(
         "--log_requests",
@@ -122,35 +119,31 @@ def _parser() -> Parser:
     return parser
 
 
-def _flagged(flag: str, text: str) -> tuple[str, str]:
-    return flag, text
-
-
-def named(sources: Sequence[Source]) -> Sequence[Source]:
-    """The models; raises UserError for none, a name that no address can have, or equal names."""
+def _require_names(sources: Sequence[Source]) -> None:
+    """Raises UserError for no model, a name that cannot be in a URL, or equal names."""
     if not sources:
         raise UserError("give --workdir or --model (see python -m launch.serve --help)")
     paths: dict[str, str] = {}
     for flag, name, path in sources:
         if not _NAME.fullmatch(name):
-            raise UserError(f"{flag} {path}: {name!r} cannot be in an address; write NAME={path}")
+            raise UserError(f"{flag} {path}: {name!r} cannot be in a URL; write NAME={path}")
         if name in paths:
             raise UserError(
                 f"{flag} {path}: {name!r} is also the name of {paths[name]}; write NAME={path}"
             )
         paths[name] = path
-    return sources
 
 
-def _split(text: str) -> tuple[str, str]:
-    """The name and the path of [NAME=]DIR."""
+def _source(flag: str, text: str) -> Source:
+    """The model of [NAME=]DIR; its name is the folder's unless given."""
     name, equals, path = text.partition("=")
     if equals and "/" not in name:
-        return name, path
-    return Path(os.path.abspath(text)).name, text
+        return Source(flag, name, path)
+    return Source(flag, Path(os.path.abspath(text)).name, text)
 
 
 def _service(sources: Sequence[Source], limits: Any, args: Any) -> Any:
+    """The HTTP application with all models loaded and tried out."""
     from common_jax.deploy import load_model
     from common_jax.export.format import Export
     from common_jax.serve.app import Service
@@ -169,7 +162,7 @@ def _service(sources: Sequence[Source], limits: Any, args: Any) -> Any:
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # with a scope, of an IPv6 network
+    except ValueError:  # an IPv6 address with a scope
         return False
 
 

@@ -202,7 +202,7 @@ def test_more_than_any_memory_holds_is_one_line(folder, monkeypatch, capsys):
         cli.run(train.main)
     assert exit_.value.code == 2
     line = capsys.readouterr().err.splitlines()[-1]
-    assert re.fullmatch(r"error: Out of memory allocating \d+ bytes \(smaller .* take less\)", line)
+    assert re.fullmatch(r"error: Out of memory allocating \d+ bytes \(smaller .* need less\)", line)
 
 
 @pytest.mark.slow

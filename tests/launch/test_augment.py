@@ -124,7 +124,7 @@ def augment_or_nothing(argv):
         ({"paraphrases": None, "forward": "{run}"}, "give --forward and --backward, or"),
         (
             {"paraphrases": None, "forward": "{run}", "backward": "{run}"},
-            "run: translates en into de, but the way back from .*run is de into en",
+            "--backward .*run: translates en into de, but must translate de into en",
         ),
         (
             {"paraphrases": None, "forward": "{back}", "backward": "{here}"},
@@ -133,8 +133,8 @@ def augment_or_nothing(argv):
         ({"threshold": 1.5}, "--threshold: 1.5: from 0 to 1"),
         ({"seed": -1}, "--seed -1: must not be negative"),
         ({"count": 0}, "--count"),
-        ({"out": "{here}/no/such/new.json"}, "cannot be written: No such file"),
-        ({"out": "{here}/train.json"}, "--out: is the file of --data"),
+        ({"out": "{here}/no/such/new.json"}, "--out: there is no folder .*no/such"),
+        ({"out": "{here}/train.json"}, "--out: the same file as --data"),
         ({"data": "{here}/broken"}, "not JSON"),
     ],
 )

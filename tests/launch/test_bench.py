@@ -70,7 +70,7 @@ def test_mistakes_are_named(flags, message):
 
 
 def test_a_training_step_is_measured_with_its_parts(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(bench_train._Measured, "_peak", lambda _: 1e9)
+    monkeypatch.setattr(bench_train._StepTimer, "_peak", lambda _: 1e9)
     path = tmp_path / "train.json"
     small = {
         "data.examples": 200,

@@ -339,7 +339,7 @@ def test_only_exports_are_accepted_as_exports(folder, monkeypatch, capsys):
         ("--out {folder}/run/config.json/x", "cannot be written"),
         ("--workdir {folder}/nowhere --out {folder}/x", "not the folder of a run"),
         ("--out {folder}/x --average 9", "too few to average 9"),
-        ("--out {folder}/x --average 0", "--average 0: at least 1"),
+        ("--out {folder}/x --average 0", "--average: must be a whole number above 0, not '0'"),
         ("--out {folder}/x --count 3 --count 0", "--count: the predictor of .*/run has no such"),
         ("--out {folder}/x --beam_size 4", "--beam_size: the predictor of .*/run has no such"),
         (

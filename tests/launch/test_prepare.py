@@ -24,5 +24,5 @@ def test_prepare_makes_the_corpus_and_no_run(tmp_path, capsys):
 
 
 def test_no_workers_are_too_few(tmp_path):
-    with pytest.raises(UserError, match="--workers 0: at least 1"):
+    with pytest.raises(UserError, match="--workers: must be a whole number above 0, not '0'"):
         train.main(arguments(tmp_path, "--workers", "0"))

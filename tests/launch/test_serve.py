@@ -35,7 +35,7 @@ LIGHT, DARK, PHONE = {}, {"dark": True}, {"width": 390}
         (["--model", "a=no/folder"], "no/folder: no such folder"),
         (["--workdir", "a", "--model", "b/a"], "'a' is also the name of a; write NAME=b/a"),
         (["--workdir", "n=a", "--workdir", "n=b"], "'n' is also the name of a; write NAME=b"),
-        (["--workdir", "my run"], "'my run' cannot be in an address; write NAME=my run"),
+        (["--workdir", "my run"], "'my run' cannot be in a URL; write NAME=my run"),
         (["--workdir", "a", "--port", "x"], "invalid int value"),
         (["--workdir", "a", "--port", "70000"], "--port 70000"),
         (["--workdir", "a", "--host", "nowhere.invalid"], "--host nowhere.invalid"),
@@ -66,7 +66,7 @@ def test_a_server_without_its_extra_is_one_line(monkeypatch, capsys):
     ],
 )
 def test_names_of_folders(text, expected):
-    assert serve._split(text) == expected
+    assert serve._source("--model", text)[1:] == expected
 
 
 @contextlib.contextmanager
