@@ -48,7 +48,7 @@ def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.augment", usage=usage, description=DESCRIPTION)
     add = parser.add_argument
     add("--data", type=Path, required=True, metavar="IN", help="file in SQuAD's format")
-    add("--out", type=output_file, required=True, help="file to write, in the same format")
+    add("--out", type=Path, required=True, help="file to write, in the same format")
     add("--forward", metavar="RUN", help="translator from the corpus's language")
     add("--backward", metavar="RUN", help="translator into it")
     add("--paraphrases", type=Path, metavar="FILE", help="instead of translators")

@@ -93,6 +93,14 @@ def add_options(parser: argparse.ArgumentParser, options: Sequence[Option]) -> N
         group.add_argument(f"--{option.name}", help=option.help, **kind)
 
 
+def early_arguments(command: str, argv: list[str], *flags: str) -> argparse.Namespace:
+    """The values of some flags, needed to add the flags of a model to the command's parser."""
+    parser = Parser(prog=f"python -m launch.{command}", add_help=False)
+    for flag in flags:
+        parser.add_argument(flag)
+    return parser.parse_known_args(argv)[0]
+
+
 def command_line(command: str, argv: Sequence[str]) -> str:
     """The command line as text, as it is stored beside results."""
     line = shlex.join(["python", "-m", f"launch.{command}", *argv])

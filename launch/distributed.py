@@ -11,6 +11,7 @@ import ctypes
 import dataclasses
 import glob
 import importlib.util
+import logging
 import os
 import re
 import signal
@@ -105,8 +106,8 @@ class DistributedArgs:
             if self.scheduler == CLOUD_TPU and single and "should be defined" in str(error):
                 return
             raise UserError(self._message(error)) from error
-        if jax.process_index() > 0:
-            _silence_secondary()
+        if jax.process_index() > 0:  # messages are those of the first process
+            logging.disable(logging.WARNING)
 
     def _message(self, error: Exception) -> str:
         """The message of an error while connecting."""
@@ -223,10 +224,3 @@ def _redirect_libraries() -> None:
     sys.stdout.flush()
     sys.stdout = os.fdopen(os.dup(1), "w", encoding=sys.stdout.encoding, errors="replace")
     os.dup2(2, 1)
-
-
-def _silence_secondary() -> None:
-    """Disables warnings and messages in all processes but the first."""
-    import logging
-
-    logging.disable(logging.WARNING)

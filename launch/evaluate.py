@@ -65,14 +65,17 @@ def main(argv: list[str]) -> None:
         if getattr(args, name) is not None:
             parser.error(f"--{name} does not go with --{mode}")
     configure_logging()
+    values: Mapping[str, Any]
     if args.task is None:
-        _print(_score_run(parser, args))
-        return
-    if args.predictions is None or args.data is None:
+        values = _score_run(parser, args)
+    elif args.predictions is None or args.data is None:
         parser.error("--task needs --predictions and --data")
-    from qanet_jax.score import score_files
+    else:
+        from qanet_jax.score import score_files
 
-    _print(score_files(args.predictions, args.data))
+        values = score_files(args.predictions, args.data)
+    lines = (f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in values.items())
+    print("\n".join(["{", ",\n".join(lines), "}"]))
 
 
 def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
@@ -121,12 +124,6 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
         for note in paired.notes:
             print(note, file=sys.stderr)
     return {"split": name, **scored.metrics, **scored.notes, **tests}
-
-
-def _print(values: Mapping[str, Any]) -> None:
-    """Prints a JSON object with a line for each name."""
-    lines = (f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in values.items())
-    print("\n".join(["{", ",\n".join(lines), "}"]))
 
 
 def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> None:

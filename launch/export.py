@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 from common_jax.predictor import Option
-from launch.cli import Parser, command_line, configure_logging, positive, run
+from launch.cli import Parser, command_line, configure_logging, early_arguments, positive, run
 
 OLDEST_JAX = "0.10.2"  # oldest supported version; newer ones can read its programs
 MOST = 1000  # hypotheses or answers; more would not fit into memory
@@ -92,14 +92,12 @@ def main(argv: list[str]) -> None:
 
 def _compiled_options(argv: list[str]) -> list[Option]:
     """The options of the run's predictor that are compiled into its programs."""
-    parser = Parser(add_help=False, prog="python -m launch.export")
-    parser.add_argument("--workdir")
-    args, _ = parser.parse_known_args(argv)
-    if args.workdir is None:
+    path = early_arguments("export", argv, "--workdir").workdir
+    if path is None:
         return []
     from common_jax.deploy import predictor_class
 
-    return [option for option in predictor_class(args.workdir).options if option.compiled]
+    return [option for option in predictor_class(path).options if option.compiled]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Compiles a training step for accelerators that are not present: memory, arithmetic, times."""
+"""Compiles a training step for absent TPUs and GPUs: memory, arithmetic and times."""
 
 import argparse
 import dataclasses

@@ -9,7 +9,14 @@ from typing import Any, cast
 
 from common_jax.errors import UserError
 from common_jax.predictor import Option
-from launch.cli import Parser, add_options, configure_logging, keep_compiled, run
+from launch.cli import (
+    Parser,
+    add_options,
+    configure_logging,
+    early_arguments,
+    keep_compiled,
+    run,
+)
 
 DESCRIPTION = (
     __doc__
@@ -67,10 +74,7 @@ def main(argv: list[str]) -> None:
 
 def _model(argv: list[str]) -> tuple[Any, Sequence[Option]]:
     """The run or export that the arguments name, and the options of its predictor."""
-    parser = Parser(add_help=False, prog="python -m launch.predict")
-    parser.add_argument("--workdir")
-    parser.add_argument("--model")
-    args, _ = parser.parse_known_args(argv)
+    args = early_arguments("predict", argv, "--workdir", "--model")
     if (args.workdir is None) == (args.model is None):
         return None, ()  # the command's parser reports the error
     from common_jax.deploy import predictor_class

@@ -12,10 +12,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from common_jax.errors import UserError
+from common_jax.serve.limits import Limits
 from launch.cli import Parser, configure_logging, keep_compiled, run
 
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_LIMITS = {  # fields of `Limits`, flags --max_*
+    "body": "bytes of a request",
+    "inputs": "inputs of a request",
+    "length": "words or subword pieces of a text",
+    "batch": "inputs computed at once",
+    "queue": "waiting inputs of a model",
+}
 
 DESCRIPTION = (
     __doc__
@@ -45,29 +53,21 @@ class Source(NamedTuple):
 
 def main(argv: list[str]) -> None:
     args = _parser().parse_args(argv)
-    sources = args.sources
-    _require_names(sources)
+    _require_names(args.sources)
     for module in ("starlette", "uvicorn"):
         if importlib.util.find_spec(module) is None:
             raise UserError(f"{module} is not installed; launch.serve needs the extra serve")
-    from common_jax.serve.limits import Limits
     from common_jax.serve.server import Server, address, listen
 
-    limits = Limits(
-        body=args.max_body,
-        inputs=args.max_inputs,
-        length=args.max_length,
-        batch=args.max_batch,
-        queue=args.max_queue,
-        timeout=args.timeout,
-    )
+    sizes = {name: getattr(args, f"max_{name}") for name in _LIMITS}
+    limits = Limits(**sizes, timeout=args.timeout)
     configure_logging()
     keep_compiled()
     with listen(args.host, args.port) as listening:
-        service = _service(sources, limits, args)
+        service = _service(limits, args)
         if not _is_loopback(listening.getsockname()[0]):
             _log.warning("other machines can reach this server, which has no password")
-        print(f"serving {', '.join(source.name for source in sources)} at {address(listening)}/")
+        print(f"serving {', '.join(one.name for one in args.sources)} at {address(listening)}/")
         sys.stdout.flush()
         Server(service).run([listening])
     sys.stdout.flush()
@@ -88,23 +88,17 @@ def _parser() -> Parser:
         )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, metavar="N", help="0: a free port (8000)")
-    numbers = {
-        "max_body": (2**20, "bytes of a request"),
-        "max_inputs": (64, "inputs of a request"),
-        "max_length": (512, "words or subword pieces of a text"),
-        "max_batch": (16, "inputs computed at once"),
-        "max_queue": (256, "waiting inputs of a model"),
-    }
-    for name, (default, text) in numbers.items():
+    for name, text in _LIMITS.items():
+        default = getattr(Limits, name)
         parser.add_argument(
-            f"--{name}", type=int, default=default, metavar="N", help=f"{text} ({default})"
+            f"--max_{name}", type=int, default=default, metavar="N", help=f"{text} ({default})"
         )
     parser.add_argument(
         "--timeout",
         type=float,
-        default=30.0,
+        default=Limits.timeout,
         metavar="SECONDS",
-        help="limit for a request to arrive, and for its answer (30)",
+        help=f"limit for a request to arrive, and for its answer ({Limits.timeout:g})",
     )
     parser.add_argument(
         "--warm_up",
@@ -142,7 +136,7 @@ def _source(flag: str, text: str) -> Source:
     return Source(flag, Path(os.path.abspath(text)).name, text)
 
 
-def _service(sources: Sequence[Source], limits: Any, args: Any) -> Any:
+def _service(limits: Limits, args: Any) -> Any:
     """The HTTP application with all models loaded and tried out."""
     from common_jax.deploy import load_model
     from common_jax.export.format import Export
@@ -151,7 +145,7 @@ def _service(sources: Sequence[Source], limits: Any, args: Any) -> Any:
     from common_jax.serve.models import served
 
     metrics, models = Metrics(), []
-    for flag, name, path in sources:
+    for flag, name, path in args.sources:
         is_export = flag == "--model" or Export.is_at(path)
         model = served(name, load_model(Export(path) if is_export else path), limits, metrics)
         model.warm_up() if args.warm_up else model.try_out()

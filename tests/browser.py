@@ -13,7 +13,7 @@ CHROMIUM = next(
 )
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="waits for a Chromium on the path")
 
-# The page stands in a frame, since Chromium makes no window narrower than 500.
+# The page is in a frame, since Chromium makes no window narrower than 500 pixels.
 _LOOK = """<iframe id="page" style="border:0;width:%dpx;height:8000px"></iframe>
 <pre id="seen"></pre>
 <script>
@@ -41,8 +41,10 @@ page.srcdoc = %s;
 
 
 def look(text, folder, width):
-    """A page as rendered by Chromium at a width in pixels: its text, overflow, figures, and the
-    console's messages."""
+    """Renders a page in Chromium at a width in pixels.
+
+    Returns: its text, overflow and figures, and the messages of the console.
+    """
     quoted = json.dumps(text).replace("</", "<\\/")
     (folder / "look.html").write_text(_LOOK % (width, quoted), encoding="utf-8")
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]

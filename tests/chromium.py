@@ -13,15 +13,15 @@ KEYS = {"Tab": ("Tab", 9, ""), "Enter": ("Enter", 13, "\r"), " ": ("Space", 32, 
 
 
 class Browser:
-    """One page of a browser, which reaches only this machine.
+    """One page of a browser that can reach only this machine.
 
     Attributes:
-      complaints: of the page: exceptions, errors on the console, violations of its policy.
+      complaints: the page's exceptions, errors on the console and violations of its policy.
     """
 
     def __init__(self, folder, width=1100, height=1000, dark=False):
         read, write = os.pipe(), os.pipe()
-        # the browser's ends, beyond the numbers 3 and 4 that it reads and writes
+        # the browser's ends, with numbers other than 3 and 4, to which they are copied
         ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (read[0], write[1])]
         arguments = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu"]
         arguments += ["--remote-debugging-pipe", f"--user-data-dir={folder}"]
@@ -59,7 +59,7 @@ class Browser:
         self._process.wait(20)
 
     def call(self, method, **params):
-        """A command's result; events before it are noted."""
+        """Sends a command; returns its result, and collects the complaints before it."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": params}
         if self._session:
@@ -94,7 +94,7 @@ class Browser:
         return value
 
     def click(self, selector):
-        """Clicks the middle of an element, as a mouse does."""
+        """Clicks the middle of an element with the mouse."""
         quoted = json.dumps(selector)
         x, y = self.evaluate(
             f"(() => {{ const one = document.querySelector({quoted}); one.scrollIntoView("
@@ -122,7 +122,7 @@ class Browser:
         return self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText")
 
     def picture(self, path):
-        """A picture of the complete page."""
+        """Writes a picture of the complete page."""
         taken = self.call("Page.captureScreenshot", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(taken["data"]))
 

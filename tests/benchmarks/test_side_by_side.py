@@ -1,4 +1,4 @@
-"""The comparison with other toolkits, with programs that stand for them."""
+"""The comparison with other toolkits, with stand-ins for their workers."""
 
 import json
 import shutil
@@ -61,7 +61,7 @@ def test_a_checkout_is_the_peers_and_unchanged(tmp_path):
     require_checkout(tmp_path / "peer", commit)
     (tmp_path / "plain").mkdir()
     for folder in ("plain", "missing"):
-        with pytest.raises(UserError, match=f"{folder}: no checkout"):
+        with pytest.raises(UserError, match=f"{folder}: not a checkout"):
             require_checkout(tmp_path / folder, commit)
     with pytest.raises(UserError, match="must be at 000000000000"):
         require_checkout(tmp_path / "peer", "0" * 40)
@@ -70,7 +70,7 @@ def test_a_checkout_is_the_peers_and_unchanged(tmp_path):
         require_checkout(tmp_path / "peer", commit)
 
 
-def test_packages_that_cannot_be_had_are_one_line(tmp_path, monkeypatch):
+def test_packages_that_cannot_be_installed_are_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(UserError, match="cannot install no-such-package==1"):
         environment(tmp_path / "env", ["no-such-package==1"])
@@ -87,7 +87,7 @@ def test_batches_are_read_as_they_were_written(tmp_path):
     assert count(again) == 3 and count(again, ["first"]) == 5
 
 
-def test_sides_alternate_and_are_compared_round_by_round(tmp_path, monkeypatch):
+def test_sides_are_timed_in_turn_and_compared_round_by_round(tmp_path, monkeypatch):
     """The peer sleeps four times as long as the stand-in for the suite."""
     (tmp_path / "peer.py").write_text(PEER)
     monkeypatch.setattr("benchmarks.side_by_side.WORKERS", tmp_path)

@@ -83,7 +83,7 @@ def folders(tmp_path, monkeypatch):
 
 
 def write(folder, kind="table", **changes):
-    """A table file; `changes` replace texts of it."""
+    """Writes a table's file, with some of its text replaced."""
     values = TINY | {"data.cache_dir": folder / "cache"}
     listed = ", ".join(f'"{key}" = "{value}"' for key, value in values.items())
     text = TABLE.format(kind=kind, overrides=listed)
@@ -125,7 +125,7 @@ def test_trials_are_trained_once_stored_and_used_again(folders, capsys):
     assert not unfounded(path, folder / "tables", folder / "again")
     number = re.search(r"\d\.\d\d \(", page)[0]
     path.write_text(page.replace(number, f"{number[0]}.{99 - int(number[2:4]):02} (", 1))
-    assert len(unfounded(path, folder / "tables", folder / "more")) == 1  # on a changed digit
+    assert len(unfounded(path, folder / "tables", folder / "more")) == 1  # a digit has changed
 
     toy = (folder / "tables" / "attconv" / "toy.toml").read_text()
     (folder / "tables" / "attconv" / "twin.toml").write_text(toy.replace("bi-CNN", "CNN"))

@@ -1,4 +1,4 @@
-"""`launch.serve` from outside: its arguments, and runs and exports of the three families."""
+"""`launch.serve`: arguments, and serving runs and exports of the three families."""
 
 import concurrent.futures
 import contextlib
@@ -101,7 +101,7 @@ def ask(port, name, inputs, **fields):
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """A run and an export of each family, by name; of the folder SERVE_RUNS, if it is set."""
+    """The folders of a run and an export of each family, by name; from SERVE_RUNS if it is set."""
     made = {}
     for family in (test_csan, test_qanet, test_attconv):
         name = family.__name__.rpartition("_")[2]
@@ -156,7 +156,7 @@ def near(value):
 
 
 @pytest.mark.slow
-def test_answers_are_those_of_predict_alone_and_in_any_mixture(server, folders):
+def test_answers_are_those_of_predict_in_any_batch(server, folders):
     port, _ = server
     random_ = random.Random(0)
     for name, path in folders.items():
