@@ -1,5 +1,5 @@
-"""A toy encoder attention: each head learns a preference for the middle of the sentence and for near
-words; a learned gate before it is a further sub-layer."""
+"""A toy encoder attention: each head learns a preference for the middle of the sentence and for
+near words; a learned gate before it is a further sub-layer."""
 
 import dataclasses
 
