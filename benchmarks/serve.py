@@ -55,19 +55,16 @@ def main(argv: list[str]) -> None:
 
 def _parser() -> Parser:
     parser = Parser(prog="python -m benchmarks.serve", description=__doc__)
+    add = parser.add_argument
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--workdir", metavar="RUN", help="folder of the run")
     where.add_argument("--model", metavar="DIR", help="folder of an export")
-    parser.add_argument("--input", type=Path, required=True, help="lines for launch.predict")
-    parser.add_argument("--rounds", type=positive, default=3, help="rounds (3)")
-    parser.add_argument(
-        "--requests", type=positive, default=500, help="requests of a measurement (500)"
-    )
-    parser.add_argument(
-        "--memory", type=int, default=10_000, help="requests after which memory is read (10,000)"
-    )
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
-    parser.add_argument("--name", default="serve", help="name of the results' files (serve)")
+    add("--input", type=Path, required=True, help="lines for launch.predict")
+    add("--rounds", type=positive, default=3, help="rounds (3)")
+    add("--requests", type=positive, default=500, help="requests of a measurement (500)")
+    add("--memory", type=int, default=10_000, help="requests after which memory is read (10,000)")
+    add("--out", type=Path, required=True, help="folder of the results")
+    add("--name", default="serve", help="name of the results' files (serve)")
     return parser
 
 

@@ -77,21 +77,14 @@ class Measure:
 def arguments(description: str, checkouts: Sequence[str] = ()) -> Parser:
     """A parser with the options of all benchmarks, and one for each checkout of a repository."""
     parser = Parser(description=description)
-    parser.add_argument(
-        "--data", type=Path, required=True, help="folder with a folder for each corpus"
-    )
+    add = parser.add_argument
+    add("--data", type=Path, required=True, help="folder with a folder for each corpus")
     for name in checkouts:
-        parser.add_argument(f"--{name}", type=Path, required=True, help="checkout of the peer")
-    parser.add_argument(
-        "--rounds", type=positive, default=3, help="rounds, in which all sides are timed (3)"
-    )
-    parser.add_argument(
-        "--environments",
-        type=Path,
-        default=Path(".benchmarks"),
-        help="folder of the peers' environments (.benchmarks)",
-    )
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+        add(f"--{name}", type=Path, required=True, help="checkout of the peer")
+    add("--rounds", type=positive, default=3, help="rounds, in which all sides are timed (3)")
+    text = "folder of the peers' environments (.benchmarks)"
+    add("--environments", type=Path, default=Path(".benchmarks"), help=text)
+    add("--out", type=Path, default=RESULTS, help="folder of the results")
     return parser
 
 

@@ -36,15 +36,11 @@ def add_attention(commands) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         "attention", help="attention with its gradient: time and memory", description=ATTENTION
     )
+    add = parser.add_argument
     parser.set_defaults(measure=measure_attention)
     default = "16,32,64,128,256,512,1024,2048,4096"
-    parser.add_argument(
-        "--lengths",
-        type=lengths,
-        default=lengths(default),
-        metavar="T,T,...",
-        help=f"tokens in a sequence ({default})",
-    )
+    text = f"tokens in a sequence ({default})"
+    add("--lengths", type=lengths, default=lengths(default), metavar="T,T,...", help=text)
     for flag, number, meaning in (
         ("--heads", 8, "heads"),
         ("--head_size", 64, "size of a head's queries, keys and values"),
@@ -53,9 +49,9 @@ def add_attention(commands) -> argparse.ArgumentParser:
         ("--batch", 1, "sequences"),
     ):
         text = f"{meaning} ({number})"
-        parser.add_argument(flag, type=positive, default=number, metavar="N", help=text)
+        add(flag, type=positive, default=number, metavar="N", help=text)
     text = f"timed rounds ({ROUNDS[0]} to {ROUNDS[1]}, as fit in {SECONDS_A_LENGTH:.0f} s a length)"
-    parser.add_argument("--repeats", type=positive, metavar="N", help=text)
+    add("--repeats", type=positive, metavar="N", help=text)
     return parser
 
 

@@ -29,15 +29,12 @@ def add_predict(commands) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         "predict", help="predictions of a run and of its exports", description=PREDICT
     )
+    add = parser.add_argument
     parser.set_defaults(measure=measure_predict)
-    parser.add_argument("--workdir", required=True, metavar="RUN", help="folder of the run")
-    parser.add_argument(
-        "--model", required=True, action="append", metavar="DIR", help="an export; may be repeated"
-    )
-    parser.add_argument(
-        "--input", required=True, type=Path, metavar="FILE", help="lines for launch.predict"
-    )
-    parser.add_argument("--rounds", type=positive, default=5, metavar="N", help="rounds (5)")
+    add("--workdir", required=True, metavar="RUN", help="folder of the run")
+    add("--model", required=True, action="append", metavar="DIR", help="an export; may be repeated")
+    add("--input", required=True, type=Path, metavar="FILE", help="lines for launch.predict")
+    add("--rounds", type=positive, default=5, metavar="N", help="rounds (5)")
     return parser
 
 

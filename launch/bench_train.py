@@ -53,16 +53,15 @@ NEVER = 2**40  # steps
 def add_train(commands) -> argparse.ArgumentParser:
     """Adds the command and its arguments."""
     parser = commands.add_parser("train", help="a config's training step", description=TRAIN)
+    add = parser.add_argument
     parser.set_defaults(measure=measure_train)
     add_config(parser, "set a field: --config.train.accumulate=2")
     add_systems(parser, "a column for each")
-    parser.add_argument("--steps", type=positive, default=30, help="timed steps (30)")
+    add("--steps", type=positive, default=30, help="timed steps (30)")
     text = "also predictions for the same batches, as in the final evaluation (not packed ones)"
-    parser.add_argument("--inference", action="store_true", help=text)
-    parser.add_argument("--parts", action="store_true", help="also the parts of a step")
-    parser.add_argument(
-        "--profile", type=Path, metavar="DIR", help="write a trace of three steps, for TensorBoard"
-    )
+    add("--inference", action="store_true", help=text)
+    add("--parts", action="store_true", help="also the parts of a step")
+    add("--profile", type=Path, metavar="DIR", help="write a trace of three steps, for TensorBoard")
     return parser
 
 

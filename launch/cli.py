@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import errno
+import functools
 import os
 import re
 import shlex
@@ -25,19 +26,12 @@ COMPILED = "~/.cache/conv-attention-jax/compiled"
 COMPILED_BYTES = 2**30  # size limit; the least recently used programs are removed
 
 
-class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Help with most flags and their explanations on one line."""
-
-    def __init__(self, prog: str, **kwargs):
-        super().__init__(prog, **{"max_help_position": 30, **kwargs})
-
-
 class Parser(argparse.ArgumentParser):
     """An argument parser without abbreviations, with one-line errors."""
 
     def __init__(self, **kwargs):
-        kwargs.setdefault("formatter_class", _HelpFormatter)
-        super().__init__(allow_abbrev=False, **kwargs)
+        raw = functools.partial(argparse.RawDescriptionHelpFormatter, max_help_position=30)
+        super().__init__(**{"formatter_class": raw, "allow_abbrev": False, **kwargs})
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message} (see {self.prog} --help)")

@@ -39,22 +39,17 @@ example:
 
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.evaluate", description=DESCRIPTION)
-    parser.add_argument(
-        "--workdir",
-        action="append",
-        metavar="RUN",
-        help="folder of the run; several for an ensemble",
-    )
-    parser.add_argument("--split", help="split to score (test, or dev if there is none)")
-    parser.add_argument(
+    add = parser.add_argument
+    text = "folder of the run; several for an ensemble"
+    add("--workdir", action="append", metavar="RUN", help=text)
+    add("--split", help="split to score (test, or dev if there is none)")
+    add(
         "--average", type=positive, metavar="K", help="parameters: mean of the K newest checkpoints"
     )
-    parser.add_argument(
-        "--against", metavar="RUN", help="folder of another run, scored on the same examples"
-    )
-    parser.add_argument("--task", choices=["squad"], help="score a file of predictions, not a run")
-    parser.add_argument("--predictions", metavar="FILE", help="predictions: {id: answer, ...}")
-    parser.add_argument("--data", metavar="FILE", help="examples to score, with their answers")
+    add("--against", metavar="RUN", help="folder of another run, scored on the same examples")
+    add("--task", choices=["squad"], help="score a file of predictions, not a run")
+    add("--predictions", metavar="FILE", help="predictions: {id: answer, ...}")
+    add("--data", metavar="FILE", help="examples to score, with their answers")
     args = parser.parse_args(argv)
     if (args.workdir is None) == (args.task is None):
         parser.error("give --workdir, or --task with --predictions and --data")

@@ -38,26 +38,18 @@ def main(argv: list[str]) -> None:
     from common_jax.export.format import Format
 
     parser = Parser(prog="python -m launch.export", description=DESCRIPTION)
-    parser.add_argument("--workdir", required=True, metavar="RUN", help="folder of the run")
-    parser.add_argument(
-        "--out", required=True, type=Path, metavar="DIR", help="folder to write, a new one"
-    )
+    add = parser.add_argument
+    add("--workdir", required=True, metavar="RUN", help="folder of the run")
+    add("--out", required=True, type=Path, metavar="DIR", help="folder to write, a new one")
     formats = get_args(Format)
     text = f"{' | '.join(formats)} ({formats[0]})"
-    parser.add_argument(
-        "--format", choices=formats, default=formats[0], metavar="FORMAT", help=text
-    )
-    parser.add_argument(
-        "--average", type=positive, default=1, metavar="K", help="mean of the K newest checkpoints"
-    )
-    parser.add_argument(
-        "--ema",
-        action=argparse.BooleanOptionalAction,
-        help="the moving average of the parameters (if the run has one)",
-    )
+    add("--format", choices=formats, default=formats[0], metavar="FORMAT", help=text)
+    add("--average", type=positive, default=1, metavar="K", help="mean of the K newest checkpoints")
+    text = "the moving average of the parameters (if the run has one)"
+    add("--ema", action=argparse.BooleanOptionalAction, help=text)
     options = _compiled_options(argv)
     for option in options:
-        parser.add_argument(
+        add(
             f"--{option.name}",
             type=positive,
             action="append",

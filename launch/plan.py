@@ -135,24 +135,18 @@ _MEASURES = (
 
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.plan", description=DESCRIPTION)
+    add = parser.add_argument
     add_config(parser, "set a field: --config.mesh.fsdp=4")
-    parser.add_argument(
+    add(
         "--topology",
         required=True,
         metavar="CHIP:SHAPE,...",
         type=lambda text: [_topology(one) for one in text.split(",")],
         help=f"{' | '.join(CHIPS)}, each with a shape",
     )
-    parser.add_argument(
-        "--shape",
-        action="append",
-        metavar="N,N,...",
-        type=_sizes,
-        help="sizes of a batch; may be repeated",
-    )
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the numbers to FILE"
-    )
+    text = "sizes of a batch; may be repeated"
+    add("--shape", action="append", metavar="N,N,...", type=_sizes, help=text)
+    add("--json", type=output_file, metavar="FILE", help="also write the numbers to FILE")
     args, overrides = parser.parse_known_args(argv)
     os.environ |= _ENVIRONMENT
     configure_logging()

@@ -20,18 +20,11 @@ example:
 
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.report", description=DESCRIPTION)
-    parser.add_argument(
-        "runs", nargs="+", type=Path, metavar="RUN", help="folders of runs, a baseline first"
-    )
-    parser.add_argument(
-        "--out", required=True, type=output_file, metavar="FILE", help="file to write"
-    )
-    parser.add_argument(
-        "--format", choices=("html", "md"), help="html | md (by the ending of FILE, else html)"
-    )
-    parser.add_argument(
-        "--split", metavar="NAME", help="split of the comparisons (the last that was scored)"
-    )
+    add = parser.add_argument
+    add("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs, a baseline first")
+    add("--out", required=True, type=output_file, metavar="FILE", help="file to write")
+    add("--format", choices=("html", "md"), help="html | md (by the ending of FILE, else html)")
+    add("--split", metavar="NAME", help="split of the comparisons (the last that was scored)")
     args = parser.parse_args(argv)
     configure_logging()
     from common_jax.compare import read_runs, report

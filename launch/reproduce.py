@@ -143,31 +143,21 @@ def _row_names(text: str, known: Sequence[str]) -> list[str]:
 def _parser() -> Parser:
     usage = "%(prog)s --list | TABLE --out OUT [options]"
     parser = Parser(prog="python -m launch.reproduce", usage=usage, description=DESCRIPTION)
-    parser.add_argument("table", nargs="?", metavar="TABLE", help="PAPER/NAME")
-    parser.add_argument("--list", action="store_true", help="print all tables and exit")
-    parser.add_argument("--scale", metavar="NAME", help="paper | small (the table's first)")
-    parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="folder with a folder for each corpus (data)"
-    )
-    parser.add_argument("--out", type=Path, metavar="OUT", help="folder of the runs and the page")
-    parser.add_argument("--rows", metavar="ROW,ROW,...", help="some rows (all)")
-    parser.add_argument(
-        "--seeds", type=positive, metavar="N", help="seeds of each row (the file's)"
-    )
+    add = parser.add_argument
+    add("table", nargs="?", metavar="TABLE", help="PAPER/NAME")
+    add("--list", action="store_true", help="print all tables and exit")
+    add("--scale", metavar="NAME", help="paper | small (the table's first)")
+    add("--data", type=Path, metavar="DIR", help="folder with a folder for each corpus (data)")
+    add("--out", type=Path, metavar="OUT", help="folder of the runs and the page")
+    add("--rows", metavar="ROW,ROW,...", help="some rows (all)")
+    add("--seeds", type=positive, metavar="N", help="seeds of each row (the file's)")
     add_executor(parser)
-    parser.add_argument(
-        "--no_train", action="store_true", help="train nothing: make the page of existing trials"
-    )
-    parser.add_argument("--no_speed", action="store_true", help="do not time training steps")
-    parser.add_argument(
-        "--keep", action="store_true", help="store the page and the trials in docs/results/TABLE"
-    )
-    parser.add_argument("--dry_run", action="store_true", help="list the trials and exit")
-    parser.add_argument(
-        "--topology",
-        metavar="CHIP:SHAPE",
-        help="with --dry_run: estimate the hours on these devices (launch.plan)",
-    )
+    add("--no_train", action="store_true", help="train nothing: make the page of existing trials")
+    add("--no_speed", action="store_true", help="do not time training steps")
+    add("--keep", action="store_true", help="store the page and the trials in docs/results/TABLE")
+    add("--dry_run", action="store_true", help="list the trials and exit")
+    text = "with --dry_run: estimate the hours on these devices (launch.plan)"
+    add("--topology", metavar="CHIP:SHAPE", help=text)
     return parser
 
 

@@ -28,7 +28,7 @@ _LIMITS = {  # fields of `Limits`, flags --max_*
 DESCRIPTION = (
     __doc__
     + """
-Serves any number of runs and exports of all families. A model's NAME in URLs is the name of its
+Takes any number of runs and exports of all families. A model's NAME in URLs is the name of its
 folder unless given. POST /v1/models/NAME:predict takes {"inputs": [...]}, each like a line for
 launch.predict, and returns {"outputs": [...]}; /openapi.json describes the API. Requests that
 arrive together are computed in batches. On SIGTERM the server answers the requests in flight and
@@ -76,8 +76,9 @@ def main(argv: list[str]) -> None:
 
 def _parser() -> Parser:
     parser = Parser(prog="python -m launch.serve", description=DESCRIPTION)
+    add = parser.add_argument
     for flag, text in (("--workdir", "folder of a run"), ("--model", "folder of an export")):
-        parser.add_argument(
+        add(
             flag,
             dest="sources",
             action="append",
@@ -86,30 +87,17 @@ def _parser() -> Parser:
             metavar="[NAME=]DIR",
             help=f"{text}; may be repeated",
         )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8000, metavar="N", help="0: a free port (8000)")
+    add("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+    add("--port", type=int, default=8000, metavar="N", help="0: a free port (8000)")
     for name, text in _LIMITS.items():
         default = getattr(Limits, name)
-        parser.add_argument(
-            f"--max_{name}", type=int, default=default, metavar="N", help=f"{text} ({default})"
-        )
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=Limits.timeout,
-        metavar="SECONDS",
-        help=f"limit for a request to arrive, and for its answer ({Limits.timeout:g})",
-    )
-    parser.add_argument(
-        "--warm_up",
-        action="store_true",
-        help="compile the examples' shapes for all batch sizes before serving",
-    )
-    parser.add_argument(
-        "--log_requests",
-        action="store_true",
-        help="log the method, path and status of each request, on standard error",
-    )
+        add(f"--max_{name}", type=int, default=default, metavar="N", help=f"{text} ({default})")
+    text = f"limit for a request to arrive, and for its answer ({Limits.timeout:g})"
+    add("--timeout", type=float, default=Limits.timeout, metavar="SECONDS", help=text)
+    text = "compile the examples' shapes for all batch sizes before serving"
+    add("--warm_up", action="store_true", help=text)
+    text = "log the method, path and status of each request, on standard error"
+    add("--log_requests", action="store_true", help=text)
     return parser
 
 

@@ -72,63 +72,38 @@ def main(argv: list[str]) -> None:
 def _parser() -> Parser:
     usage = "%(prog)s --config FILE[:ARG] --out DIR [options]"
     parser = Parser(prog="python -m launch.sweep", usage=usage, description=DESCRIPTION)
+    add = parser.add_argument
     add_config(parser, "set a field of all trials")
-    parser.add_argument(
-        "--grid",
-        action="append",
-        default=[],
-        metavar="KEY=V,V,...",
-        help='a field and its values, combined with all others; ["V", "V"] for values with commas',
-    )
-    parser.add_argument(
-        "--zip",
-        action="append",
-        default=[],
-        metavar="KEY=V,V,...",
-        help="fields that vary jointly: the first values of all, then the second",
-    )
+    text = 'a field and its values, combined with all others; ["V", "V"] for values with commas'
+    add("--grid", action="append", default=[], metavar="KEY=V,V,...", help=text)
+    text = "fields that vary jointly: the first values of all, then the second"
+    add("--zip", action="append", default=[], metavar="KEY=V,V,...", help=text)
     add_systems(parser, "an axis of the sweep, the column `system` of results.csv")
-    parser.add_argument("--seeds", type=positive, default=1, metavar="N", help="seeds of each (1)")
-    parser.add_argument(
-        "--out", required=True, type=Path, metavar="DIR", help="folder of the sweep"
-    )
+    add("--seeds", type=positive, default=1, metavar="N", help="seeds of each (1)")
+    add("--out", required=True, type=Path, metavar="DIR", help="folder of the sweep")
     add_executor(parser)
-    parser.add_argument(
+    add(
         "--asha",
         type=positive,
         metavar="STEP",
         help="on Ray: stop the trials that are not in the best quarter at STEP, four times STEP, "
         "and so on",
     )
-    parser.add_argument(
-        "--metric",
-        metavar="SPLIT.NAME",
-        help="metric of the figure, a column of results.csv (dev's train.best_metric)",
-    )
-    parser.add_argument("--dry_run", action="store_true", help="list the trials and exit")
+    text = "metric of the figure, a column of results.csv (dev's train.best_metric)"
+    add("--metric", metavar="SPLIT.NAME", help=text)
+    add("--dry_run", action="store_true", help="list the trials and exit")
     return parser
 
 
 def add_executor(parser: Parser) -> None:
     """Adds `--jobs`, `--executor`, `--cpus` and `--gpus`."""
-    parser.add_argument(
-        "--jobs",
-        type=positive,
-        metavar="N",
-        help="concurrent trials (1; on Ray as many as its resources allow)",
-    )
-    parser.add_argument(
-        "--executor",
-        choices=("local", "ray"),
-        default="local",
-        help="this machine, or a Ray cluster (local)",
-    )
-    parser.add_argument(
-        "--cpus", type=positive, default=1, metavar="N", help="CPUs of a trial on Ray (1)"
-    )
-    parser.add_argument(
-        "--gpus", type=int, metavar="N", help="GPUs of a trial on Ray (1 if there are any)"
-    )
+    add = parser.add_argument
+    text = "concurrent trials (1; on Ray as many as its resources allow)"
+    add("--jobs", type=positive, metavar="N", help=text)
+    text = "this machine, or a Ray cluster (local)"
+    add("--executor", choices=("local", "ray"), default="local", help=text)
+    add("--cpus", type=positive, default=1, metavar="N", help="CPUs of a trial on Ray (1)")
+    add("--gpus", type=int, metavar="N", help="GPUs of a trial on Ray (1 if there are any)")
 
 
 def train(trials: Sequence[Trial], results: Path, args: argparse.Namespace) -> None:

@@ -32,20 +32,13 @@ example:
 
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.train", description=DESCRIPTION)
+    add = parser.add_argument
     add_config(parser, "set a field: --config.train.steps=100")
-    parser.add_argument(
-        "--workdir", metavar="RUN", help="folder of the run (runs/<family>/<config>)"
-    )
-    parser.add_argument(
-        "--describe", action="store_true", help="print the table of parameters and exit"
-    )
-    parser.add_argument(
-        "--workers",
-        type=positive,
-        metavar="N",
-        help="threads that prepare the corpus (the number of cores)",
-    )
-    parser.add_argument("--prepare", action="store_true", help="prepare the corpus and exit")
+    add("--workdir", metavar="RUN", help="folder of the run (runs/<family>/<config>)")
+    add("--describe", action="store_true", help="print the table of parameters and exit")
+    text = "threads that prepare the corpus (the number of cores)"
+    add("--workers", type=positive, metavar="N", help=text)
+    add("--prepare", action="store_true", help="prepare the corpus and exit")
     DistributedArgs.add_flags(parser)
     args, overrides = parser.parse_known_args(argv)
     processes = DistributedArgs.of(args)

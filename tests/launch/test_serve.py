@@ -19,8 +19,7 @@ import pytest
 from common_jax.deploy import load
 from launch import export, serve, train
 from qanet_jax.data.synthetic import generate as generate_questions
-from tests.browser import needs_chromium
-from tests.chromium import Browser
+from tests.browser import Browser, needs_chromium
 from tests.launch import test_attconv, test_csan, test_qanet
 from tests.launch.commands import ROOT, fails
 

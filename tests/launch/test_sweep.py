@@ -154,7 +154,7 @@ def test_the_same_command_leaves_finished_trials_alone(stub, config, tmp_path, m
     assert exit_.value.code == 1
     before, made = rows(tmp_path), [result(tmp_path, trial)["began"] for trial in TRIALS]
     assert [row["state"] for row in before.values()] == ["finished", "failed", "finished"]
-    assert before["0.5"]["error"] == "as asked"
+    assert before["0.5"]["error"] == "as requested"
     monkeypatch.delenv("STUB_FAILS")
     capsys.readouterr()
     sweep.main(argv)
