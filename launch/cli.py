@@ -21,7 +21,9 @@ from common_jax.predictor import Option
 from launch.distributed import exit_process
 
 _USER_ERRNOS = (errno.ENAMETOOLONG, errno.ENOSPC)  # system errors that the arguments cause
-_LESS_MEMORY = "smaller batches, train.accumulate, mesh.fsdp or a smaller model need less"
+_LESS_MEMORY = (
+    "smaller batches, train.accumulate, more devices with mesh.fsdp or a smaller model need less"
+)
 COMPILED = "~/.cache/conv-attention-jax/compiled"
 COMPILED_BYTES = 2**30  # size limit; the least recently used programs are removed
 
@@ -46,12 +48,12 @@ def positive(text: str) -> int:
 
 def output_file(text: str) -> Path:
     """Argument type: a file to write, in a folder that exists."""
-    folder = os.path.dirname(os.path.abspath(text))
-    if os.path.isdir(text):
-        raise argparse.ArgumentTypeError(f"{text} is a folder; name a file")
-    if not os.path.isdir(folder):
-        raise argparse.ArgumentTypeError(f"there is no folder {folder}")
-    return Path(text)
+    path = Path(text)
+    if os.path.isdir(path):
+        raise argparse.ArgumentTypeError(f"{path} is a folder; name a file")
+    if not os.path.isdir(path.absolute().parent):
+        raise argparse.ArgumentTypeError(f"there is no folder {path.absolute().parent}")
+    return path
 
 
 def add_config(parser: argparse.ArgumentParser, override: str) -> None:

@@ -106,7 +106,7 @@ class DistributedArgs:
             if self.scheduler == CLOUD_TPU and single and "should be defined" in str(error):
                 return
             raise UserError(self._message(error)) from error
-        if jax.process_index() > 0:  # messages are those of the first process
+        if jax.process_index() > 0:  # only the first process logs
             logging.disable(logging.WARNING)
 
     def _message(self, error: Exception) -> str:
@@ -181,7 +181,7 @@ def _continue_in_child() -> None:
 
     def forward(number: int, frame: object) -> None:
         signals.append(number)
-        os.kill(child, signal.SIGTERM)
+        os.kill(child, signal.SIGTERM)  # which JAX handles
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, forward)

@@ -76,7 +76,7 @@ def main(argv: list[str]) -> None:
     print(f"wrote {args.out}; see {args.out / 'README.md'}")
     if args.format == "stablehlo" and jax.__version__ != OLDEST_JAX:
         print(
-            f"it needs jax {jax.__version__} or newer; to support all versions of jax: "
+            f"it needs jax {jax.__version__} or newer; for all versions from {OLDEST_JAX} on: "
             f"uv run --with jax=={OLDEST_JAX} {command}"
         )
     print(f"next:\n  python -m launch.predict --model {shlex.quote(str(args.out))}")

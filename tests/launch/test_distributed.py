@@ -150,7 +150,7 @@ def stopped(folder, family, number):
     job.processes[number].send_signal(signal.SIGTERM)
     assert job.end() == [143, 143]
     steps = {re.search(r"^SIGTERM: stopped at step (\d+)", s, re.M)[1] for s in job.output}
-    print(f"\n{family}: process {number} asked to stop; all stopped at step {steps}")
+    print(f"\n{family}: process {number} was requested to stop; all stopped at step {steps}")
     (step,) = steps
     complete(folder, f"stopped{number}", family, 2, 2)
     assert result(job.run)["resumed_from"] == [int(step)]
@@ -240,7 +240,7 @@ def test_machines_that_differ(tmp_path, monkeypatch, own, message):
 def test_a_run_resumes_with_any_number_of_processes(tmp_path, family):
     """8 devices, 2 processes with 4 each, 1 device, 2 processes with 1 each."""
     once = {"train.evaluate_every": 48, **({"decode.beam_size": 1} if family == "csan" else {})}
-    uninterrupted = complete(tmp_path, "whole", family, 1, 8, **once).run
+    uninterrupted = complete(tmp_path, "uninterrupted", family, 1, 8, **once).run
     for steps, processes, devices in [(12, 1, 8), (24, 2, 4), (36, 1, 1), (48, 2, 1)]:
         part = {**once, "train.steps": steps}
         moved = complete(tmp_path, "moved", family, processes, devices, **part).run

@@ -195,8 +195,8 @@ def reaching(aim, at, remaining):
 def test_killed_and_started_again_is_bit_identical(tmp_path, hits, family, devices):
     kills = min(KILLS[family, devices], int(os.environ.get("KILLS") or 50))
     chance = random.Random(f"{family} {devices}")
-    undisturbed, run = tmp_path / "whole", tmp_path / "killed"
-    lasts = watch(begin(tmp_path, "whole", family, devices))
+    undisturbed, run = tmp_path / "uninterrupted", tmp_path / "killed"
+    lasts = watch(begin(tmp_path, "uninterrupted", family, devices))
     files, aimed, hit = evaluated(undisturbed), aims(kills, chance), collections.Counter()
     newest = restarts = 0
     before_scoring = kills - aimed.count("scoring")

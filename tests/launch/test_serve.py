@@ -104,9 +104,9 @@ def folders(tmp_path_factory):
     made = {}
     for family in (test_csan, test_qanet, test_attconv):
         name = family.__name__.rpartition("_")[2]
-        if kept := os.environ.get("SERVE_RUNS"):
-            made[name] = Path(kept).absolute() / name
-            made[f"{name}-export"] = Path(kept).absolute() / f"{name}-export"
+        if runs := os.environ.get("SERVE_RUNS"):
+            made[name] = Path(runs).absolute() / name
+            made[f"{name}-export"] = Path(runs).absolute() / f"{name}-export"
             continue
         folder = tmp_path_factory.mktemp(name)
         for split, count in (("train", 40), ("dev", 12), ("test", 12)):
