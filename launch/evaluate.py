@@ -125,9 +125,8 @@ def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> 
     """Prepares all corpora; raises UserError if two runs have different examples in the split."""
     for task in tasks:
         task.prepare()
-    first, *others = zip(runs, tasks, strict=True)
-    expected = first[1].evaluation_set(split) if others else None
-    for workdir, task in others:
+    expected = tasks[0].evaluation_set(split) if len(tasks) > 1 else None
+    for workdir, task in zip(runs[1:], tasks[1:], strict=True):
         if task.evaluation_set(split) != expected:
             raise UserError(f"{workdir.path}: its {split} differs from that of {runs[0].path}")
 

@@ -152,6 +152,7 @@ def _parser() -> Parser:
     add("--rows", metavar="ROW,ROW,...", help="some rows (all)")
     add("--seeds", type=positive, metavar="N", help="seeds of each row (the file's)")
     add_executor(parser)
+    parser.set_defaults(asha=None)  # which `train` reads
     add("--no_train", action="store_true", help="train nothing: make the page of existing trials")
     add("--no_speed", action="store_true", help="do not time training steps")
     add("--keep", action="store_true", help="store the page and the trials in docs/results/TABLE")
@@ -231,7 +232,7 @@ def _train(
         others = [*STORED.glob("*/*/*/*.zip")]
         notes = [note for trial in trials if (note := restore(trial, stored, others, data))]
     if not args.no_train:
-        train(trials, args.out / "results.csv", argparse.Namespace(**vars(args), asha=None))
+        train(trials, args.out / "results.csv", args)
     return notes
 
 
