@@ -1,1 +1,1 @@
-"""Measurements beside other toolkits, on the same data and machine: `python -m benchmarks.NAME`."""
+"""Comparisons of speed with other toolkits, on the same data and machine."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.joeynmt`: training a Transformer beside Joey NMT, on Multi30k."""
+"""`python -m benchmarks.joeynmt`: a Transformer of this suite and of Joey NMT, on Multi30k."""
 
 import gzip
 import tempfile
@@ -15,19 +15,19 @@ from benchmarks.side_by_side import (
     compare,
     environment,
     first_batches,
-    ours,
+    suite,
 )
-from benchmarks.workers.ours import task_of, trained
+from benchmarks.workers.suite import task_of, trained
 from common_jax.io.atomic import replace_text
 from launch.cli import run
 
 VERSION = "2.3.0"
 CONFIG, BATCHES = "configs/csan/multi30k.py:transformer", 60
-LONGEST = 1000  # pieces of a translation
-DESCRIPTION = f"""Times a Transformer, En-De, beside Joey NMT {VERSION}: 3 + 3 layers of 256,
-three-way tied embeddings of the same 8,000 pieces. Training: some 1,000 real target tokens a step
-in each side's own batches. With --run also translation, greedy and with a beam of 4, of the test
-set in the same batches by the same parameters.
+MAX_PIECES = 1000  # of a translation
+DESCRIPTION = f"""Times a Transformer, En-De, of this suite and of Joey NMT {VERSION}: 3 + 3 layers
+of 256, three-way tied embeddings of the same 8,000 pieces. Training: about 1,000 real target tokens
+a step, in each side's own batches. With --run also translation of the test set, greedy and with a
+beam of 4, with the same batches and parameters.
 
 example:
   python -m launch.train --config {CONFIG} --config.data.dir=DATA/multi30k
@@ -37,11 +37,11 @@ PACKAGES = (
     *("sentencepiece==0.2.0", f"joeynmt=={VERSION}"),
 )
 UNEQUAL = (
-    "Batches are each side's own, of some 1,000 real target tokens: Joey NMT pads pairs of any "
-    "length to the longest, ours buckets or packs them by length.",
-    "Translation: Joey NMT's vocabulary has a start symbol, here with the zeros that ours starts "
-    "with; ours ends a sentence when no open hypothesis can be better.",
-    "First passes: ours compiles each shape, the peer does not compile.",
+    "Each side has its own batches of about 1,000 real target tokens: Joey NMT pads pairs of any "
+    "length to the longest, the suite groups or packs them by length.",
+    "Translation: Joey NMT's vocabulary has a start symbol, here with the zeros that the suite "
+    "starts with; the suite ends a sentence when no open hypothesis can be better.",
+    "First pass: the suite compiles each shape, the peer does not compile.",
 )
 
 
@@ -63,21 +63,24 @@ def main(argv: Sequence[str] | None = None) -> None:
             "train": f"{folder}/train",
             "items": BATCHES,
             "batch_tokens": 2048,
-            **written(Path(folder), corpus, task),
+            **write_data(Path(folder), corpus, task),
         }
-        sides = [ours(CONFIG, overrides), Side("Joey NMT", python, "joey", job)]
+        sides = [suite(CONFIG, overrides), Side("Joey NMT", python, "joey", job)]
         compare(args, "joeynmt", sides, measures, UNEQUAL)
 
 
 def translations(run: Path, parameters: Path) -> list[Measure]:
-    """Greedy search and beam search for the run's test set; writes its parameters by name."""
+    """Measures of greedy search and beam search on the run's test set.
+
+    Writes the run's parameters by name to the file `parameters`.
+    """
     from common_jax.io.parameters import named_parameters
     from common_jax.layers import sinusoids
 
     task, values = trained(str(run))
     task.prepare()
     arrays: dict[str, Any] = {n: np.asarray(array) for n, array in named_parameters(values).items()}
-    np.savez(parameters, **arrays, positions=sinusoids(LONGEST, task.model.config.dim))
+    np.savez(parameters, **arrays, positions=sinusoids(MAX_PIECES, task.model.config.dim))
     batches = [*task.split_batches("test").epoch(0)]
     decode = task.config.decode
     job = {
@@ -92,8 +95,8 @@ def translations(run: Path, parameters: Path) -> list[Measure]:
     ]
 
 
-def written(folder: Path, corpus: Path, task: Any) -> dict[str, Any]:
-    """Writes the text and our pieces as Joey NMT reads them: the fields of its job."""
+def write_data(folder: Path, corpus: Path, task: Any) -> dict[str, Any]:
+    """Writes the text and the suite's pieces in Joey NMT's formats; returns fields of its job."""
     for language in ("en", "de"):
         plain, packed = corpus / f"train.{language}", corpus / f"train.{language}.gz"
         text = gzip.decompress(packed.read_bytes()) if packed.exists() else plain.read_bytes()
@@ -107,12 +110,12 @@ def written(folder: Path, corpus: Path, task: Any) -> dict[str, Any]:
     special = ("<unk>", "<pad>", "<s>", "</s>")
     names = [*special, *(name for name in names if name not in special)]
     replace_text(folder / "vocabulary.txt", "\n".join(names) + "\n")
-    number_of = {name: number for number, name in enumerate(names)}
-    ids = [number_of[pieces.id_to_piece(n)] for n in range(pieces.get_piece_size())]
+    id_of = {name: number for number, name in enumerate(names)}
+    ids = [id_of[pieces.id_to_piece(n)] for n in range(pieces.get_piece_size())]
     return {
         "vocabulary": str(folder / "vocabulary.txt"),
         "sentencepiece": str(model),
-        "ids": ids,  # of our pieces
+        "ids": ids,  # in Joey NMT's vocabulary, by the suite's ids
     }
 
 

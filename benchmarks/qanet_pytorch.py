@@ -1,4 +1,4 @@
-"""`python -m benchmarks.qanet_pytorch`: QANet beside a PyTorch one, on SQuAD."""
+"""`python -m benchmarks.qanet_pytorch`: QANet of this suite and one in PyTorch, on SQuAD."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,30 +14,31 @@ from benchmarks.side_by_side import (
     compare,
     environment,
     first_batches,
-    ours,
     require_checkout,
+    suite,
 )
-from benchmarks.workers.ours import task_of
+from benchmarks.workers.suite import task_of
 from common_jax.data.batches import Batch
 from launch.cli import run
 
 REPOSITORY = "https://github.com/BangLiu/QANet-PyTorch"
 COMMIT = "0ce11ca1494c6c30d61c0bf2b78907fe27369962"
-DESCRIPTION = f"""Times training steps and answers of QANet beside {REPOSITORY} at {COMMIT[:12]}:
-d 128, 8 heads, seven blocks, characters of 64 dimensions, batches of 32 of SQuAD, sorted by length
-and padded to 400 + 50 words.
+DESCRIPTION = f"""Times training steps and predictions of QANet and of {REPOSITORY} at
+{COMMIT[:12]}: d 128, 8 heads, seven blocks, characters of 64 dimensions, batches of 32 of SQuAD,
+grouped by length and padded to 400 + 50 words.
 
 example:
   python -m benchmarks.qanet_pytorch --checkout QANet-PyTorch --data DATA"""
-BATCHES, LONGEST = 6, {"context": 400, "question": 50}
+BATCHES, LENGTHS = 6, {"context": 400, "question": 50}
 SIZES = {"dim": 128, "heads": 8, "char_dim": 64, "word_dim": 50}
 UNEQUAL = (
-    "The peer adds position encodings at each block and drops its inputs, ours each sub-layer's "
-    "output and the embeddings; both have stochastic depth.",
-    "The peer's word vectors are looked up on the device, ours are read from memory.",
-    "Its highway network is as wide as the model, ours as words and characters together.",
-    "Ours computes a batch in eight parts and unrolls the loops over blocks.",
-    "First passes: ours compiles each shape, the peer does not compile.",
+    "The peer adds position encodings at each block and applies dropout to the block's input; the "
+    "suite, to each sub-layer's output and to the embeddings. Both have stochastic depth.",
+    "The peer looks up word vectors on the device, the suite reads them from host memory.",
+    "The peer's highway network has the width of the model, the suite's that of words and "
+    "characters together.",
+    "The suite computes a batch in eight parts and unrolls the loops over blocks.",
+    "First pass: the suite compiles each shape, the peer does not compile.",
 )
 
 
@@ -56,15 +57,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         Measure("answers, 32 x 400", "answer", fixed, passes=4),
     ]
     job = {"checkout": str(args.checkout.absolute()), "words": words, **SIZES}
-    sides = [ours(config, overrides), Side("PyTorch", python, "qanet_pytorch", job)]
+    sides = [suite(config, overrides), Side("PyTorch", python, "qanet_pytorch", job)]
     compare(args, "qanet_pytorch", sides, measures, UNEQUAL)
 
 
 def settings(data: Path) -> dict[str, Any]:
-    """What differs from the config."""
+    """Overrides of the config."""
     return {
         "train.compute_dtype": "float32",
-        "train.accumulate": 8,  # parts that fit a CPU's cache
+        "train.accumulate": 8,  # parts of a batch, which fit a CPU's cache
         "model.unroll": True,
         "data.dir": data / "squad",
         "data.vectors": data / "glove" / "glove.6B.50d.top9163.txt.gz",
@@ -75,18 +76,12 @@ def settings(data: Path) -> dict[str, Any]:
 
 
 def padded(batch: Batch) -> Batch:
-    """The batch with texts of the full length: its own words, repeated."""
-
-    def longer(array: np.ndarray, length: int) -> np.ndarray:
-        return np.resize(array.swapaxes(0, 1), (length, len(array), *array.shape[2:])).swapaxes(
-            0, 1
-        )
-
+    """The batch with texts of the full length: their words, repeated."""
     result = dict(batch)
-    for name in batch:
-        text = name.partition("_")[0]
-        if text in LONGEST:
-            result[name] = np.ascontiguousarray(longer(batch[name], LONGEST[text]))
+    for name, array in batch.items():
+        if length := LENGTHS.get(name.partition("_")[0]):
+            repeated = np.resize(array.swapaxes(0, 1), (length, len(array), *array.shape[2:]))
+            result[name] = np.ascontiguousarray(repeated.swapaxes(0, 1))
     return result
 
 

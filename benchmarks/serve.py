@@ -2,9 +2,9 @@
 
   python -m benchmarks.serve --workdir runs/csan/quickstart --input sentences.txt --out results
 
-Two servers, one with --max_batch 1, are loaded in turn by 1, 8 and 64 clients, each with one
-request at a time, from another process; between them the predictor answers the same lines in a loop
-in this process. A third server, which is loaded last, shows the growth of memory.
+1, 8 and 64 clients in another process send requests in turn to two servers, one of them with
+--max_batch 1; each client sends one request at a time. In the same rounds the predictor answers the
+same lines in a loop in this process. Last, a third server shows the growth of memory.
 """
 
 import argparse
@@ -25,8 +25,8 @@ from typing import Any
 
 from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, write_json
-from launch.cli import Parser, run
-from launch.timing import Row, machine, positive, table
+from launch.cli import Parser, keep_compiled, positive, run
+from launch.timing import Row, machine, table
 
 CLIENTS = (1, 8, 64)
 SIDES = {"batches": (), "--max_batch 1": ("--max_batch", "1")}
@@ -48,31 +48,29 @@ def main(argv: list[str]) -> None:
     write_json(args.out / f"{args.name}.json", {**about, "rows": rows, "memory": memory})
     parts = [table(summary(rows)), *([table(memory)] if memory else [])]
     text = "\n\n".join(parts)
-    notes = f"Medians over {args.rounds} rounds; `{args.name}.json` has all."
+    notes = f"Medians over {args.rounds} rounds; `{args.name}.json` has all rounds."
     replace_text(args.out / f"{args.name}.md", f"# {args.name}\n\n{notes}\n\n```\n{text}\n```\n")
     print(text)
 
 
 def _parser() -> Parser:
     parser = Parser(prog="python -m benchmarks.serve", description=__doc__)
+    add = parser.add_argument
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--workdir", metavar="RUN", help="folder of the run")
     where.add_argument("--model", metavar="DIR", help="folder of an export")
-    parser.add_argument("--input", type=Path, required=True, help="lines for launch.predict")
-    parser.add_argument("--rounds", type=positive, default=3, help="alternations (3)")
-    parser.add_argument("--requests", type=positive, default=500, help="of a measurement (500)")
-    parser.add_argument(
-        "--memory", type=int, default=10_000, help="requests after which memory is read (10,000)"
-    )
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
-    parser.add_argument("--name", default="serve", help="of the results' files (serve)")
+    add("--input", type=Path, required=True, help="lines for launch.predict")
+    add("--rounds", type=positive, default=3, help="rounds (3)")
+    add("--requests", type=positive, default=500, help="requests of a measurement (500)")
+    add("--memory", type=int, default=10_000, help="requests after which memory is read (10,000)")
+    add("--out", type=Path, required=True, help="folder of the results")
+    add("--name", default="serve", help="name of the results' files (serve)")
     return parser
 
 
 def measure(args: argparse.Namespace, lines: Sequence[str]) -> list[Row]:
     """A row for each round, number of clients and side."""
     from common_jax.deploy import load
-    from launch.cli import keep_compiled
 
     keep_compiled()
     predictor, rows = load(args.workdir or args.model), list[Row]()
@@ -86,19 +84,13 @@ def measure(args: argparse.Namespace, lines: Sequence[str]) -> list[Row]:
                 for side in random.Random(f"{number} {clients}").sample([*ports], len(ports)):
                     result = load_server(ports[side], _bodies(lines), clients, args.requests)
                     rows.append({"round": number, "clients": clients, "side": side, **result})
-            rows.append(
-                {
-                    "round": number,
-                    "clients": 1,
-                    "side": LOOP,
-                    **figures(*_loop(predictor, lines, args.requests)),
-                }
-            )
+            result = figures(*_loop(predictor, lines, args.requests))
+            rows.append({"round": number, "clients": 1, "side": LOOP, **result})
     return rows
 
 
 def measure_memory(args: argparse.Namespace, lines: Sequence[str]) -> list[Row]:
-    """The server's memory after a tenth of `args.memory` requests and after all."""
+    """The server's memory after a tenth of `args.memory` requests and after all of them."""
     first, rows = max(1, args.memory // 10), list[Row]()
     with serving(args, ()) as port:
         warm_up(port, lines)
@@ -122,7 +114,7 @@ def summary(rows: Sequence[Row]) -> list[Row]:
 
 
 def figures(seconds: Sequence[float], total: float) -> Row:
-    """Throughput and percentiles of the seconds of requests."""
+    """Throughput, and percentiles of the latencies."""
     ordered = sorted(seconds)
     percentile = lambda share: ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000
     percentiles = {f"p{n}_ms": percentile(n / 100) for n in (50, 95, 99)}
@@ -131,21 +123,20 @@ def figures(seconds: Sequence[float], total: float) -> Row:
 
 @contextlib.contextmanager
 def serving(args: argparse.Namespace, flags: Sequence[str]) -> Iterator[int]:
-    """The port of a server of the model, which is stopped afterwards.
+    """Runs a server of the model; yields its port.
 
     Raises:
       UserError: if it does not start.
     """
-    where = ["--workdir", args.workdir] if args.workdir else ["--model", args.model]
-    where[1] = f"measured={where[1]}"
-    command = [sys.executable, "-m", "launch.serve", *where, "--port", "0", *flags]
-    command += ["--timeout", "300"]
+    flag, path = ("--workdir", args.workdir) if args.workdir else ("--model", args.model)
+    command = [sys.executable, "-m", "launch.serve", flag, f"measured={path}", *flags]
+    command += ["--port", "0", "--timeout", "300"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         match = re.search(r":(\d+)/$", process.stdout.readline().strip())
         if match is None:
-            raise UserError("launch.serve does not start (its message above)")
+            raise UserError("launch.serve did not start (see its message above)")
         yield int(match[1])
     finally:
         process.terminate()
@@ -156,17 +147,17 @@ def serving(args: argparse.Namespace, flags: Sequence[str]) -> Iterator[int]:
 
 
 def warm_up(port: int, lines: Sequence[str]) -> None:
-    """Has the server compile all shapes: batches of each line with itself."""
+    """Makes the server compile all shapes, with batches of copies of each line."""
     for size in (1, 4, 16):
         bodies = _bodies(lines, size)
         load_server(port, bodies, 1, len(bodies))
 
 
 def load_server(port: int, bodies: Sequence[str], clients: int, requests: int) -> Row:
-    """The figures of so many requests by so many clients.
+    """The figures of a number of requests, sent by a number of clients.
 
     Raises:
-      UserError: if one was refused.
+      UserError: if a request was refused.
     """
     job: Row = {"port": port, "path": "/v1/models/measured:predict", "bodies": [*bodies]}
     job |= {"clients": min(clients, requests), "requests": requests}
@@ -186,7 +177,7 @@ def _bodies(lines: Sequence[str], count: int = 1) -> list[str]:
 
 
 def _loop(predictor: Any, lines: Sequence[str], requests: int) -> tuple[list[float], float]:
-    """The seconds of each answer of the predictor, one line at a time, and of all."""
+    """The seconds of each prediction, one line at a time, and their total."""
     seconds, begun = [], time.perf_counter()
     for number in range(requests):
         start = time.perf_counter()
@@ -196,7 +187,7 @@ def _loop(predictor: Any, lines: Sequence[str], requests: int) -> tuple[list[flo
 
 
 def _memory(port: int) -> float:
-    """The server's resident bytes, as its metrics have them."""
+    """The resident bytes of the server, from its metrics."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as response:
         text = response.read().decode()
     match = re.search(r"^process_resident_memory_bytes (\S+)$", text, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Runs this suite and a peer alternately on the same batches, and writes what was measured."""
+"""Times this suite and its peers in turn on the same batches, and writes the results."""
 
 import argparse
 import json
@@ -20,12 +20,12 @@ import numpy as np
 from common_jax.data.batches import Batch
 from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, write_json
-from launch.cli import Parser
-from launch.timing import Row, machine, positive, table
+from launch.cli import Parser, positive
+from launch.timing import Row, machine, table
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "benchmarks"
 WORKERS = Path(__file__).parent / "workers"
-# glibc keeps what is freed, for both sides.
+# For all sides: glibc does not return freed memory to the system.
 ALLOCATOR = {
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": "17179869184",
@@ -33,6 +33,7 @@ ALLOCATOR = {
 }
 THREADS = 2
 TORCH = ("torch==2.13.0", "numpy==2.3.5")
+SUITE = "suite"  # name of this suite's side
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,10 @@ class Side:
     """One side of a comparison.
 
     Attributes:
-      name: of its column.
-      python: the interpreter of its environment.
-      worker: a program of `WORKERS`.
-      job: fields of the job that are its own.
+      name: of the side's rows.
+      python: the interpreter of the side's environment.
+      worker: name of a program in `WORKERS`.
+      job: the side's fields of the job.
     """
 
     name: str
@@ -54,14 +55,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Measure:
-    """What both sides do.
+    """A computation that all sides do.
 
     Attributes:
-      name: of its row.
-      phase: "train", "answer" or another one of its workers'.
-      batches: what all sides read, or those that read none of their own.
+      name: of its rows.
+      phase: "train", "answer", or another phase that the workers have.
+      batches: for all sides, except those that read their own.
       passes: how often all batches are timed in a round.
-      counted: names of the arrays whose tokens are counted; without one, examples are.
+      counted: names of the arrays whose tokens are counted; without a name, examples are counted.
       job: further fields of the job.
     """
 
@@ -74,30 +75,27 @@ class Measure:
 
 
 def arguments(description: str, checkouts: Sequence[str] = ()) -> Parser:
-    """The options of all benchmarks, and a folder for each checkout of a public repository."""
+    """A parser with the options of all benchmarks, and one for each checkout of a repository."""
     parser = Parser(description=description)
-    parser.add_argument("--data", type=Path, required=True, help="folder of all data")
+    add = parser.add_argument
+    add("--data", type=Path, required=True, help="folder with a folder for each corpus")
     for name in checkouts:
-        parser.add_argument(f"--{name}", type=Path, required=True, help="checkout of the peer")
-    parser.add_argument("--rounds", type=positive, default=3, help="alternations (3)")
-    parser.add_argument(
-        "--environments", type=Path, default=Path(".benchmarks"), help="of the peers (.benchmarks)"
-    )
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+        add(f"--{name}", type=Path, required=True, help="checkout of the peer")
+    add("--rounds", type=positive, default=3, help="rounds, in which all sides are timed (3)")
+    text = "folder of the peers' environments (.benchmarks)"
+    add("--environments", type=Path, default=Path(".benchmarks"), help=text)
+    add("--out", type=Path, default=RESULTS, help="folder of the results")
     return parser
 
 
 def require_checkout(folder: Path, commit: str) -> None:
-    """
-    Raises:
-      UserError: if the folder is no checkout of that commit, or has changes.
-    """
+    """Raises UserError if the folder is no checkout of that commit, or has changes."""
     git = lambda *words: subprocess.run(
         ["git", "-C", str(folder), *words], capture_output=True, text=True
     )
     head = git("rev-parse", "HEAD") if folder.is_dir() else None
     if head is None or head.returncode:
-        raise UserError(f"{folder}: no checkout of a repository")
+        raise UserError(f"{folder}: not a checkout of a repository")
     if head.stdout.strip() != commit:
         raise UserError(f"{folder}: at {head.stdout.strip()[:12]}, but must be at {commit[:12]}")
     if changed := git("status", "--porcelain", "--untracked-files=no").stdout.split("\n")[0]:
@@ -105,15 +103,15 @@ def require_checkout(folder: Path, commit: str) -> None:
 
 
 def environment(folder: Path, requirements: Sequence[str]) -> Path:
-    """The interpreter of an environment with these requirements, made by pip if it is missing.
+    """The interpreter of an environment with these requirements, which pip makes if it is missing.
 
-    Where pip finds packages is its own setting; PyTorch's index of builds for CPUs saves gigabytes.
+    pip's own settings apply; with PyTorch's index of builds for CPUs it is gigabytes smaller.
 
     Raises:
       UserError: if they cannot be installed.
     """
-    python, note = folder / "bin" / "python", folder / "requirements.txt"
-    if note.exists() and note.read_text("utf-8").split() == [*requirements]:
+    python, installed = folder / "bin" / "python", folder / "requirements.txt"
+    if installed.exists() and installed.read_text("utf-8").split() == [*requirements]:
         return python
     shutil.rmtree(folder, ignore_errors=True)
     for words in (
@@ -123,12 +121,12 @@ def environment(folder: Path, requirements: Sequence[str]) -> Path:
         done = subprocess.run(words, capture_output=True, text=True)
         if done.returncode:
             raise UserError(f"cannot install {' '.join(requirements)}: {_last_line(done.stderr)}")
-    replace_text(note, "\n".join(requirements) + "\n")
+    replace_text(installed, "\n".join(requirements) + "\n")
     return python
 
 
 def write_batches(path: Path, batches: Sequence[Batch]) -> None:
-    """An .npz file, as `benchmarks.workers.timing.read` reads it."""
+    """Writes an .npz file for `benchmarks.workers.timing.read`."""
     arrays = {f"{n}/{name}": a for n, batch in enumerate(batches) for name, a in batch.items()}
     np.savez(path, **arrays)
 
@@ -136,10 +134,10 @@ def write_batches(path: Path, batches: Sequence[Batch]) -> None:
 def alternate(
     sides: Sequence[Side], measures: Sequence[Measure], rounds: int, threads: int
 ) -> list[Row]:
-    """What each side's worker printed, in each round and for each measure.
+    """A row with the results of each side's worker, for each measure and round.
 
-    A worker is a process of its own, started anew for each round, so that only one of them is in
-    memory and each peak is its own; the order of the sides is drawn for each round.
+    Each round starts a new process for each side, in a random order, so that only one is in memory
+    and has its own peak.
     """
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as temporary:
@@ -165,6 +163,7 @@ def alternate(
 
 
 def _run(side: Side, job: Mapping[str, Any], folder: Path, threads: int) -> Row:
+    """Runs a worker; returns the JSON object that it printed."""
     file = folder / "job.json"
     replace_text(file, json.dumps(job))
     limits = {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": str(WORKERS.parents[1])}
@@ -182,15 +181,15 @@ def _last_line(text: str) -> str:
 
 
 def first_batches(task: Any, count: int) -> list[Batch]:
-    """Batches of the first epoch, whose order is random: their lengths are the corpus's."""
+    """The first batches of the first epoch, in random order."""
     epoch = task.train_batches().epoch(0)
     return [epoch[number] for number in range(count)]
 
 
-def ours(config: str, overrides: Mapping[str, Any]) -> Side:
-    """This suite with a config and changed fields."""
+def suite(config: str, overrides: Mapping[str, Any]) -> Side:
+    """This suite's side, with a config and overrides."""
     job = {"config": config, "overrides": {name: str(v) for name, v in overrides.items()}}
-    return Side("ours", Path(sys.executable), "ours", job)
+    return Side(SUITE, Path(sys.executable), "suite", job)
 
 
 def compare(
@@ -200,10 +199,10 @@ def compare(
     measures: Sequence[Measure],
     unequal: Sequence[str],
 ) -> None:
-    """Measures the sides and writes what `write` does.
+    """Times the sides and writes the results (`write`).
 
     Args:
-      args: of `arguments`.
+      args: of the parser of `arguments`.
     """
     command = shlex.join(["python", "-m", f"benchmarks.{name}", *sys.argv[1:]])
     about = {"command": command, **machine(os.getloadavg()[0])}
@@ -219,11 +218,11 @@ def write(
     unequal: Sequence[str],
     about: Row,
 ) -> None:
-    """NAME.json, all that was measured, and NAME.md, its table.
+    """Writes NAME.json with all rows, and NAME.md with the table.
 
     Args:
-      unequal: what the sides do not have in common, a sentence each.
-      about: the command, and the machine before it ran.
+      unequal: differences between the sides, a sentence each.
+      about: the command, and the machine before the measurements.
     """
     text = table([line for measure in measures for line in summary(measure, rows)])
     out.mkdir(parents=True, exist_ok=True)
@@ -231,23 +230,26 @@ def write(
     notes = "\n".join(f"- {sentence}" for sentence in unequal)
     replace_text(
         out / f"{name}.md",
-        f"# {name}\n\nMedians over rounds, with the least and the largest of them; `{name}.json` "
-        f"has all.\n\n```\n{text}\n```\n\nNot equal:\n\n{notes}\n",
+        f"# {name}\n\nMedians over rounds, with minimum and maximum; `{name}.json` has all "
+        f"rounds.\n\n```\n{text}\n```\n\nDifferences between the sides:\n\n{notes}\n",
     )
     print(text)
 
 
 def summary(measure: Measure, rows: Sequence[Row]) -> list[Row]:
-    """A row for each side: units a second, ratio to the other sides round by round, memory."""
+    """A row for each side: units a second, the suite's speed relative to it, memory.
+
+    Ratios are medians over the rounds' ratios.
+    """
     own = [row for row in rows if row["measure"] == measure.name]
     rates: dict[str, list[float]] = {}
     for row in own:
         rates.setdefault(row["side"], []).append(row["units"] / sum(row["seconds"]))
-    first = rates["ours"]
+    first = rates[SUITE]
     result = []
-    for side in sorted(rates, key=lambda side: (side != "ours", side)):
+    for side in sorted(rates, key=lambda side: (side != SUITE, side)):
         values = rates[side]
-        ratios = [mine / other for mine, other in zip(first, values, strict=True)]
+        ratios = [one / other for one, other in zip(first, values, strict=True)]
         of_side = [row for row in own if row["side"] == side]
         median = lambda name, of_side=of_side: statistics.median(row[name] for row in of_side)
         result.append(
@@ -259,7 +261,7 @@ def summary(measure: Measure, rows: Sequence[Row]) -> list[Row]:
                 ),
                 "least": min(values),
                 "largest": max(values),
-                "ours, times as fast": statistics.median(ratios),
+                "suite, times as fast": statistics.median(ratios),
                 "peak MiB": median("peak_mib"),
                 "first pass s": median("first_pass_seconds"),
                 "parameters": int(median("parameters")),
@@ -270,9 +272,9 @@ def summary(measure: Measure, rows: Sequence[Row]) -> list[Row]:
 
 
 def _equal_answers(rows: Sequence[Row], side: str) -> Row:
-    """The share of a side's answers that equal ours, if its worker returns them."""
+    """The share of a side's answers that equal the suite's, if the workers return answers."""
     answers = {row["side"]: row.get("answers", ()) for row in rows}
-    if not answers["ours"]:
+    if not answers[SUITE]:
         return {}
-    pairs = [mine == other for mine, other in zip(answers["ours"], answers[side], strict=True)]
-    return {"answers as ours, %": 100 * sum(pairs) / len(pairs)}
+    equal = [one == other for one, other in zip(answers[SUITE], answers[side], strict=True)]
+    return {"equal answers, %": 100 * sum(equal) / len(equal)}

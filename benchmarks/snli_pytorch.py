@@ -1,4 +1,4 @@
-"""`python -m benchmarks.snli_pytorch`: attentive convolution beside ESIM and RE2, on SNLI."""
+"""`python -m benchmarks.snli_pytorch`: attentive convolution, ESIM and RE2, on SNLI."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from benchmarks.side_by_side import (
     compare,
     environment,
     first_batches,
-    ours,
     require_checkout,
+    suite,
 )
-from benchmarks.workers.ours import task_of
+from benchmarks.workers.suite import task_of
 from launch.cli import run
 
 PEERS = {
@@ -27,8 +27,8 @@ PEERS = {
 CHECKOUTS = "\n".join(
     f"  --{name}: {url} at {commit[:12]}" for name, (url, commit) in PEERS.items()
 )
-DESCRIPTION = f"""Times training steps and answers of attentive convolution ("ours": advanced, with
-intra-attention; and light) beside two PyTorch models, each with its own sizes, in batches of 50
+DESCRIPTION = f"""Times training steps and predictions of attentive convolution (advanced with
+intra-attention, and light) and of two PyTorch models, each with its own sizes, in batches of 50
 pairs of SNLI.
 
 {CHECKOUTS}
@@ -38,9 +38,9 @@ example:
 BATCHES = 40
 CONFIG, LIGHT = (f"configs/attconv/snli_small.py:{name}" for name in ("advanced_intra", "light"))
 UNEQUAL = (
-    "Three different models: the sizes are their own, the word vectors have 300 dimensions in all.",
-    "Ours trains its word vectors, as ESIM does; RE2 keeps them.",
-    "First passes: ours compiles each shape, the peers do not compile.",
+    "The models differ, each has its own sizes; word vectors have 300 dimensions in all of them.",
+    "The suite and ESIM train the word vectors, RE2 does not.",
+    "First pass: the suite compiles each shape, the peers do not compile.",
 )
 
 
@@ -70,9 +70,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         name: {"checkout": str(getattr(args, name).absolute()), "words": words, "word_dim": 300}
         for name in PEERS
     }
-    light = dataclasses.replace(ours(LIGHT, overrides), name="ours, light")
+    light = dataclasses.replace(suite(LIGHT, overrides), name="suite, light")
     peers = (Side(name, python, name, jobs[name]) for name in PEERS)
-    sides = [ours(CONFIG, overrides), light, *peers]
+    sides = [suite(CONFIG, overrides), light, *peers]
     compare(args, "snli_pytorch", sides, measures, UNEQUAL)
 
 

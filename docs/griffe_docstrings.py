@@ -1,15 +1,15 @@
-"""Griffe extension: docstrings of this project as mkdocstrings reads them."""
+"""Griffe extension: adapts docstrings to mkdocstrings."""
 
 import re
 
 import griffe
 
 NAMES = re.compile(r"^( +)(\w+(?:, \w+)+): ", re.MULTILINE)  # "a, b: text"
-TAG = re.compile(r"`[^`]*`|<(?=[A-Za-z/])")  # code, or what Markdown takes for HTML
+TAG = re.compile(r"`[^`]*`|<(?=[A-Za-z/])")  # code, or text that Markdown reads as HTML
 
 
 def adapted(docstring: str) -> str:
-    """A docstring with an entry for each of several names, and without HTML."""
+    """A docstring with one entry for each name of "a, b: text", and with "<" escaped."""
 
     def entries(names: re.Match) -> str:
         *others, last = names[2].split(", ")

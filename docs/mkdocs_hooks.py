@@ -1,4 +1,4 @@
-"""MkDocs hooks: pages of results and of the API, a check that nothing external is loaded."""
+"""MkDocs hooks: pages of results and the API, and a check that no page loads external files."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ LOADED = re.compile(
 
 
 def api_pages() -> dict[str, str]:
-    """The Markdown of each page of the API by its path: one page for a package with modules."""
+    """The Markdown of the API pages by path: one page for each package with modules."""
     pages = {}
     for package in PACKAGES:
         for folder in sorted({path.parent for path in (ROOT / package).rglob("*.py")}):
@@ -32,7 +32,7 @@ def api_pages() -> dict[str, str]:
 
 
 def _title(path: Path) -> str:
-    """A page of results in the navigation: its folder, or its name if it is not made."""
+    """The title of a page of results: its folder if `launch.reproduce` made it, else its name."""
     return str(path.parent if path.name == "page.md" else path.with_suffix(""))
 
 
@@ -54,7 +54,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page, config: MkDocsConfig, files: Files) -> str:
-    """Brackets in the error messages are not references."""
+    """Escapes brackets in the error messages, which are not references."""
     return markdown.replace("][", "]\\[") if page.file.src_uri == "mistakes.md" else markdown
 
 

@@ -1,1 +1,1 @@
-"""Commands: parse, resolve the task, call the library."""
+"""The commands, `python -m launch.NAME`: parse arguments, find the task, call the library."""

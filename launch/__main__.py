@@ -1,4 +1,4 @@
-"""Lists the commands, each with the first line of its docstring. Imports none of them."""
+"""Lists the commands, each with the first line of its docstring, without importing them."""
 
 import ast
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def commands() -> dict[str, str]:
-    """The first line of the docstring of each module of this folder that runs as a command."""
+    """The first line of the docstring of each command of this folder, by name."""
     lines = {}
     for path in sorted(Path(__file__).parent.glob("[!_]*.py")):
         source = path.read_text("utf-8")
@@ -21,10 +21,10 @@ def main(argv: list[str]) -> None:
     if argv and argv[0] not in ("-h", "--help"):
         name = argv[0].removeprefix("launch.")
         hint = f"python -m launch.{name}" if name in known else "see python -m launch"
-        print(f"error: {argv[0]}: commands are modules of their own: {hint}", file=sys.stderr)
+        print(f"error: {argv[0]}: each command is a module: {hint}", file=sys.stderr)
         sys.exit(2)
     width = max(map(len, known))
-    print("Commands: python -m launch.NAME, each with --help.\n")
+    print("Commands: python -m launch.NAME; --help explains each.\n")
     for name, line in known.items():
         print(f"  {name:{width}}  {line}")
     print("\nexample:\n  python -m launch.train --config configs/csan/quickstart.py")

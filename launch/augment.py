@@ -1,9 +1,9 @@
 """Augments a reading corpus with paraphrases of its passages, by back-translation.
 
-The sentences of each passage are replaced by paraphrases in which the answers are located (Yu et
-al. 2018, section 3). Paraphrases come from two translators, which are runs or exports, or from a
-file with a line {"sentence": TEXT, "paraphrases": [TEXT, ...]} for each sentence. The paraphrases
-of translators are stored beside OUT; an interrupted command continues with them.
+The sentences of each passage are replaced by paraphrases in which the answers are located again (Yu
+et al. 2018, section 3). Paraphrases come from two translators (runs or exports), into another
+language and back, or from a file with a line {"sentence": TEXT, "paraphrases": [TEXT, ...]} for
+each sentence. Those of translators are stored beside OUT, and the same command resumes from there.
 """
 
 import argparse
@@ -13,8 +13,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common_jax.errors import UserError
-from launch.cli import Parser, command_line, configure_logging, keep_compiled, run
-from launch.timing import positive
+from launch.cli import (
+    Parser,
+    command_line,
+    configure_logging,
+    keep_compiled,
+    output_file,
+    positive,
+    run,
+)
 
 DESCRIPTION = (
     __doc__
@@ -31,6 +38,7 @@ def main(argv: list[str]) -> None:
     from qanet_jax.augmentation.relocation import THRESHOLD
 
     def share(text: str) -> float:
+        """Argument type: a number from 0 to 1."""
         value = float(text)
         if not 0 <= value <= 1:
             raise argparse.ArgumentTypeError(f"{text}: from 0 to 1")
@@ -39,17 +47,17 @@ def main(argv: list[str]) -> None:
     usage = "%(prog)s --data IN --out OUT [options]"
     parser = Parser(prog="python -m launch.augment", usage=usage, description=DESCRIPTION)
     add = parser.add_argument
-    add("--data", type=Path, required=True, metavar="IN", help="file of SQuAD's format")
-    add("--out", type=Path, required=True, help="file to write, of the same format")
+    add("--data", type=Path, required=True, metavar="IN", help="file in SQuAD's format")
+    add("--out", type=Path, required=True, help="file to write, in the same format")
     add("--forward", metavar="RUN", help="translator from the corpus's language")
     add("--backward", metavar="RUN", help="translator into it")
-    add("--paraphrases", type=Path, metavar="FILE", help="JSON lines, instead of translators")
-    add("--beam", type=positive, default=5, help="translations of a sentence, each way (5)")
+    add("--paraphrases", type=Path, metavar="FILE", help="instead of translators")
+    add("--beam", type=positive, default=5, help="hypotheses of a sentence, each way (5)")
     add("--count", type=positive, default=1, help="copies of each passage (1)")
-    text = f"least similarity of a relocated answer, 0 to 1 ({THRESHOLD})"
+    text = f"least similarity of a located answer, 0 to 1 ({THRESHOLD})"
     add("--threshold", type=share, default=THRESHOLD, help=text)
-    add("--seed", type=int, default=0, help="of the choice of paraphrases (0)")
-    add("--report", type=Path, metavar="FILE", help="report on the result (.html)")
+    add("--seed", type=int, default=0, help="seed of the choice of paraphrases (0)")
+    add("--report", type=output_file, metavar="FILE", help="page about the result (.html)")
     args = parser.parse_args(argv)
     translators = [args.forward, args.backward]
     if (args.paraphrases is not None) == any(translators) or None in translators != [None, None]:
@@ -57,7 +65,7 @@ def main(argv: list[str]) -> None:
     if args.seed < 0:
         parser.error(f"--seed {args.seed}: must not be negative")
     if args.out.exists() and args.data.exists() and args.out.samefile(args.data):
-        parser.error("--out: is the file of --data")
+        parser.error("--out: the same file as --data; name another")
     configure_logging()
 
     from common_jax.bad_examples import BadExamples, summary
@@ -98,15 +106,15 @@ def main(argv: list[str]) -> None:
 def _translated(
     sentences: Sequence[str], forward: str, backward: str, beam: int, out: Path
 ) -> Path:
-    """Writes the sentences' paraphrases, and returns their file."""
+    """Completes the file of the sentences' paraphrases by back-translation, and returns it."""
     from common_jax.deploy import load
     from qanet_jax.augmentation.paraphrases import Translate, write_paraphrases
 
     (start, middle), (middle_back, end) = _languages(forward), _languages(backward)
     if (middle, start) != (middle_back, end):
         raise UserError(
-            f"{backward}: translates {middle_back} into {end}, but the way back from {forward} is "
-            f"{middle} into {start}"
+            f"--backward {backward}: translates {middle_back} into {end}, but must translate "
+            f"{middle} into {start}, as --forward {forward} translates {start} into {middle}"
         )
 
     def translator(path: str) -> Translate:
@@ -122,8 +130,8 @@ def _translated(
         keep_compiled()
         return translator(forward), translator(backward)
 
-    made_with = json.dumps([_identity(forward), _identity(backward), beam, sentences])
-    digest = hashlib.sha256(made_with.encode()).hexdigest()[:8]
+    inputs = json.dumps([_identity(forward), _identity(backward), beam, sentences])
+    digest = hashlib.sha256(inputs.encode()).hexdigest()[:8]
     file = out.with_name(f"{out.stem}.{digest}.paraphrases.jsonl")
     write_paraphrases(file, sentences, translators)
     return file
@@ -133,7 +141,7 @@ def _languages(path: str) -> tuple[str, str]:
     """The source and the target language of a translator.
 
     Raises:
-      UserError: if `path` is not a translator's.
+      UserError: if the model is no translator.
     """
     from common_jax.deploy import predictor_class
     from common_jax.training.workdir import Workdir
@@ -145,7 +153,7 @@ def _languages(path: str) -> tuple[str, str]:
 
 
 def _identity(path: str) -> list[str]:
-    """The folder, and a text that changes with the parameters in it."""
+    """The folder, and the text of a file that changes with the parameters."""
     from common_jax.training.workdir import Workdir
 
     workdir = Workdir(path)

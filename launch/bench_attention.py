@@ -1,4 +1,4 @@
-"""`launch.bench attention`: the forms of attention against each other."""
+"""`launch.bench attention`: time and memory of the implementations of attention."""
 
 import argparse
 import functools
@@ -14,37 +14,33 @@ from common_jax.attention import attention
 from common_jax.errors import UserError
 from common_jax.masks import Mask
 from common_jax.training.memory import physical_memory
-from launch.cli import out_of_memory
-from launch.timing import ROUNDS, SECONDS_A_LENGTH, Row, medians, positive
+from launch.cli import out_of_memory, positive
+from launch.timing import ROUNDS, SECONDS_A_LENGTH, Row, medians
 
 ATTENTION = """Time and temporary memory of attention with its gradient, float32, for each length:
 "vanilla" is jax.nn.dot_product_attention without a mask; 1D attends in a token window, 2D in an
-area of tokens and heads; "auto" is what translation uses, "chunked", without a window, what QANet
-does; on a GPU, "cudnn" is vanilla in bfloat16.
+area of tokens and heads; translation uses "auto", QANet "chunked", without a window; on a GPU,
+"cudnn" is vanilla in bfloat16.
 
-All forms take turns within one run, in an order drawn anew for each round, and the table shows
-medians: a busy machine slows all alike, and the ratios mean more than the milliseconds. "speed"
-is how many times faster than the dense form (than vanilla) a form is. A form that the memory does
-not hold has no time.
+All forms are timed in turn within one run, in a new random order in each round; the table shows
+medians. On a busy machine compare the ratios, not the milliseconds. "speed" is how many times
+faster than the dense form (or than vanilla) a form is. A form that does not fit into memory has no
+time.
 
 example:
   python -m launch.bench attention --lengths 64,512,2048 --json attention.json"""
 
 
 def add_attention(commands) -> argparse.ArgumentParser:
-    """The command's arguments."""
+    """Adds the command and its arguments."""
     parser = commands.add_parser(
         "attention", help="attention with its gradient: time and memory", description=ATTENTION
     )
+    add = parser.add_argument
     parser.set_defaults(measure=measure_attention)
     default = "16,32,64,128,256,512,1024,2048,4096"
-    parser.add_argument(
-        "--lengths",
-        type=lengths,
-        default=lengths(default),
-        metavar="T,T,...",
-        help=f"tokens in a sequence ({default})",
-    )
+    text = f"tokens in a sequence ({default})"
+    add("--lengths", type=lengths, default=lengths(default), metavar="T,T,...", help=text)
     for flag, number, meaning in (
         ("--heads", 8, "heads"),
         ("--head_size", 64, "size of a head's queries, keys and values"),
@@ -53,13 +49,14 @@ def add_attention(commands) -> argparse.ArgumentParser:
         ("--batch", 1, "sequences"),
     ):
         text = f"{meaning} ({number})"
-        parser.add_argument(flag, type=positive, default=number, metavar="N", help=text)
+        add(flag, type=positive, default=number, metavar="N", help=text)
     text = f"timed rounds ({ROUNDS[0]} to {ROUNDS[1]}, as fit in {SECONDS_A_LENGTH:.0f} s a length)"
-    parser.add_argument("--repeats", type=positive, metavar="N", help=text)
+    add("--repeats", type=positive, metavar="N", help=text)
     return parser
 
 
 def lengths(text: str) -> list[int]:
+    """Argument type: positive integers, separated by commas."""
     return [positive(part.strip()) for part in text.split(",")]
 
 
@@ -70,7 +67,7 @@ def measure_attention(args: argparse.Namespace) -> list[Row]:
 
 
 def attention_forms(args: argparse.Namespace) -> dict[str, Callable]:
-    """What is compared, each a function of query, key and value."""
+    """The forms by name, each a function of query, key and value."""
     try:
         masks.head_table(args.heads, args.head_window, "truncate")
         one = masks.token_window(args.window)
@@ -81,7 +78,7 @@ def attention_forms(args: argparse.Namespace) -> dict[str, Callable]:
     def form(mask: Mask, implementation: Any) -> Callable:
         return lambda q, k, v: attention(q, k, v, mask, implementation=implementation)
 
-    def cudnn(q, k, v):  # it knows half precision only, and no window to the right
+    def cudnn(q, k, v):  # supports half precision only, and no window to the right
         half = (x.astype(jnp.bfloat16) for x in (q, k, v))
         return jax.nn.dot_product_attention(*half, implementation="cudnn").astype(q.dtype)
 
@@ -96,6 +93,7 @@ def attention_forms(args: argparse.Namespace) -> dict[str, Callable]:
 
 
 def measure_length(args: argparse.Namespace, forms: dict[str, Callable], length: int) -> list[Row]:
+    """A row for each form; None for a value that was not measured."""
     shape = (args.batch, length, args.heads, args.head_size)
     inputs = [jax.random.normal(key, shape) for key in jax.random.split(jax.random.key(0), 4)]
     programs = {
@@ -125,7 +123,11 @@ def measure_length(args: argparse.Namespace, forms: dict[str, Callable], length:
 
 
 def fits(call: Callable, temporary: int) -> bool:
-    """Whether the memory suffices: a device says so itself; a machine rather ends the process."""
+    """Whether a call fits into memory.
+
+    A device raises an error; on a CPU the system may kill the process, so that `temporary`, the
+    bytes that the call needs, are compared with the physical memory first.
+    """
     if jax.default_backend() == "cpu" and temporary > physical_memory():
         return False
     try:

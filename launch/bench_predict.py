@@ -1,4 +1,4 @@
-"""`launch.bench predict`: exports against the run that they were made of."""
+"""`launch.bench predict`: start-up time and throughput of a run and its exports."""
 
 import argparse
 import os
@@ -9,15 +9,15 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from common_jax.errors import UserError
-from launch.timing import Row, medians, positive
+from launch.cli import positive
+from launch.timing import Row, medians
 
-PREDICT = """Start-up of `launch.predict`, from the shell to the answer of one line, in a process of
-its own: the first time, and again, when what was compiled is kept; and answers a second to all
-lines of a file, once all their shapes are compiled. A run and its exports take turns, the table
-shows medians, and ratios are to the run.
+PREDICT = """Start-up time of `launch.predict` in a new process, until the prediction for one line,
+with an empty and with a filled compilation cache; and predictions a second for all lines of a file,
+after all shapes are compiled. A run and its exports are timed in turn; the table shows medians, and
+ratios to the run.
 
 example:
   python -m launch.bench predict --workdir runs/csan/quickstart --model exports/translator \\
@@ -25,19 +25,16 @@ example:
 
 
 def add_predict(commands) -> argparse.ArgumentParser:
-    """The command's arguments."""
+    """Adds the command and its arguments."""
     parser = commands.add_parser(
-        "predict", help="a run's answers against its exports'", description=PREDICT
+        "predict", help="predictions of a run and of its exports", description=PREDICT
     )
+    add = parser.add_argument
     parser.set_defaults(measure=measure_predict)
-    parser.add_argument("--workdir", required=True, metavar="RUN", help="folder of the run")
-    parser.add_argument(
-        "--model", required=True, action="append", metavar="DIR", help="an export; may be repeated"
-    )
-    parser.add_argument(
-        "--input", required=True, type=Path, metavar="FILE", help="lines for launch.predict"
-    )
-    parser.add_argument("--rounds", type=positive, default=5, metavar="N", help="rounds (5)")
+    add("--workdir", required=True, metavar="RUN", help="folder of the run")
+    add("--model", required=True, action="append", metavar="DIR", help="an export; may be repeated")
+    add("--input", required=True, type=Path, metavar="FILE", help="lines for launch.predict")
+    add("--rounds", type=positive, default=5, metavar="N", help="rounds (5)")
     return parser
 
 
@@ -45,7 +42,7 @@ def measure_predict(args: argparse.Namespace) -> list[Row]:
     """A row for the run and for each export.
 
     Raises:
-      UserError: a folder or a file that will not do.
+      UserError: if a folder is no run or export or is given twice, or the input has no line.
     """
     from common_jax.deploy import load
     from common_jax.export.format import Export
@@ -55,14 +52,14 @@ def measure_predict(args: argparse.Namespace) -> list[Row]:
     if not lines:
         raise UserError(f"{args.input}: has no line")
     if len({args.workdir, *args.model}) != 1 + len(args.model):
-        raise UserError("--model: each folder once, and not the run's")
+        raise UserError("--model: give each folder once, and not that of --workdir")
     flags = {args.workdir: "--workdir", **dict.fromkeys(args.model, "--model")}
     formats = {model: Export(model).manifest.format for model in args.model}
     predictors = {path: load(path) for path in flags}
     started = _starts(flags, lines[0], args.rounds)
-    answer = lambda predictor: lambda: list(predictor.predict(lines, str(args.input)))
-    seconds = medians({path: answer(p) for path, p in predictors.items()}, args.rounds)
-    rate = {path: len(lines) / taken for path, taken in seconds.items()}
+    call = lambda predictor: lambda: list(predictor.predict(lines, str(args.input)))
+    seconds = medians({path: call(p) for path, p in predictors.items()}, args.rounds)
+    rate = {path: len(lines) / seconds[path] for path in flags}
     return [
         {
             "model": path,
@@ -79,8 +76,8 @@ def measure_predict(args: argparse.Namespace) -> list[Row]:
 
 
 def _starts(flags: Mapping[str, str], line: str, rounds: int) -> dict[str, tuple[float, float]]:
-    """Median seconds from the shell to an answer: the first time, and the second, when what was
-    compiled is kept."""
+    """Median seconds from the shell to a prediction, with an empty and a filled compilation cache,
+    by folder."""
     samples: dict[str, list[list[float]]] = {path: [] for path in flags}
     for _ in range(rounds):
         for path, flag in flags.items():
@@ -94,13 +91,14 @@ def _starts(flags: Mapping[str, str], line: str, rounds: int) -> dict[str, tuple
 
 
 def _start(flag: str, path: str, line: str, cache: str) -> float:
+    """Seconds of one `launch.predict` process."""
     environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": cache}
-    command: list[Any] = [sys.executable, "-m", "launch.predict", flag, path]
-    began = time.perf_counter()
+    command = [sys.executable, "-m", "launch.predict", flag, path]
+    start = time.perf_counter()
     done = subprocess.run(
         command, input=f"{line}\n", capture_output=True, text=True, env=environment
     )
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     if done.returncode:
         raise UserError(done.stderr.strip().removeprefix("error: "))
     return seconds

@@ -1,4 +1,4 @@
-"""`launch.bench train`: what a training step of a config costs, and where its time goes."""
+"""`launch.bench train`: speed, memory and the parts of a config's training step."""
 
 import argparse
 import collections
@@ -17,96 +17,88 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from common_jax.config import TrainConfig
+from common_jax.data.batches import stream
 from common_jax.errors import UserError
 from common_jax.planning.chips import chip_of
 from common_jax.planning.flops import count_flops
-from launch.cli import add_systems
-from launch.timing import Row, positive
+from common_jax.scopes import part_of
+from common_jax.sweep.plan import system_files
+from common_jax.training.config import parse, task_class
+from common_jax.training.memory import keep_freed_memory
+from common_jax.training.mesh import local_rows, make_mesh, put_batch
+from common_jax.training.state import abstract_state, init_state
+from common_jax.training.step import make_predict_step, make_train_step
+from launch.cli import add_config, add_systems, configure_logging, positive
+from launch.timing import Row
 
 TRAIN = """Times training steps of a config on its own data, after compiling every shape of batch
-that occurs in them: compilation, throughput, share of time waiting for data, what a save costs,
-memory, floating-point operations against what the machine can do (on a CPU, against a large product
-in the same run), with --inference answering the same batches, and with --parts the parts of a step,
-as shares of the time that devices are busy.
+that occurs in them: compilation, throughput, share of time waiting for data, cost of a save,
+memory, arithmetic as a share of the devices' peak (of a CPU, of a large matrix product in the same
+run); with --inference also predictions for the same batches, with --parts the parts of a step as
+shares of the devices' busy time.
 
-Where train.steps_per_call is above 1, one step a call is timed beside it. Several --systems of one
-config file are timed in turn, in several rounds, their order drawn anew for each; rates are medians
-over the rounds, and "speed_to_first" is the median of the rounds' ratios.
+If train.steps_per_call is above 1, one step a call is timed too. Several --systems of one config
+file are timed in turn, in several rounds with a new random order each; rates are medians over the
+rounds, and "speed_to_first" is the median of the rounds' ratios.
 
 example:
   python -m launch.bench train --config configs/csan/quickstart.py --parts --json train.json
   python -m launch.bench train --config configs/csan/quickstart.py --systems transformer,csan_2d"""
 
-ROUNDS = 5  # of several systems
+ROUNDS = 5  # of timing, for several systems
+NEVER = 2**40  # steps
 
 
 def add_train(commands) -> argparse.ArgumentParser:
-    """The command's arguments."""
+    """Adds the command and its arguments."""
     parser = commands.add_parser("train", help="a config's training step", description=TRAIN)
+    add = parser.add_argument
     parser.set_defaults(measure=measure_train)
-    parser.add_argument("--config", required=True, metavar="FILE[:ARG]", help="config file")
-    parser.add_argument(
-        "--config.KEY", metavar="VALUE", dest="_", help="set a field: --config.train.accumulate=2"
-    )
+    add_config(parser, "set a field: --config.train.accumulate=2")
     add_systems(parser, "a column for each")
-    parser.add_argument("--steps", type=positive, default=30, help="timed steps (30)")
-    text = "also answering the same batches, as the final evaluation does (not packed ones)"
-    parser.add_argument("--inference", action="store_true", help=text)
-    parser.add_argument("--parts", action="store_true", help="also the parts of a step")
-    parser.add_argument(
-        "--profile", type=Path, metavar="DIR", help="write a trace of three steps, for TensorBoard"
-    )
+    add("--steps", type=positive, default=30, help="timed steps (30)")
+    text = "also predictions for the same batches, as in the final evaluation (not packed ones)"
+    add("--inference", action="store_true", help=text)
+    add("--parts", action="store_true", help="also the parts of a step")
+    add("--profile", type=Path, metavar="DIR", help="write a trace of three steps, for TensorBoard")
     return parser
 
 
 def measure_train(args: argparse.Namespace) -> list[Row]:
     """A row for each measure, with a column for each system, or for each number of steps a call."""
-    from common_jax.sweep.plan import system_files
-    from common_jax.training.config import parse
-    from launch.cli import configure_logging
-
     files = system_files(args.config, args.systems)
     configs = {name: parse(file, args.overrides) for name, file in files.items()}
     configure_logging()
-    return measure_configs(configs, args)
-
-
-def measure_configs(configs: Mapping[str, Any], args: argparse.Namespace) -> list[Row]:
-    """As `measure_train`, of parsed configs by the names of their columns; with a single one named
-    "", a column for each number of steps a call.
-
-    Args:
-      args: of `add_train`: `steps`, `inference`, `parts`, `profile`.
-    """
-    several = "" not in configs
+    several = bool(args.systems)
     columns = _timed(configs, args, ROUNDS if several else 1)
     first = next(iter(columns.values()))
-    for measured in columns.values():
-        measured.finish(first if several else None)
-    names = dict.fromkeys(name for measured in columns.values() for name in measured.values)
+    for timer in columns.values():
+        timer.finish(first if several else None)
+    names = dict.fromkeys(name for timer in columns.values() for name in timer.values)
     return [
-        {"measure": name, **{at: measured.values.get(name) for at, measured in columns.items()}}
+        {"measure": name, **{column: timer.values.get(name) for column, timer in columns.items()}}
         for name in names
     ]
 
 
 def measure_rounds(configs: Mapping[str, Any], steps: int) -> dict[str, list[dict[str, float]]]:
-    """The rates of training and inference in each round, by the names of the configs, which are
-    timed in turn.
+    """The rates of training and inference in each round, by the names of the configs.
 
     Args:
-      steps: timed in a round.
+      steps: number of steps timed in a round.
     """
     args = argparse.Namespace(steps=steps, inference=True, parts=False, profile=None)
-    return {name: measured.rounds for name, measured in _timed(configs, args, ROUNDS).items()}
+    return {name: timer.rounds for name, timer in _timed(configs, args, ROUNDS).items()}
 
 
 def _timed(
     configs: Mapping[str, Any], args: argparse.Namespace, rounds: int
-) -> dict[str, "_Measured"]:
-    from common_jax.training.config import task_class
-    from common_jax.training.memory import keep_freed_memory
+) -> dict[str, "_StepTimer"]:
+    """Times configs in turn, by the names of their columns.
 
+    A config named "" has a column for each number of steps a call: 1 and `train.steps_per_call`.
+    """
     keep_freed_memory()
     columns = {}
     for name, config in configs.items():
@@ -114,23 +106,24 @@ def _timed(
         task.prepare()
         calls = {config.train.steps_per_call} if name else {1, config.train.steps_per_call}
         for per_call in sorted(calls):
-            columns[name or f"{per_call} a call"] = _Measured(task, per_call, args)
+            columns[name or f"{per_call} a call"] = _StepTimer(task, per_call, args)
     order = list(columns.values())
     for number in range(rounds):
         random.Random(number).shuffle(order)
-        for measured in order:
-            measured.time(args.steps)
+        for timer in order:
+            timer.time()
     return columns
 
 
-class _Measured:
-    """One way of stepping, measured."""
+class _StepTimer:
+    """Times the training step of a task with one number of steps a call.
+
+    Attributes:
+      values: the results, by name.
+      rounds: the rates of each round.
+    """
 
     def __init__(self, task: Any, per_call: int, args: argparse.Namespace):
-        from common_jax.training.mesh import make_mesh
-        from common_jax.training.state import abstract_state, init_state
-        from common_jax.training.step import make_predict_step, make_train_step
-
         self.task, self.mesh, self.per_call = task, make_mesh(task.config.mesh), per_call
         abstract = abstract_state(task, self.mesh)
         self.state = init_state(task, self.mesh, abstract)
@@ -142,13 +135,13 @@ class _Measured:
         self.values: dict[str, float | None] = {}
         self.rounds: list[dict[str, float]] = []
         self._args = args
-        self._compile(self._calls(), args.steps)
+        self._compile()
 
     def finish(self, first: Self | None) -> None:
-        """What is measured beside the timed rounds, whose medians are taken.
+        """Computes the medians of the rounds, and measures what needs no rounds.
 
         Args:
-          first: the column that speeds are compared with, round by round.
+          first: the timer whose speed is compared with this one's, round by round.
         """
         for name in self.rounds[0]:
             self.values[name] = statistics.median(values[name] for values in self.rounds)
@@ -160,35 +153,30 @@ class _Measured:
             self.values["speed_to_first"] = statistics.median(ratios)
         self._save()
         if self._args.parts or self._args.profile:
-            self._trace(self._args)
+            self._trace()
 
     def _calls(self) -> Iterator[list[Any]]:
-        from common_jax.config import TrainConfig
-        from common_jax.data.batches import stream
+        """The batches of each call, as in training without validations, saves and logging."""
         from common_jax.training.loop import group_steps
-        from common_jax.training.mesh import local_rows
 
-        far = 2**40  # of the run's rhythms none but the call's own
         config = TrainConfig(
             steps_per_call=self.per_call,
-            steps=far,
-            evaluate_every=far,
-            checkpoint_every=far,
-            log_every=far,
+            steps=NEVER,
+            evaluate_every=NEVER,
+            checkpoint_every=NEVER,
+            log_every=NEVER,
         )
         rows = local_rows(self.mesh, self.task.config.train.accumulate)
         for _, group in group_steps(stream(self.task.train_batches().select_rows(rows)), 0, config):
             yield group
 
     def _place(self, group: list[Any]) -> tuple[Any, ...]:
-        from common_jax.training.mesh import put_batch
-
         return tuple(put_batch(batch, self.mesh) for batch in group)
 
-    def _compile(self, calls: Iterator[list[Any]], steps: int) -> None:
-        """Every shape of the steps to come, and one step of each."""
+    def _compile(self) -> None:
+        """Compiles the programs of all shapes in the steps to time, and runs each once."""
         seconds = taken = 0.0
-        for group in calls:
+        for group in self._calls():
             placed = self._place(group)
             shapes = _shapes(placed)
             if shapes not in self.programs:
@@ -200,28 +188,28 @@ class _Measured:
                 self.state, metrics = self.programs[shapes](self.state, placed, self.key)
                 jax.block_until_ready(metrics)
             taken += len(group)
-            if taken >= steps:
+            if taken >= self._args.steps:
                 break
         self.values |= {"shapes": len(self.programs), "compile_seconds": seconds}
         temporary = [p.memory_analysis().temp_size_in_bytes for p in self.programs.values()]
         self.values["temporary_mib"] = max(temporary) / 2**20
 
-    def time(self, steps: int) -> None:
-        """A round of timed steps."""
-        calls = self._calls()
-        start, waited, taken, flops, before = time.perf_counter(), 0.0, 0, 0.0, None
+    def time(self) -> None:
+        """Times one round of steps."""
+        steps, calls = self._args.steps, self._calls()
+        start, waited, taken, flops, previous = time.perf_counter(), 0.0, 0, 0.0, None
         sizes = []
         while taken < steps:
-            requested = time.perf_counter()
+            before_data = time.perf_counter()
             group = next(calls)
             placed = self._place(group)
-            waited += time.perf_counter() - requested
+            waited += time.perf_counter() - before_data
             shapes = _shapes(placed)
             self.state, metrics = self.programs[shapes](self.state, placed, self.key)
-            jax.block_until_ready(before)  # as training does: one call ahead
-            before, taken, flops = metrics, taken + len(group), flops + self.flops[shapes]
+            jax.block_until_ready(previous)  # as in training: one call ahead
+            previous, taken, flops = metrics, taken + len(group), flops + self.flops[shapes]
             sizes += [self.task.count_units(batch) for batch in group]
-        jax.block_until_ready(before)
+        jax.block_until_ready(previous)
         seconds = time.perf_counter() - start
         real, positions = np.sum(sizes, axis=0)
         values = {
@@ -231,10 +219,13 @@ class _Measured:
             "waiting_for_data_share": waited / seconds,
             "gflop_per_second": flops / seconds / 1e9,
         }
-        self.rounds.append(values | (self._infer(steps) if self._args.inference else {}))
+        self.rounds.append(values | (self._infer() if self._args.inference else {}))
 
     def _peak(self) -> float | None:
-        """What all devices could do; on a CPU, what a large product reaches in this very run."""
+        """Floating-point operations a second of all devices at their peak; None if unknown.
+
+        On a CPU: of a large matrix product, measured now.
+        """
         device, dtype = jax.devices()[0], self.task.config.train.compute_dtype
         if device.platform != "cpu":
             chip = chip_of(device.device_kind)
@@ -249,6 +240,7 @@ class _Measured:
         return 2 * size**3 * repeats / (time.perf_counter() - start)
 
     def _save(self) -> None:
+        """Measures a save, and the peak memory."""
         from common_jax.training.checkpoint import Checkpoints
 
         with tempfile.TemporaryDirectory() as folder:
@@ -266,13 +258,12 @@ class _Measured:
         host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         self.values["peak_memory_mib"] = stats.get("peak_bytes_in_use", host) / 2**20
 
-    def _infer(self, steps: int) -> dict[str, float]:
-        """The rates of answering the same batches."""
-        from common_jax.training.mesh import put_batch
-
+    def _infer(self) -> dict[str, float]:
+        """The rates of predictions for the same batches."""
+        steps = self._args.steps
         batches = [batch for group in itertools.islice(self._calls(), steps) for batch in group]
         placed = [put_batch(batch, self.mesh) for batch in batches[:steps]]
-        if not self.rounds:  # compiles every shape
+        if not self.rounds:  # compile every shape
             for batch in {_shapes((batch,)): batch for batch in placed}.values():
                 jax.block_until_ready(self.predict_step(self.state.params, batch))
         start = time.perf_counter()
@@ -285,11 +276,12 @@ class _Measured:
             f"inference_{self.task.unit}_per_second": real / seconds,
         }
 
-    def _trace(self, args: argparse.Namespace) -> None:
+    def _trace(self) -> None:
+        """Traces three calls, for `--profile` and `--parts`."""
         group = self._place(next(self._calls()))
         program = self.programs[_shapes(group)]
         with tempfile.TemporaryDirectory() as folder:
-            folder = args.profile or folder
+            folder = self._args.profile or folder
             try:
                 with jax.profiler.trace(str(folder)):
                     for _ in range(3):
@@ -297,21 +289,19 @@ class _Measured:
                     jax.block_until_ready(metrics)
             except OSError as error:
                 raise UserError(f"--profile {folder}: {error.strerror}") from error
-            if args.parts:
+            if self._args.parts:
                 newest = max(Path(folder).rglob("*.xplane.pb"), key=lambda p: p.stat().st_mtime)
                 for name, share in parts(newest, program.as_text()).items():
                     self.values[f"part: {name}"] = share
 
 
 def parts(trace: Path, program: str) -> dict[str, float]:
-    """The share of the devices' busy time that each part of a compiled program took, largest first.
+    """The share of each part of a compiled program in the devices' busy time, largest first.
 
     Args:
       trace: an `.xplane.pb` of `jax.profiler.trace`.
-      program: the compiled program's text, whose operations the trace names.
+      program: the text of the compiled program, with the names of the trace's operations.
     """
-    from common_jax.scopes import part_of
-
     lines = re.findall(r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*)", program, re.MULTILINE)
     part = {}
     for operation, text in lines:
@@ -328,4 +318,5 @@ def parts(trace: Path, program: str) -> dict[str, float]:
 
 
 def _shapes(placed: tuple[Any, ...]) -> Any:
+    """The shapes of a call's batches, as a key."""
     return tuple(tuple((k, v.shape) for k, v in batch.items()) for batch in placed)

@@ -1,8 +1,9 @@
-"""Common parts of the commands: parsing, one-line errors with exit status 2, logging."""
+"""Argument parsing, one-line errors with exit status 2, and logging of the commands."""
 
 import argparse
 import contextlib
 import errno
+import functools
 import os
 import re
 import shlex
@@ -13,40 +14,60 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from common_jax.errors import Interrupted, UserError, causes
 from common_jax.predictor import Option
 from launch.distributed import exit_process
 
-# system errors that the user's arguments cause
-_MISTAKES = (errno.ENAMETOOLONG, errno.ENOSPC)
-_TAKES_LESS = "smaller batches, train.accumulate, more devices with mesh.fsdp or a smaller model"
-_TAKES_LESS += " take less"
+_USER_ERRNOS = (errno.ENAMETOOLONG, errno.ENOSPC)  # system errors that the arguments cause
+_LESS_MEMORY = (
+    "smaller batches, train.accumulate, more devices with mesh.fsdp or a smaller model need less"
+)
 COMPILED = "~/.cache/conv-attention-jax/compiled"
-COMPILED_BYTES = 2**30  # beyond which the least recently used are removed
-
-
-class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Help in which most flags and their explanations share a line."""
-
-    def __init__(self, prog: str, **kwargs):
-        super().__init__(prog, **{"max_help_position": 30, **kwargs})
+COMPILED_BYTES = 2**30  # size limit; the least recently used programs are removed
 
 
 class Parser(argparse.ArgumentParser):
     """An argument parser without abbreviations, with one-line errors."""
 
     def __init__(self, **kwargs):
-        kwargs.setdefault("formatter_class", _HelpFormatter)
-        super().__init__(allow_abbrev=False, **kwargs)
+        raw = functools.partial(argparse.RawDescriptionHelpFormatter, max_help_position=30)
+        super().__init__(**{"formatter_class": raw, "allow_abbrev": False, **kwargs})
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message} (see {self.prog} --help)")
 
 
+def positive(text: str) -> int:
+    """Argument type: an integer of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number above 0, not {text!r}")
+    return int(text)
+
+
+def output_file(text: str) -> Path:
+    """Argument type: a file to write, in a folder that exists."""
+    path = Path(text)
+    if os.path.isdir(path):
+        raise argparse.ArgumentTypeError(f"{path} is a folder; name a file")
+    if not os.path.isdir(path.absolute().parent):
+        raise argparse.ArgumentTypeError(f"there is no folder {path.absolute().parent}")
+    return path
+
+
+def add_config(parser: argparse.ArgumentParser, override: str) -> None:
+    """Adds `--config`, and `--config.KEY` to the help; overrides are the unknown arguments.
+
+    Args:
+      override: the help of `--config.KEY`.
+    """
+    parser.add_argument("--config", required=True, metavar="FILE[:ARG]", help="config file")
+    parser.add_argument("--config.KEY", metavar="VALUE", dest="_", help=override)
+
+
 def add_systems(parser: argparse.ArgumentParser, purpose: str) -> None:
-    """`--systems A,B,C`: arguments of the config file, each as in FILE:SYSTEM."""
+    """Adds `--systems A,B,C`: systems of the config file, as in FILE:SYSTEM."""
 
     def names(text: str) -> list[str]:
         listed = [name.strip() for name in text.split(",")]
@@ -59,27 +80,31 @@ def add_systems(parser: argparse.ArgumentParser, purpose: str) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
-    """Flags for the options of a predictor."""
+    """Adds a flag for each option of a predictor."""
     group = parser.add_argument_group("options of this model") if options else parser
     for option in options:
+        kind: dict[str, Any] = {"type": option.kind, "metavar": option.metavar}
         if option.kind is bool:
-            group.add_argument(
-                f"--{option.name}", action="store_true", default=None, help=option.help
-            )
-        else:
-            group.add_argument(
-                f"--{option.name}", type=option.kind, metavar=option.metavar, help=option.help
-            )
+            kind = {"action": "store_true", "default": None}
+        group.add_argument(f"--{option.name}", help=option.help, **kind)
+
+
+def early_arguments(command: str, argv: list[str], *flags: str) -> argparse.Namespace:
+    """The values of some flags, needed to add the flags of a model to the command's parser."""
+    parser = Parser(prog=f"python -m launch.{command}", add_help=False)
+    for flag in flags:
+        parser.add_argument(flag)
+    return parser.parse_known_args(argv)[0]
 
 
 def command_line(command: str, argv: Sequence[str]) -> str:
-    """The command line, to reproduce a result."""
+    """The command line as text, as it is stored beside results."""
     line = shlex.join(["python", "-m", f"launch.{command}", *argv])
-    return line.encode(errors="backslashreplace").decode()  # a path may be no UTF-8
+    return line.encode(errors="backslashreplace").decode()  # a path need not be UTF-8
 
 
 def configure_logging() -> None:
-    """Configures logging to standard error, and silences that of libraries."""
+    """Sends log messages to standard error and silences those of libraries."""
     import logging
 
     import absl.logging
@@ -108,7 +133,7 @@ def keep_compiled() -> None:
 
 
 def _remove_unfinished(compiled: Path) -> None:
-    """Removes programs without a time of use, which a kill leaves and which break the cache."""
+    """Removes programs without an -atime file: a kill leaves them, and they break the cache."""
     with contextlib.suppress(OSError):
         for path in compiled.glob("*-cache"):
             used = path.with_name(f"{path.name.removesuffix('-cache')}-atime")
@@ -117,7 +142,7 @@ def _remove_unfinished(compiled: Path) -> None:
 
 
 def out_of_memory(error: BaseException) -> str | None:
-    """The message about insufficient memory of host or device, if that caused the error."""
+    """The message of an out-of-memory error of host or device among an error's causes, or None."""
     jax = sys.modules.get("jax")
     for cause in causes(error):
         if isinstance(cause, MemoryError):
@@ -143,8 +168,11 @@ def _unless_from_orbax(args: threading.ExceptHookArgs) -> None:
 
 
 def run(main: Callable[[list[str]], None]) -> NoReturn:
-    """Runs a command's `main` on the arguments and exits: 0, 2 after a mistake, 128 + the signal's
-    number after a request to stop (130 on Ctrl-C, 143 on SIGTERM)."""
+    """Runs a command's `main` on the arguments and exits.
+
+    The status is 0, 2 after a user's error, and 128 + the signal's number after a request to stop
+    (130 on Ctrl-C, 143 on SIGTERM).
+    """
     status = 0
     try:
         main(sys.argv[1:])
@@ -162,11 +190,11 @@ def run(main: Callable[[list[str]], None]) -> NoReturn:
     except BrokenPipeError:  # the reader has closed the pipe, as `head` does
         _silence()
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _MISTAKES:
+        if isinstance(error, OSError) and error.errno in _USER_ERRNOS:
             line = f"{error.filename or 'standard output'}: {error.strerror}"
             _silence()
         elif memory := out_of_memory(error):
-            line = f"{memory} ({_TAKES_LESS})"
+            line = f"{memory} ({_LESS_MEMORY})"
         else:
             exit_process(1, error)
             raise

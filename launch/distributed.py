@@ -1,8 +1,8 @@
 """Start and exit of the processes of a distributed run.
 
-`jax.distributed` monitors them: when one dies or cannot be reached, it aborts the others in C++,
-with pages of output. Hence each of them trains in a child of the started process, which waits,
-forwards requests to stop, and reports in one line how the child ended.
+When a process dies or cannot be reached, `jax.distributed` aborts the others in C++, with pages of
+output. Hence each process trains in a child; the parent forwards requests to stop, and reports in
+one line how the child ended.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import ctypes
 import dataclasses
 import glob
 import importlib.util
+import logging
 import os
 import re
 import signal
@@ -23,10 +24,10 @@ from typing import NoReturn, Self
 
 from common_jax.errors import UserError, causes
 
-HEARTBEAT_SECONDS = 20  # without a heartbeat after which a process counts as dead
-JOIN_SECONDS = 300  # for all processes to start
-LEAVE_SECONDS = 5.0  # for which a process that ends with an error waits for the others
-LOST = 75  # the exit status when another process died: EX_TEMPFAIL of sysexits.h
+HEARTBEAT_SECONDS = 20  # timeout of the heartbeats of a process
+JOIN_SECONDS = 300  # timeout for all processes to start
+LEAVE_SECONDS = 5.0  # timeout for the others when a process ends with an error
+LOST = 75  # exit status when another process died: EX_TEMPFAIL of sysexits.h
 
 _PR_SET_PDEATHSIG = 1  # Linux's prctl.h
 
@@ -36,10 +37,10 @@ class DistributedArgs:
     """The processes of a run, and this one's number.
 
     Attributes:
-      scheduler: that started them, if JAX gets the other values from it.
-      coordinator: otherwise HOST:PORT of the first process.
-      count: of processes.
-      number: of this one.
+      scheduler: name of the scheduler from which JAX gets the other values; "" for none.
+      coordinator: HOST:PORT of the first process, without a scheduler.
+      count: number of processes.
+      number: number of this process, from 0.
     """
 
     scheduler: str = ""
@@ -49,7 +50,7 @@ class DistributedArgs:
 
     @staticmethod
     def add_flags(parser: argparse.ArgumentParser) -> None:
-        """Flags for processes that no scheduler started."""
+        """Adds the flags for processes started without a scheduler."""
         group = parser.add_argument_group("several processes")
         group.add_argument("--coordinator", metavar="HOST:PORT", help="address of the first")
         group.add_argument(
@@ -59,7 +60,7 @@ class DistributedArgs:
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> Self:
-        """From the flags, or else a scheduler's environment variables.
+        """The processes by the flags, or else by a scheduler's environment variables.
 
         Raises:
           UserError: for inconsistent flags.
@@ -81,15 +82,15 @@ class DistributedArgs:
         return cls("", where, count, number)
 
     def join(self) -> None:
-        """Returns in a child process once all have started; at once for a single process.
+        """Connects the processes, and returns in a child process; a single process returns at once.
 
         Raises:
           UserError: if the processes cannot connect.
         """
         if self == DistributedArgs():
             return
-        _go_on_in_a_child()
-        _keep_stdout()
+        _continue_in_child()
+        _redirect_libraries()
         import jax
 
         address = dataclasses.astuple(self)[1:] if self.coordinator else ()
@@ -100,22 +101,23 @@ class DistributedArgs:
                 initialization_timeout=JOIN_SECONDS,
                 heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
             )
-        except Exception as error:  # the detection of each scheduler raises its own kinds
-            lone = "," not in os.environ.get("TPU_WORKER_HOSTNAMES", "")
-            if self.scheduler == CLOUD_TPU and lone and "should be defined" in str(error):
+        except Exception as error:  # each scheduler's detection raises its own exceptions
+            single = "," not in os.environ.get("TPU_WORKER_HOSTNAMES", "")
+            if self.scheduler == CLOUD_TPU and single and "should be defined" in str(error):
                 return
-            raise UserError(self._unknown(error)) from error
-        if jax.process_index() > 0:
-            _silence_secondary()
+            raise UserError(self._message(error)) from error
+        if jax.process_index() > 0:  # only the first process logs
+            logging.disable(logging.WARNING)
 
-    def _unknown(self, error: Exception) -> str:
+    def _message(self, error: Exception) -> str:
+        """The message of an error while connecting."""
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         if self.coordinator:
             return f"--coordinator {self.coordinator}: {reason}"
         return (
-            f"{self.scheduler} seems to have started several processes, but JAX cannot tell which: "
-            f"{reason}; give --coordinator, --num_processes and --process_id, or "
-            "--num_processes=1 to train alone"
+            f"{self.scheduler} seems to have started several processes, but JAX does not detect "
+            f"them: {reason}; give --coordinator, --num_processes and --process_id, or "
+            "--num_processes=1 for a single process"
         )
 
 
@@ -125,7 +127,7 @@ CLOUD_TPU = "Cloud TPU"
 def scheduler(environment: Mapping[str, str]) -> str:
     """The scheduler that seems to have started several processes; "" for none.
 
-    JAX's own detection also treats a SLURM step of one process as a cluster, with a single GPU.
+    JAX's own detection also takes a SLURM step of one process for a cluster, with a single GPU.
     """
     more = lambda name: environment.get(name, "").isdecimal() and int(environment[name]) > 1
     if more("SLURM_NTASKS") and {"SLURM_STEP_NODELIST", "SLURM_PROCID"} <= environment.keys():
@@ -141,18 +143,18 @@ def scheduler(environment: Mapping[str, str]) -> str:
 
 
 def exit_process(status: int, error: BaseException | None = None) -> None:
-    """Exits if this is one of several processes, without waiting for the others.
+    """Exits without waiting for the other processes; returns if there are none.
 
     Python's own exit would wait for them at JAX's barrier, for minutes.
 
     Args:
-      error: to be printed.
+      error: printed with its traceback.
     """
     jax = sys.modules.get("jax")
     if jax is None or not jax.distributed.is_initialized():
         return
     if any(isinstance(cause, jax.errors.JaxRuntimeError) for cause in causes(error)):
-        # May be due to the death of another process, upon which JAX ends this one meanwhile.
+        # If another process has died, JAX ends this one during this time.
         time.sleep(1.5 * HEARTBEAT_SECONDS)
     if error is not None:
         traceback.print_exception(error)
@@ -165,34 +167,40 @@ def exit_process(status: int, error: BaseException | None = None) -> None:
     os._exit(status)
 
 
-def _go_on_in_a_child() -> None:
-    """Returns in a child of this process; the parent waits and exits as the child does."""
+def _continue_in_child() -> None:
+    """Returns in a child of this process; the parent waits, and exits with the child's status."""
     parent, signals = os.getpid(), list[int]()
     child = os.fork()
     if not child:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal signals both; the parent forwards
-        if sys.platform.startswith("linux"):  # ends with its parent
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # sent to both; the parent forwards it
+        if sys.platform.startswith("linux"):  # end with the parent
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(LOST)
         return
 
-    def pass_on(number: int, frame: object) -> None:
+    def forward(number: int, frame: object) -> None:
         signals.append(number)
         os.kill(child, signal.SIGTERM)  # which JAX handles
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, pass_on)
+        signal.signal(number, forward)
     _, status = os.waitpid(child, 0)
     _exit_like_child(os.waitstatus_to_exitcode(status), signals)
 
 
 def _exit_like_child(status: int, signals: list[int]) -> NoReturn:
+    """Exits with the child's status, and reports a signal that ended it.
+
+    Args:
+      status: of the child; negative is a signal's number.
+      signals: that were forwarded to it.
+    """
     if status == -signal.SIGABRT:
         print(
             "error: JAX has ended this process (its messages above), most likely because another "
-            "of the run has died or cannot be reached; the same command, given to all of them "
-            "again, resumes from the last checkpoint",
+            "process of the run has died or cannot be reached; the same command on all machines "
+            "resumes from the last checkpoint",
             file=sys.stderr,
         )
         status = LOST
@@ -209,17 +217,10 @@ def _exit_like_child(status: int, signals: list[int]) -> NoReturn:
     os._exit(status)
 
 
-def _keep_stdout() -> None:
+def _redirect_libraries() -> None:
     """Redirects the output of C++ libraries, such as Gloo, from stdout to stderr."""
     if sys.stdout is None:
         return
     sys.stdout.flush()
     sys.stdout = os.fdopen(os.dup(1), "w", encoding=sys.stdout.encoding, errors="replace")
     os.dup2(2, 1)
-
-
-def _silence_secondary() -> None:
-    """Disables warnings and messages in all processes but the first."""
-    import logging
-
-    logging.disable(logging.WARNING)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common_jax.errors import UserError
-from launch.cli import Parser, configure_logging, run
+from launch.cli import Parser, configure_logging, positive, run
 
 if TYPE_CHECKING:
     from common_jax.compare import Run
@@ -19,9 +19,10 @@ DESCRIPTION = (
     __doc__
     + """
 Prints the metrics as JSON, and writes them and the predictions to eval/<split>.* in the run's
-folder: with --average K to eval/<split>-average<K>.*, for several --workdir of one corpus, an
-ensemble whose probabilities are averaged, to eval/<split>-ensemble<N>.* of the first. --data scores
-another file of the run's data format. --task squad scores a file {id: answer}, without a run.
+folder. --average K writes to eval/<split>-average<K>.*. Several --workdir of one corpus are an
+ensemble, whose probabilities are averaged; it writes to eval/<split>-ensemble<N>.* of the first
+run. --data scores another file of the run's data format. --task squad scores a file {id: answer}
+without a run.
 
 --against RUN adds paired tests against another run, scored on the same examples: bootstrap and
 t-test (translation), equal proportions and McNemar's (labels), permutation (answers). p_TEST is the
@@ -38,22 +39,17 @@ example:
 
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.evaluate", description=DESCRIPTION)
-    parser.add_argument(
-        "--workdir",
-        action="append",
-        metavar="RUN",
-        help="folder of the run; several for an ensemble",
+    add = parser.add_argument
+    text = "folder of the run; several for an ensemble"
+    add("--workdir", action="append", metavar="RUN", help=text)
+    add("--split", help="split to score (test, or dev if there is none)")
+    add(
+        "--average", type=positive, metavar="K", help="parameters: mean of the K newest checkpoints"
     )
-    parser.add_argument("--split", help="split to score (test, or dev if there is none)")
-    parser.add_argument(
-        "--average", type=int, metavar="K", help="parameters: mean of K newest checkpoints"
-    )
-    parser.add_argument(
-        "--against", metavar="RUN", help="folder of another run, scored on the same"
-    )
-    parser.add_argument("--task", choices=["squad"], help="score a file, not a run")
-    parser.add_argument("--predictions", metavar="FILE", help="{id: answer, ...}")
-    parser.add_argument("--data", metavar="FILE", help="the questions, with their answers")
+    add("--against", metavar="RUN", help="folder of another run, scored on the same examples")
+    add("--task", choices=["squad"], help="score a file of predictions, not a run")
+    add("--predictions", metavar="FILE", help="predictions: {id: answer, ...}")
+    add("--data", metavar="FILE", help="examples to score, with their answers")
     args = parser.parse_args(argv)
     if (args.workdir is None) == (args.task is None):
         parser.error("give --workdir, or --task with --predictions and --data")
@@ -63,24 +59,22 @@ def main(argv: list[str]) -> None:
     for name in others:
         if getattr(args, name) is not None:
             parser.error(f"--{name} does not go with --{mode}")
-    if args.average is not None and args.average < 1:
-        parser.error(f"--average {args.average}: at least 1")
     configure_logging()
-    if args.task is not None:
-        _score_file(parser, args)
-    else:
-        _score_run(parser, args)
-
-
-def _score_file(parser: Parser, args: argparse.Namespace) -> None:
-    if args.predictions is None or args.data is None:
+    values: Mapping[str, Any]
+    if args.task is None:
+        values = _score_run(parser, args)
+    elif args.predictions is None or args.data is None:
         parser.error("--task needs --predictions and --data")
-    from qanet_jax.score import score_files
+    else:
+        from qanet_jax.score import score_files
 
-    _print(score_files(args.predictions, args.data))
+        values = score_files(args.predictions, args.data)
+    lines = (f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in values.items())
+    print("\n".join(["{", ",\n".join(lines), "}"]))
 
 
-def _score_run(parser: Parser, args: argparse.Namespace) -> None:
+def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
+    """Scores the run or ensemble, writes the scores, and returns them with those of the tests."""
     from common_jax.compare import Run, comparison_of
     from common_jax.config import MeshConfig
     from common_jax.training.evaluate import ensemble_mean, predict
@@ -111,40 +105,34 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> None:
         split, ensemble_mean(predictions) if len(predictions) > 1 else predictions[0]
     )
     other_name = name
-    name += f"-average{average}" if average > 1 else ""
-    name += f"-ensemble{len(runs)}" if len(runs) > 1 else ""
     if average > 1:
+        name += f"-average{average}"
         scored.notes["step"] = params[0].step
+    if len(runs) > 1:
+        name += f"-ensemble{len(runs)}"
     runs[0].write_scored(name, scored)
-    compared: dict[str, float] = {}
+    tests: dict[str, float] = {}
     if other is not None:
-        ours = Run(args.workdir[0], runs[0])
-        paired = comparison_of(type(tasks[0])).paired(ours, other, other_name, name)
-        compared = {name: float(f"{value:.6g}") for name, value in paired.numbers.items()}
+        scored_run = Run(args.workdir[0], runs[0])
+        paired = comparison_of(type(tasks[0])).paired(scored_run, other, other_name, name)
+        tests = {name: float(f"{value:.6g}") for name, value in paired.numbers.items()}
         for note in paired.notes:
             print(note, file=sys.stderr)
-    _print({"split": name, **scored.metrics, **scored.notes, **compared})
-
-
-def _print(values: Mapping[str, Any]) -> None:
-    """Prints JSON with a line for each name."""
-    lines = (f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in values.items())
-    print("\n".join(["{", ",\n".join(lines), "}"]))
+    return {"split": name, **scored.metrics, **scored.notes, **tests}
 
 
 def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> None:
-    """Prepares the corpora of all runs, which must have the same examples in the split."""
+    """Prepares all corpora; raises UserError if two runs have different examples in the split."""
     for task in tasks:
         task.prepare()
-    first, *others = zip(runs, tasks, strict=True)
-    expected = first[1].evaluation_set(split) if others else None
-    for workdir, task in others:
+    expected = tasks[0].evaluation_set(split) if len(tasks) > 1 else None
+    for workdir, task in zip(runs[1:], tasks[1:], strict=True):
         if task.evaluation_set(split) != expected:
             raise UserError(f"{workdir.path}: its {split} differs from that of {runs[0].path}")
 
 
 def _scored_run(folder: str, task: "Task", name: str) -> "Run":
-    """The run to compare with; raises UserError if it has not been scored."""
+    """The run to compare with; raises UserError if it is unscored or of another task."""
     from common_jax.compare import Run, comparison_of
     from common_jax.training.workdir import Workdir
 
@@ -158,7 +146,7 @@ def _scored_run(folder: str, task: "Task", name: str) -> "Run":
 
 
 def name_of(file: str, splits: tuple[str, ...]) -> str:
-    """The name of another file's scores: its stem, unless that is a split of the run."""
+    """The name for the scores of a data file: its stem, or its full name if that is a split's."""
     path = Path(file)
     stem = Path(path.name.removesuffix(".gz")).stem
     return path.name if stem in splits else stem

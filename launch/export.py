@@ -6,22 +6,22 @@ from pathlib import Path
 from typing import get_args
 
 from common_jax.predictor import Option
-from launch.cli import Parser, command_line, configure_logging, run
+from launch.cli import Parser, command_line, configure_logging, early_arguments, positive, run
 
-OLDEST_JAX = "0.10.2"  # that is supported; newer versions can read its programs
-MOST = 1000  # hypotheses, answers or checkpoints; more would not fit into memory
+OLDEST_JAX = "0.10.2"  # oldest supported version; newer ones can read its programs
+MOST = 1000  # hypotheses or answers; more would not fit into memory
 
 DESCRIPTION = (
     __doc__
     + """
-Writes tokeniser or vocabulary, config, parameters, checksums and a model card (README.md) into a
+Writes tokenizer or vocabulary, config, parameters, checksums and a model card (README.md) into a
 new folder, in one of three formats:
 
-  stablehlo    compiled programs beside the parameters: used without model code, flax or Orbax, on a
+  stablehlo    compiled programs and the parameters: used without model code, flax or Orbax, on a
                CPU, a CUDA GPU or a TPU, for any number of texts of any length. A translator has one
-               program for each --beam_size, a reader for each --count of answers; --workdir RUN
-               --help lists those of a run's model.
-  safetensors  parameters by their names
+               program for each --beam_size, a question answerer for each --count of answers;
+               --workdir RUN --help lists the options of a run's model.
+  safetensors  parameters by name
   orbax        parameters in Orbax's format
 
 Exports the best checkpoint; for a run with train.ema_decay, its moving average.
@@ -38,42 +38,32 @@ def main(argv: list[str]) -> None:
     from common_jax.export.format import Format
 
     parser = Parser(prog="python -m launch.export", description=DESCRIPTION)
-    parser.add_argument("--workdir", required=True, metavar="RUN", help="folder of the run")
-    parser.add_argument(
-        "--out", required=True, type=Path, metavar="DIR", help="folder to write, a new one"
-    )
+    add = parser.add_argument
+    add("--workdir", required=True, metavar="RUN", help="folder of the run")
+    add("--out", required=True, type=Path, metavar="DIR", help="folder to write, a new one")
     formats = get_args(Format)
     text = f"{' | '.join(formats)} ({formats[0]})"
-    parser.add_argument(
-        "--format", choices=formats, default=formats[0], metavar="FORMAT", help=text
-    )
-    parser.add_argument(
-        "--average", type=int, default=1, metavar="K", help="mean of the K newest checkpoints"
-    )
-    parser.add_argument(
-        "--ema",
-        action=argparse.BooleanOptionalAction,
-        help="the moving average of the parameters (if the run has one)",
-    )
+    add("--format", choices=formats, default=formats[0], metavar="FORMAT", help=text)
+    add("--average", type=positive, default=1, metavar="K", help="mean of the K newest checkpoints")
+    text = "the moving average of the parameters (if the run has one)"
+    add("--ema", action=argparse.BooleanOptionalAction, help=text)
     options = _compiled_options(argv)
     for option in options:
-        parser.add_argument(
+        add(
             f"--{option.name}",
-            type=int,
+            type=positive,
             action="append",
+            default=[],
             metavar=option.metavar,
             help=f"{option.help}: a program for this number; may be repeated",
         )
     args, unknown = parser.parse_known_args(argv)
     if unknown:
         parser.error(f"{unknown[0]}: the predictor of {args.workdir} has no such choice")
-    choices = {option.name: getattr(args, option.name) or [] for option in options}
-    choices = {name: values for name, values in choices.items() if values}
-    for name, values in {"average": [args.average], **choices}.items():
-        if (least := min(values)) < 1:
-            parser.error(f"--{name} {least}: at least 1")
-        if (most := max(values)) > MOST:
-            parser.error(f"--{name} {most}: at most {MOST}")
+    choices = {o.name: values for o in options if (values := getattr(args, o.name))}
+    for name, values in choices.items():
+        if max(values) > MOST:
+            parser.error(f"--{name} {max(values)}: at most {MOST}")
     configure_logging()
     import jax
 
@@ -86,22 +76,20 @@ def main(argv: list[str]) -> None:
     print(f"wrote {args.out}; see {args.out / 'README.md'}")
     if args.format == "stablehlo" and jax.__version__ != OLDEST_JAX:
         print(
-            f"it needs jax {jax.__version__} or newer; for one that any supported jax can use: "
+            f"it needs jax {jax.__version__} or newer; for all versions from {OLDEST_JAX} on: "
             f"uv run --with jax=={OLDEST_JAX} {command}"
         )
     print(f"next:\n  python -m launch.predict --model {shlex.quote(str(args.out))}")
 
 
 def _compiled_options(argv: list[str]) -> list[Option]:
-    """The options of the run's predictor that are static arguments of its programs."""
-    parser = Parser(add_help=False, prog="python -m launch.export")
-    parser.add_argument("--workdir")
-    args, _ = parser.parse_known_args(argv)
-    if args.workdir is None:
+    """The options of the run's predictor that are compiled into its programs."""
+    path = early_arguments("export", argv, "--workdir").workdir
+    if path is None:
         return []
     from common_jax.deploy import predictor_class
 
-    return [option for option in predictor_class(args.workdir).options if option.compiled]
+    return [option for option in predictor_class(path).options if option.compiled]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Runs the trials of a sweep on this machine, each as a process of `launch.train`.
 
-Separate processes protect other trials from a crash or lack of device memory, and a trial equals a
-run of the same command.
+A trial that crashes or runs out of memory does not affect the others, and a trial has the same
+result as a run of the same command.
 """
 
 import contextlib
@@ -34,10 +34,10 @@ class Process:
     """The process of a trial."""
 
     def __init__(self, trial: Trial, environment: Mapping[str, str] | None = None):
-        """Starts it.
+        """Starts the process.
 
         Args:
-          environment: variables beside those of this process.
+          environment: variables in addition to those of this process.
 
         Raises:
           UserError: if the sweep's folder cannot be written.
@@ -58,13 +58,13 @@ class Process:
                 )
 
     def wait(self, seconds: float) -> bool:
-        """Waits up to `seconds`; returns whether it has ended."""
+        """Waits at most `seconds`; returns whether the process has ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         return self._process.poll() is not None
 
     def stop(self) -> None:
-        """Requests it to save and stop, and waits for its end."""
+        """Sends SIGTERM, on which training saves and stops, and waits for the end."""
         self._process.terminate()
         self._process.wait()
 
@@ -81,18 +81,18 @@ class Process:
             log.seek(self._log_start)
             output = log.read().decode(errors="replace").splitlines()
         lines = [line.strip() for line in output if line.strip()]
-        mistakes = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-        return [f"exit status {status}", *lines[-1:], *mistakes[-1:]][-1]
+        errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+        return [f"exit status {status}", *lines[-1:], *errors[-1:]][-1]
 
 
 def run_trial(
     trial: Trial, environment: Mapping[str, str] | None = None
 ) -> Iterator[Process | None]:
-    """Trains a trial, and records its failure.
+    """Trains a trial, and records a failure.
 
-    Waits while another process trains it, of another sweep or one that has ended.
+    If a process of another sweep trains the trial, this waits for its end.
 
-    Yields: about every second, the process, or None while waiting for another one.
+    Yields: about every second the process, or None while waiting.
     """
     while True:
         if holder := trial.workdir.trained_by:
@@ -107,35 +107,35 @@ def run_trial(
             yield process
         if not process.failure:
             return
-        if not trial.workdir.trained_by:  # else another process was faster
+        if not trial.workdir.trained_by:  # else another process has locked the run first
             record(trial, "failed", process.failure)
             return
 
 
 def run_here(trials: Sequence[Trial], jobs: int) -> Generator[Trial]:
-    """Runs trials on this machine, `jobs` at a time, and yields each as it ends. When closed early,
-    it stops the running ones, which save their state.
+    """Runs trials on this machine, `jobs` at a time, and yields each as it ends.
 
-    GPUs are divided among the jobs.
+    Closing the generator stops the running trials, which save their state. The GPUs are divided
+    among the jobs.
 
     Raises:
       UserError: for more jobs than GPUs.
     """
-    seats: queue.SimpleQueue[dict[str, str]] = queue.SimpleQueue()
+    environments: queue.SimpleQueue[dict[str, str]] = queue.SimpleQueue()
     for environment in _gpu_shares(jobs):
-        seats.put(environment)
-    leaving = threading.Event()
+        environments.put(environment)
+    stopping = threading.Event()
 
     def run(trial: Trial) -> Trial:
-        seat = seats.get()
+        environment = environments.get()
         try:
-            for process in run_trial(trial, seat) if not leaving.is_set() else ():
-                if leaving.is_set():
+            for process in run_trial(trial, environment) if not stopping.is_set() else ():
+                if stopping.is_set():
                     if process is not None:
                         process.stop()
                     break
         finally:
-            seats.put(seat)
+            environments.put(environment)
         return trial
 
     with ThreadPoolExecutor(jobs) as pool:
@@ -144,20 +144,21 @@ def run_here(trials: Sequence[Trial], jobs: int) -> Generator[Trial]:
             for future in as_completed(futures):
                 yield future.result()
         finally:
-            leaving.set()
+            stopping.set()
             for future in futures:
                 future.cancel()
 
 
 def _gpu_shares(jobs: int) -> list[dict[str, str]]:
-    """The environment of each job, with its share of the GPUs if there are several jobs."""
+    """Environment variables of each job: its share of the GPUs, if there are several jobs."""
     gpus = _gpus() if jobs > 1 else []
     if gpus and jobs > len(gpus):
-        raise UserError(f"--jobs {jobs}: this machine has {len(gpus)} GPUs, one a job at least")
+        raise UserError(f"--jobs {jobs}: this machine has {len(gpus)} GPUs; at most one job a GPU")
     return [{"CUDA_VISIBLE_DEVICES": ",".join(gpus[n::jobs])} if gpus else {} for n in range(jobs)]
 
 
 def _gpus() -> list[str]:
+    """The names of the GPUs that this process may use."""
     if os.environ.get("JAX_PLATFORMS") == "cpu":
         return []
     if "CUDA_VISIBLE_DEVICES" in os.environ:

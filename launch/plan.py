@@ -1,20 +1,19 @@
-"""Compiles a training step for absent accelerators: memory, arithmetic and times."""
+"""Compiles a training step for absent TPUs and GPUs: memory, arithmetic and times."""
 
 import argparse
 import dataclasses
 import importlib.util
-import json
 import os
 import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common_jax.errors import UserError
+from common_jax.io.atomic import write_json, writing
 from common_jax.planning.chips import CHIPS, GIB, Chip, Gpu
-from launch.cli import Parser, command_line, configure_logging, run
+from launch.cli import Parser, add_config, command_line, configure_logging, output_file, run
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
@@ -26,44 +25,43 @@ DESCRIPTION = (
     + """
 
 A topology is CHIP:SHAPE, the devices of a slice of TPUs (v5e:4x4, v5p:2x2x1) or the number of GPUs
-(h100:8; eight a machine). The extra `tpu` or `cuda` must be installed, but no such device. A shape
-is what `launch.train` compiles a step for: rows of a batch, then lengths (source and target for
-translation, passage and question for reading, the texts for classification; packed batches have
-rows alone). Without --shape every shape of the prepared corpus is planned for.
+(h100:8; eight a machine). It needs the extra `tpu` or `cuda`, but no such device. A shape gives the
+sizes of a batch: its rows, then lengths (source and target for translation, passage and question
+for reading, the texts for classification; packed batches have rows only). Without --shape, each
+shape of the prepared corpus is planned.
 
-What the compiler says is exact: memory and exchanges. The rest is an estimate: bytes moved do not
-see a GPU's cache, times are those of the makers' peak figures one at a time, and a GPU's kernels
-are chosen without trying them.
+Memory and collectives are the compiler's exact numbers. The rest is an estimate: bytes moved ignore
+a GPU's cache, each time is at the maker's peak rate, and a GPU's kernels are chosen without timing.
 
 example:
   python -m launch.plan --config configs/csan/wmt14_ende.py:big --topology v5e:4x4 --shape 512,32,32
   python -m launch.plan --config configs/csan/wmt14_ende.py --topology h100:8 --shape 3072,64,64"""
 )
 
-_TPU_ENVIRONMENT = {  # read when jax and libtpu are imported
+_ENVIRONMENT = {  # read when jax and libtpu are imported
     "JAX_PLATFORMS": "cpu",
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_WORKER_HOSTNAMES": "localhost",
-    "TPU_ACCELERATOR_TYPE": "v5litepod-4",  # any: libtpu looks for one, whatever it compiles for
+    "TPU_ACCELERATOR_TYPE": "v5litepod-4",  # any value: libtpu requires one
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     "TF_CPP_MIN_LOG_LEVEL": "3",
 }
 _GPUS_A_MACHINE = 8
-_TAKES_LESS = "fewer rows, train.accumulate, mesh.fsdp over more devices or bfloat16 take less"
+_LESS_MEMORY = "fewer rows, train.accumulate, mesh.fsdp over more devices or bfloat16 need less"
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What a training step costs each device.
+    """Cost of a training step for each device.
 
     Attributes:
-      shape: of the batch, as in `--shape`.
+      shape: sizes of the batch, as in `--shape`.
       memory_bytes: by "arguments" (state and batch), "temporaries" and "code".
       flops: of products and convolutions, a device's share.
-      hbm_bytes: read and written in its memory.
-      collectives: what it sends, by kind and axes of the mesh.
-      seconds: that these take at the chip's peak, by "arithmetic", "memory" and "links"; "compile"
-        is this machine's.
+      hbm_bytes: bytes read and written in the device's memory.
+      collectives: data sent, by kind and mesh axes.
+      seconds: time at the chip's peak rates, by "arithmetic", "memory" and "links"; "compile" is
+        the compilation's on this machine.
     """
 
     topology: str
@@ -77,12 +75,18 @@ class Plan:
     seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
+    def label(self) -> str:
+        """Topology and shape, for a message."""
+        return f"{self.topology} {','.join(map(str, self.shape))}"
+
+    @property
     def fits(self) -> bool:
+        """Whether the memory of the chip suffices."""
         return sum(self.memory_bytes.values()) <= self.chip.memory
 
     @property
     def row(self) -> dict[str, Any]:
-        """Of the JSON file."""
+        """Row of the JSON file."""
         return {
             "topology": self.topology,
             "shape": list(self.shape),
@@ -100,7 +104,7 @@ class Plan:
 
     @property
     def cells(self) -> dict[str, Any]:
-        """Of the printed table."""
+        """Row of the printed table."""
         mesh = " ".join(f"{name} {size}" for name, size in self.mesh.items() if size > 1)
         cells = {
             "topology": self.topology,
@@ -131,29 +135,20 @@ _MEASURES = (
 
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.plan", description=DESCRIPTION)
-    parser.add_argument("--config", required=True, metavar="FILE[:ARG]", help="config file")
-    parser.add_argument(
-        "--config.KEY", metavar="VALUE", dest="_", help="set a field: --config.mesh.fsdp=4"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add_config(parser, "set a field: --config.mesh.fsdp=4")
+    add(
         "--topology",
         required=True,
         metavar="CHIP:SHAPE,...",
         type=lambda text: [_topology(one) for one in text.split(",")],
         help=f"{' | '.join(CHIPS)}, each with a shape",
     )
-    parser.add_argument(
-        "--shape",
-        action="append",
-        metavar="N,N,...",
-        type=_sizes,
-        help="sizes of a batch; may be given several times",
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there too")
+    text = "sizes of a batch; may be repeated"
+    add("--shape", action="append", metavar="N,N,...", type=_sizes, help=text)
+    add("--json", type=output_file, metavar="FILE", help="also write the numbers to FILE")
     args, overrides = parser.parse_known_args(argv)
-    if args.json and not args.json.absolute().parent.is_dir():
-        raise UserError(f"--json: there is no folder {args.json.absolute().parent}")
-    os.environ |= _TPU_ENVIRONMENT
+    os.environ |= _ENVIRONMENT
     configure_logging()
     from common_jax.training.config import parse, task_class
     from launch.timing import table
@@ -175,35 +170,32 @@ def main(argv: list[str]) -> None:
     for one in plans:
         for collective in one.collectives:
             print(
-                f"{one.topology} {','.join(map(str, one.shape))}: {collective.count} "
-                f"{collective.kind} over {' x '.join(collective.axes)}, "
-                f"{collective.bytes / 1e6:,.1f} MB"
+                f"{one.label}: {collective.count} {collective.kind} over "
+                f"{' x '.join(collective.axes)}, {collective.bytes / 1e6:,.1f} MB"
             )
     if args.json:
-        from common_jax.io.atomic import writing
-
         report = {"command": command_line("plan", argv), "rows": [one.row for one in plans]}
         with writing(args.json):
-            args.json.write_text(json.dumps(report, indent=1) + "\n")
-    if not all(one.fits for one in plans):
-        for one in plans:
-            if not one.fits:
-                print(
-                    f"{one.topology} {','.join(map(str, one.shape))}: does not fit: "
-                    f"{sum(one.memory_bytes.values()) / GIB:.1f} GiB a device, which has "
-                    f"{one.chip.memory / GIB:.1f}; {_TAKES_LESS}",
-                    file=sys.stderr,
-                )
+            write_json(args.json, report)
+    too_large = [one for one in plans if not one.fits]
+    for one in too_large:
+        print(
+            f"{one.label}: does not fit: {sum(one.memory_bytes.values()) / GIB:.1f} GiB a device, "
+            f"which has {one.chip.memory / GIB:.1f}; {_LESS_MEMORY}",
+            file=sys.stderr,
+        )
+    if too_large:
         sys.exit(1)
 
 
 def plan(task: "Task", topology: str, devices: Sequence[Any], shape: Sequence[int]) -> Plan:
-    """Compiles the step that `launch.train` runs, for devices that need not be here.
+    """Compiles the training step for a topology.
 
     Args:
       topology: "CHIP:SHAPE".
-      shape: sizes of the batch, in the order of `task.batch_dims`; rows are rounded up to a
-        multiple of what shares them, as training does.
+      devices: its devices, of `topology_devices`.
+      shape: sizes of the batch, in the order of `task.batch_dims`; as in training, rows are rounded
+        up to a multiple of the devices that share them and of `train.accumulate`.
     """
     import jax
 
@@ -251,7 +243,7 @@ def plan(task: "Task", topology: str, devices: Sequence[Any], shape: Sequence[in
 
 
 def trace_step(task: "Task", mesh: "Mesh", shape: Sequence[int]) -> Any:
-    """The step of `launch.train`, traced for a batch of some sizes (`jax.stages.Traced`)."""
+    """The training step, traced for a batch of the given sizes (`jax.stages.Traced`)."""
     import jax
 
     from common_jax.training.state import abstract_state
@@ -266,10 +258,10 @@ def trace_step(task: "Task", mesh: "Mesh", shape: Sequence[int]) -> Any:
 
 
 def topology_devices(name: str, shape: str) -> Sequence[Any]:
-    """The devices of a topology, to compile for.
+    """Descriptions of a topology's devices, to compile for.
 
     Raises:
-      UserError: for a missing extra, or a shape that there is not.
+      UserError: for a missing extra or an impossible shape.
     """
     from jax.experimental import topologies
 
@@ -321,6 +313,7 @@ device_description_str: "{chip.kind}"
 
 
 def _topology(text: str) -> tuple[str, str]:
+    """The chip and the shape of CHIP:SHAPE."""
     name, _, shape = text.partition(":")
     if name not in CHIPS:
         raise argparse.ArgumentTypeError(f"{text!r}: the chips are {', '.join(CHIPS)}")
@@ -337,7 +330,7 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 
 def prepared_shapes(task: "Task") -> list[tuple[int, ...]]:
-    """Of the corpus's batches."""
+    """The shapes of the prepared corpus's batches."""
     task.prepare()
     plan = task.train_batches().plan
     sizes = ((int(rows), *map(int, w)) for rows, w in zip(plan.rows, plan.shapes, strict=True))

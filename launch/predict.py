@@ -9,7 +9,14 @@ from typing import Any, cast
 
 from common_jax.errors import UserError
 from common_jax.predictor import Option
-from launch.cli import Parser, add_options, configure_logging, keep_compiled, run
+from launch.cli import (
+    Parser,
+    add_options,
+    configure_logging,
+    early_arguments,
+    keep_compiled,
+    run,
+)
 
 DESCRIPTION = (
     __doc__
@@ -19,8 +26,8 @@ reads JSON, {"context": ..., "question": ...}, and prints JSON; or answers one q
 file, with the answer's start and end in characters of the file (decoded as UTF-8, line ends
 included). A sentence classifier reads texts, or pairs separated by a tab, and prints JSON: the
 label, each label's probability, and with --explain the attention between words. A model is a run,
-or an export (launch.export), which is checked for damage and from which only its programs are
-executed. Each model has options of its own: --workdir RUN --help lists them.
+or an export (launch.export), whose checksums are verified and whose compiled programs are run. Each
+model has its own options: --workdir RUN --help lists them.
 
 example:
   echo "A man rides a horse." | python -m launch.predict --workdir runs/csan/multi30k
@@ -67,10 +74,7 @@ def main(argv: list[str]) -> None:
 
 def _model(argv: list[str]) -> tuple[Any, Sequence[Option]]:
     """The run or export that the arguments name, and the options of its predictor."""
-    parser = Parser(add_help=False, prog="python -m launch.predict")
-    parser.add_argument("--workdir")
-    parser.add_argument("--model")
-    args, _ = parser.parse_known_args(argv)
+    args = early_arguments("predict", argv, "--workdir", "--model")
     if (args.workdir is None) == (args.model is None):
         return None, ()  # the command's parser reports the error
     from common_jax.deploy import predictor_class
@@ -82,7 +86,7 @@ def _model(argv: list[str]) -> tuple[Any, Sequence[Option]]:
 
 
 def _read(path: str) -> str:
-    """The text of a file, with line ends unchanged."""
+    """The text of a UTF-8 file, with line ends unchanged."""
     try:
         return Path(path).read_bytes().decode()
     except OSError as error:
@@ -92,13 +96,13 @@ def _read(path: str) -> str:
 
 
 def _standard_input() -> Iterator[str]:
+    """The lines of standard input, without their ends."""
     from common_jax.io.files import decode_line, lines_of
 
     if sys.stdin is None:
         raise UserError("standard input: closed; give it lines, or --context and --question")
-    for number, line in enumerate(
-        lines_of(cast(io.BufferedIOBase, sys.stdin.buffer), "standard input"), start=1
-    ):
+    file = cast(io.BufferedIOBase, sys.stdin.buffer)
+    for number, line in enumerate(lines_of(file, "standard input"), start=1):
         yield decode_line(line.rstrip(b"\r\n"), "standard input", number)
 
 

@@ -1,17 +1,17 @@
-"""Makes a table or figure of a paper: trains what is missing, and writes a page."""
+"""Reproduces a table or figure of a paper: trains missing trials and writes a page."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from common_jax.errors import Interrupted, UserError, error_context
+from common_jax.errors import UserError, error_context
 from common_jax.fields import suggestion
 from common_jax.io.atomic import replace_text, write_json, writing
-from launch.cli import Parser, command_line, configure_logging, run
+from launch.cli import Parser, command_line, configure_logging, positive, run
 from launch.sweep import add_executor, summary, train
-from launch.timing import positive
 
 if TYPE_CHECKING:
     from common_jax.report.document import Report
@@ -20,19 +20,18 @@ if TYPE_CHECKING:
     from common_jax.tables.spec import Scale, TableSpec
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLES, KEPT = ROOT / "tables", ROOT / "docs" / "results"
+TABLES, STORED = ROOT / "tables", ROOT / "docs" / "results"
 SPEED, ANSWERS = "speed.json", "examples.json"
 DESCRIPTION = (
     __doc__
     + """
-TABLE is a file tables/TABLE.toml, such as csan/figure2: its rows, seeds, claims and the paper's
-numbers. --list prints all of them with what they need. A row is trained with each seed, as a trial
-of an ordinary sweep in OUT/trials: the same command again resumes, and trains nothing when all are
-finished. Trials that docs/results keeps, of this table or of another, are not trained again, if
-their config and version are those of today.
+TABLE is a file tables/TABLE.toml, such as csan/figure2: rows, seeds, claims and the paper's
+numbers. --list prints all tables and the data that they need. A row is trained with each seed, as a
+trial of an ordinary sweep in OUT/trials; the same command resumes. Trials stored in docs/results,
+for this table or another, are not trained again while config and version are the same.
 
-OUT/page.md and page.html have each row beside the paper's and a verdict on each claim,
-OUT/table.csv the rows.
+OUT/page.md and page.html have each row beside the paper's, and a verdict on each claim;
+OUT/table.csv has the rows.
 
 example:
   python -m launch.reproduce --list
@@ -77,13 +76,16 @@ def _make(
     data: Path,
     args: argparse.Namespace,
 ) -> None:
-    """Trains, measures, writes and keeps; exits with 1 if trials have failed."""
+    """Trains and times the rows, and writes the page; exits with status 1 if trials are unfinished.
+
+    With `--keep` it also stores the page and the finished trials.
+    """
     from common_jax.report import html
     from common_jax.tables.archive import keep, path_of, unpack
     from common_jax.tables.page import read_results
 
-    speed_alone, stored = spec.kind == "speed", KEPT / spec.name / scale.name
-    notes = [] if speed_alone else _train(spec, scale, trials, data, args)
+    speed_only, stored = spec.kind == "speed", STORED / spec.name / scale.name
+    notes = [] if speed_only else _train(spec, scale, trials, data, args)
     same = not notes and all(path_of(trial, stored).exists() for trial in trials)
     folders = [args.out, stored] if same else [args.out]
     speeds = {} if args.no_speed else _speeds(trials, folders)
@@ -91,13 +93,13 @@ def _make(
     unfinished = [
         trial.name
         for trial, status in zip(trials, results.statuses, strict=True)
-        if status.state != "finished" and not speed_alone
+        if status.state != "finished" and not speed_only
     ]
-    finished = [trial for trial in trials if trial.name not in unfinished and not speed_alone]
+    finished = [trial for trial in trials if trial.name not in unfinished and not speed_only]
     if args.keep and (args.no_train or not unfinished):
         for trial in finished:
             keep(trial, stored, data)
-            unpack(trial, path_of(trial, stored))  # the page is of what is kept, with fewer digits
+            unpack(trial, path_of(trial, stored))  # the page shows the stored, rounded results
         results = read_results(spec, scale, trials, speeds, notes)
     answers = _answers(results, folders) if not unfinished else {}
     report = _report(results, answers, args)
@@ -106,19 +108,19 @@ def _make(
         replace_text(args.out / "page.html", html.to_html(report))
     print(f"wrote {args.out / 'page.md'}, page.html and table.csv")
     if unfinished and not args.no_train:
-        print(f"{len(unfinished)} of {len(trials)} trials have not finished: "
-              f"{', '.join(unfinished)}")  # fmt: skip
+        names = ", ".join(unfinished)
+        print(f"{len(unfinished)} of {len(trials)} trials have not finished: {names}")
         sys.exit(1)
     if args.keep:
         _write(stored, results, report)
         for name, values in ((SPEED, speeds), (ANSWERS, answers)):
             if values:
                 write_json(stored / name, values)
-        print(f"kept {len(finished)} trials in {stored}")
+        print(f"stored {len(finished)} trials in {stored}")
 
 
 def _scale(spec: "TableSpec", args: argparse.Namespace) -> "Scale":
-    """The scale with the rows and seeds that the arguments name."""
+    """The scale, restricted to the rows and seeds of the arguments."""
     name = args.scale or next(iter(spec.scales))
     if name not in spec.scales:
         raise UserError(f"--scale {name}: {spec.name} has {' | '.join(spec.scales)}")
@@ -129,7 +131,7 @@ def _scale(spec: "TableSpec", args: argparse.Namespace) -> "Scale":
 
 
 def _row_names(text: str, known: Sequence[str]) -> list[str]:
-    """Names separated by commas, which names may contain too: the longest that fit."""
+    """Splits names at commas; a known name may contain commas itself, and the longest is taken."""
     names = []
     while text := text.strip():
         fits = [name for name in known if f"{text},".startswith(f"{name},")]
@@ -141,58 +143,44 @@ def _row_names(text: str, known: Sequence[str]) -> list[str]:
 def _parser() -> Parser:
     usage = "%(prog)s --list | TABLE --out OUT [options]"
     parser = Parser(prog="python -m launch.reproduce", usage=usage, description=DESCRIPTION)
-    parser.add_argument("table", nargs="?", metavar="TABLE", help="PAPER/NAME")
-    parser.add_argument("--list", action="store_true", help="print all tables and exit")
-    parser.add_argument("--scale", metavar="NAME", help="paper | small (the table's first)")
-    parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="folder with a folder for each corpus (data)"
-    )
-    parser.add_argument("--out", type=Path, metavar="OUT", help="folder of the runs and the page")
-    parser.add_argument("--rows", metavar="ROW,ROW,...", help="some rows (all)")
-    parser.add_argument(
-        "--seeds", type=positive, metavar="N", help="seeds of each row (the file's)"
-    )
+    add = parser.add_argument
+    add("table", nargs="?", metavar="TABLE", help="PAPER/NAME")
+    add("--list", action="store_true", help="print all tables and exit")
+    add("--scale", metavar="NAME", help="paper | small (the table's first)")
+    add("--data", type=Path, metavar="DIR", help="folder with a folder for each corpus (data)")
+    add("--out", type=Path, metavar="OUT", help="folder of the runs and the page")
+    add("--rows", metavar="ROW,ROW,...", help="some rows (all)")
+    add("--seeds", type=positive, metavar="N", help="seeds of each row (the file's)")
     add_executor(parser)
-    parser.add_argument(
-        "--no_train", action="store_true", help="train nothing: what has no trial is not run"
-    )
-    parser.add_argument("--no_speed", action="store_true", help="time no training steps")
-    parser.add_argument(
-        "--keep", action="store_true", help="keep the page and the trials in docs/results/TABLE"
-    )
-    parser.add_argument("--dry_run", action="store_true", help="list the trials and exit")
-    parser.add_argument(
-        "--topology",
-        metavar="CHIP:SHAPE",
-        help="with --dry_run: what they cost there (launch.plan)",
-    )
+    parser.set_defaults(asha=None)  # which `train` reads
+    add("--no_train", action="store_true", help="train nothing: make the page of existing trials")
+    add("--no_speed", action="store_true", help="do not time training steps")
+    add("--keep", action="store_true", help="store the page and the trials in docs/results/TABLE")
+    add("--dry_run", action="store_true", help="list the trials and exit")
+    text = "with --dry_run: estimate the hours on these devices (launch.plan)"
+    add("--topology", metavar="CHIP:SHAPE", help=text)
     return parser
 
 
 def _listed(spec: "TableSpec") -> str:
-    """A table in a few lines: scales, systems, data, kept trials, what cannot be made."""
-    from common_jax.tables.trials import corpora_of, not_made
+    """A table in a few lines: scales, systems, data, stored trials, what cannot be made and why."""
+    from common_jax.tables.trials import corpora_of
 
     lines = [f"{spec.name}: {spec.title} ({spec.source})"]
     for name, scale in spec.scales.items():
         if scale.unavailable:
             lines.append(f"  --scale {name}: cannot be made: {scale.unavailable}")
             continue
-        stored = len([*(KEPT / spec.name / name).glob("*.zip")])
+        stored = len([*(STORED / spec.name / name).glob("*.zip")])
         counts = f"{len(scale.made)} rows, {sum(row.seeds for row in scale.made)} trials"
         files = ", ".join(dict.fromkeys(row.file.partition(":")[0] for row in scale.made))
-        lines.append(f"  --scale {name}: {counts} of {files}; {stored} kept")
+        lines.append(f"  --scale {name}: {counts} of {files}; {stored} stored")
         systems = dict.fromkeys(row.file.partition(":")[2] or "its default" for row in scale.made)
         lines.append(f"    systems {', '.join(systems)}")
         for corpus in corpora_of(spec, scale):
             note = f"; {corpus.note}" if corpus.note else ""
             listed = ", ".join(corpus.files) or "an empty folder"
             lines.append(f"    data {corpus.folder}: {listed} ({corpus.origin}{note})")
-        if wrong := dict.fromkeys(not_made(spec, scale).values()):
-            absent = [one.removeprefix("no system ") for one in wrong if "no system" in one]
-            others = [one for one in wrong if "no system" not in one]
-            short = [f"no system {', '.join(absent)}"] if absent else []
-            lines.append(f"    not yet: {'; '.join([*short, *others])}")
         for reason in dict.fromkeys(row.missing for row in scale.rows if row.missing):
             names = [row.name for row in scale.rows if row.missing == reason]
             lines.append(f"    not run: {', '.join(names)}: {reason}")
@@ -200,9 +188,7 @@ def _listed(spec: "TableSpec") -> str:
 
 
 def _print_plan(trials: Sequence["Trial"], args: argparse.Namespace) -> None:
-    """Each trial with its command, and what a row costs on a topology."""
-    import shlex
-
+    """Prints each trial with its command, and the hours of each row on a topology."""
     from common_jax.sweep.results import find
     from common_jax.tables.trials import ROW
     from launch.local_executor import command
@@ -231,32 +217,30 @@ def _train(
     data: Path,
     args: argparse.Namespace,
 ) -> list[str]:
-    """Trains what is neither here nor kept, or nothing with `--no_train`.
+    """Restores stored trials and, without `--no_train`, trains the others.
 
-    Returns: notes on kept trials that are not used.
+    Returns: notes on stored trials that are not used.
     """
     from common_jax.sweep.plan import require_own_folders
     from common_jax.tables.archive import restore
 
     with error_context("--out"):
         require_own_folders(trials)
-    stored = KEPT / spec.name / scale.name
+    stored = STORED / spec.name / scale.name
     notes: list[str] = []
-    if not scale.examples or (stored / ANSWERS).exists():  # else they need a trained model
-        others = [*KEPT.glob("*/*/*/*.zip")]
+    if not scale.examples or (stored / ANSWERS).exists():  # predictions need a trained model
+        others = [*STORED.glob("*/*/*/*.zip")]
         notes = [note for trial in trials if (note := restore(trial, stored, others, data))]
-    if args.no_train:
-        return notes
-    try:
-        train(trials, args.out / "results.csv", argparse.Namespace(**vars(args), asha=None))
-    except Interrupted as request:
-        raise Interrupted(request.signal, "the same command resumes from there") from request
+    if not args.no_train:
+        train(trials, args.out / "results.csv", args)
     return notes
 
 
 def _speeds(trials: Sequence["Trial"], folders: Sequence[Path]) -> "Speeds":
-    """Each row's batches a second in some rounds of timing, measured once; see `_once`. Rows that
-    were not among those timed before, with `--rows`, have none."""
+    """Batches a second of each row in each round of timing, measured once (`_once`).
+
+    If some of the rows were timed before, the others have no speed.
+    """
     from common_jax.tables.spec import SPEEDS
     from common_jax.tables.trials import ROW
     from launch.bench_train import measure_rounds
@@ -279,8 +263,14 @@ def _once(
     *,
     some: bool = False,
 ) -> dict[str, Any]:
-    """An object of a JSON file with these keys, or with `some` of them, of one of the folders; if
-    none has it, it is made, and written to the first."""
+    """The object of the JSON file `name` in the first folder where its keys match.
+
+    If there is none, it is made and written to the first folder.
+
+    Args:
+      keys: the keys that the object must have.
+      some: whether a part of the keys suffices.
+    """
     from common_jax.io.json_files import read_json
 
     for file in (folder / name for folder in folders):
@@ -297,19 +287,18 @@ def _once(
 def _report(
     results: "Results", answers: Mapping[str, Mapping[str, str]], args: argparse.Namespace
 ) -> "Report":
+    """The page, with the command that makes it."""
     from common_jax.tables.page import page
 
     options = {"scale": results.scale.name, "rows": args.rows, "seeds": args.seeds}
-    given = [text for k, v in options.items() if v for text in (f"--{k}", str(v))]
-    given += ["--no_train"] * args.no_train
-    made_by = command_line(
-        "reproduce", [results.spec.name, *given, "--data", "DIR", "--out", "OUT"]
-    )
-    return page(results, made_by, answers)
+    argv = [results.spec.name]
+    argv += [text for k, v in options.items() if v for text in (f"--{k}", str(v))]
+    argv += ["--no_train"] * args.no_train + ["--data", "DIR", "--out", "OUT"]
+    return page(results, command_line("reproduce", argv), answers)
 
 
 def _write(folder: Path, results: "Results", report: "Report") -> None:
-    """The page, and the rows."""
+    """Writes the page and the rows."""
     from common_jax.report import markdown
     from common_jax.tables.page import to_csv
 
@@ -320,8 +309,11 @@ def _write(folder: Path, results: "Results", report: "Report") -> None:
 
 
 def _answers(results: "Results", folders: Sequence[Path]) -> dict[str, dict[str, str]]:
-    """What the first run of each row makes of each example, with the attended words if it can; by
-    the names of the example and of the rows; see `_once`."""
+    """Predictions of each row's first run for each example, by the names of example and row.
+
+    They are made once (`_once`), and include the attention if the predictor has `explain`. For an
+    example with `through`, each row's prediction is the input of the next row.
+    """
     from common_jax.deploy import load
     from common_jax.training.config import task_class
 
@@ -332,7 +324,7 @@ def _answers(results: "Results", folders: Sequence[Path]) -> dict[str, dict[str,
     def answer(texts: Sequence[str], names: Sequence[str]) -> str:
         text = "\t".join(texts)
         for name in names:
-            own = explained if len(names) == 1 else {}  # the next run's text is an answer alone
+            own = explained if len(names) == 1 else {}  # the next row reads a plain answer
             (text,) = load(runs[name], **own).predict([text])
         return text
 

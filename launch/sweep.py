@@ -12,19 +12,18 @@ from common_jax.io.atomic import writing
 from common_jax.sweep.plan import SEED, Trial, grid_axis, plan, require_own_folders, zipped_axis
 from common_jax.sweep.results import TrialStatus, find, write_results
 from common_jax.training.config import task_class
-from launch.cli import Parser, add_systems, configure_logging, run
-from launch.timing import positive
+from launch.cli import Parser, add_config, add_systems, configure_logging, positive, run
 
 DESCRIPTION = (
     __doc__
     + """
-Each trial is an ordinary run in DIR/trials, with its output in a log file. The same command again
-resumes the sweep: finished trials are skipped, begun ones resumed, failed ones repeated; with more
-values or seeds, only the new ones are trained. A trial that fails is recorded with its error, and
-the others continue (with exit status 1 at the end).
+Each trial is an ordinary run in DIR/trials, with its output in a log file. The same command resumes
+the sweep: it skips finished trials, resumes interrupted ones and repeats failed ones; with more
+values or seeds it trains only the new ones. A trial that fails is recorded with its error, the
+others continue, and the exit status is 1.
 
-DIR/results.csv has a row for each trial, and DIR/figure.png and .svg show the metric by each field,
-mean and interval over seeds.
+DIR/results.csv has a row for each trial; DIR/figure.png and .svg show the metric by each field,
+with mean and interval over the seeds.
 
 example:
   python -m launch.sweep --config configs/csan/quickstart.py --grid model.token_window=3,11 \\
@@ -60,10 +59,7 @@ def main(argv: list[str]) -> None:
         return
     configure_logging()
     results = args.out / "results.csv"
-    try:
-        train(trials, results, args)
-    except Interrupted as request:
-        raise Interrupted(request.signal, "the same command resumes from there") from request
+    train(trials, results, args)
     statuses = [find(trial) for trial in trials]
     write_results(results, trials, statuses)
     print(f"wrote {results}")
@@ -76,97 +72,78 @@ def main(argv: list[str]) -> None:
 def _parser() -> Parser:
     usage = "%(prog)s --config FILE[:ARG] --out DIR [options]"
     parser = Parser(prog="python -m launch.sweep", usage=usage, description=DESCRIPTION)
-    parser.add_argument("--config", required=True, metavar="FILE[:ARG]", help="config file")
-    parser.add_argument("--config.KEY", metavar="VALUE", dest="_", help="set a field of all trials")
-    parser.add_argument(
-        "--grid",
-        action="append",
-        default=[],
-        metavar="KEY=V,V,...",
-        help='a field and its values, combined with all others; ["V", "V"] for values with commas',
-    )
-    parser.add_argument(
-        "--zip",
-        action="append",
-        default=[],
-        metavar="KEY=V,V,...",
-        help="fields that vary jointly: the first values of all, then the second",
-    )
-    add_systems(parser, "sweep over them; results.csv has them in the column `system`")
-    parser.add_argument("--seeds", type=positive, default=1, metavar="N", help="seeds of each (1)")
-    parser.add_argument(
-        "--out", required=True, type=Path, metavar="DIR", help="folder of the sweep"
-    )
+    add = parser.add_argument
+    add_config(parser, "set a field of all trials")
+    text = 'a field and its values, combined with all others; ["V", "V"] for values with commas'
+    add("--grid", action="append", default=[], metavar="KEY=V,V,...", help=text)
+    text = "fields that vary jointly: the first values of all, then the second"
+    add("--zip", action="append", default=[], metavar="KEY=V,V,...", help=text)
+    add_systems(parser, "an axis of the sweep, the column `system` of results.csv")
+    add("--seeds", type=positive, default=1, metavar="N", help="seeds of each (1)")
+    add("--out", required=True, type=Path, metavar="DIR", help="folder of the sweep")
     add_executor(parser)
-    parser.add_argument(
+    add(
         "--asha",
         type=positive,
         metavar="STEP",
-        help="on Ray: stop a trial that is not among the best quarter of those at STEP, at four "
-        "times STEP, and so on",
+        help="on Ray: stop the trials that are not in the best quarter at STEP, four times STEP, "
+        "and so on",
     )
-    parser.add_argument(
-        "--metric",
-        metavar="SPLIT.NAME",
-        help="metric of the figure, a column of results.csv (dev's train.best_metric)",
-    )
-    parser.add_argument("--dry_run", action="store_true", help="list the trials and exit")
+    text = "metric of the figure, a column of results.csv (dev's train.best_metric)"
+    add("--metric", metavar="SPLIT.NAME", help=text)
+    add("--dry_run", action="store_true", help="list the trials and exit")
     return parser
 
 
 def add_executor(parser: Parser) -> None:
-    """Where trials run: `--jobs`, `--executor`, `--cpus`, `--gpus`."""
-    parser.add_argument(
-        "--jobs",
-        type=positive,
-        metavar="N",
-        help="concurrent trials (1; on Ray limited by its resources)",
-    )
-    parser.add_argument(
-        "--executor",
-        choices=("local", "ray"),
-        default="local",
-        help="this machine, or a Ray cluster (local)",
-    )
-    parser.add_argument(
-        "--cpus", type=positive, default=1, metavar="N", help="CPUs of a trial on Ray (1)"
-    )
-    parser.add_argument(
-        "--gpus", type=int, metavar="N", help="GPUs of a trial on Ray (1 if there are any)"
-    )
+    """Adds `--jobs`, `--executor`, `--cpus` and `--gpus`."""
+    add = parser.add_argument
+    text = "concurrent trials (1; on Ray as many as its resources allow)"
+    add("--jobs", type=positive, metavar="N", help=text)
+    text = "this machine, or a Ray cluster (local)"
+    add("--executor", choices=("local", "ray"), default="local", help=text)
+    add("--cpus", type=positive, default=1, metavar="N", help="CPUs of a trial on Ray (1)")
+    add("--gpus", type=int, metavar="N", help="GPUs of a trial on Ray (1 if there are any)")
 
 
 def train(trials: Sequence[Trial], results: Path, args: argparse.Namespace) -> None:
-    """Trains the remaining trials, and updates `results`.
+    """Trains the unfinished trials, and updates the file `results` after each.
 
     Args:
-      args: of `add_executor`, and `asha` and `out`.
+      args: those of `add_executor`, and `asha` and `out`.
+
+    Raises:
+      Interrupted: upon a request to stop.
     """
     from common_jax.training.preemption import PreemptionHandler
     from launch.local_executor import run_here
 
-    over = ("finished", "stopped") if args.asha else ("finished",)
-    remaining = [trial for trial in trials if find(trial).state not in over]
-    _say(f"{len(trials)} trials, {len(trials) - len(remaining)} of them finished")
+    final = ("finished", "stopped") if args.asha else ("finished",)
+    remaining = [trial for trial in trials if find(trial).state not in final]
+    _log(f"{len(trials)} trials, {len(trials) - len(remaining)} of them finished")
     numbers = itertools.count(1)
 
     def done(trial: Trial) -> None:
-        _say(f"[{next(numbers)}/{len(remaining)}] {trial.name}: {summary(find(trial))}")
+        _log(f"[{next(numbers)}/{len(remaining)}] {trial.name}: {summary(find(trial))}")
         write_results(results, trials, [find(each) for each in trials])
 
-    if args.executor == "ray" and remaining:
-        from launch.ray_executor import run_on_ray
+    try:
+        if args.executor == "ray" and remaining:
+            from launch.ray_executor import run_on_ray
 
-        limits = {name: getattr(args, name) for name in ("jobs", "cpus", "gpus", "asha")}
-        run_on_ray(remaining, args.out, done, **limits)
-    else:
-        running = contextlib.closing(run_here(remaining, args.jobs or 1))
-        with PreemptionHandler() as requests, requests.interruptible(), running as ended:
-            for trial in ended:
-                done(trial)
+            limits = {name: getattr(args, name) for name in ("jobs", "cpus", "gpus", "asha")}
+            run_on_ray(remaining, args.out, done, **limits)
+        else:
+            running = contextlib.closing(run_here(remaining, args.jobs or 1))
+            with PreemptionHandler() as requests, requests.interruptible(), running as ended:
+                for trial in ended:
+                    done(trial)
+    except Interrupted as request:
+        raise Interrupted(request.signal, "the same command resumes from there") from request
 
 
 def _require_metric(metric: str | None, trial: Trial) -> None:
+    """Raises UserError if the metric is no SPLIT.NAME of the trial's task."""
     task = task_class(trial.config.task)(trial.config)
     splits = task.splits
     split, _, name = (metric or "").partition(".")
@@ -177,17 +154,18 @@ def _require_metric(metric: str | None, trial: Trial) -> None:
 
 
 def _draw(trials: Sequence[Trial], statuses: Sequence[TrialStatus], metric: str, out: Path) -> None:
+    """Writes the figure, or logs why there is none."""
     from common_jax.compare import comparison_of
     from common_jax.report import charts
     from common_jax.sweep.figure import caption, sweep_charts
 
     panels = sweep_charts(trials, statuses, metric)
     if [*trials[0].values] == [SEED]:
-        _say("no figure: nothing but the seed varies")
+        _log("no figure: nothing but the seed varies")
         return
     if not panels:
         names = dict.fromkeys(name for status in statuses for name in status.metrics)
-        _say(f"no figure: no trial has finished with {metric}; there are {', '.join(names)}")
+        _log(f"no figure: no trial has finished with {metric}; there are {', '.join(names)}")
         return
     text = caption(panels, comparison_of(task_class(trials[0].config.task)).findings)
     with writing(out):
@@ -205,7 +183,7 @@ def summary(status: TrialStatus) -> str:
     return f"finished in {status.seconds:.0f} s  {metrics}"
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 

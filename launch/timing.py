@@ -1,6 +1,5 @@
 """Timing of calls on this machine, and tables of the results."""
 
-import argparse
 import math
 import os
 import random
@@ -12,15 +11,19 @@ from typing import Any
 
 import jax
 
-ROUNDS = (3, 60)  # at least, at most
-SECONDS_A_LENGTH = 8.0  # after which rounds end
+ROUNDS = (3, 60)  # minimum and maximum
+SECONDS_A_LENGTH = 8.0  # time limit of the rounds
 SHORTEST_SAMPLE = 0.01  # seconds; shorter calls are repeated to fill it
 
 Row = dict[str, Any]
 
 
 def machine(busy: float) -> Row:
-    """Describes the machine; `busy` is the load of other processes."""
+    """Devices, load and versions of the machine.
+
+    Args:
+      busy: the load average before the measurements.
+    """
     return {
         "device": jax.devices()[0].device_kind,
         "devices": jax.device_count(),
@@ -34,17 +37,17 @@ def medians(calls: Mapping[str, Callable[[], Any]], rounds: int | None) -> dict[
     """The median seconds of each call, in interleaved rounds.
 
     Args:
-      calls: by name; their results are waited for.
-      rounds: their number; None is as many as fit in `SECONDS_A_LENGTH`.
+      calls: functions by name; a call is timed until its result is ready.
+      rounds: number of rounds; None is as many as fit in `SECONDS_A_LENGTH`, within `ROUNDS`.
     """
     repeats = {name: _repeats(call) for name, call in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
     least, most = (rounds, rounds) if rounds else ROUNDS
     order, start = list(calls), time.perf_counter()
-    for done in range(most):
-        if done >= least and time.perf_counter() - start > SECONDS_A_LENGTH:
+    for number in range(most):
+        if number >= least and time.perf_counter() - start > SECONDS_A_LENGTH:
             break
-        random.Random(done).shuffle(order)
+        random.Random(number).shuffle(order)
         for name in order:
             _seconds(calls[name])  # a warm-up after the other calls' use of caches and heap
             samples[name].append(_seconds(calls[name], repeats[name]))
@@ -52,11 +55,13 @@ def medians(calls: Mapping[str, Callable[[], Any]], rounds: int | None) -> dict[
 
 
 def _repeats(call: Callable[[], Any]) -> int:
+    """The number of calls that take at least `SHORTEST_SAMPLE`."""
     once = _seconds(call)
     return 1 if once > SHORTEST_SAMPLE else math.ceil(SHORTEST_SAMPLE / _seconds(call))
 
 
 def _seconds(call: Callable[[], Any], repeats: int = 1) -> float:
+    """The mean seconds of a call."""
     start = time.perf_counter()
     for _ in range(repeats):
         result = call()
@@ -82,9 +87,3 @@ def _cell(value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
     return f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
-
-
-def positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number above 0, not {text!r}")
-    return int(text)

@@ -3,18 +3,26 @@
 import os
 
 from common_jax.training.config import default_workdir, parse, task_class
-from launch.cli import Parser, command_line, configure_logging, keep_compiled, run
+from launch.cli import (
+    Parser,
+    add_config,
+    command_line,
+    configure_logging,
+    keep_compiled,
+    positive,
+    run,
+)
 from launch.distributed import DistributedArgs
 
 DESCRIPTION = (
     __doc__
     + """
-Validates every train.evaluate_every steps, keeps the latest and the best checkpoint, and at the
+Validates every train.evaluate_every steps, stores the latest and the best checkpoint, and at the
 end scores the best on dev and test. The same command resumes an interrupted run. Every field of the
 config can be set: --config.model.head_window=1
 
-A distributed run starts it on all machines: under SLURM, Open MPI, Kubernetes or Cloud TPU, or with
---coordinator, --num_processes and --process_id (docs/cluster.md).
+For a distributed run, start the command on all machines: under SLURM, Open MPI, Kubernetes or Cloud
+TPU, or with --coordinator, --num_processes and --process_id (docs/cluster.md).
 
 example:
   python -m launch.train --config configs/csan/quickstart.py
@@ -24,30 +32,18 @@ example:
 
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.train", description=DESCRIPTION)
-    parser.add_argument("--config", required=True, metavar="FILE[:ARG]", help="config file")
-    parser.add_argument(
-        "--config.KEY", metavar="VALUE", dest="_", help="set a field: --config.train.steps=100"
-    )
-    parser.add_argument(
-        "--workdir", metavar="RUN", help="folder of the run (runs/<family>/<config>)"
-    )
-    parser.add_argument(
-        "--describe", action="store_true", help="print the table of parameters and exit"
-    )
-    parser.add_argument(
-        "--workers",
-        type=int,
-        metavar="N",
-        help="threads that prepare the corpus (the number of cores)",
-    )
-    parser.add_argument("--prepare", action="store_true", help="prepare the corpus and exit")
+    add = parser.add_argument
+    add_config(parser, "set a field: --config.train.steps=100")
+    add("--workdir", metavar="RUN", help="folder of the run (runs/<family>/<config>)")
+    add("--describe", action="store_true", help="print the table of parameters and exit")
+    text = "threads that prepare the corpus (the number of cores)"
+    add("--workers", type=positive, metavar="N", help=text)
+    add("--prepare", action="store_true", help="prepare the corpus and exit")
     DistributedArgs.add_flags(parser)
     args, overrides = parser.parse_known_args(argv)
     processes = DistributedArgs.of(args)
     if args.workdir == "":
         parser.error("--workdir: name a folder")
-    if args.workers is not None and args.workers < 1:
-        parser.error(f"--workers {args.workers}: at least 1")
     config = parse(args.config, overrides)
     task = task_class(config.task)(config)
     if args.describe:
@@ -81,9 +77,7 @@ def main(argv: list[str]) -> None:
         print("\n".join(["", *outcome.scored[task.splits[-1]].examples, ""]))
         python = "uv run python" if "UV" in os.environ else "python"  # uv sets UV in its processes
         commands = task.next_commands(str(workdir.path))
-        print(
-            "\n".join(["next:", *(f"  {c.replace('python -m', f'{python} -m')}" for c in commands)])
-        )
+        print("next:", *(c.replace("python -m", f"{python} -m") for c in commands), sep="\n  ")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Eight CPU devices for every test, and the rules that keep surprises out of the arithmetic."""
+"""Test settings: eight CPU devices, strict promotion of dtypes and ranks, fast compilation."""
 
 import atexit
 import contextlib
@@ -9,16 +9,16 @@ import sys
 import tempfile
 
 DEVICES = "--xla_force_host_platform_device_count=8"
-# The models of tests are small: optimizing them takes longer than running them without. These two
-# and JAX_DISABLE_MOST_OPTIMIZATIONS save three quarters of a step's compilation.
+# The models of tests are small: optimizing them takes longer than it saves. These two and
+# JAX_DISABLE_MOST_OPTIMIZATIONS save three quarters of a step's compilation time.
 QUICK = ["--xla_cpu_use_fusion_emitters=false", "--xla_cpu_parallel_codegen_split_count=1"]
 
 
 def supported_flags(flags):
     """The flags that the installed jaxlib supports; any other would abort this process.
 
-    A child process, which aborts, prints the unsupported ones. If it does not print a flag that no
-    version has, none is returned.
+    A child process aborts and prints the unsupported ones. If it does not print a flag that is
+    unknown to all versions, no flag is returned.
     """
     unknown_flag = "--xla_known_to_no_version=1"
     process = subprocess.run(
@@ -43,8 +43,8 @@ import pytest  # noqa: E402
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# Many tests trace programs: source locations, which no test reads, and frequent garbage collection
-# cost a seventh of that.
+# Source locations, which no test reads, and frequent garbage collection take a seventh of the time
+# of tracing.
 jax.config.update("jax_traceback_in_locations_limit", 0)
 gc.set_threshold(50_000, 50, 50)
 

@@ -1,10 +1,10 @@
-"""Layers that papers share, as plain NumPy: for one text [T, D] without padding, or one vector."""
+"""NumPy references of the common layers, for one text [T, D] without padding, or one vector."""
 
 import numpy as np
 
 
 def windows(x, width):
-    """[T, W * D]: each state between its neighbours, with zeros beyond both ends."""
+    """[T, W * D]: each state with its neighbours; zeros beyond both ends."""
     padded = np.pad(x, ((width // 2, width // 2), (0, 0)))
     rows = [padded[t : t + width].ravel() for t in range(len(x))]
     return np.array(rows).reshape(len(x), width * x.shape[1])
@@ -17,7 +17,7 @@ def convolution(x, p):
 
 
 def separable_convolution(x, p):
-    """A filter for each channel, then a product of channels: [T, D] -> [T, F]."""
+    """Depthwise, then pointwise convolution: [T, D] -> [T, F]."""
     width, dim = p["depthwise_kernel"].shape
     windowed = windows(x, width).reshape(len(x), width, dim)
     return affine((windowed * p["depthwise_kernel"]).sum(axis=1), p["pointwise"])

@@ -1,4 +1,4 @@
-"""Trees of parameters by the names that version 0.1.0 had first, most of them flax's own."""
+"""Renames parameters to their former names, most of which flax had generated."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ import jax
 
 from common_jax.io.parameters import named_parameters, nested_parameters
 
-# From today's names to those; in QANet's and AttentiveConvNet's some were counted.
+# Patterns of today's names and the former ones; `_old` computes those with numbers.
 _NAMES = {
     "csan": (
         ("/feed_forward/in/", "/inner/"),
@@ -52,7 +52,7 @@ _NAMES = {
 
 
 def with_old_names(family, tree):
-    """A tree of parameters, or a state of which several nodes are such trees."""
+    """A tree of parameters, or a state with several such trees, with the former names."""
     is_params = lambda node: isinstance(node, Mapping)
     rename = lambda node: _renamed(family, node) if is_params(node) else node
     return jax.tree.map(rename, tree, is_leaf=is_params)

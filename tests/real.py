@@ -1,4 +1,4 @@
-"""Real data, which is there only where `REAL_DATA` names its folder and is not empty."""
+"""Real data, in the folder that the environment variable REAL_DATA names."""
 
 import os
 from pathlib import Path
@@ -11,5 +11,5 @@ needs_real_data = pytest.mark.skipif(
 
 
 def real_data(name: str) -> Path:
-    """A file or folder of it; for tests that are marked as above."""
+    """A file or folder of the real data; for tests marked `needs_real_data`."""
     return Path(os.environ["REAL_DATA"]) / name

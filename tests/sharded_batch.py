@@ -1,4 +1,4 @@
-"""Batches made by hand, placed on a mesh as those of a corpus are."""
+"""Puts a hand-made batch on a mesh."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from common_jax.training.mesh import local_rows, put_batch
 
 
 def placed(batch, mesh, parts=1):
-    """All rows of a batch, and the empty ones that the mesh and the parts want."""
+    """The batch on the mesh, with the empty rows that fill up the devices and parts."""
     count = len(batch["index"])
     missing = len(local_rows(mesh, parts)(count)) - count
     empty = {k: np.full_like(v[:1], -1 if k == "index" else 0) for k, v in batch.items()}

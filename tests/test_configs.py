@@ -1,4 +1,4 @@
-"""Every config of every family: it parses, and its docstring has the command."""
+"""Every config of every family can be parsed, and its docstring has the command."""
 
 import importlib
 from pathlib import Path
@@ -16,7 +16,7 @@ FILES = sorted(
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
-def test_parses_and_says_its_command(file):
+def test_parses_and_has_its_command(file):
     assert parse(str(FOLDER / file), []).task.startswith(f"{file.parent}_jax.task:")
     module = importlib.import_module(f"configs.{file.parent}.{file.stem}")
     assert f"python -m launch.train --config configs/{file}" in module.__doc__

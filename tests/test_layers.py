@@ -1,4 +1,4 @@
-"""Packages and their layers: imports go down only, without circles; heavy modules are lazy."""
+"""The layers of the packages: imports go down only, without cycles; heavy modules are lazy."""
 
 import ast
 import importlib.util
@@ -54,11 +54,11 @@ LIBRARY = [path for path in FILES if path.relative_to(ROOT).parts[0] in {"common
 
 
 def imported(tree: ast.AST, package: str, inside_functions: bool = True) -> Iterator[str]:
-    """Full names of what a module imports, under TYPE_CHECKING too.
+    """Full names of a module's imports, also of those under TYPE_CHECKING.
 
     Args:
       tree: the module's syntax.
-      package: the package that it is in, from which relative imports start.
+      package: the module's package, from which relative imports start.
       inside_functions: whether imports in functions count.
     """
     for node in ast.iter_child_nodes(tree):
@@ -80,11 +80,11 @@ def layer_of(name: str) -> int:
 
 
 def forbidden(source: str, package: str, module: str = "") -> list[str]:
-    """What a module imports that its layer forbids.
+    """A module's imports that its layer forbids.
 
     Args:
-      source: its text.
-      package: the package that it is in.
+      source: the module's text.
+      package: its package.
       module: its full name, for the layers inside common_jax.
     """
     home, unit = package.split(".")[0], ".".join((module or package).split(".")[:2])
@@ -100,7 +100,7 @@ def forbidden(source: str, package: str, module: str = "") -> list[str]:
     return wrong
 
 
-def circles(sources: Mapping[str, tuple[str, str]]) -> list[list[str]]:
+def cycles(sources: Mapping[str, tuple[str, str]]) -> list[list[str]]:
     """Groups of modules that import each other, directly or through others.
 
     Args:
@@ -130,7 +130,7 @@ def _reach(start: str, uses: Mapping[str, set[str]]) -> set[str]:
 
 
 def loaded_with(module: str, sources: Mapping[str, tuple[str, str]]) -> set[str]:
-    """The modules that importing `module` loads, of those whose package and text are given."""
+    """The modules of `sources` that importing `module` loads."""
     uses: dict[str, set[str]] = {}
     for name, (package, source) in sources.items():
         names = set(imported(ast.parse(source), package, inside_functions=False))
@@ -140,7 +140,7 @@ def loaded_with(module: str, sources: Mapping[str, tuple[str, str]]) -> set[str]
 
 
 def heavy_at_import(source: str, package: str) -> set[str]:
-    """The heavy modules that importing a module of `package` would load."""
+    """The heavy modules that importing a module of `package` loads."""
     names = imported(ast.parse(source), package, inside_functions=False)
     return {name.split(".")[0] for name in names} & HEAVY
 
@@ -163,14 +163,13 @@ def _sources() -> dict[str, tuple[str, str]]:
 
 def test_every_package_has_its_layer():
     assert set(PACKAGE_LAYERS) == PACKAGES
-    inside = {_module(path).split(".")[1] for path in LIBRARY if _module(path).count(".")}
-    ours = {_module(p).split(".")[1] for p in LIBRARY if _module(p).startswith("common_jax.")}
-    assert ours == set().union(*LAYERS)
-    assert sum(map(len, LAYERS)) == len(ours) <= len(inside)
+    own = {_module(p).split(".")[1] for p in LIBRARY if _module(p).startswith("common_jax.")}
+    assert own == set().union(*LAYERS)
+    assert sum(map(len, LAYERS)) == len(own)
 
 
 def test_every_folder_of_modules_is_a_package():
-    # The build leaves out those that are not.
+    # The build omits folders that are not packages.
     assert [path for path in FILES if not (path.parent / "__init__.py").exists()] == []
 
 
@@ -183,19 +182,19 @@ def test_imports_go_down_only():
     assert wrong == {}
 
 
-def test_there_are_no_circles():
-    assert circles(_sources()) == []
+def test_there_are_no_cycles():
+    assert cycles(_sources()) == []
 
 
 def test_a_planted_cycle_is_detected():
     sources = _sources()
     package, text = sources["common_jax.masks"]
     sources["common_jax.masks"] = package, text + "\ndef f():\n    from csan_jax import model\n"
-    (group,) = circles(sources)
+    (group,) = cycles(sources)
     assert {"common_jax.masks", "csan_jax.model", "common_jax.attention.api"} <= set(group)
 
 
-def test_heavy_modules_wait_until_they_are_needed():
+def test_heavy_modules_are_imported_lazily():
     sources = {path: path.read_text(encoding="utf-8") for path in LIBRARY}
     wrong = {_module(p): heavy_at_import(text, _package(p)) for p, text in sources.items()}
     serving = {name: wrong.pop(name) for name in [*wrong] if name.startswith("common_jax.serve")}
@@ -230,7 +229,7 @@ def test_reading_a_prepared_corpus_imports_nothing_that_builds_one():
 
 
 def test_the_lowest_modules_import_no_jax():
-    # An exported model needs the text alone.
+    # An exported model processes text without jax.
     for path in (ROOT / "common_jax").rglob("*.py"):
         if _module(path).split(".")[1:2] and _module(path).split(".")[1] in WITHOUT_JAX:
             names = imported(ast.parse(path.read_text(encoding="utf-8")), _package(path))
@@ -251,16 +250,16 @@ def test_the_lowest_modules_import_no_jax():
             "common_jax.training",
             ["common_jax.deploy.load"],
         ),
-        ("from tests import oracle", "launch", ["tests.oracle"]),
+        ("from tests import real", "launch", ["tests.real"]),
         ("import configs.csan.quickstart", "csan_jax", ["configs.csan.quickstart"]),
         ("from common_jax import masks\nimport csan_jax", "configs.csan", []),
     ],
 )
-def test_the_walk_sees_what_it_should(source, package, expected):
+def test_forbidden_imports_are_detected(source, package, expected):
     assert forbidden(source, package) == expected
 
 
-def test_the_walk_sees_heavy_modules():
+def test_heavy_imports_are_detected():
     assert heavy_at_import("try:\n  import ray\nexcept ImportError:\n  pass", "common_jax") == {
         "ray"
     }

@@ -1,4 +1,4 @@
-"""A task of a few lines, to test the training library without a model of ours."""
+"""A toy task, to test the training library without a paper's model."""
 
 import dataclasses
 import itertools
@@ -134,7 +134,7 @@ def _batches(path, seed):
 
 
 def interrupted_after(batches, count):
-    """Those batches, and then a KeyboardInterrupt."""
+    """The first `count` batches, and then a KeyboardInterrupt."""
 
     def stream(*args):
         yield from itertools.islice(batches(*args), count)

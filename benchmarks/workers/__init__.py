@@ -1,1 +1,1 @@
-"""Programs that time one side each; those of peers run in the peers' own environments."""
+"""Programs that time one side each; a peer's program runs in the peer's environment."""

@@ -1,4 +1,4 @@
-"""Worker of the PyTorch ESIM; runs in its environment."""
+"""Worker of ESIM in PyTorch; runs in the peer's environment."""
 
 import sys
 from typing import Any
@@ -9,7 +9,7 @@ from timing import Batch, Work, count, read, work
 
 
 def make(job: dict[str, Any]) -> Work:
-    """The step of its training script, or a batch's probabilities."""
+    """The training step of ESIM's script, or the probabilities of a batch."""
     sys.path.insert(0, job["checkout"])
     from esim.model import ESIM
 

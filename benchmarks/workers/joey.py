@@ -1,4 +1,4 @@
-"""Worker of Joey NMT; runs in its environment."""
+"""Worker of Joey NMT; runs in the peer's environment."""
 
 import itertools
 from pathlib import Path
@@ -16,7 +16,7 @@ from timing import Work, count, read, work
 
 
 def config(job: dict[str, Any]) -> dict[str, Any]:
-    """Its config, with the sizes and the training of configs/csan/multi30k.py."""
+    """Joey NMT's config with the sizes and the training of configs/csan/multi30k.py."""
     side = {
         "level": "bpe",
         "max_length": 100,
@@ -70,7 +70,7 @@ def config(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def make(job: dict[str, Any]) -> Work:
-    """The update of its trainer on its own first batches, or translation of the given ones."""
+    """The update of Joey NMT's trainer on its own first batches, or translation of the job's."""
     torch.set_num_threads(job["threads"])
     torch.manual_seed(0)
     Path(job["folder"]).mkdir(parents=True, exist_ok=True)
@@ -111,11 +111,11 @@ def make(job: dict[str, Any]) -> Work:
 
 
 def translation(model: Any, job: dict[str, Any]) -> Work:
-    """Its search with our parameters; answers in our pieces."""
+    """Joey NMT's search with the suite's parameters; answers are the suite's piece ids."""
     with np.load(job["parameters"]) as parameters:
-        adopt(model, dict(parameters), job["ids"])
+        set_parameters(model, dict(parameters), job["ids"])
     model.eval()
-    ids, pieces = np.array(job["ids"]), {theirs: our for our, theirs in enumerate(job["ids"])}
+    ids, pieces = np.array(job["ids"]), {peer: piece for piece, peer in enumerate(job["ids"])}
     batches = read(job["batches"])
 
     def step(arrays: dict[str, np.ndarray]) -> list[list[int]]:
@@ -149,21 +149,22 @@ def translation(model: Any, job: dict[str, Any]) -> Work:
     return Work(step, batches, count(batches), sum(p.numel() for p in model.parameters()))
 
 
-def adopt(model: Any, parameters: dict[str, np.ndarray], ids: list[int]) -> None:
-    """Gives the model our parameters, by their names in our exports, and our position encodings."""
+def set_parameters(model: Any, parameters: dict[str, np.ndarray], ids: list[int]) -> None:
+    """Copies the suite's parameters, by their names in its exports, and its position encodings."""
 
     def fill(module: Any, name: str, layer: int | None = None) -> None:
-        own = {key: parameters[f"{name}/{key}"] for key in ("kernel", "scale", "bias")
-               if f"{name}/{key}" in parameters}  # fmt: skip
-        for key, array in own.items():
+        for key in ("kernel", "scale", "bias"):
+            if f"{name}/{key}" not in parameters:
+                continue
+            array = parameters[f"{name}/{key}"]
             array = array if layer is None else array[layer]
             target = module.bias if key == "bias" else module.weight
             target.data.copy_(torch.from_numpy(array.T if key == "kernel" else array))
 
     def fill_attention(module: Any, name: str, layer: int) -> None:
         names = {"query": "q_layer", "key": "k_layer", "value": "v_layer", "out": "output_layer"}
-        for ours, theirs in names.items():
-            fill(getattr(module, theirs), f"{name}/{ours}", layer)
+        for key, attribute in names.items():
+            fill(getattr(module, attribute), f"{name}/{key}", layer)
 
     def fill_feed_forward(module: Any, name: str, layer: int) -> None:
         fill(module.layer_norm, f"{name}_norm", layer)
@@ -190,9 +191,9 @@ def adopt(model: Any, parameters: dict[str, np.ndarray], ids: list[int]) -> None
     model.src_embed.lut.weight.data.copy_(table)
     model.trg_embed.lut.weight.data.copy_(table)
     model.decoder.output_layer.weight.data.copy_(table)
-    places = torch.from_numpy(parameters["positions"])[None]
-    model.decoder.pe.pe = places
-    model.encoder.pe.pe = places + torch.from_numpy(parameters["source_bias"])
+    positions = torch.from_numpy(parameters["positions"])[None]
+    model.decoder.pe.pe = positions
+    model.encoder.pe.pe = positions + torch.from_numpy(parameters["source_bias"])
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python load.py JOB.json
 
-JOB.json has the `port`, the `path`, the `bodies` that requests take in turn, and the numbers of
-`clients` and `requests`. Only the standard library: the server's machine shares its processors.
+JOB.json has `port`, `path`, the `bodies` of the requests, used in turn, and the numbers of
+`clients` and `requests`. Imports only the standard library, to leave the processors to the server.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from typing import Any
 
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
-    """The seconds of each request, and of all.
+    """The seconds of each request, and in total.
 
     Raises:
-      RuntimeError: for an answer with another status than 200.
+      RuntimeError: for a response with a status other than 200.
     """
     return asyncio.run(_measure(job))
 
@@ -29,17 +29,17 @@ async def _measure(job: dict[str, Any]) -> dict[str, Any]:
     bodies = itertools.islice(itertools.cycle(job["bodies"]), job["requests"])
     requests = (_request(job["path"], body) for body in bodies)
     seconds: list[float] = []
-    begun = time.perf_counter()
+    start = time.perf_counter()
     clients = [_client(job["port"], requests, seconds) for _ in range(job["clients"])]
     await asyncio.gather(*clients)
-    return {"seconds": seconds, "total": time.perf_counter() - begun}
+    return {"seconds": seconds, "total": time.perf_counter() - start}
 
 
 async def _client(port: int, requests: Iterator[bytes], seconds: list[float]) -> None:
     """Sends requests on one connection until there are no more."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     for request in requests:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")
         length = next(
@@ -50,7 +50,7 @@ async def _client(port: int, requests: Iterator[bytes], seconds: list[float]) ->
         body = await reader.readexactly(length)
         if not head.startswith(b"HTTP/1.1 200"):
             raise RuntimeError(body.decode())
-        seconds.append(time.perf_counter() - begun)
+        seconds.append(time.perf_counter() - start)
     writer.close()
 
 

@@ -1,4 +1,4 @@
-"""Worker of the PyTorch QANet; runs in its environment."""
+"""Worker of QANet in PyTorch; runs in the peer's environment."""
 
 import sys
 from typing import Any
@@ -11,11 +11,11 @@ BETAS, EPS, DECAY, CLIP, AVERAGE = (0.8, 0.999), 1e-7, 3e-7, 5.0, 0.9999  # of Q
 
 
 def make(job: dict[str, Any]) -> Work:
-    """The step of QANet_main.py's trainer, or an answer's logits."""
+    """The step of QANet_main.py's trainer, or the logits of a batch."""
     sys.path.insert(0, job["checkout"])
     from model import QANet as module  # noqa: N813
 
-    # The position encoding asks for a GPU's number, which a CPU's tensor does not have.
+    # The original calls get_device, which fails for a tensor on the CPU.
     module.PosEncoder = lambda x: x + module.get_timing_signal(x.size(2), x.size(1)).transpose(1, 2)
     torch.set_num_threads(job["threads"])
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Worker of the PyTorch RE2; runs in its environment."""
+"""Worker of RE2 in PyTorch; runs in the peer's environment."""
 
 import sys
 from types import SimpleNamespace
@@ -34,7 +34,7 @@ SETTINGS = {
 
 
 def make(job: dict[str, Any]) -> Work:
-    """The update of its trainer, or its `predict`."""
+    """The update of RE2's trainer, or its `predict`."""
     sys.path.insert(0, job["checkout"])
     from src.model import Model
 
@@ -52,10 +52,13 @@ def make(job: dict[str, Any]) -> Work:
             "target": batch["label"].tolist(),
         }
 
-    step = model.update if job["phase"] == "train" else model.predict
+    compute = model.update if job["phase"] == "train" else model.predict
     batches = read(job["batches"])
-    run = lambda batch: (step(texts(batch)), None)[1]
-    return Work(run, batches, count(batches), model.num_parameters())
+
+    def step(batch: Batch) -> None:
+        compute(texts(batch))
+
+    return Work(step, batches, count(batches), model.num_parameters())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What every worker does: reads its job, times steps, prints one line of JSON.
+"""Common part of the workers: reads a job, times its steps, prints one line of JSON.
 
-Runs in the environment of a peer too, hence the standard library and NumPy alone.
+Imports only the standard library and NumPy, since it runs in the peers' environments too.
 """
 
 import json
@@ -17,14 +17,14 @@ Batch = dict[str, np.ndarray]
 
 
 class Work(NamedTuple):
-    """What a worker times.
+    """A computation to time.
 
     Attributes:
-      step: runs to its end for one of the items; may return the answers to its examples, texts or
-        lists of numbers, in the form that all sides have.
-      items: batches of any form.
-      units: in all items together, of the rates.
-      parameters: number of trained ones.
+      step: computes one item, and returns when it is finished; may return the answers to its
+        examples, texts or lists of numbers, in a form common to all sides.
+      items: batches, in any form.
+      units: number of examples or tokens in all items, for the rates.
+      parameters: number of trained parameters.
     """
 
     step: Callable[[Any], Sequence[Any] | None]
@@ -34,10 +34,10 @@ class Work(NamedTuple):
 
 
 def work(make: Callable[[dict[str, Any]], Work]) -> None:
-    """Times the job of the first argument, a JSON file, and prints what it measured.
+    """Times the job in the JSON file of the first argument, and prints the results.
 
-    The job's fields: "phase", what the step does; "passes", how often all items are timed, after
-    one pass that is not; and those of the worker.
+    Fields of the job: "phase", the step to time; "passes", how often all items are timed, after a
+    first pass that is not; and the worker's own.
     """
     with open(sys.argv[1], encoding="utf-8") as file:
         job = json.load(file)
@@ -63,15 +63,14 @@ def work(make: Callable[[dict[str, Any]], Work]) -> None:
 
 
 def count(batches: Sequence[Batch], names: Sequence[str] = ()) -> int:
-    """The examples of the batches, or, of the arrays with these names, the elements that are not
-    padding."""
+    """The number of examples, or with `names`, of elements in these arrays that are not padding."""
     if names:
         return sum(int((batch[name] != 0).sum()) for batch in batches for name in names)
     return sum(int((batch["index"] >= 0).sum()) for batch in batches)
 
 
 def read(path: str) -> list[Batch]:
-    """The batches of a file that `benchmarks.side_by_side.write_batches` wrote."""
+    """The batches of a file of `benchmarks.side_by_side.write_batches`."""
     batches: list[Batch] = []
     with np.load(path) as arrays:
         for name in arrays:

@@ -48,24 +48,6 @@ def trials_of(spec: TableSpec, scale: Scale, data: Path, out: Path) -> list[Tria
     return trials
 
 
-def not_made(spec: TableSpec, scale: Scale) -> dict[str, str]:
-    """The reasons why rows of a scale cannot be trained, by name: a missing file or system, or an
-    error in the row."""
-    reasons = {}
-    for row in scale.made:
-        try:
-            _of_row(spec, row, Path("data"), Path("out"))
-        except UserError as error:
-            file, _, system = row.file.partition(":")
-            try:
-                parse(row.file, ())
-                reasons[row.name] = str(error).partition("': ")[2].partition(";")[0]
-            except UserError:
-                exists = Path(file).is_file()
-                reasons[row.name] = f"no system {system}" if exists else f"no {file}"
-    return reasons
-
-
 def fields_of(scale: Scale, trial: Trial) -> dict[str, Any]:
     """The fields that a trial's row sets, with their values, and the seed, as `Trial.values`."""
     (row,) = (row for row in scale.rows if row.name == trial.values[ROW])

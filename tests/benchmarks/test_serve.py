@@ -1,4 +1,4 @@
-"""The load benchmark: its clients against a small server, and its figures."""
+"""The load benchmark: clients of a toy server, and the figures."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The comparison with other toolkits, with programs that stand for them."""
+"""The comparison with other toolkits, with stand-ins for their workers."""
 
 import json
 import shutil
@@ -14,14 +14,14 @@ from benchmarks.side_by_side import (
     Side,
     alternate,
     environment,
-    ours,
     require_checkout,
+    suite,
     summary,
     write,
     write_batches,
 )
 from benchmarks.workers import timing
-from benchmarks.workers.ours import task_of
+from benchmarks.workers.suite import task_of
 from benchmarks.workers.timing import count, read
 from common_jax.errors import UserError
 
@@ -61,7 +61,7 @@ def test_a_checkout_is_the_peers_and_unchanged(tmp_path):
     require_checkout(tmp_path / "peer", commit)
     (tmp_path / "plain").mkdir()
     for folder in ("plain", "missing"):
-        with pytest.raises(UserError, match=f"{folder}: no checkout"):
+        with pytest.raises(UserError, match=f"{folder}: not a checkout"):
             require_checkout(tmp_path / folder, commit)
     with pytest.raises(UserError, match="must be at 000000000000"):
         require_checkout(tmp_path / "peer", "0" * 40)
@@ -70,7 +70,7 @@ def test_a_checkout_is_the_peers_and_unchanged(tmp_path):
         require_checkout(tmp_path / "peer", commit)
 
 
-def test_packages_that_cannot_be_had_are_one_line(tmp_path, monkeypatch):
+def test_packages_that_cannot_be_installed_are_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(UserError, match="cannot install no-such-package==1"):
         environment(tmp_path / "env", ["no-such-package==1"])
@@ -87,28 +87,28 @@ def test_batches_are_read_as_they_were_written(tmp_path):
     assert count(again) == 3 and count(again, ["first"]) == 5
 
 
-def test_sides_alternate_and_are_compared_round_by_round(tmp_path, monkeypatch):
-    """The peer sleeps four times as long as what stands for ours."""
+def test_sides_are_timed_in_turn_and_compared_round_by_round(tmp_path, monkeypatch):
+    """The peer sleeps four times as long as the stand-in for the suite."""
     (tmp_path / "peer.py").write_text(PEER)
     monkeypatch.setattr("benchmarks.side_by_side.WORKERS", tmp_path)
     shutil.copy(timing.__file__, tmp_path)
-    sleep = {"ours": 0.05, "peer": 0.2}
+    sleep = {"suite": 0.05, "peer": 0.2}
     sides = [Side(name, sys.executable, "peer", {"sleep": sleep[name]}) for name in sleep]
     measures = [Measure("training", "train", BATCHES, passes=2, counted=["first"])]
     rows = alternate(sides, measures, rounds=2, threads=1)
     assert sorted((row["round"], row["side"]) for row in rows) == [
-        (0, "ours"),
         (0, "peer"),
-        (1, "ours"),
+        (0, "suite"),
         (1, "peer"),
+        (1, "suite"),
     ]
     assert all(row["units"] == 10 and len(row["seconds"]) == 4 for row in rows)
     own, peer = summary(measures[0], rows)
-    assert own["ours, times as fast"] == 1
+    assert own["suite, times as fast"] == 1
     assert all(sum(row["seconds"]) >= 4 * sleep[row["side"]] for row in rows)
     rate = {(row["round"], row["side"]): 10 / sum(row["seconds"]) for row in rows}
-    ratios = [rate[number, "ours"] / rate[number, "peer"] for number in (0, 1)]
-    assert peer["ours, times as fast"] == pytest.approx(sum(ratios) / 2)
+    ratios = [rate[number, "suite"] / rate[number, "peer"] for number in (0, 1)]
+    assert peer["suite, times as fast"] == pytest.approx(sum(ratios) / 2)
     assert peer["tokens a second"] == pytest.approx((rate[0, "peer"] + rate[1, "peer"]) / 2)
     write(tmp_path, "peers", rows, measures, ["The peer sleeps."], {"command": "peers"})
     assert json.loads((tmp_path / "peers.json").read_text())["rounds"] == rows
@@ -123,7 +123,7 @@ def test_a_worker_that_fails_names_its_last_line(tmp_path, monkeypatch):
         alternate([side], [Measure("training", "train", BATCHES)], rounds=1, threads=1)
 
 
-def test_ours_trains_and_answers(tmp_path):
+def test_the_suite_trains_and_answers(tmp_path):
     config = "configs/attconv/quickstart.py"
     overrides = {
         "data.examples": 24,
@@ -132,7 +132,7 @@ def test_ours_trains_and_answers(tmp_path):
         "data.cache_dir": tmp_path,
     }
     batches = [*task_of(config, overrides).train_batches().epoch(0)]
-    side = ours(config, overrides)
+    side = suite(config, overrides)
     measures = [Measure(phase, phase, batches) for phase in ("train", "answer")]
     rows = alternate([side], measures, rounds=1, threads=1)
     assert [row["units"] for row in rows] == [24, 24]
@@ -153,5 +153,5 @@ def test_full_length_batches_repeat_their_own_words():
 
 
 def test_a_command_ends_with_one_line(tmp_path, capsys):
-    with pytest.raises(UserError, match="no checkout"):
+    with pytest.raises(UserError, match="not a checkout"):
         snli_pytorch.main(["--esim", "missing", "--re2", "missing", "--data", str(tmp_path)])

@@ -15,7 +15,7 @@ from csan_jax.data import synthetic as translations
 from qanet_jax.data import synthetic as questions
 
 ROOT = Path(__file__).parents[2]
-# in the order of the navigation, in which the blocks of a page use what those before it have made
+# in the order of the navigation: blocks use the runs of earlier pages
 _CONFIG = (ROOT / "mkdocs.yml").read_text("utf-8")
 _NAV = re.findall(r"^ +- (?:\w+: )?(\w+\.md)$", _CONFIG, re.MULTILINE)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
@@ -80,7 +80,7 @@ class Block:
     """A fenced block of a page.
 
     Attributes:
-      needs: what a reader needs to run it, beside this project; empty if a test runs it.
+      needs: requirements beside this project; empty if a test runs the block.
     """
 
     page: Path
@@ -94,7 +94,7 @@ class Block:
 
 
 def blocks(page: Path, text: str | None = None) -> list[Block]:
-    """The fenced blocks of a page. Those of results need the corpora of their runs."""
+    """The fenced blocks of a page; those of results need the corpora of their runs."""
     text = page.read_text("utf-8") if text is None else text
     listed = []
     for one in _FENCE.finditer(text):
@@ -119,7 +119,7 @@ def commands(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _words(line: str) -> list[str]:
-    """The arguments up to the next operator of the shell."""
+    """The arguments up to the next shell operator."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     words = []
@@ -128,15 +128,15 @@ def _words(line: str) -> list[str]:
             if _OPERATOR.fullmatch(word):
                 break
             words.append(word)
-    except ValueError:  # the line is in quotes
+    except ValueError:  # the line is inside quotes
         return _words(line.replace("'", "", 1))
     return words
 
 
 def workplace(folder: Path) -> dict[str, str]:
-    """Makes a folder in which the blocks can be run, and gives the environment for it.
+    """Fills a folder in which the blocks can be run; returns the environment variables.
 
-    `uv run ... python` there is this interpreter, and configs that are trained are shrunk (`TINY`).
+    `uv run ... python` is replaced by this interpreter, and trained configs are made tiny (`TINY`).
     """
     for name in ("configs", "tables", "docs"):
         (folder / name).symlink_to(ROOT / name)
@@ -172,7 +172,7 @@ os.execv({sys.executable!r}, [{sys.executable!r}, *words])
 
 
 def _write_data(folder: Path) -> None:
-    """The files that the pages name."""
+    """Writes the data files that the pages name."""
     data = folder / "my" / "folder"
     data.mkdir(parents=True)
     for split, count in (("train", 300), ("dev", 12), ("test", 12)):

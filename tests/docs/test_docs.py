@@ -1,6 +1,6 @@
 """README and the manual: every command and config field exists, every snippet runs, links resolve.
 
-A block runs on tiny data (slow), unless a comment above it names what it needs:
+A slow test runs each block on tiny data, unless a comment above the block names what it needs:
 
     <!-- needs: a GPU -->
 """
@@ -33,12 +33,12 @@ by_name = {"ids": lambda page: str(page.relative_to(ROOT))}
 
 
 class ParsedError(Exception):
-    """Carries what a command's parser read, before the command does anything with it."""
+    """Carries the arguments that a command's parser has read, and stops the command."""
 
 
 @pytest.fixture
 def parsers(monkeypatch):
-    """Commands that end, with `ParsedError`, once their parser has read the arguments."""
+    """Makes commands raise `ParsedError` once their parser has read the arguments."""
     read = argparse.ArgumentParser.parse_known_args
 
     def parse_known_args(self, args=None, namespace=None):
@@ -182,7 +182,7 @@ def _quick_snippets():
 @pytest.mark.parametrize("block", list(_quick_snippets()))
 def test_snippets_that_need_no_run_run(block, monkeypatch):
     module = types.ModuleType("snippet")
-    monkeypatch.setitem(sys.modules, "snippet", module)  # dataclasses look their module up
+    monkeypatch.setitem(sys.modules, "snippet", module)  # dataclasses look up their module
     exec(compile(block.text, str(block), "exec"), vars(module))
 
 
@@ -229,7 +229,7 @@ def config_keys():
         for system in ["", *systems]:
             try:
                 config = parse(f"{file}{system and ':'}{system}", [])
-            except UserError:  # a system of another of the family's files
+            except UserError:  # a system that another config file has
                 continue
             keys |= {key for key, _ in _flat(config, "")} | {*getattr(config, "short_keys", {})}
     return keys
@@ -286,7 +286,7 @@ def anchors(page):
 
 
 def broken_links(page):
-    """The relative links of a page without a file or a heading that they name."""
+    """The relative links of a page to files or headings that do not exist."""
     for link in re.findall(r"\]\(([^)\s]+)\)", prose(page.read_text("utf-8"))):
         path, _, anchor = link.partition("#")
         target = page.parent / path if path else page

@@ -1,4 +1,4 @@
-"""Every number in the tables of README.md, the manual and docs/results is that of a raw file.
+"""Every number in the tables of README.md, the manual and docs/results is in a raw file.
 
 * A page that names its command, "Made by: ...", is made from the trials in the zip files,
   speed.json and examples.json of its folder; made again from these, it has the same tables.
@@ -41,7 +41,7 @@ def table_lines(path):
 
 
 def unfounded(path, tables, out):
-    """The lines of the tables of a page that its raw files do not give."""
+    """The lines of a page's tables that cannot be made from its raw files."""
     (made_by,) = (line for line in path.read_text().splitlines() if line.startswith(MADE))
     argv = shlex.split(made_by.partition("launch.reproduce ")[2])
     args = reproduce._parser().parse_args(argv)
@@ -68,7 +68,7 @@ def marked_tables(text):
 
 
 def unexplained(text, folder=RESULTS):
-    """Numbers of a page that are in none of the raw files, and how many have no raw file."""
+    """Numbers of a page that are in none of its raw files, and the count of those without one."""
     wrong, missing = [], 0
     for comment, head, rows in marked_tables(text):
         mark, none = MARK.match(comment), MISSING in comment

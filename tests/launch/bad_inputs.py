@@ -1,4 +1,4 @@
-"""What careless and hostile people try, command by command, and the line that answers it."""
+"""Mistaken and hostile inputs of each command, and the error message of each."""
 
 import dataclasses
 import gzip
@@ -27,14 +27,15 @@ from tests.launch.corrupt_files import (
 
 @dataclasses.dataclass(frozen=True)
 class Mistake:
-    """A mistake of a user, and its message.
+    """A user's mistake and its message.
 
     Attributes:
-      command: of `launch`; "train csan" is with the arguments of that family's tiny run.
-      argv: with {here}, the mistake's own folder, and {csan}, {qanet}, {attconv}, which are runs.
-      message: of the line, a pattern.
-      make: its files.
-      stdin: None is not read.
+      command: of `launch`; "train csan" adds the arguments of that family's tiny run.
+      argv: {here} stands for the mistake's own folder, {csan}, {qanet} and {attconv} for runs, and
+        {export} for an export.
+      message: a pattern that the line matches.
+      make: makes the mistake's files.
+      stdin: standard input; None if it is not read.
     """
 
     command: str
@@ -54,107 +55,104 @@ PAIRS = "--config.data.source=files --config.data.dir={here} --config.data.dev= 
 TRIVIA = "--config.data.format=triviaqa --config.data.train={here}/qa/t.json --config.data.test="
 SCORE = "--task squad --predictions {here}/p.json --data {here}/d.json"
 VECTORS = "--config.data.vectors={here}/v.txt"
-ASK = {"context": "a b", "question": "b?"}
 
 MISTAKES = {
     # Configs.
-    "no config": Mistake("train", "", "required: --config"),
-    "a config that is not there": Mistake(
-        "train", "--config no.py", "--config: no such file: no.py"
-    ),
-    "a config that is no Python": Mistake(
+    "no --config": Mistake("train", "", "required: --config"),
+    "a missing config file": Mistake("train", "--config no.py", "--config: no such file: no.py"),
+    "a config with a syntax error": Mistake(
         "train", OWN, r"c\.py.*SyntaxError: .*line 1", files(c_py="def (")
     ),
-    "a config that raises": Mistake(
+    "a config that raises an exception": Mistake(
         "train", OWN, r"c\.py:2: ZeroDivisionError: division by zero", files(c_py="\n1/0")
     ),
-    "a config's argument that it does not take": Mistake(
+    "an unknown system of a config": Mistake(
         "train", f"{QUICK}:big", "'big': must be transformer "
     ),
-    "a key that there is not": Mistake(
+    "an unknown config key": Mistake(
         "train csan", "--config.model.token_windw=3", "unknown config key .* 'token_window'"
     ),
-    "a word for a number": Mistake(
+    "text where a number is needed": Mistake(
         "train qanet", "--config.train.steps=ten", "train.steps=ten: must be a whole number"
     ),
-    "no number for a rate": Mistake(
+    "nan as the learning rate": Mistake(
         "train csan", "--config.optimizer.learning_rate=nan", "learning_rate: must be above 0"
     ),
-    "a window for no heads": Mistake(
+    "a window of more heads than the model has": Mistake(
         "train csan", "--config.model.head_window=5", "a window of 5 heads does not fit 2 heads"
     ),
-    "heads that do not divide": Mistake(
+    "a number of heads that does not divide the width": Mistake(
         "train qanet", "--config.model.num_heads=3", "model.num_heads=3: must divide model.dim=8"
     ),
-    "an even width": Mistake(
+    "an even filter width": Mistake(
         "train attconv", "--config.model.filter_width=4", "model.filter_width=4: must be odd"
     ),
-    "more devices than there are": Mistake(
+    "more devices than the machine has": Mistake(
         "train csan", "--config.mesh.data=9", "mesh.data=9: only 8 devices"
     ),
-    "two open axes of a mesh": Mistake(
+    "two mesh axes of -1": Mistake(
         "train csan", "--config.mesh.data=-1 --config.mesh.fsdp=-1", "mesh: only one axis can be -1"
     ),
-    "a cache that cannot be": Mistake(
+    "a cache folder that cannot be written": Mistake(
         "train csan", "--config.data.cache_dir=/proc/x", "/proc/x: cannot prepare .* can be written"
     ),
     "a beam wider than the vocabulary": Mistake(
         "train csan", "--config.decode.beam_size=100000", "decode.beam_size=100000: at most"
     ),
-    "a file for a workdir": Mistake(
+    "a file as --workdir": Mistake(
         "train csan", "--workdir {here}/f", "f is not the folder of a run: choose", files(f="")
     ),
     "the workdir of another family": Mistake(
         "train csan", "--workdir {qanet}", "holds a run of another task, .*: choose another"
     ),
-    "an export for a workdir": Mistake(
+    "an export as --workdir": Mistake(
         "train attconv", "--workdir {export}", "holds an export: choose another --workdir"
     ),
     # Data.
-    "texts of unequal length": Mistake(
+    "parallel files of different lengths": Mistake(
         "train csan", PAIRS, r"train\.de", files(train_en="a\nb\n", train_de="a\n")
     ),
     "a table of one column": Mistake(
         "train csan", f"{PAIRS} --config.data.train=t.tsv", r"t\.tsv:1", files(t_tsv="a\n")
     ),
-    "300 MB of one line in a small file": Mistake(
+    "a small gzip file with a line of 300 MB": Mistake(
         "train attconv",
         "",
         r"train\.tsv:1: a line of more than 256 MiB; split it",
         bomb("train.tsv"),
     ),
-    "half a gzip": Mistake(
+    "a truncated gzip file": Mistake(
         "train attconv",
         "",
         r"train\.tsv:1: the gzip data is damaged or cut off",
         files(train_tsv=gzip.compress(b"neutral\ta\tb\n" * 99)[:40]),
     ),
-    "a label that there is not": Mistake(
+    "an unknown label": Mistake(
         "train attconv", "", r"train\.tsv:1", files(train_tsv="yes\ta\tb\n")
     ),
     "an empty file": Mistake("train attconv", "", r"train\.tsv", files(train_tsv="")),
-    "UTF-16": Mistake(
+    "a file in UTF-16": Mistake(
         "train attconv", "", r"train\.tsv:1: not UTF-8", files(train_tsv="neutral".encode("utf-16"))
     ),
-    "100,000 brackets in a line": Mistake(
+    "JSON with 100,000 nested brackets": Mistake(
         "train attconv",
         "--config.data.train=t.jsonl",
         r"t\.jsonl:1: not JSON that can be read \(nested too deeply\); fix it, or",
         files(t_jsonl=DEEP),
     ),
-    "a quotation without an end": Mistake(
+    "an unclosed quotation mark in CSV": Mistake(
         "train attconv",
         "--config.data.train=t.csv",
         r"t\.csv:1: not CSV",
         files(t_csv='"neutral,a,b\n'),
     ),
-    "no name between commas": Mistake(
+    "an empty name in a list of files": Mistake(
         "train attconv", "--config.data.train=a,,b", "data.train: name its files"
     ),
-    "a vector of another size": Mistake(
+    "word vectors of another size": Mistake(
         "train attconv", VECTORS, "set it to 2", files(v_txt="the 1 2\n")
     ),
-    "a vector that is no number": Mistake(
+    "a word vector with nan": Mistake(
         "train attconv", VECTORS, r"v\.txt:1", files(v_txt="a 1 2 3 4 5 nan\n")
     ),
     "a zip of two files": Mistake(
@@ -163,42 +161,42 @@ MISTAKES = {
         r"v\.zip: 2 files in it ending in \.txt; unpack it",
         zipped("a.txt", "b.txt"),
     ),
-    "an answer out of range": Mistake(
+    "an answer outside its context": Mistake(
         "train qanet",
         "",
         r"train\.json: data\[0\].*answers\[0\]: answer not at its answer_start",
         files(train_json=squad(answers=[{"text": "b", "answer_start": 10**9}])),
     ),
-    "an id twice": Mistake(
+    "a repeated question id": Mistake(
         "train qanet", "", "an id that an earlier question has", files(train_json=squad(twice=True))
     ),
-    "a page out of the evidence": Mistake(
+    "a path outside the evidence folder": Mistake(
         "train qanet", TRIVIA, "no such file in .*evidence/wikipedia", trivia("../../secret.txt")
     ),
     # Scores.
     "neither a run nor a file": Mistake("evaluate", "", "give --workdir, or --task"),
-    "a split that there is not": Mistake(
+    "an unknown split": Mistake(
         "evaluate", "--workdir {attconv} --split train", "--split train: must be dev | test"
     ),
-    "more checkpoints than there are": Mistake(
+    "a mean of more checkpoints than are stored": Mistake(
         "evaluate", "--workdir {attconv} --average 9", "has 1 checkpoints, too few to average 9"
     ),
-    "a run twice": Mistake(
+    "the same run twice": Mistake(
         "evaluate", "--workdir {attconv} --workdir {attconv}", "--workdir .*attconv: given twice"
     ),
-    "a run that was not scored": Mistake(
+    "a comparison with an unscored run": Mistake(
         "evaluate", "--workdir {attconv} --against {qanet}", "test.json: not there; score test of"
     ),
-    "a run of another family": Mistake(
+    "a comparison with a run of another family": Mistake(
         "evaluate",
         AGAINST,
         "run: a run of SpanExtraction is not compared with one of SentenceClassification",
         damaged("qanet", score(f1=90.0)),
     ),
-    "a folder for data": Mistake(
+    "a folder as --data": Mistake(
         "evaluate", "--workdir {attconv} --data {here}", "a folder, not a file"
     ),
-    "predictions of a list": Mistake(
+    "predictions in a list": Mistake(
         "evaluate",
         SCORE,
         "p.json: needs one object, {id: answer",
@@ -211,7 +209,7 @@ MISTAKES = {
         files(p_json='{"2": "b"}', d_json=squad()),
     ),
     # Answers.
-    "a run and an export": Mistake(
+    "both a run and an export": Mistake(
         "predict", "--workdir {attconv} --model {export}", "--model: not allowed with .*--workdir"
     ),
     "a folder that is no run": Mistake(
@@ -220,14 +218,14 @@ MISTAKES = {
     "an option of another family": Mistake(
         "predict", "--workdir {attconv} --beam_size 2", "no option beam_size; it has explain"
     ),
-    "no hypothesis": Mistake(
+    "a beam of -1": Mistake(
         "predict", "--workdir {csan} --beam_size -1", "beam_size=-1: at least 1"
     ),
-    "no answer": Mistake("predict", "--workdir {qanet} --count 0", "count=0: at least 1"),
-    "a folder for a context": Mistake(
+    "zero answers": Mistake("predict", "--workdir {qanet} --count 0", "count=0: at least 1"),
+    "a folder as --context": Mistake(
         "predict", "--workdir {qanet} --context {here} --question b", "Is a directory"
     ),
-    "bytes on standard input": Mistake(
+    "standard input that is not UTF-8": Mistake(
         "predict", "--workdir {csan}", "standard input:1: not UTF-8", stdin=b"\xff\0"
     ),
     "three texts for a pair": Mistake(
@@ -237,97 +235,95 @@ MISTAKES = {
         stdin=b"a\tb\tc",
     ),
     # Damaged runs.
-    "a config of a newer version": Mistake(
+    "a run of a newer version": Mistake(
         "predict",
         RUN,
         "version 99; this code reads 1",
         damaged("attconv", values("config.json", version=99)),
     ),
-    "another width than was trained": Mistake(
+    "a config with another width than the checkpoint": Mistake(
         "predict",
         RUN,
         r"float32 \[8\], the model expects float32 \[16\]",
         damaged("attconv", values("config.json", config__model__dim=16)),
     ),
-    "no vocabulary": Mistake(
+    "a run without its vocabulary": Mistake(
         "predict",
         RUN,
         "vocabulary: not a complete vocabulary .*No such file",
         damaged("attconv", lambda r: shutil.rmtree(r / "vocabulary")),
     ),
-    "no SentencePiece": Mistake(
+    "a damaged SentencePiece model": Mistake(
         "predict",
         RUN,
         "not a SentencePiece model",
         damaged("csan", text("vocabulary/joint.model", "x")),
     ),
-    "no checkpoint": Mistake(
+    "a run without a checkpoint": Mistake(
         "predict",
         RUN,
         "run: has no checkpoint yet",
         damaged("attconv", lambda r: shutil.rmtree(r / "checkpoints")),
     ),
-    "half a checkpoint": Mistake(
+    "a truncated checkpoint": Mistake(
         "predict",
         RUN,
         "checkpoints/1: state/_METADATA: 9 bytes, not",
         damaged("attconv", text("checkpoints/1/state/_METADATA", "[" * 9)),
     ),
     # Foreign exports.
-    "an export that is a run": Mistake(
-        "predict", "--model {attconv}", "it is a run: give it as --wor"
-    ),
-    "a program out of the export": Mistake(
+    "a run as --model": Mistake("predict", "--model {attconv}", "it is a run: give it as --wor"),
+    "a program's path outside the export": Mistake(
         "predict",
         MODEL,
         r"programs: '\.\./x\.stablehlo': not a program's file",
         damaged("export", sealed(values("export.json", programs={"../x.stablehlo": {}}))),
     ),
-    "checksums out of the export": Mistake(
+    "a checksum's path outside the export": Mistake(
         "predict", MODEL, "checksums.json: damaged", damaged("export", listed("../x"))
     ),
-    "a header without an end": Mistake(
+    "a safetensors header of impossible length": Mistake(
         "predict",
         MODEL,
         "not a complete safetensors file",
         damaged("export", sealed(text("parameters.safetensors", struct.pack("<Q", 2**62) + b"{}"))),
     ),
-    "tensors that overlap": Mistake(
+    "overlapping tensors": Mistake(
         "predict",
         MODEL,
         "not a complete safetensors file",
         damaged("export", tensors({"a": tensor(2, 0, 8), "b": tensor(2, 4, 12)})),
     ),
     # Exports.
-    "an export over another": Mistake(
+    "an export into an existing folder": Mistake(
         "export", "--workdir {attconv} --out {export}", "already exists; choose another --out"
     ),
-    "a form that there is not": Mistake(
+    "an unknown format": Mistake(
         "export", "--workdir {attconv} --out {here}/x --format pickle", "choose from 'stablehlo'"
     ),
     # Reports.
-    "a report of no run": Mistake(
+    "a report of a folder that is no run": Mistake(
         "report", "{here} --out {here}/r.html", "not the folder of a run"
     ),
-    "a report of a run twice": Mistake("report", "{csan} {csan} --out {here}/r", "given twice"),
+    "a report with a run twice": Mistake("report", "{csan} {csan} --out {here}/r", "given twice"),
     "a report of an export": Mistake("report", "{export} --out {here}/r", "a report needs runs"),
-    "a folder for a report": Mistake("report", "{csan} --out {here}", "is a folder; name a file"),
-    "a report of two families' split": Mistake(
+    "a folder as --out": Mistake("report", "{csan} --out {here}", "is a folder; name a file"),
+    "a report of an unknown split": Mistake(
         "report", "{csan} {qanet} --out {here}/r --split x", "--split x: must be dev | test"
     ),
     # Sweeps.
-    "a sweep of nothing's values": Mistake(
+    "a field without values": Mistake(
         "sweep", f"{QUICK} --grid train.seed= --out {{here}}/o", "write KEY=VALUE,VALUE"
     ),
-    "a sweep of an unknown key": Mistake(
+    "a sweep of an unknown config key": Mistake(
         "sweep", f"{QUICK} --grid train.sed=1 --out {{here}}/o", "did you mean 'seed'"
     ),
-    "a value twice": Mistake(
+    "a repeated value": Mistake(
         "sweep",
         f"{QUICK} --grid train.seed=1,1 --out {{here}}/o",
         "train.seed=1: the same as another",
     ),
-    "fields of unequal numbers": Mistake(
+    "zipped fields with different numbers of values": Mistake(
         "sweep",
         f"{QUICK} --zip train.seed=1,2 --zip model.dim=8 --out {{here}}/o",
         "equally many values, not 2 and 1",
@@ -335,19 +331,21 @@ MISTAKES = {
     "a million trials": Mistake(
         "sweep", f"{QUICK} --seeds 1000000 --out {{here}}/o", "1000000 trials: at most 10000"
     ),
-    "a metric that there is not": Mistake(
+    "an unknown metric": Mistake(
         "sweep", f"{QUICK} --seeds 2 --metric dev.f1 --out {{here}}/o", "dev has sacrebleu"
     ),
-    "no seed": Mistake("sweep", f"{QUICK} --seeds 0 --out {{here}}/o", "a whole number above 0"),
-    "a file for a sweep": Mistake("sweep", f"{QUICK} --out README.md", "README.md: not a folder"),
+    "zero seeds": Mistake("sweep", f"{QUICK} --seeds 0 --out {{here}}/o", "a whole number above 0"),
+    "a file as the sweep's folder": Mistake(
+        "sweep", f"{QUICK} --out README.md", "README.md: not a folder"
+    ),
     # Times.
-    "nothing to time": Mistake("bench", "", "required: COMMAND"),
+    "no command of bench": Mistake("bench", "", "required: COMMAND"),
     "an even window": Mistake("bench", "attention --window 4", "odd number of tokens, not 4"),
-    "no step": Mistake("bench", f"train {QUICK} --steps 0", "must be a whole number above 0"),
-    "no line to answer": Mistake(
+    "zero steps": Mistake("bench", f"train {QUICK} --steps 0", "must be a whole number above 0"),
+    "an empty input file": Mistake(
         "bench", "predict --workdir {attconv} --model {export} --input /dev/null", "has no line"
     ),
-    "a run for an export": Mistake(
+    "a benchmark of a run as --model": Mistake(
         "bench", "predict --workdir {attconv} --model {csan} --input README.md", "not an export"
     ),
 }

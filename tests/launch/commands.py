@@ -1,4 +1,4 @@
-"""Commands run as the shell runs them."""
+"""Runs commands in this process as the shell runs them."""
 
 import io
 import json
@@ -18,14 +18,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def arguments(config, folder, run="run", **changes):
-    """Of training: `config` with other fields, in a run of the folder."""
+    """Arguments of `launch.train`: a config with other fields, in the folder's workdir `run`."""
     values = {"data.dir": folder, "data.cache_dir": folder / "cache", **changes}
     overrides = [f"--config.{key}={value}" for key, value in values.items()]
     return ["--config", config, *overrides, "--workdir", str(folder / run)]
 
 
 def share_with_trials(monkeypatch):
-    """What a sweep's processes need of this one: the tests' modules, and not its eight devices."""
+    """Sets the environment of a sweep's processes: the tests' modules, not eight devices."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     flags = [flag for flag in os.environ["XLA_FLAGS"].split() if "device_count" not in flag]
@@ -33,7 +33,7 @@ def share_with_trials(monkeypatch):
 
 
 def fails(monkeypatch, capsys, argv, main=train.main):
-    """Runs a command as the shell would; gives its one line on standard error."""
+    """Runs a command that must fail with status 2; returns its one line on standard error."""
     monkeypatch.setattr(sys, "argv", ["launch", *argv])
     with pytest.raises(SystemExit) as exit_:
         cli.run(main)
@@ -55,7 +55,7 @@ def answers(monkeypatch, capsys, lines, *argv):
 
 
 def exports(folder, *flags):
-    """Exports of a folder's run, by format; the flags are those of "stablehlo"."""
+    """Exports a folder's run in each format, by format; `flags` are for "stablehlo"."""
     folders = {}
     for form in get_args(Format):
         folders[form] = folder / form
@@ -79,7 +79,7 @@ def answered_without_a_model(model, lines, *flags):
 
 
 def same_answers(actual, expected):
-    """The same JSON, but for the last digit of a number, which rounding decides."""
+    """Whether the lines have the same JSON, up to rounding of numbers."""
     return [json.loads(a) for a in actual] == [close(json.loads(a)) for a in expected]
 
 
@@ -98,7 +98,7 @@ class Refused:
     def find_spec(self, name, *_):
         model = r"[a-z]+_jax[.](models?|layers|stack|attention|decode|task|config|training)([.].*)?"
         if name.split(".")[0] in ("flax", "orbax", "optax") or re.fullmatch(model, name):
-            raise ImportError(f"{name} is of a model")
+            raise ImportError(f"{name} is model code")
 
 sys.meta_path.insert(0, Refused())
 from launch import predict
@@ -122,5 +122,5 @@ def reported(folder, *runs, flags=()):
 
 
 def titles(page):
-    """The headings of its sections."""
+    """The headings of a page's sections."""
     return re.findall("<h2>(.*?)</h2>", page)

@@ -1,4 +1,4 @@
-"""Files as careless and hostile people make them, and runs that they have damaged."""
+"""Makes invalid files, and damaged copies of runs and exports."""
 
 import functools
 import gzip
@@ -13,7 +13,7 @@ from common_jax.io import checksums
 
 DEEP = "[" * 100_000
 
-Make = Callable[[Path, Path], None]  # of the folder of a mistake, from that of the runs
+Make = Callable[[Path, Path], None]  # arguments: the folder of the mistake, and that of the runs
 
 
 def nothing(here: Path, runs: Path) -> None:
@@ -21,7 +21,7 @@ def nothing(here: Path, runs: Path) -> None:
 
 
 def files(**contents: str | bytes) -> Make:
-    """Files of the mistake's folder; "_" before a name's ending."""
+    """Writes files; in their names "_" stands for ".", "__" for "/"."""
 
     def make(here: Path, runs: Path) -> None:
         for name, content in contents.items():
@@ -33,7 +33,7 @@ def files(**contents: str | bytes) -> Make:
 
 
 def damaged(source: str, change: Callable[[Path], object]) -> Make:
-    """A changed copy of a run or an export, `run`."""
+    """Copies a run or an export to `run`, and changes the copy."""
 
     def make(here: Path, runs: Path) -> None:
         change(shutil.copytree(runs / source, here / "run"))
@@ -42,7 +42,7 @@ def damaged(source: str, change: Callable[[Path], object]) -> Make:
 
 
 def text(name: str, content: str | bytes) -> Callable[[Path], object]:
-    """Another content of one file."""
+    """Replaces the content of a file."""
     data = content if isinstance(content, bytes) else content.encode()
 
     def change(folder: Path) -> None:
@@ -53,7 +53,7 @@ def text(name: str, content: str | bytes) -> Callable[[Path], object]:
 
 
 def score(**values: object) -> Callable[[Path], object]:
-    """A score of test, and the predictions that a report reads beside it."""
+    """Writes scores of the split test, and the predictions that a report reads too."""
 
     def change(folder: Path) -> None:
         text("eval/test.json", json.dumps(values))(folder)
@@ -63,7 +63,7 @@ def score(**values: object) -> Callable[[Path], object]:
 
 
 def values(name: str, **changes: object) -> Callable[[Path], object]:
-    """Other values in a JSON file."""
+    """Replaces values in a JSON file; "__" separates nested keys."""
 
     def change(folder: Path) -> None:
         saved = json.loads((folder / name).read_text())
@@ -76,7 +76,7 @@ def values(name: str, **changes: object) -> Callable[[Path], object]:
 
 
 def sealed(change: Callable[[Path], object]) -> Callable[[Path], object]:
-    """A change with matching checksums."""
+    """Makes a change and updates the checksums."""
 
     def forged(folder: Path) -> None:
         change(folder)
@@ -87,7 +87,7 @@ def sealed(change: Callable[[Path], object]) -> Callable[[Path], object]:
 
 
 def listed(name: str) -> Callable[[Path], object]:
-    """Checksums that name another file, and fit."""
+    """Adds another file to the checksums, and updates their own."""
 
     def forged(folder: Path) -> None:
         path = folder / checksums.NAME
@@ -98,7 +98,7 @@ def listed(name: str) -> Callable[[Path], object]:
 
 
 def tensors(header: object, behind: int = 12) -> Callable[[Path], object]:
-    """parameters.safetensors with a header of one's own."""
+    """Writes parameters.safetensors with the given header, and updates the checksums."""
     encoded = json.dumps(header).encode()
     return sealed(
         text("parameters.safetensors", struct.pack("<Q", len(encoded)) + encoded + bytes(behind))
@@ -110,7 +110,7 @@ def tensor(shape: int, *offsets: int) -> dict[str, object]:
 
 
 def bomb(name: str) -> Make:
-    """A small file that unpacks to 300 MB without a line's end."""
+    """Writes a small file that unpacks to one line of 300 MB."""
     return lambda here, runs: (here / name).write_bytes(gzip.compress(bytes(300_000_000), 1))
 
 
@@ -124,7 +124,7 @@ def zipped(*names: str) -> Make:
 
 
 def squad(**changes: object) -> str:
-    """A file of one question."""
+    """A file in SQuAD's format with one question."""
     question = {"id": "1", "question": "q", "answers": [{"text": "b", "answer_start": 2}]}
     questions = [question | changes] * (2 if changes.pop("twice", False) else 1)
     return json.dumps({"data": [{"paragraphs": [{"context": "a b c", "qas": questions}]}]})

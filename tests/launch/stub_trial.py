@@ -1,7 +1,7 @@
-"""A stub of `launch.train` for a sweep's executor, without JAX: a lock, a log, a result.
+"""A stub of `launch.train` for tests of a sweep's executor, without JAX: a lock, a log, a result.
 
-STUB_FAILS: an override with which it fails. STUB_TOGETHER: the number of trials of the folder that
-must have started before one of them continues.
+Environment variables: STUB_FAILS, an override with which it fails; STUB_TOGETHER, the number of the
+folder's trials that must have started before any of them continues.
 """
 
 import json
@@ -31,17 +31,17 @@ def main(argv: list[str]) -> None:
     with (run / "starts").open("a") as starts:
         starts.write("trained\n")
     if os.environ.get("STUB_FAILS", "none") in (f"{k}={v}" for k, v in values.items()):
-        fail("as asked")
+        fail("as requested")
     deadline = time.monotonic() + 60
     while len([*run.parent.glob("*/starts")]) < int(os.environ.get("STUB_TOGETHER", 1)):
         time.sleep(STEP_SECONDS)
         if time.monotonic() > deadline:
-            fail("alone")
+            fail("the other trials have not started")
     train(run, int(values.get("train.steps", 200)))
 
 
 def train(run: Path, steps: int) -> None:
-    """Continues after the log's last step, to the last step or a request to stop."""
+    """Continues after the log's last step, until the last step or a request to stop."""
     signals: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
     path, began = run / "metrics.jsonl", time.time()
@@ -56,14 +56,13 @@ def train(run: Path, steps: int) -> None:
         if signals:
             sys.exit(128 + signals[0])
     result = {
-        **{
-            "steps": steps,
-            "parameters": 1,
-            "wall_seconds": 1.0,
-            "devices": ["cpu"],
-            "began": began,
-        },
-        **{"metrics": {"dev": {"loss": 1.0}}, "versions": {}},
+        "steps": steps,
+        "parameters": 1,
+        "wall_seconds": 1.0,
+        "devices": ["cpu"],
+        "began": began,
+        "metrics": {"dev": {"loss": 1.0}},
+        "versions": {},
         "resumed_from": [line["resumed_from"] for line in lines if "resumed_from" in line],
     }
     partial = run / "result.partial"

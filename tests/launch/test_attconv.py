@@ -1,4 +1,4 @@
-"""The commands from outside, on an AttentiveConvNet too small to learn."""
+"""The commands on a tiny AttentiveConvNet."""
 
 import functools
 import io
@@ -46,7 +46,7 @@ def write(folder, split, count, seed=0):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A run, `run`, and one of half as many steps, `run1`."""
+    """The folder of a run, `run`, and of one with half as many steps, `run1`."""
     folder = tmp_path_factory.mktemp("attconv")
     for split, count in (("train", 40), ("dev", 12), ("test", 12)):
         write(folder, split, count)
@@ -137,7 +137,7 @@ def test_an_ensemble_is_scored_as_one(folder, capsys):
 
 
 def test_runs_of_other_examples_are_neither_averaged_nor_compared(folder):
-    """Labels take turns in the generated corpus: they alone would not tell."""
+    """Labels alternate in the generated corpus, so that equal labels do not show equal examples."""
     other = folder / "other"
     shutil.copytree(folder / "run1", other / "run")
     for split, count in (("train", 40), ("dev", 12), ("test", 12)):
@@ -153,7 +153,7 @@ def test_runs_of_other_examples_are_neither_averaged_nor_compared(folder):
         assert str(error.value) == message
 
 
-def test_an_older_run_without_results_of_examples_is_compared_by_its_counts(folder, capsys):
+def test_an_older_run_without_example_results_is_compared_by_its_counts(folder, capsys):
     older = shutil.copytree(folder / "run1", folder / "older")
     (older / "eval" / "test.examples.tsv").unlink()
     evaluate.main(["--workdir", str(folder / "run"), "--against", str(older)])
@@ -191,18 +191,18 @@ def test_pairs_are_labelled_on_standard_output(folder, monkeypatch, capsys):
         ({"data.train": "nosuch.tsv"}, "nosuch.tsv: no such file"),
     ],
 )
-def test_a_config_that_cannot_be_is_one_line(folder, monkeypatch, capsys, changes, message):
+def test_an_invalid_config_is_one_line(folder, monkeypatch, capsys, changes, message):
     assert message in fails(monkeypatch, capsys, arguments(folder, "bad", **changes))
 
 
-def test_more_than_any_memory_holds_is_one_line(folder, monkeypatch, capsys):
+def test_too_little_memory_is_one_line(folder, monkeypatch, capsys):
     argv = arguments(folder, "vast", **{"model.dim": 8_000_000, "words.dim": 1})
     monkeypatch.setattr(sys, "argv", ["launch", *argv])
     with pytest.raises(SystemExit) as exit_:
         cli.run(train.main)
     assert exit_.value.code == 2
     line = capsys.readouterr().err.splitlines()[-1]
-    assert re.fullmatch(r"error: Out of memory allocating \d+ bytes \(smaller .* take less\)", line)
+    assert re.fullmatch(r"error: Out of memory allocating \d+ bytes \(smaller .* need less\)", line)
 
 
 @pytest.mark.slow

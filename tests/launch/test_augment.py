@@ -1,4 +1,4 @@
-"""launch.augment: from translators or a file to a corpus that trains, in the given shares."""
+"""`launch.augment` with translators or a file, and training on the augmented corpus."""
 
 import json
 import re
@@ -38,7 +38,7 @@ def arguments(folder, out="new.json", **options):
 
 
 def trained(folder, run, names, **changes):
-    """The result of a run on several files."""
+    """Trains on several files; returns the result."""
     argv = test_qanet.arguments(folder, run, **{"data.train": names, **changes})
     train.main(argv)
     return json.loads((folder / run / "result.json").read_text())
@@ -57,11 +57,11 @@ def test_a_file_of_paraphrases(folder, capsys):
     assert "relocated answers" in page and "launch.augment" in page
     argv = test_qanet.arguments(folder, "prepared", **{"data.train": "train.json,new.json"})
     train.main([*argv, "--config.data.on_bad_example=error", "--prepare"])
-    assert "92 questions" in capsys.readouterr().err  # 12 of dev and test
+    assert "92 questions" in capsys.readouterr().err  # 12 in dev and test
 
 
 @pytest.mark.slow
-def test_weights_of_one_and_nothing_are_plain_training(folder):
+def test_weights_of_one_and_zero_are_plain_training(folder):
     augment.main(arguments(folder))
     plain = trained(folder, "plain", "train.json")
     weighted = trained(folder, "weighted", "train.json,new.json", **{"data.weights": "1,0"})
@@ -72,7 +72,7 @@ def test_weights_of_one_and_nothing_are_plain_training(folder):
 
 @pytest.fixture(scope="module")
 def translators(tmp_path_factory):
-    """A run from English to German, one back, and an export of the former."""
+    """A run from English to German, one from German to English, and an export of the former."""
     folder = tmp_path_factory.mktemp("translators")
     train.main(test_csan.arguments(folder))
     back = shutil.copytree(folder / "run", folder / "back")
@@ -86,7 +86,7 @@ def translators(tmp_path_factory):
 
 
 def test_translators_there_and_back(folder, translators, tmp_path, monkeypatch):
-    """A run and an export, at a threshold of 0, as they have learnt nothing; continued."""
+    """A run and an export; the threshold is 0, since the models are untrained. Resumes."""
     both = {"forward": translators / "export", "backward": translators / "back", "beam": 3}
     flags = [str(v) for name, value in both.items() for v in (f"--{name}", value)]
     few = generate(2, 0, "train")
@@ -109,7 +109,7 @@ def test_translators_there_and_back(folder, translators, tmp_path, monkeypatch):
 
 
 def augment_or_nothing(argv):
-    """Runs the command; such translators may change no passage."""
+    """Runs the command; with untrained translators it may change no passage."""
     try:
         augment.main(argv)
     except UserError as error:
@@ -127,7 +127,7 @@ def augment_or_nothing(argv):
         ({"paraphrases": None, "forward": "{run}"}, "give --forward and --backward, or"),
         (
             {"paraphrases": None, "forward": "{run}", "backward": "{run}"},
-            "run: translates en into de, but the way back from .*run is de into en",
+            "--backward .*run: translates en into de, but must translate de into en",
         ),
         (
             {"paraphrases": None, "forward": "{back}", "backward": "{here}"},
@@ -137,7 +137,7 @@ def augment_or_nothing(argv):
         ({"seed": -1}, "--seed -1: must not be negative"),
         ({"count": 0}, "--count"),
         ({"out": "{here}/no/such/new.json"}, "cannot be written: No such file"),
-        ({"out": "{here}/train.json"}, "--out: is the file of --data"),
+        ({"out": "{here}/train.json"}, "--out: the same file as --data"),
         ({"data": "{here}/broken"}, "not JSON"),
     ],
 )

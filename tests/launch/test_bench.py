@@ -34,7 +34,7 @@ def test_attention_table_and_json_show_the_same(tmp_path, capsys):
         assert row["memory_to_dense"] == pytest.approx(ratios[1] / dense["temporary_mib"])
 
 
-def test_a_form_that_the_memory_does_not_hold_has_no_time(monkeypatch, capsys):
+def test_a_form_that_does_not_fit_into_memory_has_no_time(monkeypatch, capsys):
     monkeypatch.setattr(bench_attention, "physical_memory", lambda: 3 * 2**19)
     main([*SMALL_ATTENTION, "--lengths", "512"])
     header, *rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
@@ -46,7 +46,7 @@ def test_a_form_that_the_memory_does_not_hold_has_no_time(monkeypatch, capsys):
     assert {row[-5] == "-" for row in rows} == {True, False}
 
 
-def test_calls_take_turns_as_often_as_asked():
+def test_calls_are_timed_in_turn():
     turns = []
     timing.medians({name: lambda name=name: turns.append(name) for name in "ab"}, rounds=2)
     assert set(turns) == {"a", "b"} and turns.count("a") >= 2 + 2
@@ -70,7 +70,7 @@ def test_mistakes_are_named(flags, message):
 
 
 def test_a_training_step_is_measured_with_its_parts(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(bench_train._Measured, "_peak", lambda _: 1e9)
+    monkeypatch.setattr(bench_train._StepTimer, "_peak", lambda _: 1e9)
     path = tmp_path / "train.json"
     small = {
         "data.examples": 200,
@@ -109,7 +109,7 @@ def test_a_training_step_is_measured_with_its_parts(tmp_path, monkeypatch, capsy
     assert "tokens_per_second" in capsys.readouterr().out
 
 
-def test_answering_is_measured_too(tmp_path):
+def test_inference_is_measured_too(tmp_path):
     config = tmp_path / "toy_config.py"
     config.write_text(
         "from common_jax.config import to_config_dict\n"

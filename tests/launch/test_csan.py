@@ -1,4 +1,4 @@
-"""The commands from outside, on a CSAN too small to learn: train, evaluate, predict."""
+"""The commands on a tiny CSAN: train, evaluate, predict, export, report."""
 
 import functools
 import io
@@ -65,7 +65,7 @@ def test_train_leaves_the_files_of_the_contract(folder):
         assert results["index"] == list(range(12))
 
 
-def test_the_same_command_again_says_that_it_is_finished(folder, capsys):
+def test_the_same_command_reports_that_the_run_is_finished(folder, capsys):
     train.main(arguments(folder))
     assert "is finished" in capsys.readouterr().out
 
@@ -83,8 +83,7 @@ def test_evaluate_repeats_the_final_score(folder, capsys):
 
 
 def test_a_run_is_tested_against_another(folder, capsys):
-    """The other translates with one word more, and has each sentence's nll two nats higher, but for
-    noise."""
+    """The other run's translations have one word more, and an nll of two nats more, plus noise."""
     run, other = folder / "run", shutil.copytree(folder / "run", folder / "worse")
     noise = np.random.default_rng(0).normal(2, 0.1, 12)
     head, *rows = (run / "eval" / "test.examples.tsv").read_text().splitlines()
@@ -179,7 +178,7 @@ def test_describe_has_the_papers_count(capsys):
         assert capsys.readouterr().out.splitlines()[-1].split()[:2] == ["total", count]
 
 
-def test_fsdp_spreads_what_training_keeps_over_devices_that_need_not_be_there(capsys):
+def test_fsdp_shards_the_state_over_devices_that_are_not_present(capsys):
     bytes_per_device = {}
     for fsdp in (1, 64):
         mesh = [f"--config.mesh.fsdp={fsdp}", "--config.mesh.data=1"]
@@ -187,7 +186,7 @@ def test_fsdp_spreads_what_training_keeps_over_devices_that_need_not_be_there(ca
         last = [line.split()[-1] for line in capsys.readouterr().out.splitlines()[-2:]]
         bytes_per_device[fsdp] = [int(number.replace(",", "")) for number in last]
     for one, part in zip(bytes_per_device[1], bytes_per_device[64], strict=True):
-        assert one / 64 < part < one / 50  # biases and norms are not worth spreading
+        assert one / 64 < part < one / 50  # biases and norms are not sharded
 
 
 def pairs(folder, source=b"a b c\nd e f\n", target=b"x y z\nu v w\n", name="train"):
@@ -247,7 +246,7 @@ def test_a_stray_argument_is_one_line(extra, words, tmp_path, monkeypatch, capsy
 
 
 @pytest.mark.parametrize("config", ["configs/csan/nope.py", "configs/csan/wmt14_ende.py:huge", ""])
-def test_a_config_that_is_none(config, monkeypatch, capsys):
+def test_a_file_that_is_no_config(config, monkeypatch, capsys):
     line = fails(monkeypatch, capsys, ["--config", config])
     assert "no such file" in line or "must be base | big" in line
 
@@ -266,7 +265,7 @@ BAD_TEXT = {
 
 
 @pytest.mark.parametrize("case", BAD_TEXT)
-def test_bad_text_is_one_line_that_names_the_place(case, tmp_path, monkeypatch, capsys):
+def test_bad_text_is_one_line_with_its_location(case, tmp_path, monkeypatch, capsys):
     text, changes, words = BAD_TEXT[case]
     (tmp_path / "text").mkdir()
     if text is not None:
@@ -277,18 +276,18 @@ def test_bad_text_is_one_line_that_names_the_place(case, tmp_path, monkeypatch, 
     assert words in line
 
 
-def test_a_work_folder_of_another_run(folder, monkeypatch, capsys):
+def test_the_workdir_of_another_run(folder, monkeypatch, capsys):
     argv = arguments(folder, **{"train.seed": 5})
     assert "holds another run; it differs in train.seed" in fails(monkeypatch, capsys, argv)
 
 
 @pytest.mark.parametrize("main", [evaluate.main, predict.main], ids=["evaluate", "predict"])
-def test_a_work_folder_that_is_none(main, tmp_path, monkeypatch, capsys):
+def test_a_workdir_that_is_no_run(main, tmp_path, monkeypatch, capsys):
     line = fails(monkeypatch, capsys, ["--workdir", str(tmp_path / "nothing")], main)
     assert "no config.json" in line
 
 
-def test_unknown_split_and_beam_of_nothing(folder, monkeypatch, capsys):
+def test_an_unknown_split_and_a_beam_of_0(folder, monkeypatch, capsys):
     workdir = ["--workdir", str(folder / "run")]
     assert "dev | test" in fails(monkeypatch, capsys, [*workdir, "--split", "x"], evaluate.main)
     assert "at least 1" in fails(monkeypatch, capsys, [*workdir, "--beam_size", "0"], predict.main)

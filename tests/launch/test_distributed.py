@@ -38,13 +38,13 @@ NUMBERS = ("loss", "nll", "grad_norm", "padding_fraction")
 
 
 class Job:
-    """Processes of one run under way."""
+    """The running processes of one run."""
 
     def __init__(self, folder, name, family, processes, devices, own=None, **overrides):
         """
         Args:
-          devices: of each process.
-          own: what the last process has otherwise: its overrides, run or environment.
+          devices: number of devices of each process.
+          own: differences of the last process: "overrides", "run" or "environment".
         """
         self.run = folder / name
         config = f"configs/{family}/quickstart.py"
@@ -76,14 +76,14 @@ class Job:
             )
 
     def reach(self, step):
-        """Waits for the step in the log."""
+        """Waits until the log has the step."""
         path = self.run / "metrics.jsonl"
         while not path.exists() or max((x["step"] for x in lines(self.run)), default=0) < step:
             assert all(process.poll() is None for process in self.processes), self.output
             time.sleep(0.02)
 
     def end(self):
-        """The exit statuses."""
+        """Waits for the processes; returns their exit statuses."""
         return [process.wait(600) for process in self.processes]
 
     @property
@@ -99,8 +99,10 @@ def complete(*args, **overrides):
 
 
 def differences(one, other):
-    """How far apart the numbers of two runs are, relative to the first, by name; without the lines
-    whose first steps another process took."""
+    """The largest relative differences of two runs' numbers, by name.
+
+    Without the lines that contain steps of a process before a restart.
+    """
     far = dict.fromkeys(NUMBERS, 0.0)
     every = TOY_RHYTHM["train.log_every"]
     broken = {every * -(-step // every) for step in result(other)["resumed_from"]}
@@ -115,7 +117,7 @@ def differences(one, other):
 
 
 def same(one, other):
-    """Bit for bit, but for the log line whose first steps another process took."""
+    """Requires equal runs, bit for bit, except the log line with steps before a restart."""
     assert result(one)["parameters_sha256"] == result(other)["parameters_sha256"]
     assert result(one)["metrics"] == result(other)["metrics"]
     first, second = ([x for x in numbers(run) if x.get("split") == "dev"] for run in (one, other))
@@ -125,13 +127,13 @@ def same(one, other):
 
 @pytest.fixture(scope="module", params=["toy", *SMALL])
 def undisturbed(request, tmp_path_factory):
-    """A folder, a family, and the run of two processes with two devices each."""
+    """A folder, a family, and an uninterrupted run of two processes with two devices each."""
     folder = tmp_path_factory.mktemp(request.param)
     return folder, request.param, complete(folder, "two", request.param, 2, 2).run
 
 
 def agree(one, two):
-    """Two runs on four devices each, but for the order of sums; gives how far apart they are."""
+    """Requires that two runs on four devices agree up to rounding of sums; returns differences."""
     far = differences(one, two)
     assert max(far.values()) < 1e-5
     assert result(two)["devices"] == result(one)["devices"] and len(result(two)["devices"]) == 4
@@ -142,13 +144,13 @@ def agree(one, two):
 
 
 def stopped(folder, family, number):
-    """A run of two processes, stopped by a signal to one of them, and resumed."""
+    """A run of two processes that was stopped by a signal to one of them, and resumed."""
     job = Job(folder, f"stopped{number}", family, 2, 2)
     job.reach(21)
     job.processes[number].send_signal(signal.SIGTERM)
     assert job.end() == [143, 143]
     steps = {re.search(r"^SIGTERM: stopped at step (\d+)", s, re.M)[1] for s in job.output}
-    print(f"\n{family}: process {number} asked to stop; all stopped at step {steps}")
+    print(f"\n{family}: process {number} was requested to stop; all stopped at step {steps}")
     (step,) = steps
     complete(folder, f"stopped{number}", family, 2, 2)
     assert result(job.run)["resumed_from"] == [int(step)]
@@ -156,7 +158,7 @@ def stopped(folder, family, number):
 
 
 def test_two_processes_stopped_by_a_signal_to_one_equal_a_single_process(tmp_path):
-    """All stop at one step, and resume to the results of an uninterrupted process."""
+    """Both stop at the same step, and resume to the results of an uninterrupted process."""
     two = stopped(tmp_path, "toy", 1)
     values = {**TOY_RHYTHM, "data.cache_dir": tmp_path / "corpus", "mesh.data": 4}
     overrides = [f"--config.{key}={value}" for key, value in values.items()]
@@ -166,7 +168,7 @@ def test_two_processes_stopped_by_a_signal_to_one_equal_a_single_process(tmp_pat
 
 
 @pytest.mark.slow
-def test_two_processes_do_what_one_does(undisturbed):
+def test_two_processes_equal_a_single_process(undisturbed):
     folder, family, two = undisturbed
     one = complete(folder, "one", family, 1, 4).run
     print(f"\n{family}: two processes and one differ by {agree(one, two)}")
@@ -174,7 +176,7 @@ def test_two_processes_do_what_one_does(undisturbed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1])
-def test_sigterm_to_one_is_answered_by_all_at_one_step(undisturbed, number):
+def test_sigterm_to_one_stops_all_at_the_same_step(undisturbed, number):
     folder, family, run = undisturbed
     same(stopped(folder, family, number), run)
 
@@ -209,7 +211,7 @@ def lines_of_a_mistake(folder, own):
 
 
 @pytest.mark.slow
-def test_a_mistake_on_one_machine_is_the_line_of_all(tmp_path, monkeypatch):
+def test_a_mistake_on_one_machine_is_reported_by_all(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("no home")
     monkeypatch.setenv("HOME", str(tmp_path))
     lines = lines_of_a_mistake(tmp_path, {"environment": {"HOME": tmp_path / "file"}})
@@ -235,10 +237,10 @@ def test_machines_that_differ(tmp_path, monkeypatch, own, message):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", SMALL)
-def test_a_run_goes_on_under_any_number_of_processes(tmp_path, family):
+def test_a_run_resumes_with_any_number_of_processes(tmp_path, family):
     """8 devices, 2 processes with 4 each, 1 device, 2 processes with 1 each."""
     once = {"train.evaluate_every": 48, **({"decode.beam_size": 1} if family == "csan" else {})}
-    uninterrupted = complete(tmp_path, "whole", family, 1, 8, **once).run
+    uninterrupted = complete(tmp_path, "uninterrupted", family, 1, 8, **once).run
     for steps, processes, devices in [(12, 1, 8), (24, 2, 4), (36, 1, 1), (48, 2, 1)]:
         part = {**once, "train.steps": steps}
         moved = complete(tmp_path, "moved", family, processes, devices, **part).run
@@ -256,7 +258,7 @@ def test_a_run_goes_on_under_any_number_of_processes(tmp_path, family):
     "environment,expected",
     [
         ({}, ""),
-        ({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4"}, ""),  # the batch script, not a step of it
+        ({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4"}, ""),  # the batch script, outside of a step
         ({"SLURM_STEP_NODELIST": "a[1-4]", "SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, "SLURM"),
         ({"SLURM_STEP_NODELIST": "a1", "SLURM_NTASKS": "1", "SLURM_PROCID": "0"}, ""),
         ({"OMPI_COMM_WORLD_SIZE": "2"}, "Open MPI"),
@@ -284,11 +286,11 @@ def test_which_scheduler_has_started_several(environment, expected):
         (["--num_processes", "two"], "invalid int value: 'two'"),
     ],
 )
-def test_flags_that_cannot_be(monkeypatch, capsys, flags, line):
+def test_inconsistent_flags(monkeypatch, capsys, flags, line):
     argv = ["--config", "configs/csan/quickstart.py", *flags]
     assert line in fails(monkeypatch, capsys, argv, train.main)
 
 
-def test_one_process_alone_joins_nothing():
+def test_a_single_process_connects_to_nothing():
     assert DistributedArgs() == DistributedArgs(count=1)
     DistributedArgs().join()

@@ -1,4 +1,4 @@
-"""Exports from outside, of a fourth paper's run: what is in them, and what is refused."""
+"""`launch.export` and exports of a run of the toy task: content, use, refusals."""
 
 import dataclasses
 import json
@@ -38,7 +38,7 @@ def config(folder, **changes):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A run with a moving average, `run`, and its exports."""
+    """The folder of a run with a moving average, `run`, and of its exports."""
     folder = tmp_path_factory.mktemp("export")
     train(Toy(config(folder, ema_decay=0.9)), Workdir(folder / "run"), "python -m launch.train ...")
     commands.exports(folder)
@@ -53,7 +53,7 @@ def test_an_export_answers_as_the_run_does(folder, form, tmp_path, monkeypatch, 
     assert list(load(moved).predict(LINES)) == expected
 
 
-def test_parameters_are_there_by_their_names(folder):
+def test_parameters_have_their_names(folder):
     arrays = load_file(folder / "safetensors" / "parameters.safetensors")
     assert {name: array.shape for name, array in arrays.items()} == {
         "table/row": (10, 4),
@@ -63,7 +63,7 @@ def test_parameters_are_there_by_their_names(folder):
     assert f"{arrays['table/row'][[1, 2]].sum(axis=0) @ arrays['out']:.1f}" == adder[0]
 
 
-def test_the_card_says_what_it_is(folder):
+def test_the_model_card(folder):
     card = (folder / "stablehlo" / "README.md").read_text()
     score = json.loads((folder / "run" / "result.json").read_text())["metrics"]["test"]["rounded"]
     for words in (
@@ -80,7 +80,7 @@ def test_the_card_says_what_it_is(folder):
         assert words in card
 
 
-def test_other_parameters_than_those_that_were_scored_have_no_score(folder, tmp_path):
+def test_unscored_parameters_have_no_score_in_the_card(folder, tmp_path):
     run = ["--workdir", str(folder / "run"), "--format", "safetensors", "--out"]
     export.main([*run, str(tmp_path / "plain"), "--no-ema"])
     export.main([*run, str(tmp_path / "mean"), "--average", "2"])
@@ -104,7 +104,7 @@ def test_a_run_can_begin_with_an_export(folder, form, tmp_path):
 
 
 def rewritten(path, change):
-    """The same JSON, changed."""
+    """Changes a JSON file."""
     values = json.loads(path.read_text())
     change(values)
     path.write_text(json.dumps(values))
@@ -115,7 +115,7 @@ def manifest(**values):
 
 
 def flipped(path):
-    """One bit of the middle."""
+    """Flips one bit in the middle of a file."""
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -133,7 +133,7 @@ def other_names(model):
 
 PROGRAM, SAFETENSORS = "programs/program.stablehlo", "parameters.safetensors"
 
-# What is done to an export, and the line that refuses it.
+# Changes of an export, and the message of each.
 DAMAGED = {
     "gone": (shutil.rmtree, "no such folder"),
     "a file": (lambda m: (shutil.rmtree(m), m.write_text("x")), "not a folder"),
@@ -183,7 +183,7 @@ DAMAGED = {
     ),
 }
 
-# What has right checksums, and yet cannot be.
+# Invalid changes with matching checksums, and the message of each.
 FOREIGN = {
     "newer": (manifest(version=2), r"version 2, of a newer release; this one reads 1"),
     "of no version": (manifest(version="1"), "version: a string where a whole number is needed"),
@@ -279,7 +279,7 @@ def test_parameters_that_do_not_fit_are_one_line(
 
 
 def test_no_code_of_an_export_is_run(folder, tmp_path):
-    """Not even where the folder around it is the working directory, from which Python imports."""
+    """Not even if its parent is the working directory, from which Python imports."""
     for name in ("bare", "package"):
         model = shutil.copytree(folder / "stablehlo", tmp_path / name)
         (model / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
@@ -316,7 +316,7 @@ def test_an_export_that_fails_leaves_nothing(folder, monkeypatch):
     assert sorted(folder.iterdir()) == before
 
 
-def test_a_disk_that_is_full_is_one_line(folder, monkeypatch):
+def test_a_full_disk_is_one_line(folder, monkeypatch):
     def full(*_):
         raise ValueError("OUT_OF_RANGE: Error writing [os_error_code='28']")
 
@@ -339,7 +339,7 @@ def test_only_exports_are_accepted_as_exports(folder, monkeypatch, capsys):
         ("--out {folder}/run/config.json/x", "cannot be written"),
         ("--workdir {folder}/nowhere --out {folder}/x", "not the folder of a run"),
         ("--out {folder}/x --average 9", "too few to average 9"),
-        ("--out {folder}/x --average 0", "--average 0: at least 1"),
+        ("--out {folder}/x --average 0", "--average: must be a whole number above 0, not '0'"),
         ("--out {folder}/x --count 3 --count 0", "--count: the predictor of .*/run has no such"),
         ("--out {folder}/x --beam_size 4", "--beam_size: the predictor of .*/run has no such"),
         (

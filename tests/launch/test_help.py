@@ -1,4 +1,4 @@
-"""`--help`: all flags and examples, on a screen; `python -m launch` lists the commands."""
+"""`--help` explains all flags and fits a screen; `python -m launch` lists the commands."""
 
 import importlib
 import re

@@ -1,14 +1,14 @@
-"""SIGKILL fifty times, then the same command again: bit for bit the uninterrupted runs.
+"""Runs killed fifty times with SIGKILL and resumed equal uninterrupted runs, bit for bit.
 
-Runs of the three families, too small to learn, are killed at moments that a seed draws: while the
-corpus is prepared, while a start restores, between steps, inside saves, inside validations, and
-inside the final evaluation until its last files. What was hit is what the folder says after the
-kill, whatever was aimed at. It takes 20 to 30 minutes on two cores; KILLS=4 in the environment
-makes each run's share smaller:
+Tiny runs of the three families are killed at random moments (from a seed): while the corpus is
+prepared, while a start restores, between steps, inside saves, inside validations, and inside the
+final evaluation until its last files. The phase that a kill has hit is read from the folder
+afterwards. It takes 20 to 30 minutes on two cores; the environment variable KILLS=4 reduces the
+kills of each run:
 
   uv run pytest -m slow tests/launch/test_kill.py -n 0 -s
 
-The in-process twin, for every kind of stop, is tests/common_jax/training/test_loop.py.
+tests/common_jax/training/test_loop.py tests every kind of stop in one process.
 """
 
 import collections
@@ -44,11 +44,11 @@ AIMS += ("saving", "validating", "scoring", "starting")
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """A process, and what it and those before it leave behind.
+    """A process of a run, and the files of the run.
 
     Attributes:
       errors: the file of its standard error.
-      began: what is older in `run` is of those before it.
+      began: its start time; older files in `run` are of earlier processes.
     """
 
     process: subprocess.Popen
@@ -67,14 +67,14 @@ def begin(folder, name, family, devices):
 
 
 def wrote(start, path):
-    """Whether the file is there and of this process."""
+    """Whether the file exists and was written by this process."""
     with contextlib.suppress(FileNotFoundError):
         return path.stat().st_mtime >= start.began
     return False
 
 
 def logged(start):
-    """The lines of metrics.jsonl since this process has taken it up."""
+    """The lines of metrics.jsonl, once this process has written to it."""
     path = start.run / "metrics.jsonl"
     text = path.read_text() if wrote(start, path) else ""
     return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
@@ -97,7 +97,7 @@ def saving(start):
 
 
 def validating(lines):
-    """A validation's step has its line of train before it, and that of dev after it."""
+    """Whether a validation runs: its step has a line of train, but none of dev yet."""
     at = {line["step"] for line in lines if "loss" in line and "split" not in line}
     at = {step for step in at if step % EVALUATE_EVERY == 0}
     return not at <= {line["step"] for line in lines if line.get("split") == "dev"}
@@ -109,7 +109,7 @@ def scoring(start):
 
 
 def moment(start):
-    """What the process is doing, or was when it died; "ending" is after its last file."""
+    """The phase of the process, or its last one; "ending" is after its last file."""
     if wrote(start, start.run / "result.json"):
         return "ending"
     if scoring(start):
@@ -118,13 +118,13 @@ def moment(start):
     if not lines:
         begun = wrote(start, start.run / "config.json")
         return "preparing" if begun and not (start.run / "vocabulary").exists() else "starting"
-    if validating(lines):  # while the step is saved, too
+    if validating(lines):  # also while the step is saved
         return "validating"
     return "saving" if saving(start) else "stepping"
 
 
 def watch(start):
-    """Lets it come to its end; how long each moment lasts, by the median."""
+    """Waits for the end of the process; returns the median seconds of each phase."""
     seconds, now, since = collections.defaultdict(list), "starting", time.monotonic()
     while start.process.poll() is None:
         time.sleep(0.01)
@@ -136,7 +136,7 @@ def watch(start):
 
 
 def aims(kills, chance):
-    """What the kills are for, in an order that a run can have."""
+    """The phases to kill, in an order that is possible in a run."""
     chosen = list(itertools.islice(itertools.cycle(AIMS), kills))
     first, last = ([aim for aim in chosen if aim == name] for name in ("preparing", "scoring"))
     between = [aim for aim in chosen if aim not in ("preparing", "scoring")]
@@ -145,13 +145,13 @@ def aims(kills, chance):
 
 
 def kill(start, reached, pause):
-    """Kills it `pause` seconds after `reached`, if still reached; it must not have finished."""
+    """Kills the process `pause` seconds after `reached`, if still true, before it finishes."""
     while start.process.poll() is None:
         if reached(start):
             time.sleep(pause)
             if reached(start):
                 break
-            pause /= 2  # it was shorter than most: the next one
+            pause /= 2  # the phase was too short: try the next one
         time.sleep(0.003)
     start.process.send_signal(signal.SIGKILL)
     assert start.process.wait() == -signal.SIGKILL, f"over too early: {start.errors.read_text()}"
@@ -163,15 +163,18 @@ def counted(counts):
 
 @pytest.fixture(scope="module")
 def hits():
-    """Counts of phases that were killed, over all runs."""
+    """The number of kills by phase, over all runs."""
     hits = collections.Counter()
     yield hits
     print(f"\nkilled {hits.total()} of {sum(KILLS.values())} times: {counted(hits)}")
 
 
 def reaching(aim, at, remaining):
-    """The condition for a kill: a phase at a step or later, or a file of the final evaluation;
-    `remaining` kills follow."""
+    """The condition for a kill: a phase at a step or later, or a file of the final evaluation.
+
+    Args:
+      remaining: number of kills that follow.
+    """
     if aim == "starting":
         return lambda start: True
     if aim == "scoring" and remaining < 2:  # between dev and test, then at the very end
@@ -192,8 +195,8 @@ def reaching(aim, at, remaining):
 def test_killed_and_started_again_is_bit_identical(tmp_path, hits, family, devices):
     kills = min(KILLS[family, devices], int(os.environ.get("KILLS") or 50))
     chance = random.Random(f"{family} {devices}")
-    undisturbed, run = tmp_path / "whole", tmp_path / "killed"
-    lasts = watch(begin(tmp_path, "whole", family, devices))
+    undisturbed, run = tmp_path / "uninterrupted", tmp_path / "killed"
+    lasts = watch(begin(tmp_path, "uninterrupted", family, devices))
     files, aimed, hit = evaluated(undisturbed), aims(kills, chance), collections.Counter()
     newest = restarts = 0
     before_scoring = kills - aimed.count("scoring")

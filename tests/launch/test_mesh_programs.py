@@ -1,4 +1,4 @@
-"""What the compiled steps of all families do on a mesh, read from the programs of eight devices."""
+"""Sharding and collectives of all families' training steps, from programs for eight devices."""
 
 import re
 
@@ -22,7 +22,7 @@ PACKED = ["data.batching=packed", "data.row_tokens=64"]
 
 
 def compiled(family, mesh, *changes, shape=None, devices=None):
-    """The program of a training step, and how many parameters it has."""
+    """The program of a training step, and the number of parameters."""
     flags = [f"--config.{change}" for change in (*SIZES[family], *changes)]
     axes = ("data", "fsdp", "tensor")
     flags += [f"--config.mesh.{axis}={size}" for axis, size in zip(axes, mesh, strict=True)]
@@ -46,21 +46,23 @@ def compiled(family, mesh, *changes, shape=None, devices=None):
         ("attconv", []),
     ],
 )
-def test_rows_of_activations_are_spread_over_data_and_fsdp(family, changes):
+def test_rows_of_activations_are_sharded_over_data_and_fsdp(family, changes):
     shape = (ROWS,) if changes[:2] == PACKED else None
     text, program, _ = compiled(family, (2, 2, 2), *changes, shape=shape)
     assert re.search(rf"f32\[{ROWS // 4},\d+,\d+", text)
     on_every_device = re.findall(rf"f32\[(?:{ROWS}|{ROWS // 2}),\d+,\d+[\d,]*\]", text)
     assert not on_every_device
     gathered = [one for one in program.collectives if one.kind == "all-gather"]
-    # over data go indices and metrics alone
+    # only indices and metrics are sent over data
     assert sum(one.bytes for one in gathered if "data" in one.axes) < 100_000
 
 
 @pytest.mark.parametrize("mesh", [(1, 8, 1), (8, 1, 1)])
 def test_a_step_sends_what_the_method_needs(mesh):
-    """FSDP: parameters gathered for both passes; gradients summed once, in float32, which a CPU
-    does with the traffic of a sum on all devices."""
+    """FSDP gathers parameters for both passes and sums gradients once, in float32.
+
+    On a CPU the sum is an all-reduce.
+    """
     _, program, params = compiled("csan", mesh, "model.unroll=False")
     gathers, sums = (2 * 4 * params if mesh[1] > 1 else 0), 2 * 4 * params
     assert sum(one.bytes for one in program.collectives) <= 1.2 * (gathers + sums) * 7 / 8

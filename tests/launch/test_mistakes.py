@@ -1,7 +1,7 @@
-"""Careless and hostile input, command by command: each ends in one line with the error.
+"""Mistaken and hostile inputs of each command: each ends in one line with the error.
 
-The table of bad_inputs.py is in docs/mistakes.md, which
-`MISTAKES=write pytest -n 0 tests/launch/test_mistakes.py` rewrites.
+`MISTAKES=write pytest -n 0 tests/launch/test_mistakes.py` writes the table of bad_inputs.py to
+docs/mistakes.md.
 """
 
 import io
@@ -34,7 +34,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "mistakes.md"
 
 
 def begun(family: ModuleType, folder: Path) -> None:
-    """A run that was stopped before its first step, and the files it was trained on."""
+    """Makes a run that was stopped before its first step, and its data files."""
     folder.mkdir()
     for split, count in (("train", 40), ("dev", 6), ("test", 6)):
         if family is test_qanet:
@@ -57,7 +57,7 @@ def begun(family: ModuleType, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A run of each family by its name, and an export of one."""
+    """The folder of a run of each family, by the family's name, and of an export."""
     folder = tmp_path_factory.mktemp("mistakes")
     for name, family in FAMILIES.items():
         begun(family, folder / f"of_{name}")
@@ -67,7 +67,7 @@ def runs(tmp_path_factory):
 
 
 def line_of(mistake: Mistake, here: Path, runs: Path, monkeypatch, capsys) -> str:
-    """The message for a mistake, without the folder's name."""
+    """The message for a mistake, without the names of temporary folders."""
     command, _, family = mistake.command.partition(" ")
     own = FAMILIES[family].arguments(here) if family else []
     if family in ("qanet", "attconv"):
@@ -96,7 +96,6 @@ _lines: dict[str, str] = {}
 
 
 def test_the_page_shows_the_table():
-    """Of what changes with the machine, such as versions, the page shows what it was."""
     if os.environ.get("MISTAKES") == "write" and _lines.keys() == MISTAKES.keys():
         PAGE.write_text(page(_lines), "utf-8", errors="backslashreplace")
     rows = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| ")][2:]
@@ -112,8 +111,8 @@ def page(lines: dict[str, str]) -> str:
     rows = "\n".join(row_of(what, line) for what, line in lines.items())
     return (
         "# Error messages\n\n"
-        "Each of these ends with exit status 2, this one line on standard error and nothing on\n"
-        "standard output. Made by `MISTAKES=write pytest -n 0 tests/launch/test_mistakes.py`.\n\n"
+        "Each of these mistakes ends the command with exit status 2 and this one line on standard\n"
+        "error. Made by `MISTAKES=write pytest -n 0 tests/launch/test_mistakes.py`.\n\n"
         f"| mistake | message |\n| --- | --- |\n{rows}\n"
     )
 

@@ -1,4 +1,4 @@
-"""A fourth paper: all that the commands need is a config and a task (docs/adding_a_paper.md)."""
+"""A new paper needs only a config and a task for all commands (docs/adding_a_paper.md)."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Runs and exports whose parameters have the names of the version before, with all commands."""
+"""All commands on runs and exports with the former names of parameters."""
 
 import json
 import shutil
@@ -44,7 +44,7 @@ def arguments(folder, run, steps, **changes):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A run and its exports; beside each the same with old names, `old-run` and so on."""
+    """A run and its exports, and a copy of each with old names (`old-run` and so on)."""
     folder = tmp_path_factory.mktemp("old")
     train.main(arguments(folder, "run", 4))
     exports = commands.exports(folder)
@@ -89,19 +89,19 @@ def same(one, other):
 
 
 def names(run, step):
-    """Of the parameters in a checkpoint."""
+    """The names of the parameters in a checkpoint."""
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as orbax:
         return {*orbax.restore(run / "checkpoints" / str(step) / "state")["params"]}
 
 
 @pytest.mark.parametrize("name", ["run", "safetensors", "orbax"])
-def test_it_answers_as_the_same_with_new_names(folder, name):
+def test_predictions_equal_those_with_new_names(folder, name):
     old, new = (list(load(folder / f"{age}{name}").predict(LINES)) for age in ("old-", ""))
     assert old == new
 
 
 @pytest.mark.parametrize("name", ["run", "safetensors", "orbax"])
-def test_another_run_begins_with_it(folder, name):
+def test_another_run_is_initialized_from_it(folder, name):
     key = "--config.train.init_from"
     overrides = [f"--config.{name}={value}" for name, value in VALUES.items()]
     names = []
@@ -113,7 +113,7 @@ def test_another_run_begins_with_it(folder, name):
     same(*names)
 
 
-def test_a_resumed_run_goes_on_under_new_names(folder, tmp_path):
+def test_a_resumed_run_has_new_names(folder, tmp_path):
     results, means = [], []
     for name in ("run", "old-run"):
         shutil.copytree(folder / name, tmp_path / name)

@@ -1,4 +1,4 @@
-"""Planning a run: the step of training itself, compiled for devices that are not here."""
+"""`launch.plan`: the training step, compiled for devices that are not present."""
 
 import importlib.util
 import json
@@ -39,7 +39,7 @@ needs_tpu = pytest.mark.skipif(
         ("attconv", "ranking"),
     ],
 )
-def test_the_program_is_that_of_training(family, changes, tmp_path):
+def test_the_program_equals_that_of_training(family, changes, tmp_path):
     if changes == "ranking":
         changes = {
             **{"data.source": "files", "data.dir": tmp_path, "data.format": "ranking"},
@@ -78,7 +78,7 @@ def test_a_step_for_four_chips(tmp_path, capsys):
     config = parse(CSAN[1], CSAN[2:])
     params = abstract_state(task_class(config.task)(config), make_mesh(config.mesh)).params
     gradients = 4 * sum(leaf.size for leaf in jax.tree.leaves(params))
-    # all of them are summed over the chips, those of tied tables once for each use
+    # all gradients are summed over the chips, those of tied tables once for each use
     assert 1 <= row["collective_bytes"] / (2 * gradients * 3 / 4) < 1.5
     assert set(row["seconds"]) == {"arithmetic", "memory", "links", "compile"}
     assert "all-reduce over data" in capsys.readouterr().out
@@ -98,7 +98,7 @@ def test_a_step_for_four_chips(tmp_path, capsys):
         (["--topology", "v5e:2x2", "--json", "no/where.json"], "--json: there is no folder"),
     ],
 )
-def test_what_is_mistyped_is_one_line(argv, message, monkeypatch, capsys):
+def test_mistyped_arguments_are_one_line(argv, message, monkeypatch, capsys):
     assert message in fails(monkeypatch, capsys, [*CSAN, *argv], plan.main)
 
 
@@ -117,7 +117,7 @@ def test_a_missing_extra_is_named(chip, extra, monkeypatch, capsys):
         (["--topology", "v5e:2x2", "--config.mesh.fsdp=3"], "4 devices are not a multiple of 3"),
     ],
 )
-def test_a_topology_that_there_is_not_or_that_the_mesh_does_not_divide(
+def test_an_unknown_topology_or_one_that_the_mesh_does_not_divide(
     argv, message, monkeypatch, capsys
 ):
     argv = [*CSAN, "--shape", "8,8,8", *argv]

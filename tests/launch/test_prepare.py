@@ -1,4 +1,4 @@
-"""`launch.train --prepare` and `--workers`, from outside."""
+"""`launch.train --prepare` and `--workers`."""
 
 import pytest
 
@@ -23,6 +23,6 @@ def test_prepare_makes_the_corpus_and_no_run(tmp_path, capsys):
     assert "found 220 prepared pairs" in capsys.readouterr().err
 
 
-def test_no_workers_are_too_few(tmp_path):
-    with pytest.raises(UserError, match="--workers 0: at least 1"):
+def test_zero_workers_are_refused(tmp_path):
+    with pytest.raises(UserError, match="--workers: must be a whole number above 0, not '0'"):
         train.main(arguments(tmp_path, "--workers", "0"))

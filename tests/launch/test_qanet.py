@@ -1,4 +1,4 @@
-"""The commands from outside, on a QANet too small to learn: train, evaluate, predict."""
+"""The commands on a tiny QANet: train, evaluate, predict, export, report."""
 
 import functools
 import gzip
@@ -50,7 +50,7 @@ def arguments(folder, run="run", **changes):
 
 
 def _squad(squad, variant=""):
-    """A file of SQuAD's form; with `variant` each question is there a second time, as one."""
+    """A file in SQuAD's format; with `variant` each question has a second, adversarial variant."""
     paragraphs = [{"context": context, "qas": []} for context in squad.contexts]
     for question in squad.questions:
         answers = [{"text": a.text, "answer_start": a.start} for a in question.answers]
@@ -114,7 +114,7 @@ def test_another_file_is_scored_under_its_own_name(folder, capsys):
         assert printed[name] == pytest.approx(result(run)["metrics"]["test"]["f1"])
     answers = json.loads((run / "eval" / "test.json.predictions.json").read_text())
     assert len(answers) == 12
-    results = commands.example_results(run, "test.json")  # of original questions
+    results = commands.example_results(run, "test.json")  # scores of the original questions
     assert results == commands.example_results(run, "test")
     for name, content in before.items():
         assert (run / "eval" / name).read_bytes() == content
@@ -131,14 +131,14 @@ def test_a_run_is_tested_against_another(folder, capsys):
     printed = json.loads(capsys.readouterr().out)
     assert printed["f1_difference"] == pytest.approx(-50 / 6, abs=1e-4)
     assert printed["exact_match_difference"] == 0
-    assert printed["p_f1"] == printed["p_exact_match"] == 1  # of two signs neither is rarer
+    assert printed["p_f1"] == printed["p_exact_match"] == 1  # the signs are equally frequent
 
 
 @pytest.mark.parametrize(
     "file,name",
     [("a/dev-v1.1.json.gz", "dev-v1.1"), ("x.jsonl", "x"), ("test.json.gz", "test.json.gz")],
 )
-def test_scores_of_a_file_have_a_name_that_no_split_has(file, name):
+def test_scores_of_a_file_do_not_have_the_name_of_a_split(file, name):
     assert evaluate.name_of(file, ("dev", "test")) == name
 
 
@@ -149,7 +149,7 @@ def ask(monkeypatch, capsys, run, lines):
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_questions_about_anybodys_text_are_answered_from_it(folder, monkeypatch, capsys):
+def test_questions_about_any_text_are_answered_from_it(folder, monkeypatch, capsys):
     context = "Ada lives in Zürich. Ben, her 😀 brother, moved to Rome in 1950."
     questions = ["Where does Ada live?", "When did Ben move?"]
     lines = [json.dumps({"id": q, "context": context, "question": q}) for q in questions]
@@ -229,7 +229,7 @@ def test_mistakes_are_one_line(folder, tmp_path, monkeypatch, capsys):
         assert words in fails(monkeypatch, capsys, argv, main)
 
 
-def test_a_run_on_made_questions_takes_no_file(tmp_path, monkeypatch, capsys):
+def test_a_run_on_generated_questions_takes_no_file(tmp_path, monkeypatch, capsys):
     Workdir(tmp_path / "run").claim(parse("configs/qanet/quickstart.py", []))
     argv = ["--workdir", str(tmp_path / "run"), "--data", "dev.json"]
     assert "its data.source is not 'files'" in fails(monkeypatch, capsys, argv, evaluate.main)
@@ -251,8 +251,8 @@ def test_a_published_systems_predictions_have_its_scores(capsys):
 
 
 @needs_real_data
-def test_real_questions_under_attack_are_scored_as_such(tmp_path, capsys):
-    """A system that no variant fools has one score by either rule: that of the originals."""
+def test_adversarial_squad_is_scored_by_both_rules(tmp_path, capsys):
+    """A system that answers all variants right has the score of the originals by both rules."""
     data = real_data("squad_adversarial/sample1k-HCVerifyAll.json.gz")
     published = json.loads(gzip.decompress(real_data(PUBLISHED).read_bytes()))
     articles = json.loads(gzip.decompress(data.read_bytes()))["data"]
@@ -274,7 +274,7 @@ def one_question(*answers, key="1"):
 
 
 def test_only_the_texts_of_answers_are_read(tmp_path, capsys):
-    """As the official scorer does, which does not mind where an answer is."""
+    """As the official scorer, which ignores the positions of answers."""
     (tmp_path / "data.json").write_text(json.dumps(one_question({"text": "b", "answer_start": 0})))
     (tmp_path / "answers.json").write_text('{"1": "B.", "2": "x"}')
     scores = score(tmp_path / "answers.json", tmp_path / "data.json", capsys)
@@ -293,7 +293,7 @@ SQUAD = {
 
 
 @pytest.mark.parametrize("name", SQUAD)
-def test_broken_questions_are_one_line_that_names_the_place(name, tmp_path, monkeypatch, capsys):
+def test_invalid_questions_are_one_line_with_their_location(name, tmp_path, monkeypatch, capsys):
     text, place, words = SQUAD[name]
     (tmp_path / "dev.json").write_text(text)
     (tmp_path / "answers.json").write_text('{"1": "b"}')

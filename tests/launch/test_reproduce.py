@@ -1,4 +1,4 @@
-"""`launch.reproduce`: a table's trials are trained once, kept, judged; mistakes are one line."""
+"""`launch.reproduce`: a table's trials are trained once, stored and judged; errors are one line."""
 
 import itertools
 import json
@@ -65,7 +65,7 @@ through = ["light"]
 
 @pytest.fixture
 def folders(tmp_path, monkeypatch):
-    """Tables and kept trials in `tmp_path`; trials are trained in this process."""
+    """Tables and stored trials in `tmp_path`; trials are trained in this process."""
     monkeypatch.chdir(ROOT)
     trained = []
 
@@ -77,13 +77,13 @@ def folders(tmp_path, monkeypatch):
 
     monkeypatch.setattr(local_executor, "run_here", run_here)
     monkeypatch.setattr(reproduce, "TABLES", tmp_path / "tables")
-    monkeypatch.setattr(reproduce, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(reproduce, "STORED", tmp_path / "stored")
     write(tmp_path)
     return tmp_path, trained
 
 
 def write(folder, kind="table", **changes):
-    """A table file; `changes` replace texts of it."""
+    """Writes a table's file, with some of its text replaced."""
     values = TINY | {"data.cache_dir": folder / "cache"}
     listed = ", ".join(f'"{key}" = "{value}"' for key, value in values.items())
     text = TABLE.format(kind=kind, overrides=listed)
@@ -99,7 +99,7 @@ def made(folder, out, *flags):
     return (folder / out / "page.md").read_text(), (folder / out / "table.csv").read_text()
 
 
-def test_trials_are_trained_once_kept_and_used_again(folders, capsys):
+def test_trials_are_trained_once_stored_and_used_again(folders, capsys):
     folder, trained = folders
     page, table = made(folder, "first", "--keep")
     assert len(trained) == 4
@@ -114,18 +114,18 @@ def test_trials_are_trained_once_kept_and_used_again(folders, capsys):
     assert [row[6] for row in rows[1:]] == ["2", "2", "0"]
 
     assert made(folder, "first") == (page, table)  # nothing is trained, the same bytes
-    files = {path: path.read_bytes() for path in (folder / "kept").rglob("*.zip")}
+    files = {path: path.read_bytes() for path in (folder / "stored").rglob("*.zip")}
     assert len(files) == 4
-    again, same = made(folder, "second", "--keep")  # from the kept trials
+    again, same = made(folder, "second", "--keep")  # from the stored trials
     assert len(trained) == 4 and (again, same) == (page, table)
     assert {path: path.read_bytes() for path in files} == files
 
-    path = folder / "kept" / "attconv" / "toy" / "small" / "page.md"
+    path = folder / "stored" / "attconv" / "toy" / "small" / "page.md"
     assert path.read_text() == page
     assert not unfounded(path, folder / "tables", folder / "again")
     number = re.search(r"\d\.\d\d \(", page)[0]
     path.write_text(page.replace(number, f"{number[0]}.{99 - int(number[2:4]):02} (", 1))
-    assert len(unfounded(path, folder / "tables", folder / "more")) == 1  # on a changed digit
+    assert len(unfounded(path, folder / "tables", folder / "more")) == 1  # a digit has changed
 
     toy = (folder / "tables" / "attconv" / "toy.toml").read_text()
     (folder / "tables" / "attconv" / "twin.toml").write_text(toy.replace("bi-CNN", "CNN"))
@@ -139,7 +139,7 @@ def test_trials_are_trained_once_kept_and_used_again(folders, capsys):
     other, _ = made(folder, "third")
     assert len(trained) == 8 and "has another train.steps" in other
     reproduce.main(["--list"])
-    assert "2 rows, 4 trials of configs/attconv/quickstart.py; 4 kept" in capsys.readouterr().out
+    assert "2 rows, 4 trials of configs/attconv/quickstart.py; 4 stored" in capsys.readouterr().out
 
 
 def test_some_rows_with_fewer_seeds(folders):
@@ -150,19 +150,19 @@ def test_some_rows_with_fewer_seeds(folders):
     assert [line.split(",")[0] for line in table.splitlines()] == ["row", "light"]
 
 
-def test_what_has_no_trial_is_not_run(folders, capsys):
+def test_rows_without_a_trial_are_not_run(folders, capsys):
     folder, trained = folders
     made(folder, "out", "--rows", "light", "--seeds", "1")
     page, _ = made(folder, "out", "--no_train", "--keep")
-    assert len(trained) == 1 and "kept 1 trials" in capsys.readouterr().out
+    assert len(trained) == 1 and "stored 1 trials" in capsys.readouterr().out
     assert re.search(r"\| bi-CNN \| 80.30 \| not run \| 0 ", page)
     assert "| undecidable: accuracy of both rows with the same seed is needed |" in page
     assert "attconv/toy --scale small --rows bi-CNN --data DIR --out OUT" in page
-    stored = folder / "kept" / "attconv" / "toy" / "small" / "page.md"
+    stored = folder / "stored" / "attconv" / "toy" / "small" / "page.md"
     assert not unfounded(stored, folder / "tables", folder / "again")
 
 
-def test_rows_without_a_system_yet_do_not_hinder_others(folders, monkeypatch, capsys):
+def test_rows_with_an_unknown_system_do_not_hinder_others(folders, monkeypatch, capsys):
     folder, _ = folders
     write(folder, **{'"cnn"': '"cnns"', '"of others"': '"of, others"'})
     out = ["--out", str(folder / "out"), "--dry_run"]
@@ -171,9 +171,7 @@ def test_rows_without_a_system_yet_do_not_hinder_others(folders, monkeypatch, ca
     reproduce.main(["attconv/toy", "--rows", "light, of, others", *out])
     assert len(capsys.readouterr().out.splitlines()) == 4
     reproduce.main(["--list"])
-    listed = capsys.readouterr().out.splitlines()
-    assert "    not yet: no system cnns" in listed
-    assert "    not run: of, others: their code is not public" in listed
+    assert "    not run: of, others: their code is not public" in capsys.readouterr().out
 
 
 def test_names_of_rows_may_have_commas():
@@ -216,8 +214,8 @@ def test_a_figure_without_fields_compares_the_runs_and_examples_are_answered(fol
     folder, _ = folders
     write(folder, "figure", **{"[[claims]]": EXAMPLES + "[[claims]]"})
     page, _ = made(folder, "out", "--seeds", "1", "--keep")
-    assert made(folder, "from kept trials", "--seeds", "1")[0] == page
-    stored = folder / "kept" / "attconv" / "toy" / "small" / "page.md"
+    assert made(folder, "from stored trials", "--seeds", "1")[0] == page
+    stored = folder / "stored" / "attconv" / "toy" / "small" / "page.md"
     assert not unfounded(stored, folder / "tables", folder / "again")
     assert "differences on test" in page and "Accuracy by length" in page
     answers = [line for line in page.splitlines() if line.startswith(("| each", "| one"))]

@@ -1,4 +1,4 @@
-"""`launch.serve` from outside: its arguments, and runs and exports of the three families."""
+"""`launch.serve`: arguments, and serving runs and exports of the three families."""
 
 import concurrent.futures
 import contextlib
@@ -19,8 +19,7 @@ import pytest
 from common_jax.deploy import load
 from launch import export, serve, train
 from qanet_jax.data.synthetic import generate as generate_questions
-from tests.browser import needs_chromium
-from tests.chromium import Browser
+from tests.browser import Browser, needs_chromium
 from tests.launch import test_attconv, test_csan, test_qanet
 from tests.launch.commands import ROOT, fails
 
@@ -35,7 +34,7 @@ LIGHT, DARK, PHONE = {}, {"dark": True}, {"width": 390}
         (["--model", "a=no/folder"], "no/folder: no such folder"),
         (["--workdir", "a", "--model", "b/a"], "'a' is also the name of a; write NAME=b/a"),
         (["--workdir", "n=a", "--workdir", "n=b"], "'n' is also the name of a; write NAME=b"),
-        (["--workdir", "my run"], "'my run' cannot be in an address; write NAME=my run"),
+        (["--workdir", "my run"], "'my run' cannot be in a URL; write NAME=my run"),
         (["--workdir", "a", "--port", "x"], "invalid int value"),
         (["--workdir", "a", "--port", "70000"], "--port 70000"),
         (["--workdir", "a", "--host", "nowhere.invalid"], "--host nowhere.invalid"),
@@ -66,7 +65,7 @@ def test_a_server_without_its_extra_is_one_line(monkeypatch, capsys):
     ],
 )
 def test_names_of_folders(text, expected):
-    assert serve._split(text) == expected
+    assert serve._source("--model", text)[1:] == expected
 
 
 @contextlib.contextmanager
@@ -101,13 +100,13 @@ def ask(port, name, inputs, **fields):
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """A run and an export of each family, by name; of the folder SERVE_RUNS, if it is set."""
+    """The folders of a run and an export of each family, by name; from SERVE_RUNS if it is set."""
     made = {}
     for family in (test_csan, test_qanet, test_attconv):
         name = family.__name__.rpartition("_")[2]
-        if kept := os.environ.get("SERVE_RUNS"):
-            made[name] = Path(kept).absolute() / name
-            made[f"{name}-export"] = Path(kept).absolute() / f"{name}-export"
+        if runs := os.environ.get("SERVE_RUNS"):
+            made[name] = Path(runs).absolute() / name
+            made[f"{name}-export"] = Path(runs).absolute() / f"{name}-export"
             continue
         folder = tmp_path_factory.mktemp(name)
         for split, count in (("train", 40), ("dev", 12), ("test", 12)):
@@ -156,7 +155,7 @@ def near(value):
 
 
 @pytest.mark.slow
-def test_answers_are_those_of_predict_alone_and_in_any_mixture(server, folders):
+def test_answers_are_those_of_predict_in_any_batch(server, folders):
     port, _ = server
     random_ = random.Random(0)
     for name, path in folders.items():

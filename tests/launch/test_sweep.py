@@ -1,6 +1,6 @@
-"""Sweeps as people start them: trials in processes of their own, on this machine and on Ray.
+"""`launch.sweep` with trials in separate processes, on this machine and on Ray.
 
-Where only the executor is tested, the trials' processes are a stub's, without JAX.
+Tests of the executor alone use a stub for the trials, without JAX.
 """
 
 import csv
@@ -63,7 +63,7 @@ def processes():
 
 @pytest.fixture(scope="module")
 def swept(config, tmp_path_factory):
-    """A trial that ends well and one that must fail, each a process that trains."""
+    """A sweep of a trial that succeeds and one that fails, in processes that train."""
     out = tmp_path_factory.mktemp("swept")
     argv = ["--config", config, "--grid", "optimizer.learning_rate=0.01,1e36", "--out", str(out)]
     with pytest.raises(SystemExit) as exit_:
@@ -74,7 +74,7 @@ def swept(config, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(config, tmp_path_factory):
-    """Both trials, trained one after the other."""
+    """A sweep of two trials, trained one after the other."""
     out = tmp_path_factory.mktemp("trained")
     sweep.main(["--config", config, *GRID, "--out", str(out)])
     return out
@@ -82,12 +82,12 @@ def trained(config, tmp_path_factory):
 
 @pytest.fixture
 def stub(monkeypatch):
-    """Trials are processes of stub_trial.py, which trains nothing; no figure is drawn."""
+    """Replaces the trials' processes by stub_trial.py, which trains nothing; draws no figure."""
     monkeypatch.delenv("STUB_FAILS", raising=False)
     monkeypatch.delenv("STUB_TOGETHER", raising=False)
     program = [sys.executable, str(Path(__file__).with_name("stub_trial.py"))]
     real = local_executor.command
-    lock = threading.Lock()  # in a test two sweeps may be threads
+    lock = threading.Lock()  # two sweeps can be threads of a test
 
     def command(trial):
         trial.workdir.path.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ def hashes(out):
     return [result(out, trial)["parameters_sha256"] for trial in TRIALS]
 
 
-def test_results_are_what_the_runs_say(swept):
+def test_results_are_those_of_the_runs(swept):
     out, _ = swept
     row, expected = rows(out)["0.01"], result(out, TRIALS[0])
     assert (row["state"], row["seed"], row["steps"]) == ("finished", "0", "200")
@@ -154,7 +154,7 @@ def test_the_same_command_leaves_finished_trials_alone(stub, config, tmp_path, m
     assert exit_.value.code == 1
     before, made = rows(tmp_path), [result(tmp_path, trial)["began"] for trial in TRIALS]
     assert [row["state"] for row in before.values()] == ["finished", "failed", "finished"]
-    assert before["0.5"]["error"] == "as asked"
+    assert before["0.5"]["error"] == "as requested"
     monkeypatch.delenv("STUB_FAILS")
     capsys.readouterr()
     sweep.main(argv)
@@ -167,7 +167,7 @@ def test_the_same_command_leaves_finished_trials_alone(stub, config, tmp_path, m
     }
 
 
-def test_jobs_are_trained_side_by_side(stub, config, tmp_path, monkeypatch):
+def test_jobs_are_trained_concurrently(stub, config, tmp_path, monkeypatch):
     monkeypatch.setenv("STUB_TOGETHER", "2")
     sweep.main(["--config", config, *GRID, "--out", str(tmp_path), "--jobs", "2"])
     assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
@@ -216,7 +216,7 @@ def test_two_sweeps_of_one_folder_share_the_work(stub, config, tmp_path):
 
 
 @pytest.mark.slow
-def test_two_at_a_time_have_the_same_numbers(trained, config, tmp_path):
+def test_two_concurrent_trials_have_the_same_numbers(trained, config, tmp_path):
     sweep.main(["--config", config, *GRID, "--out", str(tmp_path), "--jobs", "2"])
     assert hashes(tmp_path) == hashes(trained)
 
@@ -229,7 +229,7 @@ def test_a_ray_cluster_has_the_same_numbers(trained, config, tmp_path):
 
 
 @pytest.mark.slow
-def test_early_stopping_spares_the_worse_trial(trained, config, tmp_path):
+def test_early_stopping_stops_the_worse_trial(trained, config, tmp_path):
     argv = ["--config", config, *GRID, "--out", str(tmp_path), "--executor", "ray"]
     argv += ["--jobs", "1", "--asha", "100", "--config.train.steps=4000"]
     sweep.main(argv)
@@ -237,13 +237,13 @@ def test_early_stopping_spares_the_worse_trial(trained, config, tmp_path):
     assert [trials[rate]["state"] for rate in ("0.01", "0.001")] == ["finished", "stopped"]
     assert 100 <= int(trials["0.001"]["steps"]) < 4000
     before = (tmp_path / "results.csv").read_text()
-    sweep.main(argv)  # what was stopped stays so
+    sweep.main(argv)  # stopped trials are not resumed
     assert (tmp_path / "results.csv").read_text() == before
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_sweep_that_is_stopped_goes_on(trained, config, tmp_path, number):
+def test_a_stopped_sweep_resumes(trained, config, tmp_path, number):
     argv = ["--config", config, *GRID, "--out", str(tmp_path)]
     command = [sys.executable, "-m", "launch.sweep", *argv]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -314,7 +314,7 @@ def test_mistakes_end_in_one_line(config, tmp_path, monkeypatch, capsys, flags, 
     assert not (tmp_path / "sweep").exists()
 
 
-def test_more_than_a_cluster_has_is_refused():
+def test_resources_that_no_machine_has_are_refused():
     nodes = [
         {"Alive": True, "Resources": {"CPU": 8.0}},
         {"Alive": True, "Resources": {"CPU": 2.0, "GPU": 1.0}},

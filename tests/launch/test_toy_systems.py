@@ -1,4 +1,4 @@
-"""CSAN's toy attentions (tests/systems) by the commands as they are, from a config file alone."""
+"""All commands on CSAN with the toy attentions of tests/systems, from a config file alone."""
 
 import csv
 import functools
@@ -68,8 +68,8 @@ def test_an_export_answers_as_the_run(folder, monkeypatch, capsys):
         assert ask(lines, "--model", model, *flags) == run
 
 
-def test_weights_of_a_run_are_those_of_what_it_learned(folder):
-    """A 60 in place of what was learned leaves each word with itself alone."""
+def test_attention_weights_depend_on_the_learned_parameters(folder):
+    """With a preference of 60 instead of the learned one, each word attends only to itself."""
     run = Workdir(folder / "run")
     task = run.read_task()
     assert task.config.model.encoder_attention.name == "tests.systems.nearness:Nearness"

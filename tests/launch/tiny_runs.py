@@ -1,4 +1,4 @@
-"""Runs of the three families that are too small to learn, as processes; what two of them share."""
+"""Tiny runs of the three families, in processes, and readers of their files."""
 
 import json
 import os
@@ -58,10 +58,10 @@ TIMES |= {"data_seconds", "saving_seconds", "resumed_from"}
 
 
 def start(config, overrides, run, devices, log, flags=(), folder=None, environment=()):
-    """A process that trains, on so many CPU devices, with what it says in `log`.
+    """Starts a process that trains on a number of CPU devices, with its messages in `log`.
 
     Args:
-      folder: of the programs that it compiles, which are most of a start's time.
+      folder: of the compilation cache; compiling takes most of a start's time.
     """
     command = [sys.executable, "-m", "launch.train", "--config", str(config)]
     command += [f"--config.{key}={value}" for key, value in overrides.items()]
@@ -69,10 +69,10 @@ def start(config, overrides, run, devices, log, flags=(), folder=None, environme
     flags = f"--xla_force_host_platform_device_count={devices}"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", **dict(environment)}
     environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "0"  # the programs that people have
+    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "0"  # the programs that users have
     if folder is not None:
         environment["JAX_COMPILATION_CACHE_DIR"] = str(folder)
-    environment["PYTHONPATH"] = str(ROOT)  # of the tests' own task
+    environment["PYTHONPATH"] = str(ROOT)  # for the tests' own task
     with log.open("wb") as errors:
         return subprocess.Popen(
             command, env=environment, stdout=subprocess.DEVNULL, stderr=errors, cwd=ROOT
@@ -94,6 +94,6 @@ def result(run):
 
 
 def evaluated(run):
-    """The contents of eval/, by name."""
+    """The contents of the files in eval/, by name."""
     files = (run / "eval").iterdir() if (run / "eval").exists() else ()
     return {path.name: path.read_bytes() for path in files}

@@ -1,5 +1,5 @@
-"""A toy encoder attention: each head learns how much it prefers the middle of its sentence, and how
-much near words; before it a learned gate, to have a sub-layer of its own."""
+"""A toy encoder attention: each head learns a preference for the middle of the sentence and for
+near words; a learned gate before it is a further sub-layer."""
 
 import dataclasses
 
@@ -47,7 +47,7 @@ class NearAttention(SelfAttention):
 
 
 class Gate(nn.Module):
-    """x + g x where a word is, g learned from 0."""
+    """x + g x at words, with g learned from 0."""
 
     @nn.compact
     def __call__(self, x, mask, *, train):
@@ -58,7 +58,7 @@ class Gate(nn.Module):
 @dataclasses.dataclass(frozen=True)
 class Nearness(EncoderAttention):
     """Attributes:
-    start: of both preferences.
+    start: initial value of both preferences.
     """
 
     start: float = 0.5

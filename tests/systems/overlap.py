@@ -1,5 +1,5 @@
-"""A matching system that only tests have: it reads letters and counts of shared words beside words,
-has a penalty, a second table of vectors, and attention to explain."""
+"""A toy matching model with letters and counts of shared words as further inputs, a further loss, a
+second table of vectors, and explained attention."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from common_jax.masks import masked_softmax
 
 @dataclasses.dataclass(frozen=True)
 class Ends(WordInput):
-    """The first and the last letter of each word, and how many of its annotation's letters."""
+    """The first and the last letter of each word, and the length of its annotation."""
 
     key: ClassVar[str] = "ends"
     letters: int = 9
@@ -34,7 +34,7 @@ class Ends(WordInput):
 
 @dataclasses.dataclass(frozen=True)
 class Shared(ExampleInput):
-    """How many distinct words the texts share, and how many they have."""
+    """The number of distinct words in both texts, and in either."""
 
     key: ClassVar[str] = "shared"
 
@@ -49,7 +49,7 @@ class Shared(ExampleInput):
 
 @dataclasses.dataclass(frozen=True)
 class Overlap(PairModel):
-    """Attentive pooling of words and letters, beside the share of common words.
+    """Attentive pooling of words and letters, and the share of common words.
 
     Attributes:
       penalty: weight of the pooled vectors' mean square, a further loss.

@@ -1,7 +1,7 @@
-"""A reader of one file: each context word beside the mean of the question's words.
+"""A toy reader: compares each context word with the mean of the question's words.
 
-It reads three characters of a word, whether a word has a capital and how long it is, and how many
-words the two texts share; and is penalised for large logits.
+Inputs are three characters of each word, whether it has a capital, its length, and the number of
+words in both texts; a further loss penalizes large logits.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from qanet_jax.models.base import ReaderModel, WordsConfig
 
 @dataclasses.dataclass(frozen=True)
 class Spelling(WordInput):
-    """1 or 2, for a word with a capital; and its length, at most `longest`."""
+    """1, or 2 for a word with a capital; and its length, at most `longest`."""
 
     key: ClassVar[str] = "spelling"
     longest: int = 7
@@ -34,7 +34,7 @@ class Spelling(WordInput):
 
 @dataclasses.dataclass(frozen=True)
 class Shared(ExampleInput):
-    """How many different words both texts have."""
+    """The number of distinct words in both texts."""
 
     key: ClassVar[str] = "shared"
 

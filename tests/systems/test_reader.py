@@ -1,4 +1,4 @@
-"""A reader that is a new file and a config: the commands and the library need no more."""
+"""All commands on a reader that consists of a new file and a config."""
 
 import csv
 import json
@@ -96,7 +96,7 @@ def test_losses_are_summed_over_real_rows(task):
 
 
 def test_a_batch_has_the_inputs_of_each_window_and_each_example(task):
-    """Counted again from the texts, in evaluation, where passages are cut into windows."""
+    """Compared with the texts, in evaluation, where passages are split into windows."""
     squad, corpus, rows = task.data.texts("dev"), task.data.split("dev"), 0
     windows = set()
     for batch in task.split_batches("dev").epoch(0):

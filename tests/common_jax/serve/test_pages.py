@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.browser import needs_chromium
-from tests.chromium import Browser
+from tests.browser import Browser, needs_chromium
 from tests.common_jax.serve.toy_server import running
 
 

@@ -1,4 +1,4 @@
-"""Worker of this suite; it runs in its own environment as the others do in theirs."""
+"""Worker of this suite; runs in the environment of the benchmark."""
 
 import itertools
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from benchmarks.workers.timing import Batch, Work, count, read, work
 
 
 def task_of(config: str, overrides: Mapping[str, Any]) -> Any:
-    """The task of a config with some fields changed, prepared."""
+    """The task of a config with overrides, its corpus prepared."""
     from common_jax.training.config import parse, task_class
 
     parsed = parse(config, [f"--config.{name}={value}" for name, value in overrides.items()])
@@ -18,7 +18,7 @@ def task_of(config: str, overrides: Mapping[str, Any]) -> Any:
 
 
 def trained(folder: str) -> tuple[Any, Any]:
-    """The task of a run, and its best parameters."""
+    """The task of a run, and the parameters of its best checkpoint."""
     from common_jax.config import MeshConfig
     from common_jax.training.mesh import make_mesh
     from common_jax.training.parameters import read_parameters
@@ -30,7 +30,7 @@ def trained(folder: str) -> tuple[Any, Any]:
 
 
 def translation(job: dict[str, Any]) -> Work:
-    """The search of `launch.predict` with a run's parameters."""
+    """The search of `launch.predict` with a run's parameters; answers are piece ids."""
     import jax
     import numpy as np
 
@@ -52,7 +52,7 @@ def translation(job: dict[str, Any]) -> Work:
 
 
 def make(job: dict[str, Any]) -> Work:
-    """The training step of `launch.train`, the final evaluation's predictions, or translation."""
+    """The training step, the predictions of the final evaluation, or translation."""
     if job["phase"] == "translate":
         return translation(job)
     import jax
