@@ -190,7 +190,9 @@ def _is_in_a_package(module: str) -> bool:
 def suggestion(name: str, known: list[str]) -> str:
     """The closest known name to an unknown one, or all known names, as the end of a message."""
     close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known here: {', '.join(sorted(known))}"
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; known here: {', '.join(sorted(known))}" if known else "; it has no fields"
 
 
 def _checked(kind: Any, value: Any, key: str) -> Any:

@@ -157,7 +157,5 @@ def _require_complete(text: str, place: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise UserError(
-            f"{place}: half a character (a surrogate without the other) after {error.start}"
-        ) from None
+        raise UserError(f"{place}: an unpaired surrogate after {error.start}") from None
     return text

@@ -18,6 +18,7 @@ from launch.cli import (
     command_line,
     configure_logging,
     keep_compiled,
+    natural,
     output_file,
     positive,
     run,
@@ -56,14 +57,12 @@ def main(argv: list[str]) -> None:
     add("--count", type=positive, default=1, help="copies of each passage (1)")
     text = f"least similarity of a located answer, 0 to 1 ({THRESHOLD})"
     add("--threshold", type=share, default=THRESHOLD, help=text)
-    add("--seed", type=int, default=0, help="seed of the choice of paraphrases (0)")
+    add("--seed", type=natural, default=0, help="seed of the choice of paraphrases (0)")
     add("--report", type=output_file, metavar="FILE", help="page about the result (.html)")
     args = parser.parse_args(argv)
     translators = [args.forward, args.backward]
     if (args.paraphrases is not None) == any(translators) or None in translators != [None, None]:
         parser.error("give --forward and --backward, or --paraphrases")
-    if args.seed < 0:
-        parser.error(f"--seed {args.seed}: must not be negative")
     if args.out.exists() and args.data.exists() and args.out.samefile(args.data):
         parser.error("--out: the same file as --data; name another")
     configure_logging()

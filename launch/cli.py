@@ -46,6 +46,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def natural(text: str) -> int:
+    """Argument type: an integer of at least 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}")
+    return int(text)
+
+
 def output_file(text: str) -> Path:
     """Argument type: a file to write, in a folder that exists."""
     path = Path(text)

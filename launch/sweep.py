@@ -12,7 +12,7 @@ from common_jax.io.atomic import writing
 from common_jax.sweep.plan import SEED, Trial, grid_axis, plan, require_own_folders, zipped_axis
 from common_jax.sweep.results import TrialStatus, find, write_results
 from common_jax.training.config import task_class
-from launch.cli import Parser, add_config, add_systems, configure_logging, positive, run
+from launch.cli import Parser, add_config, add_systems, configure_logging, natural, positive, run
 
 DESCRIPTION = (
     __doc__
@@ -40,8 +40,6 @@ def main(argv: list[str]) -> None:
     args, overrides = parser.parse_known_args(argv)
     if args.asha and args.executor != "ray":
         parser.error("--asha: goes with --executor ray")
-    if args.gpus is not None and args.gpus < 0:
-        parser.error(f"--gpus {args.gpus}: not negative")
     if args.out.exists() and not args.out.is_dir():
         raise UserError(f"--out: {args.out}: not a folder")
     axes = [grid_axis(text) for text in args.grid]
@@ -103,7 +101,7 @@ def add_executor(parser: Parser) -> None:
     text = "this machine, or a Ray cluster (local)"
     add("--executor", choices=("local", "ray"), default="local", help=text)
     add("--cpus", type=positive, default=1, metavar="N", help="CPUs of a trial on Ray (1)")
-    add("--gpus", type=int, metavar="N", help="GPUs of a trial on Ray (1 if there are any)")
+    add("--gpus", type=natural, metavar="N", help="GPUs of a trial on Ray (1 if there are any)")
 
 
 def train(trials: Sequence[Trial], results: Path, args: argparse.Namespace) -> None:

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from common_jax.errors import UserError
-from common_jax.fields import to_mapping
 from common_jax.io.files import read_lines
 from common_jax.training.log import read_metrics
 from common_jax.training.task import Task
-from common_jax.training.workdir import Workdir, flat
+from common_jax.training.workdir import Workdir, result_fields
 
 SEED = "train.seed"
-_IRRELEVANT = ("mesh.", "paper.", "data.cache_dir")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -44,8 +42,7 @@ class Run:
     @functools.cached_property
     def fields(self) -> dict[str, Any]:
         """The config fields that its results can depend on."""
-        fields = flat(to_mapping(self.task.config))
-        return {k: v for k, v in fields.items() if not k.startswith(_IRRELEVANT)}
+        return result_fields(self.task.config)
 
     @property
     def system(self) -> str:

@@ -15,7 +15,7 @@ from common_jax.io.files import decode_line, read_lines, read_raw_lines
 
 _LARGEST = 2**30  # characters: a small compressed file can unpack to any number of them
 _NAME_LENGTH = 60  # characters of a name
-_HALF = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NAMES: dict[type, str] = {
     **{dict: "an object", list: "a list", tuple: "a list", str: "a string"},
     **{int: "a whole number", float: "a number", bool: "a bool"},
@@ -131,8 +131,8 @@ def _of_kind(value: Any, kind: Any, place: str) -> Any:
     outer, inner, written = _parts(kind)
     if type(value) not in written:
         raise UserError(f"{place}: {_name(value)} where {_NAMES[outer]} is needed")
-    if outer is str and (half := _HALF.search(value)):
-        raise UserError(f"{place}: {half[0]!r} is half a character (a surrogate without the other)")
+    if outer is str and (lone := _SURROGATE.search(value)):
+        raise UserError(f"{place}: {lone[0]!r} is an unpaired surrogate")
     if outer is dict and inner:
         values_by_name = {}
         for name, one in value.items():

@@ -5,7 +5,6 @@ import json
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from common_jax.config import from_values
 from common_jax.errors import UserError, error_context
@@ -13,14 +12,13 @@ from common_jax.fields import to_mapping
 from common_jax.io.atomic import replace_bytes, writing
 from common_jax.io.json_files import parse_json
 from common_jax.sweep.plan import Trial
-from common_jax.training.workdir import flat
+from common_jax.training.workdir import result_fields
 from common_jax.versions import versions
 
 PACKAGE = "conv-attention-jax"
 CONFIG, RESULT = "config.json", "result.json"
 _DATE = (1980, 1, 1, 0, 0, 0)
 _DATA = "{data}"  # in an archived config, for the folder of the corpora
-_IRRELEVANT = ("mesh.", "paper.", "data.cache_dir", "model.unroll")
 
 
 def path_of(trial: Trial, folder: Path) -> Path:
@@ -80,8 +78,8 @@ def _obstacle(trial: Trial, path: Path, data: Path) -> str | None:
     if values.get("task") != trial.config.task:
         return "has another task"
     with error_context(f"{path}: {CONFIG}"):
-        config = _settings(from_values(type(trial.config), values))
-    settings = _settings(trial.config)
+        config = result_fields(from_values(type(trial.config), values))
+    settings = result_fields(trial.config)
     if differing := sorted(k for k in config.keys() | settings if config.get(k) != settings.get(k)):
         return f"has another {', '.join(differing[:3])}"
     own, earlier = (of.get(PACKAGE) for of in (versions(), result["versions"]))
@@ -108,12 +106,6 @@ def _read(path: Path) -> dict[str, str]:
         return {CONFIG: files.pop(CONFIG), RESULT: files.pop(RESULT), **files}
     except (zipfile.BadZipFile, LookupError, ValueError, EOFError) as error:
         raise UserError(f"{path}: not an archived trial ({error})") from error
-
-
-def _settings(config: Any) -> dict[str, Any]:
-    """The config fields that a result can depend on, by their full names."""
-    fields = flat(to_mapping(config))
-    return {key: value for key, value in fields.items() if not key.startswith(_IRRELEVANT)}
 
 
 def _rounded(table: str) -> str:

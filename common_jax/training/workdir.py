@@ -336,6 +336,13 @@ def flat(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
     return fields
 
 
+def result_fields(config: Any) -> dict[str, Any]:
+    """The config fields that a run's result can depend on, by their full names."""
+    irrelevant = ("mesh.", "paper.", "data.cache_dir", "model.unroll")
+    fields = flat(to_mapping(config))
+    return {key: value for key, value in fields.items() if not key.startswith(irrelevant)}
+
+
 def devices(result: Mapping[str, Any]) -> str:
     """The devices of a result's run, as in "8 NVIDIA H100"."""
     names = result.get("devices", [])

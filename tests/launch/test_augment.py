@@ -134,7 +134,7 @@ def augment_or_nothing(argv):
             "not the folder of a run",
         ),
         ({"threshold": 1.5}, "--threshold: 1.5: from 0 to 1"),
-        ({"seed": -1}, "--seed -1: must not be negative"),
+        ({"seed": -1}, "--seed: must be a whole number, not '-1'"),
         ({"count": 0}, "--count"),
         ({"out": "{here}/no/such/new.json"}, "cannot be written: No such file"),
         ({"out": "{here}/train.json"}, "--out: the same file as --data"),

@@ -80,7 +80,7 @@ BAD = {
     "an input with another field": Bad(inputs({"text": "a", "b": "c"}), 422, "unknown field 'b'"),
     "an input with a number as text": Bad(inputs({"text": 5}), 422, "must be a string"),
     "an input without a word": Bad(inputs(" "), 422, "inputs[0]: a text without a word"),
-    "half a character": Bad(body(b'{"inputs": ["a\\ud800"]}'), 422, "half a character"),
+    "unpaired surrogate": Bad(body(b'{"inputs": ["a\\ud800"]}'), 422, "an unpaired surrogate"),
     "too many words": Bad(inputs("a " * 51), 422, "length 51; at most 50"),
     "a word of 900,000 letters": Bad(inputs("a" * 900_000), 422, "900000 characters"),
     "a million words": Bad(inputs("a " * 10**6), 413, "more than 1048576 bytes"),

@@ -217,10 +217,15 @@ def test_bad_examples(tmp_path, where, value, kind, place, lost):
         (f"{QA}.0.answers.1.answer_start", 26.0, "[1].answer_start: a number where a whole", {0}),
         (f"{QA}.0.answers.1.answer_start", True, "[1].answer_start: a bool where a whole", {0}),
         ("data.2.paragraphs.1.qas.0", [], "qas[0]: a list where an object is needed", {2}),
-        ("data.0.paragraphs.0.context", "\udfed", "context: '\\udfed' is half a char", {0, 1}),
-        (f"{QA}.1.question", "\ud83d?", "qas[1].question: '\\ud83d' is half a char", {1}),
-        (f"{QA}.1.id", "h\ud83d", "qas[1].id: '\\ud83d' is half a character", {1}),
-        (f"{QA}.0.answers.0.text", "\udc00", "answers[0].text: '\\udc00' is half", {0}),
+        (
+            "data.0.paragraphs.0.context",
+            "\udfed",
+            "context: '\\udfed' is an unpaired surrogate",
+            {0, 1},
+        ),
+        (f"{QA}.1.question", "\ud83d?", "qas[1].question: '\\ud83d' is an unpaired surrogate", {1}),
+        (f"{QA}.1.id", "h\ud83d", "qas[1].id: '\\ud83d' is an unpaired surrogate", {1}),
+        (f"{QA}.0.answers.0.text", "\udc00", "answers[0].text: '\\udc00' is an unpaired", {0}),
     ],
 )
 def test_unreadable_examples(tmp_path, where, value, message, lost):
@@ -236,7 +241,7 @@ def test_unreadable_examples(tmp_path, where, value, message, lost):
     assert kind == "unreadable" and fault["count"] == 1 and message in fault["first"][0]
 
 
-def test_a_field_with_half_a_character_in_its_name(tmp_path):
+def test_a_field_with_an_unpaired_surrogate_in_its_name(tmp_path):
     path = tmp_path / "dev.json"
     path.write_text(json.dumps(changed("data.2.paragraphs.1.qas.0", {"\ud83d": ""})))
     bad_examples = BadExamples("skip")

@@ -138,7 +138,7 @@ def test_a_document_that_is_no_text(tmp_path):
         ({"QuestionId": 3}, "Data[1].QuestionId: a whole number where a string is needed"),
         ({"Answer": []}, "Data[1].Answer: a list where an object is needed"),
         ({"Answer": {"Aliases": ["a", None]}}, "Data[1].Answer.Aliases[1]: null where a string"),
-        ({"Question": "\ud83d"}, "Data[1].Question: '\\ud83d' is half a character"),
+        ({"Question": "\ud83d"}, "Data[1].Question: '\\ud83d' is an unpaired surrogate"),
         ({"EntityPages": 3}, "Data[1].EntityPages: a whole number where a list is needed"),
         ({"EntityPages": [{"Filename": 3}]}, "Data[1].EntityPages[0].Filename: a whole number"),
         ({}, "Data[1] 'tc_33': an id that an earlier question has; fix it"),
@@ -180,9 +180,12 @@ def test_the_sample(tmp_path):
         (3, ":2: a whole number where an object is needed"),
         ('{"id"}', ":2:6: not JSON"),
         ("[" * 100_000, ":2: not JSON that can be read"),
-        ({**row, "id": "b", "context": "Bo \ud83d"}, ": context: '\\ud83d' is half a character"),
-        ({**row, "id": "\udc00"}, ": id: '\\udc00' is half a character"),
-        ({**row, "id": "b", "aliases": ["\udc00"]}, ": aliases[0]: '\\udc00' is half a "),
+        (
+            {**row, "id": "b", "context": "Bo \ud83d"},
+            ": context: '\\ud83d' is an unpaired surrogate",
+        ),
+        ({**row, "id": "\udc00"}, ": id: '\\udc00' is an unpaired surrogate"),
+        ({**row, "id": "b", "aliases": ["\udc00"]}, ": aliases[0]: '\\udc00' is an unpaired "),
         ("\udcff", ":2: not UTF-8 (byte 0xff after 0 bytes)"),
     ]:
         line = bad if isinstance(bad, str) else json.dumps(bad)
