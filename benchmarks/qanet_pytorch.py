@@ -67,6 +67,7 @@ def settings(data: Path) -> dict[str, Any]:
         "train.compute_dtype": "float32",
         "train.accumulate": 8,  # parts of a batch, which fit a CPU's cache
         "model.unroll": True,
+        "model.final_norm": False,
         "data.dir": data / "squad",
         "data.vectors": data / "glove" / "glove.6B.50d.top9163.txt.gz",
         "data.batch_size": 32,

@@ -24,7 +24,6 @@ def get_config(system="qanet"):
         num_heads=4,
         embedding_convs=2,
         model_blocks=1,
-        final_norm=True,
         embedding_std=2.0,
         **no_dropout,
     )

@@ -29,7 +29,6 @@ def get_config(system="qanet"):
         num_heads=2,
         embedding_convs=2,
         model_blocks=2,
-        final_norm=True,
         unroll=True,
         **no_dropout,
     )

@@ -72,7 +72,7 @@ def test_embedding(changes):
         {"convolution": "none"},
         {"convolution": "ordinary"},
         {"self_attention": False},
-        {"positions": "block", "feed_forward_factor": 3, "final_norm": True},
+        {"positions": "block", "feed_forward_factor": 3, "final_norm": False},
         {"scale_sublayers": True, "survival_prob": 0.6},
     ],
 )
@@ -128,7 +128,7 @@ def test_context_query_attention_makes_no_array_of_pairs_and_features():
 
 BLOCKS, CONVS = 2, 2
 SUBLAYERS = BLOCKS * (CONVS + 2)
-DEEP = dataclasses.replace(CONFIG, dropout=0.0, survival_prob=0.5)
+DEEP = dataclasses.replace(CONFIG, dropout=0.0, survival_prob=0.5, final_norm=False)
 
 
 def telling():
