@@ -125,10 +125,10 @@ class Viewer(Reverser):
         return Schema("Views", (Text("text", "Text"),), views=views, examples=(("😀 zwei.",),))
 
 
-def model(name="toy", delay=0.0, limits=LIMITS, metrics=None, explains=True):
+def model(name, delay, limits, metrics):
     settings = Reverser.Settings(delay)
-    explaining = Reverser(None, settings, explain=True) if explains else None
-    return Model(name, Reverser(None, settings), explaining, limits, metrics or Metrics())
+    explaining = Reverser(None, settings, explain=True)
+    return Model(name, Reverser(None, settings), explaining, limits, metrics)
 
 
 def service(limits=LIMITS, log=False, delay=0.0):
