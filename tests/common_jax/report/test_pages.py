@@ -59,10 +59,7 @@ def test_a_page_needs_no_other_file():
     names = re.findall(r"(?:href|src|url)[=(]\\?[\"']?([^\"')> ]+)", text)
     assert {name for name in names if not name.startswith(("#", "data:"))} == set()
     assert "http-equiv" not in text and "<script" not in text and "@import" not in text
-
-
-def test_the_same_report_is_the_same_page():
-    assert html.to_html(REPORT) == html.to_html(REPORT)
+    assert text == html.to_html(REPORT)  # each time the same
 
 
 def test_ids_in_pictures_are_unique():
