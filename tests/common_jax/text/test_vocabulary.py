@@ -55,26 +55,11 @@ def test_unknown_words_share_numbers_by_their_hash(tmp_path):
     assert saved.ids_from(other)[ids].tolist() == saved.word_ids(["cat", "emu", *names])
 
 
-FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss"])
-
-
-@settings(deadline=None)
-@given(in_vocabulary=st.lists(FORMS, unique=True), words=st.lists(FORMS))
-def test_a_word_has_the_number_of_its_first_form_that_has_one(in_vocabulary, words):
-    vocabulary = Vocabulary({word: n for n, word in enumerate(in_vocabulary, start=2)}, "")
-    for _ in range(2):  # the second time it remembers
-        expected = []
-        for word in words:
-            forms = [word, word.lower(), word.capitalize(), word.upper()]
-            there = [in_vocabulary.index(form) + 2 for form in forms if form in in_vocabulary]
-            expected.append([*there, UNKNOWN][0])
-        assert vocabulary.word_ids(words) == expected
-
-
 def test_fixed_vectors():
     vocabulary = Vocabulary.make(COUNTS, VECTORS, 100)
-    numbers = vocabulary.word_ids(["cat", "CAT", "Dog", "usa", "bee"])
-    assert numbers == [2, 2, 3, 4, UNKNOWN]
+    for _ in range(2):  # the second time it remembers
+        numbers = vocabulary.word_ids(["cat", "CAT", "Dog", "usa", "bee"])
+        assert numbers == [2, 2, 3, 4, UNKNOWN]
     vectors = vocabulary.vectors(np.array([[0, *numbers]]))
     assert vectors.dtype == np.float32
     assert vectors.tolist() == [[[0, 0], [1, 2], [1, 2], [3, 4], [5, 6], [0, 0]]]
