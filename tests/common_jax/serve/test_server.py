@@ -1,6 +1,7 @@
 """The server as a process: bad requests, load, and a stop under load."""
 
 import concurrent.futures
+import contextlib
 import http.client
 import json
 import signal
@@ -35,12 +36,10 @@ def exchange(port, data, half_close=False):
 
 
 def _send(connection, data, half_close):
-    try:
+    with contextlib.suppress(OSError):  # an answer before the end of the request
         connection.sendall(data)
         if half_close:
             connection.shutdown(socket.SHUT_WR)
-    except OSError:  # an answer before the end of the request
-        pass
 
 
 def check(port, bad):
