@@ -13,6 +13,7 @@ from common_jax.config import PaperConfig
 from common_jax.errors import UserError
 from common_jax.report.document import Chart, Table
 from launch import train
+from tests.launch.tiny_runs import lines, result
 
 CONFIG = """
 from common_jax.config import to_config_dict
@@ -62,14 +63,6 @@ def sections(folder):
     return {section.title: section.parts for section in page.sections}
 
 
-def lines(folder, name):
-    return [json.loads(line) for line in (folder / name / "metrics.jsonl").open()]
-
-
-def result(folder, name):
-    return json.loads((folder / name / "result.json").read_text())
-
-
 def by_name(table: Table):
     return {row[0]: dict(zip(table.head, row, strict=True)) for row in table.rows}
 
@@ -79,8 +72,8 @@ def test_each_run_has_its_size_and_speed(folder, sections):
     assert [rows[name]["steps"] for name in RUNS] == [60, 60, 40]
     for name in RUNS:
         assert rows[name]["parameters"] == 44
-        assert rows[name]["minutes"] == result(folder, name)["wall_seconds"] / 60
-        logged = [x["examples_per_second"] for x in lines(folder, name) if "split" not in x]
+        assert rows[name]["minutes"] == result(folder / name)["wall_seconds"] / 60
+        logged = [x["examples_per_second"] for x in lines(folder / name) if "split" not in x]
         assert rows[name]["tokens or examples/s"] == pytest.approx(statistics.median(logged))
 
 
@@ -99,9 +92,9 @@ def test_scores_stand_beside_their_mean_over_seeds_and_the_papers(folder, sectio
     dev, test = sections["Toy: scores"]
     rows = by_name(test)
     for name in RUNS:
-        scores = result(folder, name)["metrics"]["test"]
+        scores = result(folder / name)["metrics"]["test"]
         assert {key: rows[name][key] for key in scores} == scores
-    seeds = [result(folder, name)["metrics"]["test"]["loss"] for name in ("base", "seed1")]
+    seeds = [result(folder / name)["metrics"]["test"]["loss"] for name in ("base", "seed1")]
     half = stats.t.ppf(0.975, 1) * stats.sem(seeds)
     assert rows["mean of 2: base, seed1"]["loss"] == f"{sum(seeds) / 2:.2f} ± {half:.2f}"
     label = "the paper (Table 9): Summer"
@@ -114,7 +107,7 @@ def test_scores_have_intervals(folder, copied):
     file = copied("base") / "eval" / "test.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "intervals": {"loss": [1, 2.5]}}))
     _, test, *_ = scores(file.parents[2], ["base"])
-    loss = result(folder, "base")["metrics"]["test"]["loss"]
+    loss = result(folder / "base")["metrics"]["test"]["loss"]
     assert by_name(test)["base"]["loss"] == f"{loss:.2f} (1.00 to 2.50)"
 
 
@@ -123,11 +116,11 @@ def test_curves_are_the_logs(folder, sections):
     titles = [chart.title for chart in (training, validation, by_time)]
     assert titles == ["Training", "Validation", "Validation by time"]
     for series in training.series:
-        logged = [line for line in lines(folder, series.name) if "split" not in line]
+        logged = [line for line in lines(folder / series.name) if "split" not in line]
         assert series.x == [line["step"] for line in logged]
         assert series.y == [line["loss"] for line in logged]
     for series, timed in zip(validation.series, by_time.series, strict=True):
-        logged = [line for line in lines(folder, series.name) if line.get("split") == "dev"]
+        logged = [line for line in lines(folder / series.name) if line.get("split") == "dev"]
         assert series.x == [line["step"] for line in logged]
         assert series.y == timed.y == [line["loss"] for line in logged]
         assert timed.x == [line["wall_seconds"] / 60 for line in logged]
@@ -147,7 +140,7 @@ def test_only_seeds_of_one_setting_are_averaged(folder, copied, tmp_path):
 def test_a_metric_that_a_seed_lacks_has_no_mean(copied, tmp_path):
     copied("base", "seed1")
     file = tmp_path / "seed1" / "result.json"
-    changed = result(tmp_path, "seed1")
+    changed = result(tmp_path / "seed1")
     del changed["metrics"]["test"]["loss"]
     file.write_text(json.dumps(changed))
     _, test = scores(tmp_path, ["base", "seed1"])

@@ -54,11 +54,3 @@ def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(np, "savez", fail)
     assert fetch(tmp_path) and not list(tmp_path.iterdir())
-
-
-def test_what_computing_raises_is_raised(tmp_path):
-    def fail():
-        raise ValueError("no examples")
-
-    with pytest.raises(ValueError, match="no examples"):
-        cached_arrays(tmp_path, "plan", fail)

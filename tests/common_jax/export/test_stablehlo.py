@@ -13,23 +13,13 @@ from configs.csan.systems import SYSTEMS as CSAN_SYSTEMS
 
 SHRUNK = {
     "csan": {
-        "model.dim": 8,
-        "model.mlp_dim": 8,
-        "model.num_heads": 4,
-        "model.source_vocab_size": 30,
-        "model.target_vocab_size": 30,
-        "decode.extra_length": 4,
+        **{"model.dim": 8, "model.mlp_dim": 8, "model.num_heads": 4, "decode.extra_length": 4},
+        **{"model.source_vocab_size": 30, "model.target_vocab_size": 30},
     },
     "qanet": {
-        "model.dim": 8,
-        "model.num_heads": 2,
-        "words.dim": 6,
-        "model.char_dim": 4,
-        "words.char_rows": 9,
-        "model.model_blocks": 1,
-        "model.embedding_convs": 1,
-        "model.model_convs": 1,
-        "data.word_length": 3,
+        **{"model.dim": 8, "model.num_heads": 2, "model.char_dim": 4, "words.dim": 6},
+        **{"model.model_blocks": 1, "model.embedding_convs": 1, "model.model_convs": 1},
+        **{"words.char_rows": 9, "data.word_length": 3},
     },
     "attconv": {"model.dim": 6, "words.dim": 4, "words.rows": 30, "words.unknown_rows": 0},
 }

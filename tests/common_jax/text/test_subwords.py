@@ -21,16 +21,12 @@ SIZE = 350
 
 
 @functools.cache
-def _shared() -> Subwords:
+def trained() -> Subwords:
     return Subwords.train(TEXT, SIZE)
 
 
-@pytest.fixture
-def subwords() -> Subwords:
-    return _shared()
-
-
-def test_symbols(subwords):
+def test_symbols():
+    subwords = trained()
     assert subwords.size == SIZE
     ids = subwords.encode(TEXT)
     assert min(map(min, ids)) > 2  # neither padding, end nor unknown
@@ -49,20 +45,22 @@ def test_symbols(subwords):
 def test_any_text_comes_back_but_for_blanks(text):
     text = text.replace("▁", "_")  # SentencePiece's own sign for a blank
     blanks = re.sub(" +", " ", text).strip(" ")
-    ids = _shared().encode([text])
-    assert 2 not in ids[0] and _shared().decode(ids) == [blanks]
+    ids = trained().encode([text])
+    assert 2 not in ids[0] and trained().decode(ids) == [blanks]
 
 
 @settings(max_examples=100, deadline=None)
 @given(ids=st.lists(st.integers(0, SIZE - 1)))
 def test_what_any_ids_decode_to_comes_back(ids):
     """Also ids that no text has: padding, end, bytes that form no character."""
-    (text,) = _shared().decode([ids])
+    (text,) = trained().decode([ids])
     blanks = re.sub(" +", " ", text).strip(" ")
-    assert _shared().decode(_shared().encode([text])) == [blanks]
+    assert trained().decode(trained().encode([text])) == [blanks]
 
 
-def test_deterministic_and_quiet(subwords, capfd, tmp_path):
+def test_deterministic_and_quiet(capfd, tmp_path):
+    subwords = trained()
+    capfd.readouterr()
     again = Subwords.train(iter(TEXT), SIZE)
     assert capfd.readouterr() == ("", "")
     again.save(tmp_path / "a")
@@ -89,8 +87,8 @@ def test_no_text():
             Subwords.train(text, 300)
 
 
-def test_load_errors(subwords, tmp_path):
-    subwords.save(tmp_path / "whole")
+def test_load_errors(tmp_path):
+    trained().save(tmp_path / "whole")
     twice = re.sub(b"<pad>|<unk>", b"\xff" * 5, (tmp_path / "whole").read_bytes())
     with pytest.raises(UserError, match="No such file"):
         Subwords.load(tmp_path / "none")
