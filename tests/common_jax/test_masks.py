@@ -16,28 +16,9 @@ def expanded(mask: Mask, queries: int, keys: int, heads: int = 1) -> np.ndarray:
     return np.asarray(mask.allowed(queries, keys, heads))
 
 
-def test_window_and_direction_against_their_definition():
-    i, j = np.mgrid[:6, :6]
-    near = abs(i - j) <= 2
-    band = expanded(masks.token_window(5), 6, 6)[0, 0]
-    np.testing.assert_array_equal(band, near)
-    np.testing.assert_array_equal(expanded(masks.causal(), 6, 6)[0, 0], j <= i)
-    np.testing.assert_array_equal(expanded(masks.direction("right"), 6, 6)[0, 0], j >= i)
-    alternating = expanded(masks.direction("alternate") & masks.token_window(5), 6, 6, heads=3)
-    np.testing.assert_array_equal(
-        alternating[0], [near & (j <= i), near & (j >= i), near & (j <= i)]
-    )
-
-
-def test_rules_against_their_definition():
-    i, j = np.mgrid[:6, :6]
-    even, near = (lambda offset: offset % 2 == 0), (lambda offset: abs(offset) < 3)
-    both = masks.relative(even) & masks.relative(near) & masks.relative(even)
-    assert both.rules == (even, near)
-    want = ((j - i) % 2 == 0) & (abs(j - i) < 3)
-    np.testing.assert_array_equal(expanded(both & masks.causal(), 6, 6)[0, 0], want & (j <= i))
-
-
+OFFSET = np.arange(6)[None] - np.arange(6)[:, None]  # of the key from the query
+EVEN, NEAR = (lambda offset: offset % 2 == 0), (lambda offset: abs(offset) < 3)
+RULES = masks.relative(EVEN) & masks.relative(NEAR) & masks.relative(EVEN)
 KEY_VALID, QUERY_VALID = jnp.array([[True, True, False]]), jnp.array([[True, False]])
 IDS = jnp.array([[1, 1, 2, 0]])
 
@@ -46,13 +27,23 @@ IDS = jnp.array([[1, 1, 2, 0]])
     "mask, allowed",
     [
         (Mask(), np.ones((3, 4))),
+        (masks.token_window(5), abs(OFFSET) <= 2),
+        (masks.causal(), OFFSET <= 0),
+        (masks.direction("right"), OFFSET >= 0),
+        (RULES & masks.causal(), (OFFSET % 2 == 0) & (abs(OFFSET) < 3) & (OFFSET <= 0)),
         (masks.padding(KEY_VALID), [[1, 1, 0], [1, 1, 0]]),
         (masks.padding(KEY_VALID, QUERY_VALID), [[1, 1, 0], [0, 0, 0]]),
         (masks.segments(IDS, IDS), [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]),
     ],
 )
-def test_segments_meet_where_ids_are_equal_and_not_padding(mask, allowed):
+def test_what_a_mask_allows(mask, allowed):
     np.testing.assert_array_equal(expanded(mask, *np.shape(allowed))[0, 0], allowed)
+
+
+def test_heads_look_left_and_right_in_turn():
+    alternating = expanded(masks.direction("alternate") & masks.token_window(5), 6, 6, heads=3)
+    left, right = ((abs(OFFSET) <= 2) & (OFFSET <= 0), (abs(OFFSET) <= 2) & (OFFSET >= 0))
+    np.testing.assert_array_equal(alternating[0], [left, right, left])
 
 
 def test_conjunction_is_the_intersection():
@@ -71,6 +62,7 @@ def test_conjunction_is_the_intersection():
     separate = np.logical_and.reduce(np.broadcast_arrays(*(expanded(p, 5, 5) for p in parts)))
     np.testing.assert_array_equal(expanded(everything, 5, 5), separate)
     assert everything.window == 3 and everything.direction == "left"
+    assert RULES.rules == (EVEN, NEAR)
 
 
 def test_head_area_survives_conjunction():

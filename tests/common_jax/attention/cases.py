@@ -199,12 +199,6 @@ BIASED = {
         toeplitz(4),
         TOEPLITZ,
     ),
-    "toeplitz, padding, truncated area": (
-        {"batch": 2, "heads": 3},
-        window(3, query_segments=valid_9, key_segments=valid_9, heads=3),
-        toeplitz(3),
-        TOEPLITZ,
-    ),
     "table": ({"batch": 2}, masks.padding(valid_9), table(2, 2, 9, 9), ANY_BIAS),
     "table for all rows and heads": ({"batch": 2}, masks.causal(), table(1, 1, 9, 9), ANY_BIAS),
     "table in a window, area of heads": (

@@ -67,10 +67,8 @@ _WORDS = st.lists(st.sampled_from(["x", "y", "z", "the"]), max_size=4)
 def test_f1_is_the_best_pairing_of_words(prediction, golds):
     def best(one: list[str], other: list[str]) -> float:
         short, long = sorted((one, other), key=len)
-        pairings = (
-            zip(short, some, strict=True) for some in itertools.permutations(long, len(short))
-        )
-        common = max(sum(a == b for a, b in pairing) for pairing in pairings)
+        chosen = itertools.permutations(long, len(short))
+        common = max(sum(a == b for a, b in zip(short, some, strict=True)) for some in chosen)
         precision, recall = (common / max(len(side), 1) for side in (one, other))
         return 2 * precision * recall / (precision + recall) if common else 0
 
@@ -145,12 +143,10 @@ def test_the_worst_is_no_better(answers):
         ("What is it?", "what"),
         ("In WHICH year, and where?", "which"),
         ("To whom was it sold?", "who"),
-        ("Whose is it?", "who"),
         ("How many people live there?", "how many"),
         ("For how much was it sold?", "how many"),
         ("How did it begin?", "how"),
         ("Name the somewhat taller whatnot.", "other"),
-        ("", "other"),
     ],
 )
 def test_types_of_questions(question, kind):

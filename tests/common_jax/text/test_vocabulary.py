@@ -65,15 +65,6 @@ def test_fixed_vectors():
     assert vectors.tolist() == [[[0, 0], [1, 2], [1, 2], [3, 4], [5, 6], [0, 0]]]
 
 
-def test_a_file_that_has_none_of_the_words():
-    nothing = Vectors({}, np.zeros((0, 2), np.float32), {})
-    vocabulary = Vocabulary.make(COUNTS, nothing, 100)
-    numbers = vocabulary.word_ids(["cat", "dog"])
-    assert numbers == [UNKNOWN, UNKNOWN]
-    vectors = vocabulary.vectors(np.array(numbers))
-    assert vectors.dtype == np.float32 and vectors.tolist() == [[0, 0], [0, 0]]
-
-
 @pytest.mark.parametrize("rows", [0, 3])
 def test_more_words_with_vectors(rows):
     base = Vocabulary.make(COUNTS, Vectors({"cat": 1} if rows else {}, TABLE[:rows], {}), 100)
@@ -83,6 +74,8 @@ def test_more_words_with_vectors(rows):
     assert vectors.tolist() == [cat.tolist(), *[(-TABLE[2]).tolist()] * 3, [0, 0]]
     assert more.char_ids(["cat"], 3).tolist() == base.char_ids(["cat"], 3).tolist()
     assert base.compatible_with(more) and base.word_ids(["emu"]) == [UNKNOWN]
+    vectors = base.vectors(np.array([UNKNOWN]))
+    assert vectors.dtype == np.float32 and vectors.tolist() == [[0, 0]]
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)

@@ -61,9 +61,8 @@ def saved(tmp_path_factory):
 @pytest.fixture(scope="module")
 def abstract():
     """The shapes, types and shardings of a state."""
-    return jax.tree.map(
-        lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding), make_state(0)
-    )
+    shape_of = lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding)
+    return jax.tree.map(shape_of, make_state(0))
 
 
 def messages(caplog):
@@ -178,8 +177,7 @@ def test_saving_goes_on_to_the_same_step_again(saved, abstract, tmp_path):
     for _ in range(2):
         flip(tmp_path / "checkpoints" / "8" / "state" / "_METADATA")
         checkpoints = reopen(tmp_path)
-        restored = checkpoints.restore_newest(abstract)
-        assert restored.step == 5
+        assert checkpoints.restore_newest(abstract).step == 5
         checkpoints.save(make_state(8), 8, (1, 2), {"loss": 1.0})
         checkpoints.close()
         same(reopen(tmp_path).restore_newest(abstract).state, make_state(8))
@@ -234,26 +232,20 @@ def test_the_best_of_the_intact_steps(saved, abstract, tmp_path, caplog):
     same(restored.state, make_state(5))
 
 
-def replaced(abstract, **changes):
-    node = copy.copy(abstract)  # not made anew: its leaves are shapes, and no arrays
-    object.__setattr__(node, "params", {**abstract.params, **changes})
-    return node
-
-
 def test_another_model_is_refused_by_the_parameters_name(saved, abstract):
-    leaf = lambda shape, kind: jax.ShapeDtypeStruct(shape, kind)
-    table = lambda *a: replaced(abstract, embed={"table": leaf(*a)})
-    without_bias = {"kernel": abstract.params["layers"]["kernel"]}
-    embed = "params/embed/table: float32 [40, 6], the model expects"
+    def model(**changes):
+        node = copy.copy(abstract)  # not made anew: its leaves are shapes, and no arrays
+        object.__setattr__(node, "params", {**abstract.params, **changes})
+        return node
+
+    leaf = jax.ShapeDtypeStruct
+    table = "params/embed/table: float32 [40, 6], the model expects"
+    layers = {"kernel": abstract.params["layers"]["kernel"]}
     wrong = {
-        f"{embed} float32 [41, 6]": table((41, 6), jnp.float32),
-        f"{embed} bfloat16 [40, 6]": table((40, 6), jnp.bfloat16),
-        "params/extra: missing, the model expects int32 []": replaced(
-            abstract, extra=leaf((), jnp.int32)
-        ),
-        "params/layers/bias: bfloat16 [2, 6], the model expects none": replaced(
-            abstract, layers=without_bias
-        ),
+        f"{table} float32 [41, 6]": model(embed={"table": leaf((41, 6), jnp.float32)}),
+        f"{table} bfloat16 [40, 6]": model(embed={"table": leaf((40, 6), jnp.bfloat16)}),
+        "params/extra: missing, the model expects int32 []": model(extra=leaf((), jnp.int32)),
+        "params/layers/bias: bfloat16 [2, 6], the model expects none": model(layers=layers),
     }
     for words, other in wrong.items():
         for read in (
@@ -293,14 +285,13 @@ def test_the_newest_two_and_the_best_are_preserved(tmp_path, metric, values, ste
 
 def test_metrics_may_come_later(abstract, tmp_path):
     """A step that was saved without metrics gets them after a later validation."""
-    checkpoints = reopen(tmp_path)
-    checkpoints.save(make_state(5), 5, (0, 5), None)
-    checkpoints.save(make_state(5), 5, (0, 5), None)
-    checkpoints.close()
-    checkpoints = reopen(tmp_path)
-    assert checkpoints.restore_newest(abstract).step == 5
-    checkpoints.save(make_state(5), 5, (0, 5), {"loss": 1.0})
-    checkpoints.save(make_state(5), 5, (0, 5), {"loss": 1.0})
+    for metrics in (None, {"loss": 1.0}):
+        checkpoints = reopen(tmp_path)
+        assert checkpoints.steps == ([] if metrics is None else [5])
+        for _ in range(2):
+            checkpoints.save(make_state(5), 5, (0, 5), metrics)
+        checkpoints.wait()
+        same(checkpoints.restore_newest(abstract).state, make_state(5))
     for step in (6, 7, 8):
         checkpoints.save(make_state(step), step, (0, step), {"loss": float(step)})
     checkpoints.close()
@@ -312,9 +303,8 @@ def test_metrics_may_come_later(abstract, tmp_path):
 
 def test_a_step_has_its_checksums_from_its_first_moment(saved, abstract, tmp_path, monkeypatch):
     """After a kill directly after Orbax's rename, before any later code."""
-    monkeypatch.setattr(
-        Checkpoints, "_finish", lambda self, step: self._saver.wait_until_finished()
-    )
+    finish = lambda self, step: self._saver.wait_until_finished()
+    monkeypatch.setattr(Checkpoints, "_finish", finish)
     checkpoints = reopen(tmp_path)
     checkpoints.save(make_state(5), 5, (0, 5), None)
     checkpoints.close()
@@ -356,7 +346,7 @@ def test_a_folder_that_goes_away(tmp_path):
     checkpoints.close()
 
 
-def test_anything_is_better_than_a_metric_that_is_no_number_or_not_there():
+def test_any_number_is_better_than_none():
     for name, worse, better in (("loss", 2.0, 1.0), ("f1", 1.0, 2.0)):
         assert comparable_score({name: math.nan}, name) == comparable_score({}, name) == -math.inf
         scores = [comparable_score({name: value}, name) for value in (worse, better)]

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +18,12 @@ from common_jax.training.workdir import Workdir
 from tests.toy import Toy, ToyConfig
 
 CLAIM = """
-    import sys, time
-    from common_jax.training.workdir import Workdir
-    from tests.toy import ToyConfig
-    Workdir(sys.argv[1]).claim(ToyConfig())
-    print("claimed", flush=True)
-    time.sleep(600)
+import sys, time
+from common_jax.training.workdir import Workdir
+from tests.toy import ToyConfig
+Workdir(sys.argv[1]).claim(ToyConfig())
+print("claimed", flush=True)
+time.sleep(600)
 """
 
 
@@ -43,11 +42,8 @@ def other(tmp_path):
     Workdir(tmp_path / "run").release()
     with pytest.raises(UserError, match="differs in rate"):
         Workdir(tmp_path / "run").claim(ToyConfig(rate=0.5))
-    process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(CLAIM), str(tmp_path / "run")],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-c", CLAIM, str(tmp_path / "run")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "claimed\n"
     yield process
     process.kill()
