@@ -1,4 +1,4 @@
-"""Every implementation of attention against one reference, in value and gradient."""
+"""Every implementation of attention, with and without biases, against one reference."""
 
 import functools
 import typing
@@ -11,6 +11,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
 from common_jax import masks
+from common_jax.attention import chunked
 from common_jax.attention.api import UNSUPPORTED
 from common_jax.masks import Mask
 from tests.common_jax.attention import numpy_reference
@@ -48,17 +49,12 @@ with_and_without_an_area = pytest.mark.parametrize(
         for case in SELF_ATTENTION_IN_A_WINDOW
         for implementation in IMPLEMENTATIONS
         if implementation == "banded" or case not in OF_BLOCKS
-    ],
+    ]
+    + [(case, "dense") for case in DENSE_ONLY],
 )
-def test_windows_equal_the_oracle(case, implementation):
-    shape, mask = SELF_ATTENTION_IN_A_WINDOW[case]
+def test_values_and_gradients_equal_the_oracles(case, implementation):
+    shape, mask = (SELF_ATTENTION_IN_A_WINDOW | DENSE_ONLY)[case]
     check_against_oracle(tensors(**shape), mask, implementation)
-
-
-@pytest.mark.parametrize("case", DENSE_ONLY)
-def test_the_dense_form_serves_every_mask(case):
-    shape, mask = DENSE_ONLY[case]
-    check_against_oracle(tensors(**shape), mask, "dense")
 
 
 def test_the_oracles_gradients_are_its_slopes():
@@ -314,17 +310,19 @@ def test_auto_selects_the_faster_supported_implementation(shape, mask, options, 
     assert program("auto") == program(choice)
 
 
+def temporary_bytes(implementation, shape, mask, bias=None):
+    """Of the program of value and gradients for tensors [B, T, H, K]."""
+    arrays = [jax.ShapeDtypeStruct(shape, jnp.float32)] * 4
+    lowered = value_and_gradients.lower(*arrays, mask, bias, implementation=implementation)
+    return lowered.compile().memory_analysis().temp_size_in_bytes
+
+
 @pytest.mark.parametrize("bias", [None, toeplitz(8, reach=5)], ids=["without a bias", "biased"])
 def test_banded_memory_is_linear_in_length_and_a_tenth_of_denses(bias):
-    def temporaries(implementation, length):
-        arrays = [jax.ShapeDtypeStruct((1, length, 8, 64), jnp.float32)] * 4
-        mask = window(11, heads=3)
-        lowered = value_and_gradients.lower(*arrays, mask, bias, implementation=implementation)
-        return lowered.compile().memory_analysis().temp_size_in_bytes
-
-    banded = temporaries("banded", 2048)
-    assert banded <= 0.1 * temporaries("dense", 2048)
-    assert banded <= 2.2 * temporaries("banded", 1024)
+    mask, long = window(11, heads=3), (1, 2048, 8, 64)
+    banded = temporary_bytes("banded", long, mask, bias)
+    assert banded <= 0.1 * temporary_bytes("dense", long, mask, bias)
+    assert banded <= 2.2 * temporary_bytes("banded", (1, 1024, 8, 64), mask, bias)
 
 
 @pytest.mark.parametrize("implementation", ["auto", "banded", "chunked"])
@@ -395,3 +393,67 @@ def test_half_precision_keeps_the_biass_bits():
     bias = Toeplitz(jnp.float32([[0, 1000.0, 1000.25]]))
     weights = attention(query, key, value, Mask(), bias)[0, 0, 0]
     np.testing.assert_allclose(weights, 1 / (1 + np.exp([0.25, -0.25])), atol=4e-3)
+
+
+WITHOUT_AN_AREA = {
+    name: case
+    for name, case in (SELF_ATTENTION_IN_A_WINDOW | DENSE_ONLY).items()
+    if case[1].heads == 1
+}
+
+
+@pytest.fixture
+def chunks_of(monkeypatch):
+    """Sets the number of weights in a chunk."""
+
+    def chunks_of(count):
+        monkeypatch.setattr(chunked, "CHUNK", count)
+        value_and_gradients.clear_cache()
+
+    yield chunks_of
+    value_and_gradients.clear_cache()
+
+
+@pytest.mark.parametrize(
+    "case,one_row_at_a_time",
+    [(case, True) for case in WITHOUT_AN_AREA]
+    + [(case, False) for case, (shape, _) in WITHOUT_AN_AREA.items() if shape.get("batch", 1) > 1],
+)
+def test_chunks_of_one_row_and_of_all_equal_the_oracle(case, one_row_at_a_time, chunks_of):
+    """For a batch of one row the program does not depend on the size of chunks."""
+    chunks_of(1 if one_row_at_a_time else 2**30)
+    shape, mask = WITHOUT_AN_AREA[case]
+    arrays = tensors(**shape)
+    check_against_oracle(arrays, mask, "chunked")
+    call = lambda q, k, v: attention(q, k, v, mask, implementation="chunked")
+    in_a_loop = "scan" in str(jax.make_jaxpr(call)(*arrays[:3]))
+    assert in_a_loop == (one_row_at_a_time and len(arrays[0]) > 1)
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_a_batch_need_not_be_a_multiple_of_a_chunk(rows, chunks_of):
+    chunks_of(rows * 2 * 9 * 9)
+    valid = random_valid(5, 9)
+    check_against_oracle(tensors(batch=5), masks.padding(valid, valid), "chunked")
+
+
+def test_nothing_as_large_as_the_weights_is_kept_for_the_backward_pass():
+    *inputs, _ = tensors(batch=4, queries=40)
+    ids = packed(4, 40)
+    sizes = {}
+    for implementation in ("dense", "chunked"):
+        call = lambda q, k, v, form=implementation: attention(
+            q, k, v, masks.segments(ids, ids), implementation=form
+        )
+        backward = jax.eval_shape(lambda *x, f=call: jax.vjp(f, *x)[1], *inputs)
+        sizes[implementation] = max(leaf.size for leaf in jax.tree.leaves(backward))
+    assert sizes["chunked"] < 4 * 2 * 40 * 40 <= sizes["dense"]
+
+
+def test_memory_is_that_of_a_chunk(chunks_of):
+    def temporaries(rows):
+        chunks_of(rows * 8 * 256 * 256)
+        return temporary_bytes("chunked", (32, 256, 8, 16), Mask())
+
+    weights = 4 * 32 * 8 * 256 * 256
+    assert temporaries(1) < weights / 2 < temporaries(32)

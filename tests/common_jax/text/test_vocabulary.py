@@ -109,7 +109,6 @@ def test_compatible_vocabularies():
         (Vocabulary({"c": 2}, "xy", TABLE), True),
         (Vocabulary({"a": 3, "b": 2}, "xy", TABLE), False),
         (Vocabulary({"a": 2, "b": 3}, "yx", TABLE), False),
-        (Vocabulary({"a": 2, "b": 3}, "xyz", TABLE), False),
         (Vocabulary({"a": 2, "b": 3}, "xy", TABLE + 1), False),
         (Vocabulary({"a": 2, "b": 3}, "xy", TABLE[:, :1]), False),
         (trained, False),

@@ -16,7 +16,6 @@ from tests.sharded_batch import placed
 @pytest.mark.parametrize(
     "requested,devices,shape",
     [
-        ((-1, 1, 1), 8, (8, 1, 1)),
         ((-1, 2, 2), 8, (2, 2, 2)),
         ((1, -1, 2), 8, (1, 4, 2)),
         ((2, 2, -1), 4, (2, 2, 1)),
