@@ -14,13 +14,19 @@ from tests.gradcheck import assert_slopes
 
 
 @pytest.mark.parametrize("length", [1, 6])  # shorter and longer than the filters
-def test_a_convolution_multiplies_each_window(length):
-    random = np.random.default_rng(0)
-    shape = 2, 2, length  # as of characters: [B, T, W]
+@pytest.mark.parametrize(
+    "kind,reference,rows,filters",
+    [
+        (Convolution, numpy_reference.convolution, (2, 2), (5, 3, 4)),  # of characters: [B, T, W]
+        (SeparableConvolution, numpy_reference.separable_convolution, (4,), (5, 3)),
+    ],
+)
+def test_a_convolution_multiplies_each_window(kind, reference, rows, filters, length):
+    random, shape = np.random.default_rng(0), (*rows, length)
     x, cotangent = (random.standard_normal((*shape, d)).astype(np.float32) for d in (3, 4))
-    module = Convolution(4, 5, jnp.float32)
+    module = kind(4, 5, jnp.float32)
     params = random_params.parameters(module, x)
-    assert params["kernel"].shape == (5, 3, 4)
+    assert filters in [array.shape for array in jax.tree.leaves(params)]
 
     def total(inputs):
         out = module.apply({"params": inputs[0]}, inputs[1])
@@ -28,25 +34,13 @@ def test_a_convolution_multiplies_each_window(length):
 
     def by_hand(inputs):
         params, x = inputs
-        rows = [numpy_reference.convolution(row, params) for row in x.reshape(4, length, 3)]
-        return np.array(rows).reshape(*shape, 4)
+        alone = [reference(row, params) for row in x.reshape(4, length, 3)]
+        return np.array(alone).reshape(*shape, 4)
 
     inputs = params, x
     (_, out), gradients = jax.jit(jax.value_and_grad(total, has_aux=True))(inputs)
     np.testing.assert_allclose(out, by_hand(random_params.exact(inputs)), rtol=1e-5, atol=1e-5)
     assert_slopes(lambda inputs: np.vdot(by_hand(inputs), cotangent), inputs, gradients)
-
-
-@pytest.mark.parametrize("length", [1, 6])  # shorter and longer than the filters
-def test_separable_convolution(length):
-    module = SeparableConvolution(4, 5, jnp.float32)
-    x = np.random.default_rng(0).standard_normal((2, length, 3)).astype(np.float32)
-    params = random_params.parameters(module, x)
-    assert params["depthwise_kernel"].shape == (5, 3)
-    got = jax.jit(module.apply)({"params": params}, x)
-    for row in range(2):
-        want = numpy_reference.separable_convolution(*random_params.exact((x[row], params)))
-        np.testing.assert_allclose(got[row], want, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("ids", [None, [1], [1] * 6, [1, 1, 2, 2, 2, 0], [True] * 4 + [False]])

@@ -16,44 +16,34 @@ def expanded(mask: Mask, queries: int, keys: int, heads: int = 1) -> np.ndarray:
     return np.asarray(mask.allowed(queries, keys, heads))
 
 
-def test_no_mask_allows_everything():
-    assert expanded(Mask(), 3, 4).all()
+OFFSET = np.arange(6)[None] - np.arange(6)[:, None]  # of the key from the query
+EVEN, NEAR = (lambda offset: offset % 2 == 0), (lambda offset: abs(offset) < 3)
+RULES = masks.relative(EVEN) & masks.relative(NEAR) & masks.relative(EVEN)
+KEY_VALID, QUERY_VALID = jnp.array([[True, True, False]]), jnp.array([[True, False]])
+IDS = jnp.array([[1, 1, 2, 0]])
 
 
-def test_window_and_direction_against_their_definition():
-    i, j = np.mgrid[:6, :6]
-    near = abs(i - j) <= 2
-    band = expanded(masks.token_window(5), 6, 6)[0, 0]
-    np.testing.assert_array_equal(band, near)
-    np.testing.assert_array_equal(expanded(masks.causal(), 6, 6)[0, 0], j <= i)
-    np.testing.assert_array_equal(expanded(masks.direction("right"), 6, 6)[0, 0], j >= i)
+@pytest.mark.parametrize(
+    "mask, allowed",
+    [
+        (Mask(), np.ones((3, 4))),
+        (masks.token_window(5), abs(OFFSET) <= 2),
+        (masks.causal(), OFFSET <= 0),
+        (masks.direction("right"), OFFSET >= 0),
+        (RULES & masks.causal(), (OFFSET % 2 == 0) & (abs(OFFSET) < 3) & (OFFSET <= 0)),
+        (masks.padding(KEY_VALID), [[1, 1, 0], [1, 1, 0]]),
+        (masks.padding(KEY_VALID, QUERY_VALID), [[1, 1, 0], [0, 0, 0]]),
+        (masks.segments(IDS, IDS), [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]),
+    ],
+)
+def test_what_a_mask_allows(mask, allowed):
+    np.testing.assert_array_equal(expanded(mask, *np.shape(allowed))[0, 0], allowed)
+
+
+def test_heads_look_left_and_right_in_turn():
     alternating = expanded(masks.direction("alternate") & masks.token_window(5), 6, 6, heads=3)
-    np.testing.assert_array_equal(
-        alternating[0], [near & (j <= i), near & (j >= i), near & (j <= i)]
-    )
-
-
-def test_rules_against_their_definition():
-    i, j = np.mgrid[:6, :6]
-    even, near = (lambda offset: offset % 2 == 0), (lambda offset: abs(offset) < 3)
-    both = masks.relative(even) & masks.relative(near) & masks.relative(even)
-    assert both.rules == (even, near)
-    want = ((j - i) % 2 == 0) & (abs(j - i) < 3)
-    np.testing.assert_array_equal(expanded(both & masks.causal(), 6, 6)[0, 0], want & (j <= i))
-
-
-def test_padding_of_keys_and_queries():
-    key_valid, query_valid = jnp.array([[True, True, False]]), jnp.array([[True, False]])
-    one_sided = expanded(masks.padding(key_valid), 2, 3)[0, 0]
-    np.testing.assert_array_equal(one_sided, [[1, 1, 0], [1, 1, 0]])
-    both = expanded(masks.padding(key_valid, query_valid), 2, 3)[0, 0]
-    np.testing.assert_array_equal(both, [[1, 1, 0], [0, 0, 0]])
-
-
-def test_segments_meet_where_ids_are_equal_and_not_padding():
-    ids = jnp.array([[1, 1, 2, 0]])
-    meet = expanded(masks.segments(ids, ids), 4, 4)[0, 0]
-    np.testing.assert_array_equal(meet, [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]])
+    left, right = ((abs(OFFSET) <= 2) & (OFFSET <= 0), (abs(OFFSET) <= 2) & (OFFSET >= 0))
+    np.testing.assert_array_equal(alternating[0], [left, right, left])
 
 
 def test_conjunction_is_the_intersection():
@@ -72,6 +62,7 @@ def test_conjunction_is_the_intersection():
     separate = np.logical_and.reduce(np.broadcast_arrays(*(expanded(p, 5, 5) for p in parts)))
     np.testing.assert_array_equal(expanded(everything, 5, 5), separate)
     assert everything.window == 3 and everything.direction == "left"
+    assert RULES.rules == (EVEN, NEAR)
 
 
 def test_head_area_survives_conjunction():
@@ -117,20 +108,13 @@ def test_head_table_against_counting(edge, heads, size):
                 assert value_heads[h, n] == (g % heads if edge == "wrap" else clamped)
 
 
-@pytest.mark.parametrize("heads, size", [(4, 5), (2, 3)])
-def test_an_area_may_exceed_the_heads_by_one_unless_it_wraps(heads, size):
+def test_an_area_may_exceed_the_heads_by_one_unless_it_wraps():
     for edge in ("truncate", "clamp"):
-        assert masks.head_table(heads, size, edge)[0].shape == (heads, size)
-    for edge in ("wrap", "authors"):
-        with pytest.raises(ValueError, match="does not fit"):
-            masks.head_table(heads, size, edge)
-
-
-@pytest.mark.parametrize("heads, size", [(1, 3), (3, 5), (4, 7)])
-def test_areas_that_are_too_large(heads, size):
-    for edge in HEAD_EDGES:
-        with pytest.raises(ValueError, match="does not fit"):
-            masks.head_table(heads, size, edge)
+        assert masks.head_table(4, 5, edge)[0].shape == (4, 5)
+    for heads, size, edges in ((4, 5, ("wrap", "authors")), (3, 5, HEAD_EDGES), (1, 3, HEAD_EDGES)):
+        for edge in edges:
+            with pytest.raises(ValueError, match="does not fit"):
+                masks.head_table(heads, size, edge)
 
 
 @pytest.mark.parametrize("axis", [-1, 1])

@@ -104,7 +104,6 @@ def test_old_names_of_another_model_are_refused(tmp_path):
     checkpoints.save(with_old_names("csan", state), 3, (1, 2), {"loss": 1.0})
     checkpoints.close()
     wider, _ = state_of("csan", "csan_2d", mlp_dim=16)
-    with pytest.raises(
-        UserError, match=r"feed_forward/in/bias: float32 \[2, 8\], the model expects"
-    ):
+    message = r"feed_forward/in/bias: float32 \[2, 8\], the model expects"
+    with pytest.raises(UserError, match=message):
         checkpoints.restore_newest(wider)

@@ -34,11 +34,6 @@ def test_fields_are_children_by_name_and_static_ones_are_structure():
     assert doubled.name == "a" and doubled.second.tolist() == [2, 2, 2]
 
 
-def test_a_node_is_frozen():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        Pair(jnp.zeros(1), "a").first = jnp.ones(1)
-
-
 def test_types_hold_where_a_node_is_made_and_not_where_jax_makes_one():
     mask = padding(VALID)
     shapes = jax.tree.map(lambda a: a.shape, mask)

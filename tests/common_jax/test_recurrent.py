@@ -9,16 +9,13 @@ from jax.experimental import rnn
 from common_jax.recurrent import GRU, LSTM, Bidirectional, State, flipped
 from tests import random_params
 from tests.gradcheck import assert_slopes
+from tests.numpy_reference import sigmoid
 
 INPUTS, SIZE, LENGTHS = 3, 2, [5, 1, 3, 0]
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((4, 5, INPUTS)).astype(np.float32)
 VALID = np.arange(5)[None] < np.array(LENGTHS)[:, None]
 FIRST = State(*RANDOM.standard_normal((2, 4, SIZE)).astype(np.float32))
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def by_hand(kind, params, x, hidden, cell):

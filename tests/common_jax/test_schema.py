@@ -5,7 +5,7 @@ import json
 import pytest
 
 from common_jax.errors import UserError
-from common_jax.schema import STRING, Schema, Text, array, record
+from common_jax.schema import Schema, Text
 
 PAIR = (Text("first", "First"), Text("second", "Second"))
 
@@ -34,12 +34,3 @@ def test_another_value_is_refused(value):
 def test_plain_text_becomes_an_object():
     assert json.loads(Schema("t", PAIR, plain="output").to_output('"é')) == {"output": '"é'}
     assert Schema("t", PAIR).to_output('{"a": 1}') == '{"a": 1}'
-
-
-def test_schemas_of_json():
-    expected = {
-        "type": "object",
-        "properties": {"a": STRING, "b": {"type": "array", "items": STRING}},
-        "required": ["a"],
-    }
-    assert record({"a": STRING}, b=array(STRING)) == expected

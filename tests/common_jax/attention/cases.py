@@ -133,7 +133,9 @@ def thirds(offset):
     return offset % 3 == 0
 
 
-valid_9, packed_9, packed_70 = random_valid(2, 9), packed(2, 9), packed(2, 70)
+valid_9, packed_9 = random_valid(2, 9), packed(2, 9)
+ROWS_OF_70 = {"batch": 2, "queries": 70}
+packed_70 = dict.fromkeys(("query_segments", "key_segments"), packed(2, 70))
 # name: (shape of the tensors, mask)
 SELF_ATTENTION_IN_A_WINDOW = {
     "one window, odd length, three blocks": ({"queries": 70}, window(5)),
@@ -145,18 +147,12 @@ SELF_ATTENTION_IN_A_WINDOW = {
     "left": ({"queries": 40}, window(5, direction="left")),
     "alternate": ({"queries": 40, "heads": 3}, window(5, direction="alternate")),
     "a rule": ({"queries": 70}, window(11, rules=(even,))),
-    "two rules, packed": (
-        {"batch": 2, "queries": 70},
-        window(21, rules=(even, thirds), query_segments=packed_70, key_segments=packed_70),
-    ),
+    "two rules, packed": (ROWS_OF_70, window(21, rules=(even, thirds), **packed_70)),
     "padded keys": ({"batch": 2}, window(3, key_segments=valid_9)),
     "padded queries": ({"batch": 2}, window(3, query_segments=valid_9)),
     "padding": ({"batch": 2}, window(3, query_segments=valid_9, key_segments=valid_9)),
-    "packed": (
-        {"batch": 2, "queries": 70},
-        window(7, query_segments=packed_70, key_segments=packed_70),
-    ),
-    "ids meet truth values": (
+    "packed": (ROWS_OF_70, window(7, **packed_70)),
+    "ids and truth values": (
         {"batch": 2},
         window(5, query_segments=packed_9, key_segments=valid_9),
     ),
@@ -168,15 +164,8 @@ SELF_ATTENTION_IN_A_WINDOW = {
     "five of five wrapping": ({"heads": 5}, window(3, heads=5, head_edge="wrap")),
     "three blocks of areas": ({"queries": 70, "heads": 3}, window(5, heads=3)),
     "all at once": (
-        {"batch": 2, "queries": 70, "heads": 4},
-        window(
-            7,
-            query_segments=packed_70,
-            key_segments=packed_70,
-            direction="alternate",
-            heads=3,
-            head_edge="authors",
-        ),
+        {**ROWS_OF_70, "heads": 4},
+        window(7, **packed_70, direction="alternate", heads=3, head_edge="authors"),
     ),
 }
 # Cases that differ only for banded attention, which splits the sequence into blocks.
@@ -200,30 +189,14 @@ DENSE_ONLY = {
 ANY_BIAS, TOEPLITZ = {"dense"}, {"dense", "banded"}
 BIASED = {
     "toeplitz": ({}, Mask(), toeplitz(2), ANY_BIAS),
-    "toeplitz, one for all heads, cross": (
-        {"queries": 4, "keys": 7},
-        Mask(),
-        toeplitz(1),
-        ANY_BIAS,
-    ),
+    "toeplitz of all heads, cross": ({"queries": 4, "keys": 7}, Mask(), toeplitz(1), ANY_BIAS),
     "toeplitz in a window": ({"queries": 70}, window(5), toeplitz(2), TOEPLITZ),
     "toeplitz in a window, one for all heads": ({}, window(5), toeplitz(1), TOEPLITZ),
-    "toeplitz in a window longer than a block": (
-        {"queries": 90},
-        window(41),
-        toeplitz(2),
-        TOEPLITZ,
-    ),
+    "toeplitz in a long window": ({"queries": 90}, window(41), toeplitz(2), TOEPLITZ),
     "toeplitz, packed, area of heads": (
-        {"batch": 2, "queries": 70, "heads": 4},
-        window(7, query_segments=packed_70, key_segments=packed_70, heads=3, head_edge="authors"),
+        {**ROWS_OF_70, "heads": 4},
+        window(7, **packed_70, heads=3, head_edge="authors"),
         toeplitz(4),
-        TOEPLITZ,
-    ),
-    "toeplitz, padding, truncated area": (
-        {"batch": 2, "heads": 3},
-        window(3, query_segments=valid_9, key_segments=valid_9, heads=3),
-        toeplitz(3),
         TOEPLITZ,
     ),
     "table": ({"batch": 2}, masks.padding(valid_9), table(2, 2, 9, 9), ANY_BIAS),

@@ -1,29 +1,33 @@
-"""Every implementation of attention against one reference, in value and gradient."""
+"""Every implementation of attention, with and without biases, against one reference."""
 
 import functools
 import typing
 
-import hypothesis
 import jax
 import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from common_jax import masks
+from common_jax.attention import chunked
+from common_jax.attention.api import UNSUPPORTED
 from common_jax.masks import Mask
 from tests.common_jax.attention import numpy_reference
 from tests.common_jax.attention.cases import (
+    BIASED,
     DENSE_ONLY,
     OF_BLOCKS,
     SELF_ATTENTION_IN_A_WINDOW,
+    Toeplitz,
     attention,
     check_against_oracle,
     packed,
     random_valid,
+    table,
     tensors,
+    toeplitz,
     valid_9,
     value_and_gradients,
     window,
@@ -32,6 +36,10 @@ from tests.common_jax.attention.cases import (
 HEAD_EDGES = typing.get_args(masks.HeadEdge)
 IMPLEMENTATIONS = ["dense", "banded"]
 each_implementation = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+# Chunked attention supports no area of heads.
+with_and_without_an_area = pytest.mark.parametrize(
+    "implementation,heads", [("dense", 3), ("banded", 3), ("chunked", 1)]
+)
 
 
 @pytest.mark.parametrize(
@@ -41,31 +49,32 @@ each_implementation = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
         for case in SELF_ATTENTION_IN_A_WINDOW
         for implementation in IMPLEMENTATIONS
         if implementation == "banded" or case not in OF_BLOCKS
-    ],
+    ]
+    + [(case, "dense") for case in DENSE_ONLY],
 )
-def test_windows_equal_the_oracle(case, implementation):
-    shape, mask = SELF_ATTENTION_IN_A_WINDOW[case]
+def test_values_and_gradients_equal_the_oracles(case, implementation):
+    shape, mask = (SELF_ATTENTION_IN_A_WINDOW | DENSE_ONLY)[case]
     check_against_oracle(tensors(**shape), mask, implementation)
-
-
-@pytest.mark.parametrize("case", DENSE_ONLY)
-def test_the_dense_form_serves_every_mask(case):
-    shape, mask = DENSE_ONLY[case]
-    check_against_oracle(tensors(**shape), mask, "dense")
 
 
 def test_the_oracles_gradients_are_its_slopes():
     arrays = tensors(queries=4, heads=3, seed=3)
     mask = window(3, heads=3, head_edge="authors", direction="alternate")
     *inputs, cotangent = (np.asarray(x, np.float64) for x in arrays)
-    answer = numpy_reference.attend(*inputs, mask, cotangent=cotangent)
     rng, step = np.random.default_rng(4), 1e-6
-    for i, gradient in enumerate((answer.query_grad, answer.key_grad, answer.value_grad)):
+    inputs.append(rng.standard_normal((1, 3, 4, 4)))
+
+    def attend(query, key, value, bias):
+        return numpy_reference.attend(query, key, value, mask, bias, cotangent=cotangent)
+
+    answer = attend(*inputs)
+    gradients = answer.query_grad, answer.key_grad, answer.value_grad, answer.bias_grad
+    for i, gradient in enumerate(gradients):
         move = rng.standard_normal(inputs[i].shape)
         ends = []
         for sign in (1, -1):
             moved = [x + sign * step * move if i == j else x for j, x in enumerate(inputs)]
-            ends.append((numpy_reference.attend(*moved, mask).out * cotangent).sum())
+            ends.append((attend(*moved).out * cotangent).sum())
         slope = (ends[0] - ends[1]) / (2 * step)
         np.testing.assert_allclose((gradient * move).sum(), slope, rtol=1e-6)
 
@@ -75,7 +84,7 @@ def test_scale(implementation):
     check_against_oracle(tensors(), window(5), implementation, scale=2.0)
 
 
-@each_implementation
+@pytest.mark.parametrize("implementation", [*IMPLEMENTATIONS, "chunked"])
 def test_large_scores_do_not_overflow(implementation):
     """Scores in the thousands carry rounding errors of 1e-4 in float32, and so do the weights."""
     query, key, value, cotangent = tensors()
@@ -89,30 +98,32 @@ def test_large_scores_do_not_overflow(implementation):
     )
 
 
-@each_implementation
-def test_rows_without_a_key_are_zero_in_value_and_gradient(implementation):
+@with_and_without_an_area
+def test_rows_without_a_key_are_zero_in_value_and_gradient(implementation, heads):
     """Valid queries with only padding in their windows, and a sequence of padding."""
     valid = np.ones((2, 9), bool)
     valid[0, 2:8], valid[1] = False, False
-    mask = window(3, key_segments=jnp.asarray(valid), heads=3)
+    mask = window(3, key_segments=jnp.asarray(valid), heads=heads)
     arrays = tensors(batch=2)
     check_against_oracle(arrays, mask, implementation)
     out, query_grad, key_grad, value_grad = (
         np.asarray(x) for x in value_and_gradients(*arrays, mask, implementation=implementation)
     )
     for x in (out, query_grad):
-        assert not x[0, 3:7].any() and not x[1].any() and x[0, :3].all()
+        assert not x[0, 3:7].any() and not x[1].any()
+    # Query 2 has a single key, hence no gradient, unless there are those of other heads.
+    assert out[0, :3].all() and query_grad[0, : 3 if heads > 1 else 2].all()
     for x in (key_grad, value_grad):
         assert not x[0, 2:8].any() and not x[1].any()
 
 
-@each_implementation
+@with_and_without_an_area
 @pytest.mark.parametrize("rubbish", [np.nan, np.inf])
-def test_what_stands_in_padding_reaches_nothing(implementation, rubbish):
+def test_padding_does_not_affect_values_or_gradients(implementation, heads, rubbish):
     valid = np.array(random_valid(2, 40, seed=5))
     valid[1] = False
     mask = masks.padding(jnp.asarray(valid), jnp.asarray(valid))
-    mask = mask & masks.token_window(5) & masks.head_window(3, "authors")
+    mask = mask & masks.token_window(5) & masks.head_window(heads, "authors")
     *inputs, cotangent = tensors(batch=2, queries=40, heads=3)
     results = []
     for fill in (0, rubbish):
@@ -124,14 +135,14 @@ def test_what_stands_in_padding_reaches_nothing(implementation, rubbish):
         assert np.isfinite(dirty).all()
 
 
-@each_implementation
-def test_bfloat16(implementation):
+@with_and_without_an_area
+def test_bfloat16(implementation, heads):
     """bfloat16 rounds by at most 2^-9: once each for the weights and the output.
 
     Gradients pass two products more, whose errors partly cancel: they are held to 2^-7 in norm.
     """
     arrays = [x.astype(jnp.bfloat16) for x in tensors(batch=2, queries=40, heads=3, size=16)]
-    mask = window(11, heads=3, key_segments=random_valid(2, 40))
+    mask = window(11, heads=heads, key_segments=random_valid(2, 40))
     got = value_and_gradients(*arrays, mask, implementation=implementation)
     assert all(x.dtype == jnp.bfloat16 for x in got)
     got = [np.asarray(x, np.float64) for x in got]
@@ -286,6 +297,7 @@ def test_unsupported_requests_raise(shape, mask, options, reason):
         ({"queries": 128}, Mask(), {}, "dense"),
         ({"queries": 128, "keys": 127}, window(11), {}, "dense"),
         ({"queries": 128}, window(11), {"return_weights": True}, "dense"),
+        ({"queries": 128}, window(11), {"bias": toeplitz(2)}, "banded"),
     ],
 )
 def test_auto_selects_the_faster_supported_implementation(shape, mask, options, choice):
@@ -298,47 +310,19 @@ def test_auto_selects_the_faster_supported_implementation(shape, mask, options, 
     assert program("auto") == program(choice)
 
 
-def test_banded_memory_is_linear_in_length_and_a_tenth_of_denses():
-    def temporaries(implementation, length):
-        arrays = [jax.ShapeDtypeStruct((1, length, 8, 64), jnp.float32)] * 4
-        lowered = value_and_gradients.lower(
-            *arrays, window(11, heads=3), implementation=implementation
-        )
-        return lowered.compile().memory_analysis().temp_size_in_bytes
-
-    banded = temporaries("banded", 2048)
-    assert banded <= 0.1 * temporaries("dense", 2048)
-    assert banded <= 2.2 * temporaries("banded", 1024)
+def temporary_bytes(implementation, shape, mask, bias=None):
+    """Of the program of value and gradients for tensors [B, T, H, K]."""
+    arrays = [jax.ShapeDtypeStruct(shape, jnp.float32)] * 4
+    lowered = value_and_gradients.lower(*arrays, mask, bias, implementation=implementation)
+    return lowered.compile().memory_analysis().temp_size_in_bytes
 
 
-def subsets_of_masks():
-    return st.fixed_dictionaries(
-        {
-            "window": st.sampled_from([1, 3, 7, 11, 33]),
-            "heads": st.sampled_from([1, 3]),
-            "head_edge": st.sampled_from(HEAD_EDGES),
-            "direction": st.sampled_from(["both", "left", "right", "alternate"]),
-        }
-    )
-
-
-@hypothesis.settings(max_examples=4, deadline=None, derandomize=True)
-@hypothesis.given(
-    fields=subsets_of_masks(),
-    length=st.integers(1, 45),
-    heads=st.integers(3, 4),
-    segments=st.sampled_from(["none", "keys", "both", "ids"]),
-    seed=st.integers(0, 1000),
-)
-def test_any_shape_and_mask(fields, length, heads, segments, seed):
-    mask, valid = Mask(**fields), random_valid(1, length, seed)
-    if segments == "ids":
-        mask = mask & masks.segments(packed(1, length, seed), packed(1, length, seed))
-    elif segments != "none":
-        mask = mask & masks.padding(valid, valid if segments == "both" else None)
-    arrays = tensors(queries=length, heads=heads, size=2, value_size=2, seed=seed)
-    for implementation in IMPLEMENTATIONS:
-        check_against_oracle(arrays, mask, implementation)
+@pytest.mark.parametrize("bias", [None, toeplitz(8, reach=5)], ids=["without a bias", "biased"])
+def test_banded_memory_is_linear_in_length_and_a_tenth_of_denses(bias):
+    mask, long = window(11, heads=3), (1, 2048, 8, 64)
+    banded = temporary_bytes("banded", long, mask, bias)
+    assert banded <= 0.1 * temporary_bytes("dense", long, mask, bias)
+    assert banded <= 2.2 * temporary_bytes("banded", (1, 1024, 8, 64), mask, bias)
 
 
 @pytest.mark.parametrize("implementation", ["auto", "banded", "chunked"])
@@ -359,3 +343,117 @@ def test_symbolic_lengths_have_the_dense_forms_values(implementation):
         valid = random.random((batch, length)) < 0.8
         want = jax.jit(attend, static_argnums=2)(arrays, valid, "dense")
         np.testing.assert_allclose(exported.call(arrays, valid), want, atol=1e-6)
+
+
+@pytest.mark.parametrize("implementation", UNSUPPORTED)
+@pytest.mark.parametrize("case", BIASED)
+def test_a_bias_equals_the_oracle_or_is_rejected(case, implementation):
+    shape, mask, bias, serve = BIASED[case]
+    arrays = tensors(**shape)
+    if implementation in serve:
+        check_against_oracle(arrays, mask, implementation, bias=bias)
+    else:
+        with pytest.raises(ValueError, match=f"{implementation} attention does not support"):
+            attention(*arrays[:3], mask, bias, implementation=implementation)
+
+
+@each_implementation
+def test_a_bias_of_zero_is_none(implementation):
+    arrays, mask = tensors(queries=40, heads=3), window(5, heads=3)
+    zero = Toeplitz(jnp.zeros((3, 7)))
+    plain = value_and_gradients(*arrays, mask, implementation=implementation)
+    biased = value_and_gradients(*arrays, mask, zero, implementation=implementation)
+    for a, b in zip(plain, biased[:4], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@each_implementation
+def test_a_large_bias_decides_alone_and_stays_finite(implementation):
+    """0 for j = i and -10^6 elsewhere: each query gets its own value."""
+    query, key, value, _ = tensors(queries=40)
+    own = Toeplitz(jnp.full((1, 7), -1e6).at[0, 3].set(0.0))
+    out = attention(query, key, value, window(7), own, implementation=implementation)
+    np.testing.assert_allclose(out, value, atol=1e-6)
+
+
+def test_auto_and_weights_take_a_bias_that_is_not_relative():
+    arrays, mask, bias = tensors(queries=128)[:3], window(11), table(1, 2, 128, 128)
+    _, weights = attention(*arrays, mask, bias, return_weights=True)
+    np.testing.assert_array_equal(
+        attention(*arrays, mask, bias), attention(*arrays, mask, bias, implementation="dense")
+    )
+    want = numpy_reference.attend(*arrays, mask, bias.by_hand(128, 128)).weights
+    np.testing.assert_allclose(weights, want, atol=1e-6)
+
+
+def test_half_precision_keeps_the_biass_bits():
+    """1000 + 1/4 and 1000 are equal in bfloat16; 1/4 decides between two equal keys."""
+    query, key = (jnp.zeros((1, n, 1, 2), jnp.bfloat16) for n in (1, 2))
+    value = jnp.eye(2, dtype=jnp.bfloat16)[None, :, None]
+    bias = Toeplitz(jnp.float32([[0, 1000.0, 1000.25]]))
+    weights = attention(query, key, value, Mask(), bias)[0, 0, 0]
+    np.testing.assert_allclose(weights, 1 / (1 + np.exp([0.25, -0.25])), atol=4e-3)
+
+
+WITHOUT_AN_AREA = {
+    name: case
+    for name, case in (SELF_ATTENTION_IN_A_WINDOW | DENSE_ONLY).items()
+    if case[1].heads == 1
+}
+
+
+@pytest.fixture
+def chunks_of(monkeypatch):
+    """Sets the number of weights in a chunk."""
+
+    def chunks_of(count):
+        monkeypatch.setattr(chunked, "CHUNK", count)
+        value_and_gradients.clear_cache()
+
+    yield chunks_of
+    value_and_gradients.clear_cache()
+
+
+@pytest.mark.parametrize(
+    "case,one_row_at_a_time",
+    [(case, True) for case in WITHOUT_AN_AREA]
+    + [(case, False) for case, (shape, _) in WITHOUT_AN_AREA.items() if shape.get("batch", 1) > 1],
+)
+def test_chunks_of_one_row_and_of_all_equal_the_oracle(case, one_row_at_a_time, chunks_of):
+    """For a batch of one row the program does not depend on the size of chunks."""
+    chunks_of(1 if one_row_at_a_time else 2**30)
+    shape, mask = WITHOUT_AN_AREA[case]
+    arrays = tensors(**shape)
+    check_against_oracle(arrays, mask, "chunked")
+    call = lambda q, k, v: attention(q, k, v, mask, implementation="chunked")
+    in_a_loop = "scan" in str(jax.make_jaxpr(call)(*arrays[:3]))
+    assert in_a_loop == (one_row_at_a_time and len(arrays[0]) > 1)
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_a_batch_need_not_be_a_multiple_of_a_chunk(rows, chunks_of):
+    chunks_of(rows * 2 * 9 * 9)
+    valid = random_valid(5, 9)
+    check_against_oracle(tensors(batch=5), masks.padding(valid, valid), "chunked")
+
+
+def test_nothing_as_large_as_the_weights_is_kept_for_the_backward_pass():
+    *inputs, _ = tensors(batch=4, queries=40)
+    ids = packed(4, 40)
+    sizes = {}
+    for implementation in ("dense", "chunked"):
+        call = lambda q, k, v, form=implementation: attention(
+            q, k, v, masks.segments(ids, ids), implementation=form
+        )
+        backward = jax.eval_shape(lambda *x, f=call: jax.vjp(f, *x)[1], *inputs)
+        sizes[implementation] = max(leaf.size for leaf in jax.tree.leaves(backward))
+    assert sizes["chunked"] < 4 * 2 * 40 * 40 <= sizes["dense"]
+
+
+def test_memory_is_that_of_a_chunk(chunks_of):
+    def temporaries(rows):
+        chunks_of(rows * 8 * 256 * 256)
+        return temporary_bytes("chunked", (32, 256, 8, 16), Mask())
+
+    weights = 4 * 32 * 8 * 256 * 256
+    assert temporaries(1) < weights / 2 < temporaries(32)

@@ -13,6 +13,7 @@ from common_jax.config import PaperConfig
 from common_jax.errors import UserError
 from common_jax.report.document import Chart, Table
 from launch import train
+from tests.launch.tiny_runs import lines, result
 
 CONFIG = """
 from common_jax.config import to_config_dict
@@ -43,19 +44,23 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.fixture
+def copied(folder, tmp_path):
+    """Copies runs into the test's folder; returns the folder of the first."""
+
+    def copied(*names):
+        for name in names:
+            shutil.copytree(folder / name, tmp_path / name)
+        return tmp_path / names[0]
+
+    return copied
+
+
 @pytest.fixture(scope="module")
 def sections(folder):
     page = report(read_runs([folder / name for name in RUNS]))
     assert page.title == "Toy"
     return {section.title: section.parts for section in page.sections}
-
-
-def lines(folder, name):
-    return [json.loads(line) for line in (folder / name / "metrics.jsonl").open()]
-
-
-def result(folder, name):
-    return json.loads((folder / name / "result.json").read_text())
 
 
 def by_name(table: Table):
@@ -67,8 +72,8 @@ def test_each_run_has_its_size_and_speed(folder, sections):
     assert [rows[name]["steps"] for name in RUNS] == [60, 60, 40]
     for name in RUNS:
         assert rows[name]["parameters"] == 44
-        assert rows[name]["minutes"] == result(folder, name)["wall_seconds"] / 60
-        logged = [x["examples_per_second"] for x in lines(folder, name) if "split" not in x]
+        assert rows[name]["minutes"] == result(folder / name)["wall_seconds"] / 60
+        logged = [x["examples_per_second"] for x in lines(folder / name) if "split" not in x]
         assert rows[name]["tokens or examples/s"] == pytest.approx(statistics.median(logged))
 
 
@@ -87,9 +92,9 @@ def test_scores_stand_beside_their_mean_over_seeds_and_the_papers(folder, sectio
     dev, test = sections["Toy: scores"]
     rows = by_name(test)
     for name in RUNS:
-        scores = result(folder, name)["metrics"]["test"]
+        scores = result(folder / name)["metrics"]["test"]
         assert {key: rows[name][key] for key in scores} == scores
-    seeds = [result(folder, name)["metrics"]["test"]["loss"] for name in ("base", "seed1")]
+    seeds = [result(folder / name)["metrics"]["test"]["loss"] for name in ("base", "seed1")]
     half = stats.t.ppf(0.975, 1) * stats.sem(seeds)
     assert rows["mean of 2: base, seed1"]["loss"] == f"{sum(seeds) / 2:.2f} ± {half:.2f}"
     label = "the paper (Table 9): Summer"
@@ -98,15 +103,11 @@ def test_scores_stand_beside_their_mean_over_seeds_and_the_papers(folder, sectio
     assert by_name(dev)["the paper (Table 9): Winter"]["rounded"] is None
 
 
-def test_scores_have_intervals(folder, tmp_path):
-    shutil.copytree(folder / "base", tmp_path / "base")
-    file = tmp_path / "base" / "eval" / "test.json"
+def test_scores_have_intervals(folder, copied):
+    file = copied("base") / "eval" / "test.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "intervals": {"loss": [1, 2.5]}}))
-    page = report(read_runs([tmp_path / "base"]))
-    (test,) = [
-        t for s in page.sections for t in s.parts if isinstance(t, Table) and "test" in t.head
-    ]
-    loss = result(folder, "base")["metrics"]["test"]["loss"]
+    _, test, *_ = scores(file.parents[2], ["base"])
+    loss = result(folder / "base")["metrics"]["test"]["loss"]
     assert by_name(test)["base"]["loss"] == f"{loss:.2f} (1.00 to 2.50)"
 
 
@@ -115,20 +116,18 @@ def test_curves_are_the_logs(folder, sections):
     titles = [chart.title for chart in (training, validation, by_time)]
     assert titles == ["Training", "Validation", "Validation by time"]
     for series in training.series:
-        logged = [line for line in lines(folder, series.name) if "split" not in line]
+        logged = [line for line in lines(folder / series.name) if "split" not in line]
         assert series.x == [line["step"] for line in logged]
         assert series.y == [line["loss"] for line in logged]
     for series, timed in zip(validation.series, by_time.series, strict=True):
-        logged = [line for line in lines(folder, series.name) if line.get("split") == "dev"]
+        logged = [line for line in lines(folder / series.name) if line.get("split") == "dev"]
         assert series.x == [line["step"] for line in logged]
         assert series.y == timed.y == [line["loss"] for line in logged]
         assert timed.x == [line["wall_seconds"] / 60 for line in logged]
 
 
-def test_only_seeds_of_one_setting_are_averaged(folder, tmp_path):
-    for name in ("base", "seed1"):
-        shutil.copytree(folder / name, tmp_path / name)
-    shutil.copytree(folder / "base", tmp_path / "again")  # the same seed
+def test_only_seeds_of_one_setting_are_averaged(folder, copied, tmp_path):
+    shutil.copytree(copied("base", "seed1"), tmp_path / "again")  # the same seed
     for names, count in ((["base", "seed1"], 1), (["base", "again"], 0)):
         for table in scores(tmp_path, names):
             assert sum(str(row[0]).startswith("mean of") for row in table.rows) == count
@@ -138,11 +137,10 @@ def test_only_seeds_of_one_setting_are_averaged(folder, tmp_path):
         assert not any(str(row[0]).startswith("mean of") for row in table.rows)
 
 
-def test_a_metric_that_a_seed_lacks_has_no_mean(folder, tmp_path):
-    for name in ("base", "seed1"):
-        shutil.copytree(folder / name, tmp_path / name)
+def test_a_metric_that_a_seed_lacks_has_no_mean(copied, tmp_path):
+    copied("base", "seed1")
     file = tmp_path / "seed1" / "result.json"
-    changed = result(tmp_path, "seed1")
+    changed = result(tmp_path / "seed1")
     del changed["metrics"]["test"]["loss"]
     file.write_text(json.dumps(changed))
     _, test = scores(tmp_path, ["base", "seed1"])
@@ -157,43 +155,42 @@ def scores(folder, names):
 
 
 def test_a_trial_that_failed_before_it_had_a_vocabulary_is_no_hindrance(folder, tmp_path):
-    shutil.copytree(folder / "base", tmp_path / "base")
     (tmp_path / "begun").mkdir()
     shutil.copy(folder / "base" / "config.json", tmp_path / "begun")
-    page = report(read_runs([tmp_path / "begun", tmp_path / "base"]))
+    page = report(read_runs([tmp_path / "begun", folder / "base"]))
     rows = by_name(page.sections[0].parts[0])
     assert (rows["begun"]["steps"], rows["base"]["steps"]) == (0, 60)
     (parts,) = [s.parts for s in page.sections if s.title == "Toy: scores"]
     assert parts[-1] == "Not scored on test, hence not compared: begun."
 
 
-def test_a_damaged_result_is_reported(folder, tmp_path):
-    shutil.copytree(folder / "base", tmp_path / "base")
-    (tmp_path / "base" / "result.json").write_text("[]")
+def test_a_damaged_result_is_reported(copied):
+    base = copied("base")
+    (base / "result.json").write_text("[]")
     with pytest.raises(UserError, match=r"result.json: a list where an object is needed"):
-        report(read_runs([tmp_path / "base"]))
+        report(read_runs([base]))
 
 
-def test_lines_of_the_log_without_numbers_are_skipped(folder, tmp_path):
-    shutil.copytree(folder / "base", tmp_path / "base")
+def test_lines_of_the_log_without_numbers_are_skipped(folder, copied):
+    base = copied("base")
     wrong = [
         {"step": 1, "loss": {}, "wall_seconds": 1.0},
         {"step": 1, "loss": "low", "wall_seconds": 1.0},
         {"step": 1, "loss": 1.0, "wall_seconds": "1"},
         {"step": 1, "loss": None, "wall_seconds": 1.0},
     ]
-    with (tmp_path / "base" / "metrics.jsonl").open("a") as file:
+    with (base / "metrics.jsonl").open("a") as file:
         file.writelines(json.dumps(line) + "\n" for line in wrong)
-    expected, actual = (report(read_runs([f / "base"])) for f in (folder, tmp_path))
+    expected, actual = (report(read_runs([run])) for run in (folder / "base", base))
     for intact, section in zip(expected.sections, actual.sections, strict=True):
         charts = [part for part in section.parts if isinstance(part, Chart)]
         assert charts == [part for part in intact.parts if isinstance(part, Chart)]
 
 
-def test_a_run_that_is_not_over_has_curves_and_no_score(folder, tmp_path):
-    shutil.copytree(folder / "base", tmp_path / "base")
-    (tmp_path / "base" / "result.json").unlink()
-    page = report(read_runs([tmp_path / "base"]))
+def test_a_run_that_is_not_over_has_curves_and_no_score(copied):
+    base = copied("base")
+    (base / "result.json").unlink()
+    page = report(read_runs([base]))
     titles = [section.title for section in page.sections]
     assert titles == ["Runs", "Toy: learning"]
     assert by_name(page.sections[0].parts[0])["base"]["best step"] == "not finished"
@@ -227,16 +224,7 @@ def test_what_is_no_run_is_refused(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "QANet",
-        "QANet: dev",
-        "QANet: dev f1",
-        "QANet: dev f1 x",
-        "QANet: dev f1 1 em",
-        ": dev f1 1",
-    ],
+    "line", ["", "QANet: dev", "QANet: dev f1 x", "QANet: dev f1 1 em", ": dev f1 1"]
 )
 def test_a_papers_number_has_a_system_a_split_and_a_metric(line):
     with pytest.raises(UserError, match="write SYSTEM: SPLIT METRIC VALUE"):

@@ -37,6 +37,11 @@ def packed(tmp_path) -> Batches:
     return make(tmp_path / "corpus", 61, packed=True)
 
 
+@pytest.fixture(params=["batches", "packed"])
+def of_either_kind(request) -> Batches:
+    return request.getfixturevalue(request.param)
+
+
 def test_batches_hold_the_corpus(batches):
     epoch = batches.epoch(4)
     assert len(epoch) == len(batches) == len(list(epoch))
@@ -91,23 +96,15 @@ def test_packed_batches_hold_the_corpus(packed):
     assert sorted(indices) == list(range(61))
 
 
-@pytest.mark.parametrize("kind", ["batches", "packed"])
-def test_examples_of_a_position(kind, request):
-    batches = request.getfixturevalue(kind)
-    for position, (_, batch) in zip(
-        [(e, b) for e in range(2) for b in range(len(batches))], stream(batches), strict=False
-    ):
+def test_examples_of_a_position(of_either_kind):
+    batches = of_either_kind
+    packed = isinstance(batches.plan, PackedPlan)
+    positions = [(e, b) for e in range(2) for b in range(len(batches))]
+    for position, (_, batch) in zip(positions, stream(batches), strict=False):
         examples = batches.examples(position).tolist()
         first = batch["index"][batch["index"] >= 0].tolist()
-        assert set(first) <= set(examples) and (kind == "packed" or first == examples)
+        assert set(first) <= set(examples) and (packed or first == examples)
     assert np.array_equal(batches.examples((0, len(batches))), batches.examples((1, 0)))
-
-
-def test_a_packed_stream_resumes(packed):
-    expected = list(itertools.islice(stream(packed), len(packed) + 3))
-    for done in (0, len(packed) - 1, len(packed)):
-        place, batch = next(stream(packed, expected[done][0]))
-        assert place == expected[done + 1][0] and _same(batch, expected[done + 1][1])
 
 
 def test_columns_may_be_a_part(batches):
@@ -121,8 +118,9 @@ def _same(one, other) -> bool:
     return one.keys() == other.keys() and all(np.array_equal(one[k], other[k]) for k in one)
 
 
-def test_stream_resumes_at_every_position(batches):
-    size = len(batches)
+def test_stream_resumes_at_every_position(of_either_kind):
+    """Also far away; the end of an epoch is the start of the next."""
+    batches, size = of_either_kind, len(of_either_kind)
     streamed = list(itertools.islice(stream(batches), 2 * size + 3))
     expected = [(e, b) for e in range(3) for b in range(size)]
     assert [position for position, _ in streamed] == expected[1 : len(streamed) + 1]
@@ -131,20 +129,11 @@ def test_stream_resumes_at_every_position(batches):
     for done in range(len(streamed) - 2):
         position = streamed[done][0]
         resumed = list(itertools.islice(stream(batches, position), 2))
-        for (place, batch), (other_place, other) in zip(
-            resumed, streamed[done + 1 :], strict=False
-        ):
-            assert place == other_place and _same(batch, other)
-
-
-def test_stream_far_away(batches):
-    position, batch = next(stream(batches, (2**30, 1)))
-    assert position == (2**30, 2) and _same(batch, batches.epoch(2**30)[1])
-
-
-def test_end_of_an_epoch_is_the_start_of_the_next(batches):
-    position, batch = next(stream(batches, (0, len(batches))))
-    assert position == (1, 1) and _same(batch, batches.epoch(1)[0])
+        for one, (other_place, other) in zip(resumed, streamed[done + 1 :], strict=False):
+            assert one[0] == other_place and _same(one[1], other)
+    for start, (epoch, number) in (((2**30, 1), (2**30, 1)), ((0, size), (1, 0))):
+        position, batch = next(stream(batches, start))
+        assert position == (epoch, number + 1) and _same(batch, batches.epoch(epoch)[number])
 
 
 def test_stream_rejects_invalid_positions(batches):
@@ -155,7 +144,7 @@ def test_stream_rejects_invalid_positions(batches):
 
 def test_errors_reach_the_reader(batches):
     batches.plan.shapes[:] = 1
-    with pytest.raises(ValueError, match="tokens, over 1"):
+    with pytest.raises(ValueError, match=r"row \d+ of '\w+' has \d+ tokens, over 1"):
         for _ in itertools.islice(stream(batches), 10):
             pass
 

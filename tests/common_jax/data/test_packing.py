@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common_jax.data.packing import PackedPlan, pack
+from common_jax.data.plan import BucketPlan, choose_shapes
 from common_jax.io.files import read_lines
 from common_jax.text.subwords import Subwords
 from tests.real import needs_real_data, real_data
@@ -16,11 +17,9 @@ from tests.real import needs_real_data, real_data
 def rows_of(plan, epoch) -> list[list[int]]:
     """The examples of each row that is not empty."""
     return [
-        [int(example) for _, example in group]
+        batch.examples[batch.places == place].tolist()
         for batch in plan.epoch(epoch)
-        for _, group in itertools.groupby(
-            zip(batch.places, batch.examples, strict=True), key=lambda pair: pair[0]
-        )
+        for place in np.unique(batch.places)
     ]
 
 
@@ -137,6 +136,7 @@ def test_a_packing_of_other_lengths():
 
 @needs_real_data
 def test_multi30k_padding():
+    """Of packed batches, and of those in a few shapes."""
     folder = real_data("multi30k")
     sides = [list(read_lines(folder / f"train.{language}.gz")) for language in ("en", "de")]
     subwords = Subwords.train(itertools.chain(*sides), 8000)
@@ -144,3 +144,7 @@ def test_multi30k_padding():
     for width, tokens in ((128, 512), (128, 4096), (256, 4096)):
         plan = PackedPlan(lengths, pack(lengths, [width, width]), tokens)
         assert 1 - lengths.sum() / (plan.batches * plan.rows[0] * 2 * width) < 0.03
+    for tokens in (1024, 4096):
+        plan = BucketPlan(lengths, choose_shapes(lengths, 8), tokens, 0)
+        positions = sum(plan.rows[b.shape] * plan.shapes[b.shape].sum() for b in plan.epoch(0))
+        assert 1 - lengths.sum() / positions < 0.15

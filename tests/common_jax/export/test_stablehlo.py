@@ -13,30 +13,15 @@ from configs.csan.systems import SYSTEMS as CSAN_SYSTEMS
 
 SHRUNK = {
     "csan": {
-        "model.dim": 8,
-        "model.mlp_dim": 8,
-        "model.num_heads": 4,
-        "model.source_vocab_size": 30,
-        "model.target_vocab_size": 30,
-        "decode.extra_length": 4,
+        **{"model.dim": 8, "model.mlp_dim": 8, "model.num_heads": 4, "decode.extra_length": 4},
+        **{"model.source_vocab_size": 30, "model.target_vocab_size": 30},
     },
     "qanet": {
-        "model.dim": 8,
-        "model.num_heads": 2,
-        "words.dim": 6,
-        "model.char_dim": 4,
-        "words.char_rows": 9,
-        "model.model_blocks": 1,
-        "model.embedding_convs": 1,
-        "model.model_convs": 1,
-        "data.word_length": 3,
+        **{"model.dim": 8, "model.num_heads": 2, "model.char_dim": 4, "words.dim": 6},
+        **{"model.model_blocks": 1, "model.embedding_convs": 1, "model.model_convs": 1},
+        **{"words.char_rows": 9, "data.word_length": 3},
     },
-    "attconv": {
-        "model.dim": 6,
-        "words.dim": 4,
-        "words.rows": 30,
-        "words.unknown_rows": 0,
-    },
+    "attconv": {"model.dim": 6, "words.dim": 4, "words.rows": 30, "words.unknown_rows": 0},
 }
 OF_ONE_TEXT = (
     *("paragraph_vector", "lin_bilstm", "lin_cnn", "self_attentive", "multichannel_cnn"),
@@ -52,18 +37,9 @@ CASES = {
         "qanet/squad.py",
         {"data.vectors": "x", "model.positions": "block", "model.char_pooling": "max"},
     ),
-    "additive energy": (
-        "attconv/snli.py:advanced_intra",
-        {"model.energy": "additive"},
-    ),
-    "padding as the authors have it": (
-        "attconv/snli.py:light",
-        {"model.unmasked_softmax": True},
-    ),
-    "one text, in bfloat16": (
-        "attconv/yelp.py:advanced",
-        {"train.compute_dtype": "bfloat16"},
-    ),
+    "additive energy": ("attconv/snli.py:advanced_intra", {"model.energy": "additive"}),
+    "padding as the authors have it": ("attconv/snli.py:light", {"model.unmasked_softmax": True}),
+    "one text, in bfloat16": ("attconv/yelp.py:advanced", {"train.compute_dtype": "bfloat16"}),
 }
 SYSTEMS = {  # the comparison systems
     **{name: (f"csan/multi30k_small.py:{name}", {"model.num_heads": 8}) for name in CSAN_SYSTEMS},

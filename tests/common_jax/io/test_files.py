@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import subprocess
 import zipfile
 
 import pytest
@@ -21,13 +20,6 @@ def test_lines(tmp_path, name, bom):
     path = tmp_path / name
     path.write_bytes(data if name == "a.txt" else gzip.compress(data))
     assert list(read_lines(path)) == LINES
-
-
-def test_counts_as_wc(tmp_path):
-    path = tmp_path / "a"
-    path.write_bytes((TEXT + "\n").encode())
-    counted = int(subprocess.check_output(["wc", "-l", path]).split()[0])
-    assert len(list(read_lines(path))) == counted == len(LINES)
 
 
 def test_empty_file(tmp_path):
@@ -56,25 +48,6 @@ def test_errors_name_the_place(tmp_path):
     assert "wide:1: not UTF-8" in _fails(tmp_path / "wide")
 
 
-def test_damaged_gzip(tmp_path):
-    lines = "".join(f"{n * 7919} some line\n" for n in range(5000)).encode()
-    compressed = gzip.compress(lines, mtime=0)
-    path = tmp_path / "a.gz"
-    flipped = bytearray(compressed)
-    flipped[len(compressed) // 2] ^= 0xFF
-    for data in (
-        compressed[:-9],
-        compressed[:200],
-        compressed[:5],
-        bytes(flipped),
-        b"plain\n",
-        b"",
-    ):
-        path.write_bytes(data)
-        message = _fails(path)
-        assert message.startswith(f"{path}:") and "gzip data is damaged or cut off" in message
-
-
 def _zipped(files: dict[str, bytes], method=zipfile.ZIP_DEFLATED) -> bytes:
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", method) as archive:
@@ -83,15 +56,11 @@ def _zipped(files: dict[str, bytes], method=zipfile.ZIP_DEFLATED) -> bytes:
     return data.getvalue()
 
 
-@pytest.mark.parametrize("name", ["a.zip", "zip_without_suffix"])
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize(
+    "name,method", [("a.zip", zipfile.ZIP_DEFLATED), ("zip_without_suffix", zipfile.ZIP_STORED)]
+)
 def test_zip(tmp_path, name, method):
-    files = {
-        "folder/": b"",
-        "folder/a.txt": TEXT.encode(),
-        "README": b"no",
-        "__MACOSX/._a.txt": b"",
-    }
+    files = {"folder/": b"", "folder/a.txt": TEXT.encode(), "README": b"", "__MACOSX/._a.txt": b""}
     (tmp_path / name).write_bytes(_zipped(files, method))
     assert list(read_lines(tmp_path / name)) == LINES
     long = "".join(f"{n}\n" for n in range(200_000))
@@ -107,17 +76,18 @@ def test_zip_without_one_text(tmp_path):
     assert f"{path}: 2 files in it ending in .txt" in _fails(path)
 
 
-def test_damaged_zip(tmp_path):
+@pytest.mark.parametrize("kind", ["gz", "zip"])
+def test_a_damaged_archive(tmp_path, kind):
     lines = "".join(f"{n * 7919} some line\n" for n in range(5000)).encode()
-    archive = _zipped({"a.txt": lines})
-    flipped = bytearray(archive)
-    flipped[len(archive) // 2] ^= 0xFF
-    path = tmp_path / "a.zip"
-    for data in (archive[:-9], archive[:200], bytes(flipped), b"plain\n", b""):
-        path.write_bytes(data)
+    data = gzip.compress(lines, mtime=0) if kind == "gz" else _zipped({"a.txt": lines})
+    flipped = bytearray(data)
+    flipped[len(data) // 2] ^= 0xFF
+    path = tmp_path / f"a.{kind}"
+    for damaged in (data[:-9], data[:200], data[:5], bytes(flipped), b"plain\n", b""):
+        path.write_bytes(damaged)
         message = _fails(path)
-        assert message.startswith(f"{path}:") and "zip data is damaged or cut off" in message
-        assert "gzip" not in message
+        name = {"gz": "gzip", "zip": "zip"}[kind]
+        assert message.startswith(f"{path}:") and f" {name} data is damaged or cut off" in message
 
 
 def test_zip_with_a_password(tmp_path):

@@ -1,8 +1,9 @@
-"""SQuAD's metric by hand, by brute force, and on published predictions with their scores."""
+"""SQuAD's metric by hand and by brute force.
 
-import gzip
+On published predictions with their scores in tests/launch/test_qanet.py.
+"""
+
 import itertools
-import json
 
 import numpy as np
 import pytest
@@ -22,7 +23,6 @@ from common_jax.metrics.spans import (
     score_adversarial,
     scores,
 )
-from tests.real import needs_real_data, real_data
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,8 @@ _WORDS = st.lists(st.sampled_from(["x", "y", "z", "the"]), max_size=4)
 def test_f1_is_the_best_pairing_of_words(prediction, golds):
     def best(one: list[str], other: list[str]) -> float:
         short, long = sorted((one, other), key=len)
-        pairings = (
-            zip(short, some, strict=True) for some in itertools.permutations(long, len(short))
-        )
-        common = max(sum(a == b for a, b in pairing) for pairing in pairings)
+        chosen = itertools.permutations(long, len(short))
+        common = max(sum(a == b for a, b in zip(short, some, strict=True)) for some in chosen)
         precision, recall = (common / max(len(side), 1) for side in (one, other))
         return 2 * precision * recall / (precision + recall) if common else 0
 
@@ -139,59 +137,16 @@ def test_the_worst_is_no_better(answers):
     assert scores["exact_match_worst"] == scores["exact_match"] == 0
 
 
-def _read(name: str) -> dict:
-    with gzip.open(real_data(name)) as file:
-        return json.load(file)
-
-
-def _golds(name: str) -> dict[str, list[str]]:
-    paragraphs = [p for article in _read(name)["data"] for p in article["paragraphs"]]
-    questions = [question for paragraph in paragraphs for question in paragraph["qas"]]
-    return {q["id"]: [answer["text"] for answer in q["answers"]] for q in questions}
-
-
-@needs_real_data
-def test_published_predictions_have_their_published_scores():
-    golds = _golds("squad/dev-v1.1.json.gz")
-    predictions = _read("squad/dev-predictions-match-lstm-ensemble.json.gz")
-    assert len(golds) == 10_570
-    scores = score(predictions, golds)
-    assert scores == pytest.approx({"exact_match": 67.635, "f1": 76.756}, abs=5e-4)
-
-
-@needs_real_data
-def test_adversarial_squad():
-    golds = _golds("squad_adversarial/sample1k-HCVerifyAll.json.gz")
-    published = _read("squad/dev-predictions-match-lstm-ensemble.json.gz")
-    originals = [key for key in golds if "-" not in key]
-    assert (len(golds), len(originals)) == (3560, 1000)
-    # A model that the attack never affects has the same score by both rules.
-    steady = score_adversarial({key: published[key.split("-")[0]] for key in golds}, golds)
-    plain = score(published, {key: golds[key] for key in originals})
-    assert steady["exact_match"] == steady["exact_match_worst"] == plain["exact_match"]
-    assert steady["f1"] == pytest.approx(plain["f1"])
-    assert steady["f1_worst"] == pytest.approx(plain["f1"])
-    # One that it always affects is right only for questions without variants.
-    fooled = score_adversarial({key: published[key] for key in originals}, golds)
-    attacked = {key.split("-")[0] for key in golds if "-" in key}
-    spared = score({key: published[key] for key in originals if key not in attacked}, {
-        key: golds[key] for key in originals})  # fmt: skip
-    assert 0 < len(attacked) < 1000
-    assert fooled["f1"] == pytest.approx(spared["f1"]) == pytest.approx(fooled["f1_worst"])
-
-
 @pytest.mark.parametrize(
     ("question", "kind"),
     [
         ("What is it?", "what"),
         ("In WHICH year, and where?", "which"),
         ("To whom was it sold?", "who"),
-        ("Whose is it?", "who"),
         ("How many people live there?", "how many"),
         ("For how much was it sold?", "how many"),
         ("How did it begin?", "how"),
         ("Name the somewhat taller whatnot.", "other"),
-        ("", "other"),
     ],
 )
 def test_types_of_questions(question, kind):
@@ -203,7 +158,6 @@ def test_types_of_questions(question, kind):
     [
         (["Rome"], "1"),
         (["in the city of Rome", "the city"], "2"),
-        (["a b c"], "3"),
         (["a b c d e"], "4-5"),
         (["a b c d e f"], "6-9"),
         ([" ".join("abcdefghij")], "10+"),
@@ -223,13 +177,10 @@ def test_kinds_add_up_to_the_score_of_all():
     for parity, kind in enumerate(("even", "odd")):
         part = {key: GOLDS[key] for key in GOLDS if int(key) % 2 == parity}
         expected = score(ANSWERS, part)
-        assert by_type[kind] == [
-            20, round(expected["exact_match"], 2), round(expected["f1"], 2)
-        ]  # fmt: skip
-    assert list(by_kind(scores(ANSWERS, GOLDS), dict.fromkeys(GOLDS, "rare") | {"1": "x"})) == [
-        "rare",
-        "x",
-    ]
+        rounded = [round(expected[metric], 2) for metric in ("exact_match", "f1")]
+        assert by_type[kind] == [20, *rounded]
+    kinds = dict.fromkeys(GOLDS, "rare") | {"1": "x"}
+    assert list(by_kind(scores(ANSWERS, GOLDS), kinds)) == ["rare", "x"]
 
 
 def test_intervals_are_wilsons_and_those_of_a_bootstrap():

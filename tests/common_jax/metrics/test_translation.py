@@ -66,12 +66,24 @@ def test_agrees_with_the_command(official, lowercase):
         assert ours.signatures[name] == signature
 
 
-def test_chinese_is_segmented_as_the_command_does(official):
-    hypotheses, references = ["我今天喜欢吃苹果和梨。"], ["我今天很喜欢吃苹果和香蕉。"]
-    expected = official(hypotheses, references, "--tokenize", "zh")
-    ours = score(hypotheses, references, language="zh-CN")
+@pytest.mark.parametrize(
+    ("hypothesis", "reference", "language"),
+    [
+        ("我今天喜欢吃苹果和梨。", "我今天很喜欢吃苹果和香蕉。", "zh-CN"),
+        ("私は今日りんごと梨を食べました。", "私は昨日りんごを二つ食べました。", "ja"),
+    ],
+)
+def test_words_without_blanks_are_found_as_the_command_does(
+    official, hypothesis, reference, language
+):
+    """Of Japanese by MeCab if installed, otherwise by characters, according to the signature."""
+    tokenizer = sacrebleu_tokenizer(language)
+    expected = official([hypothesis], [reference], "--tokenize", tokenizer)
+    ours = score([hypothesis], [reference], language=language)
     assert ours.metrics["sacrebleu"] == pytest.approx(expected["BLEU"][0], abs=1e-6)
-    assert "tok:zh" in ours.signatures["sacrebleu"]
+    assert 0 < ours.metrics["sacrebleu"] < 100
+    assert f"|tok:{tokenizer}" in ours.signatures["sacrebleu"]
+    assert ours.signatures["sacrebleu"] == expected["BLEU"][1]
 
 
 def test_tokenized_bleu_agrees_with_the_command_on_moses_tokens(official):
@@ -93,22 +105,22 @@ def test_bleu_by_hand():
     assert ours.metrics["tokenized_bleu"] == pytest.approx(expected)
 
 
-def test_a_perfect_translation_has_100():
-    ours = score(REFERENCES, REFERENCES, language="de")
-    assert ours.metrics == pytest.approx({"sacrebleu": 100, "chrf": 100, "tokenized_bleu": 100})
+SMALL = [line.lower() for line in REFERENCES]
 
 
-def test_empty_hypotheses_have_0():
-    ours = score([""] * 4, REFERENCES, language="de")
-    assert ours.metrics == {"sacrebleu": 0, "chrf": 0, "tokenized_bleu": 0}
+@pytest.mark.parametrize(
+    ("hypotheses", "lowercase", "value"),
+    [(REFERENCES, False, 100), ([""] * 4, False, 0), (SMALL, True, 100)],
+)
+def test_perfect_and_empty_translations(hypotheses, lowercase, value):
+    ours = score(hypotheses, REFERENCES, language="de", lowercase=lowercase)
+    expected = dict.fromkeys(("sacrebleu", "chrf", "tokenized_bleu"), value)
+    assert ours.metrics == pytest.approx(expected)
+    assert all(("case:lc" in s) == lowercase for s in ours.signatures.values())
 
 
 def test_case_matters_by_default():
-    small = [line.lower() for line in REFERENCES]
-    assert score(small, REFERENCES, language="de").metrics["sacrebleu"] < 90
-    folded = score(small, REFERENCES, language="de", lowercase=True)
-    assert folded.metrics == pytest.approx({"sacrebleu": 100, "chrf": 100, "tokenized_bleu": 100})
-    assert all("case:lc" in s for s in folded.signatures.values())
+    assert score(SMALL, REFERENCES, language="de").metrics["sacrebleu"] < 90
 
 
 def test_moses_tokens_keep_their_characters():
@@ -126,20 +138,6 @@ def test_tokenizer_follows_the_language(monkeypatch):
         "importlib.util.find_spec", lambda module: None if module == "ipadic" else "found"
     )
     assert sacrebleu_tokenizer("ja") == "char"
-
-
-JAPANESE = ["私は今日りんごと梨を食べました。"], ["私は昨日りんごを二つ食べました。"]
-
-
-def test_japanese_is_segmented_as_the_command_does(official):
-    """By MeCab if installed, otherwise by characters, according to the signature."""
-    tokenizer = sacrebleu_tokenizer("ja")
-    expected = official(*JAPANESE, "--tokenize", tokenizer)
-    ours = score(*JAPANESE, language="ja")
-    assert ours.metrics["sacrebleu"] == pytest.approx(expected["BLEU"][0], abs=1e-6)
-    assert 0 < ours.metrics["sacrebleu"] < 100
-    assert f"|tok:{tokenizer}" in ours.signatures["sacrebleu"]
-    assert ours.signatures["sacrebleu"] == expected["BLEU"][1]
 
 
 @pytest.mark.parametrize(("hypotheses", "references"), [([], []), (["a"], []), (["a"], ["b", "c"])])

@@ -36,28 +36,25 @@ def test_a_sum_over_axes_sends_each_part_twice(mesh, axes):
     assert collective.bytes == 2 * SIZE * (group - 1) // group
 
 
-def test_what_is_gathered(mesh):
-    gather = lambda x: jax.lax.all_gather(x, "fsdp", tiled=True)
-    (collective,) = program(gather, mesh, P("fsdp")).collectives
-    assert (collective.kind, collective.axes) == ("all-gather", ("fsdp",))
-    assert collective.bytes == SIZE  # its own part, to the one other device
+PARTS = {
+    # its own part, to the one other device
+    "all-gather": ("fsdp", P("fsdp"), SIZE, lambda x: jax.lax.all_gather(x, "fsdp", tiled=True)),
+    "reduce-scatter": (
+        *("tensor", P(None), SIZE // 2),
+        lambda x: jax.lax.psum_scatter(x, "tensor", tiled=True),
+    ),
+    "collective-permute": (
+        *("data", P(None), SIZE),
+        lambda x: jax.lax.ppermute(x, "data", [(0, 1), (1, 0)]),
+    ),
+}
 
 
-def test_what_is_scattered(mesh):
-    scatter = lambda x: jax.lax.psum_scatter(x, "tensor", tiled=True)
-    (collective,) = program(scatter, mesh, P(None)).collectives
-    assert (collective.kind, collective.axes) == ("reduce-scatter", ("tensor",))
-    assert collective.bytes == SIZE // 2
-
-
-def test_what_is_passed_on(mesh):
-    shift = lambda x: jax.lax.ppermute(x, "data", [(0, 1), (1, 0)])
-    (collective,) = program(shift, mesh, P(None)).collectives
-    assert (collective.kind, collective.axes, collective.bytes) == (
-        "collective-permute",
-        ("data",),
-        SIZE,
-    )
+@pytest.mark.parametrize("kind", PARTS)
+def test_what_is_sent_to_the_other_of_two_devices(mesh, kind):
+    axis, spec, size, function = PARTS[kind]
+    (collective,) = program(function, mesh, spec).collectives
+    assert (collective.kind, collective.axes, collective.bytes) == (kind, (axis,), size)
 
 
 def test_a_loop_sends_as_often_as_it_runs(mesh):

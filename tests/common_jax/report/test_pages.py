@@ -22,9 +22,8 @@ LINES = Chart(
     zero=True,
 )
 BARS = Chart("F1", "type", "F1", [Series("a", ["what", "who"], [50.0, 60.0])], form="bars")
-LONG = Chart(
-    "Loss", "step", "loss", [Series("", range(500), [1 / (n + 1) for n in range(500)])], "lines"
-)
+FALLING = Series("", range(500), [1 / (n + 1) for n in range(500)])
+LONG = Chart("Loss", "step", "loss", [FALLING], "lines")
 TABLE = Table(("run", "score", "p"), [["a|b <i>", 1234, 0.5], ["c", "-1.00", None]], "Said * so.")
 MATRIX = Table(("gold", "yes", "no"), [["yes", 3, 1], ["no", 0, 0]], shaded=True)
 WIDE = Table(["run", *(f"column {n}" for n in range(30))], [["x", *[1.5] * 30]])
@@ -59,10 +58,7 @@ def test_a_page_needs_no_other_file():
     names = re.findall(r"(?:href|src|url)[=(]\\?[\"']?([^\"')> ]+)", text)
     assert {name for name in names if not name.startswith(("#", "data:"))} == set()
     assert "http-equiv" not in text and "<script" not in text and "@import" not in text
-
-
-def test_the_same_report_is_the_same_page():
-    assert html.to_html(REPORT) == html.to_html(REPORT)
+    assert text == html.to_html(REPORT)  # each time the same
 
 
 def test_ids_in_pictures_are_unique():

@@ -1,6 +1,7 @@
 """The server as a process: bad requests, load, and a stop under load."""
 
 import concurrent.futures
+import contextlib
 import http.client
 import json
 import signal
@@ -35,12 +36,10 @@ def exchange(port, data, half_close=False):
 
 
 def _send(connection, data, half_close):
-    try:
+    with contextlib.suppress(OSError):  # an answer before the end of the request
         connection.sendall(data)
         if half_close:
             connection.shutdown(socket.SHUT_WR)
-    except OSError:  # an answer before the end of the request
-        pass
 
 
 def check(port, bad):
@@ -51,10 +50,6 @@ def check(port, bad):
     assert str(ROOT) not in message and "Traceback" not in message and "\n" not in message.strip()
     status, body = exchange(port, GOOD)
     assert (status, json.loads(body)["outputs"][0]["reversed"]) == (200, "two one")
-
-
-def test_there_are_forty():
-    assert len(BAD) >= 40
 
 
 @pytest.mark.parametrize("name", [name for name in BAD if name not in SLOW])
@@ -69,7 +64,7 @@ def test_slow_requests_are_refused_and_the_next_are_answered(port):
 
 
 def test_a_client_that_closes_its_side_is_answered(port):
-    check(port, Bad(BAD["an input null"].data, 422, "inputs[0]", half_close=True))
+    check(port, Bad(BAD["an input NaN"].data, 422, "inputs[0]", half_close=True))
     status, body = exchange(port, GOOD, half_close=True)
     assert status == 200 and b"two one" in body
 

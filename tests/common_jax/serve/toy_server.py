@@ -125,15 +125,12 @@ class Viewer(Reverser):
         return Schema("Views", (Text("text", "Text"),), views=views, examples=(("😀 zwei.",),))
 
 
-def model(name="toy", delay=0.0, limits=LIMITS, metrics=None, explains=True):
-    settings = Reverser.Settings(delay)
-    explaining = Reverser(None, settings, explain=True) if explains else None
-    return Model(name, Reverser(None, settings), explaining, limits, metrics or Metrics())
-
-
 def service(limits=LIMITS, log=False, delay=0.0):
-    metrics = Metrics()
-    models = [model("toy", delay, limits, metrics), model("slow", 0.5, limits, metrics)]
+    metrics, models = Metrics(), []
+    for name, seconds in (("toy", delay), ("slow", 0.5)):
+        settings = Reverser.Settings(seconds)
+        plain, explaining = (Reverser(None, settings, explain=each) for each in (False, True))
+        models.append(Model(name, plain, explaining, limits, metrics))
     further = {"ranker": Ranker(), "viewer": Viewer()}
     models += [Model(name, one, None, limits, metrics) for name, one in further.items()]
     return Service(models, limits, metrics, log)

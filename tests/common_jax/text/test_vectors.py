@@ -99,20 +99,15 @@ def _fails(path: Path, words: list[str], dim: int = 3) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize("row", ["cat 1 2", "cat 1 2 x 3 4", "cat 1 2 3 4", "cat", "", "x cat 1 2"])
-def test_a_row_of_another_length_is_rejected_for_any_word(tmp_path, row):
+@pytest.mark.parametrize(
+    "row,numbers", [("cat 1 2", 2), ("cat 1 2 x 3 4", 2), ("cat 1 2 3 4", 4), ("cat", 0), ("", 0)]
+)
+def test_a_row_of_another_length_is_rejected_for_any_word(tmp_path, row, numbers):
     path = _write(tmp_path / "a.txt", f"the 1 2 3\n{row}\ndog 1 2 3\n")
-    numbers = {"": 0, "cat": 0, "cat 1 2 3 4": 4}.get(row, 2)
-    bad_examples = BadExamples("skip")
-    if row == "x cat 1 2":  # as many fields as there must be: only its numbers betray it
-        assert _fails(path, ["x"]) == f"{path}:2: 'cat' is not a number{SKIP}"
-        vectors = read_vectors(path, ["x", "the"], 3, bad_examples)
-        assert vectors.rows == {"the": 0} and vectors.matched["missing"] == 1
-    else:
-        wrong = f"{numbers} numbers after a word, not 3"
-        assert _fails(path, ["dog"]) == f"{path}:2: {wrong}{SKIP}"
-        assert read_vectors(path, ["dog"], 3, bad_examples).table.tolist() == [[1, 2, 3]]
-        assert bad_examples.counts == {wrong: {"count": 1, "first": [f"{path}:2"]}}
+    bad_examples, wrong = BadExamples("skip"), f"{numbers} numbers after a word, not 3"
+    assert _fails(path, ["dog"]) == f"{path}:2: {wrong}{SKIP}"
+    assert read_vectors(path, ["dog"], 3, bad_examples).table.tolist() == [[1, 2, 3]]
+    assert bad_examples.counts == {wrong: {"count": 1, "first": [f"{path}:2"]}}
 
 
 @pytest.mark.parametrize("field", ["abc", "nan", "-inf", "1e39", "0,5", "½"])
@@ -120,6 +115,8 @@ def test_the_row_of_a_word_has_numbers(tmp_path, field):
     path = _write(tmp_path / "a.txt", f"the 1 2 3\ncat 1 {field} 3\n")
     assert _fails(path, ["CAT"]) == f"{path}:2: {field!r} is not a number{SKIP}"
     assert len(read_vectors(path, ["the"], 3, BadExamples("error")).table) == 1
+    vectors = read_vectors(path, ["cat", "the"], 3, BadExamples("skip"))
+    assert vectors.rows == {"the": 0} and vectors.matched["missing"] == 1
 
 
 @pytest.mark.parametrize("first", ["the 1 2", "5 2\nthe 1 2"])
@@ -140,9 +137,8 @@ def test_files_that_cannot_be_read(tmp_path):
     path.write_bytes(path.read_bytes()[:-12])
     assert "the zip data is damaged or cut off" in _fails(path, ["the"])
     latin = _write(tmp_path / "a.txt", "caf\xe9 1 2 3\nthe 1 2 3\n".encode("latin-1"))
-    assert (
-        read_vectors(latin, ["the", "café"], 3, BadExamples("error")).matched["missing"] == 1
-    )  # as 840B has some
+    vectors = read_vectors(latin, ["the", "café"], 3, BadExamples("error"))  # as 840B has some
+    assert vectors.matched["missing"] == 1
 
 
 @needs_real_data
@@ -158,7 +154,6 @@ def test_glove():
     assert vectors.matched == {"exact": 5, "lower": 2, "capitalized": 0, "upper": 0, "missing": 1}
     unit = vectors.table / np.linalg.norm(vectors.table, axis=1, keepdims=True)
     for one, other, cosine in (("cat", "dog", 0.92), ("king", "queen", 0.78)):
-        assert unit[vectors.rows[one]] @ unit[vectors.rows[other]] == pytest.approx(
-            cosine, abs=5e-3
-        )
+        computed = unit[vectors.rows[one]] @ unit[vectors.rows[other]]
+        assert computed == pytest.approx(cosine, abs=5e-3)
     assert len(read_vectors(path, rows, 50, BadExamples("error")).table) == 9163

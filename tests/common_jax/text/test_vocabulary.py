@@ -1,6 +1,5 @@
 """Ids of words and characters, and their vectors."""
 
-import json
 import zlib
 from collections import Counter
 
@@ -48,47 +47,22 @@ def test_unknown_words_share_numbers_by_their_hash(tmp_path):
         assert vocabulary.word_ids(["cat", "Dog"]) == [2, 3]
         assert set(vocabulary.word_ids(names)) == set(range(4, 11))
         assert [zlib.crc32(name.encode()) % 7 + 4 for name in names] == vocabulary.word_ids(names)
-        assert (
-            "CAT" in vocabulary and "ant" not in vocabulary
-        )  # which had a number, were there room
+        assert "CAT" in vocabulary
+        assert "ant" not in vocabulary  # which had a number, were there room
     assert not saved.compatible_with(Vocabulary.make(COUNTS, 2 + 2 + 6, 0, 6))
     other = Vocabulary.make(Counter(["cat", "emu", "gnu"]), 2 + 3 + 7, 0, 7)
     ids = np.array(other.word_ids(["cat", "emu", *names]))
     assert saved.ids_from(other)[ids].tolist() == saved.word_ids(["cat", "emu", *names])
 
 
-FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss"])
-
-
-@settings(deadline=None)
-@given(in_vocabulary=st.lists(FORMS, unique=True), words=st.lists(FORMS))
-def test_a_word_has_the_number_of_its_first_form_that_has_one(in_vocabulary, words):
-    vocabulary = Vocabulary({word: n for n, word in enumerate(in_vocabulary, start=2)}, "")
-    for _ in range(2):  # the second time it remembers
-        expected = []
-        for word in words:
-            forms = [word, word.lower(), word.capitalize(), word.upper()]
-            there = [in_vocabulary.index(form) + 2 for form in forms if form in in_vocabulary]
-            expected.append([*there, UNKNOWN][0])
-        assert vocabulary.word_ids(words) == expected
-
-
 def test_fixed_vectors():
     vocabulary = Vocabulary.make(COUNTS, VECTORS, 100)
-    numbers = vocabulary.word_ids(["cat", "CAT", "Dog", "usa", "bee"])
-    assert numbers == [2, 2, 3, 4, UNKNOWN]
+    for _ in range(2):  # the second time it remembers
+        numbers = vocabulary.word_ids(["cat", "CAT", "Dog", "usa", "bee"])
+        assert numbers == [2, 2, 3, 4, UNKNOWN]
     vectors = vocabulary.vectors(np.array([[0, *numbers]]))
     assert vectors.dtype == np.float32
     assert vectors.tolist() == [[[0, 0], [1, 2], [1, 2], [3, 4], [5, 6], [0, 0]]]
-
-
-def test_a_file_that_has_none_of_the_words():
-    nothing = Vectors({}, np.zeros((0, 2), np.float32), {})
-    vocabulary = Vocabulary.make(COUNTS, nothing, 100)
-    numbers = vocabulary.word_ids(["cat", "dog"])
-    assert numbers == [UNKNOWN, UNKNOWN]
-    vectors = vocabulary.vectors(np.array(numbers))
-    assert vectors.dtype == np.float32 and vectors.tolist() == [[0, 0], [0, 0]]
 
 
 @pytest.mark.parametrize("rows", [0, 3])
@@ -100,6 +74,8 @@ def test_more_words_with_vectors(rows):
     assert vectors.tolist() == [cat.tolist(), *[(-TABLE[2]).tolist()] * 3, [0, 0]]
     assert more.char_ids(["cat"], 3).tolist() == base.char_ids(["cat"], 3).tolist()
     assert base.compatible_with(more) and base.word_ids(["emu"]) == [UNKNOWN]
+    vectors = base.vectors(np.array([UNKNOWN]))
+    assert vectors.dtype == np.float32 and vectors.tolist() == [[0, 0]]
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
@@ -133,7 +109,6 @@ def test_compatible_vocabularies():
         (Vocabulary({"c": 2}, "xy", TABLE), True),
         (Vocabulary({"a": 3, "b": 2}, "xy", TABLE), False),
         (Vocabulary({"a": 2, "b": 3}, "yx", TABLE), False),
-        (Vocabulary({"a": 2, "b": 3}, "xyz", TABLE), False),
         (Vocabulary({"a": 2, "b": 3}, "xy", TABLE + 1), False),
         (Vocabulary({"a": 2, "b": 3}, "xy", TABLE[:, :1]), False),
         (trained, False),
@@ -156,15 +131,8 @@ def test_a_vocabulary_that_is_missing_or_broken(tmp_path):
     Vocabulary({"a": 2}, "xy", TABLE).save(tmp_path)
     text, vectors = tmp_path / "lexicon.json", tmp_path / "vectors.npy"
     intact = text.read_bytes(), vectors.read_bytes()
-    for broken in (
-        intact[0][:-5],
-        b"",
-        b"[1]",
-        b"3",
-        b'{"words": ["a"], "characters": []}',
-        json.dumps({"words": {}}).encode(),
-        b"\xff",
-    ):
+    others = b"[1]", b'{"words": ["a"], "characters": []}', b'{"words": {}}'
+    for broken in (intact[0][:-5], b"", b"\xff", *others):
         text.write_bytes(broken)
         _fails(tmp_path)
     text.write_bytes(intact[0])

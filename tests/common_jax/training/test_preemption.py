@@ -14,19 +14,13 @@ def ask(number):
     os.kill(os.getpid(), number)
 
 
-def test_a_request_is_noted_and_answered_between_steps():
-    with PreemptionHandler() as requests:
-        ask(signal.SIGTERM)
-        assert requests.received == signal.SIGTERM
-        with pytest.raises(Interrupted), requests.interruptible():
-            pass
-
-
-def test_a_scheduler_and_a_parent_that_both_tell_are_one_request():
+def test_repeated_requests_of_a_scheduler_are_one_and_answered_between_steps():
     with PreemptionHandler() as requests:
         for _ in range(3):
             ask(signal.SIGTERM)
         assert requests.received == signal.SIGTERM
+        with pytest.raises(Interrupted), requests.interruptible():
+            pass
 
 
 def test_a_second_ctrl_c_is_not_waited_for():

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +18,12 @@ from common_jax.training.workdir import Workdir
 from tests.toy import Toy, ToyConfig
 
 CLAIM = """
-    import sys, time
-    from common_jax.training.workdir import Workdir
-    from tests.toy import ToyConfig
-    Workdir(sys.argv[1]).claim(ToyConfig())
-    print("claimed", flush=True)
-    time.sleep(600)
+import sys, time
+from common_jax.training.workdir import Workdir
+from tests.toy import ToyConfig
+Workdir(sys.argv[1]).claim(ToyConfig())
+print("claimed", flush=True)
+time.sleep(600)
 """
 
 
@@ -43,11 +42,8 @@ def other(tmp_path):
     Workdir(tmp_path / "run").release()
     with pytest.raises(UserError, match="differs in rate"):
         Workdir(tmp_path / "run").claim(ToyConfig(rate=0.5))
-    process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(CLAIM), str(tmp_path / "run")],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-c", CLAIM, str(tmp_path / "run")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "claimed\n"
     yield process
     process.kill()
@@ -78,16 +74,12 @@ def test_a_second_run_reports_the_holder_of_the_lock(other, tmp_path):
     workdir.release()
 
 
-def test_the_same_process_may_take_its_run_up_again(workdir):
-    Workdir(workdir.path).claim(ToyConfig())
-    workdir.release()
-    workdir.release()
-
-
-def test_a_lock_alone_is_an_empty_folder(tmp_path):
+def test_a_lock_alone_is_an_empty_folder_and_a_process_may_claim_its_own_again(tmp_path):
     (tmp_path / "lock").write_text("")
-    Workdir(tmp_path).claim(ToyConfig())
-    Workdir(tmp_path).release()
+    for _ in range(2):
+        Workdir(tmp_path).claim(ToyConfig())
+    for _ in range(2):
+        Workdir(tmp_path).release()
 
 
 def test_a_folder_of_something_else_gets_no_lock(tmp_path):
@@ -140,11 +132,8 @@ def test_results_of_examples_are_read_as_they_were_written(workdir):
     results["nll"] = random.gamma(2, 1000, 3).astype(np.float32)
     text = with_results(workdir, **results).read_text()
     assert text.splitlines()[0] == "index\tlength\tright\tnll"
-    assert [line.split("\t")[:3] for line in text.splitlines()[1:]] == [
-        ["0", "7", "1"],
-        ["1", "0", "0"],
-        ["2", "12", "1"],
-    ]
+    rows = [line.rpartition("\t")[0] for line in text.splitlines()[1:]]
+    assert rows == ["0\t7\t1", "1\t0\t0", "2\t12\t1"]
     restored = workdir.example_results("dev")
     assert restored.keys() == results.keys()
     for name, column in results.items():
@@ -160,12 +149,10 @@ def test_a_score_without_results_has_none(workdir):
     "text,message",
     [
         ("", r":1: needs the columns index, length and results"),
-        ("index\tlength\n0\t1\n", r":1: needs the columns index, length and results"),
         ("index\tlength\tf1\tf1\n", r":1: needs the columns index, length and results"),
         ("index\tlength\tf1\n", ": no examples"),
         ("index\tlength\tf1\n0\t1\t2\n1\t1\n", ":3: needs 1 and 2 numbers"),
         ("index\tlength\tf1\n0\t1\tnan\n", ":2: needs 0 and 2 numbers"),
-        ("index\tlength\tf1\n0\t1\ttrue\n", ":2: needs 0 and 2 numbers"),
         ("index\tlength\tf1\n1\t1\t1\n", ":2: needs 0 and 2 numbers"),
     ],
 )
@@ -176,20 +163,18 @@ def test_damaged_results_of_examples_are_one_line(workdir, text, message):
         workdir.example_results("dev")
 
 
-@pytest.mark.parametrize("name", ["tensorboard", "eval", "vocabulary", "metrics.jsonl"])
-def test_something_in_the_place_of_a_file_or_folder(name, tmp_path):
-    workdir = Workdir(tmp_path)
-    if name == "metrics.jsonl":
-        (tmp_path / name).mkdir()
+@pytest.mark.parametrize(
+    "place,name",
+    [("tensorboard", "metrics.jsonl"), ("eval", "eval/dev.json"), ("vocabulary", "vocabulary"),
+     ("metrics.jsonl/", "metrics.jsonl")],
+)  # fmt: skip
+def test_something_in_the_place_of_a_file_or_folder(place, name, tmp_path):
+    if place.endswith("/"):
+        (tmp_path / place).mkdir()
     else:
-        (tmp_path / name).write_text("")
+        (tmp_path / place).write_text("")
     with pytest.raises(UserError, match=r": cannot be written: (File exists|Is a directory)$"):
-        if name == "eval":
-            workdir.write_scored("dev", Scores({}, {}, {}, []))
-        elif name == "vocabulary":
-            workdir.write_vocabulary(Toy(ToyConfig()))
-        else:
-            MetricsLog(workdir.metrics, 0)
+        WRITERS[name](Workdir(tmp_path))
 
 
 def test_the_log_on_a_device_that_is_always_full(tmp_path):
@@ -213,18 +198,9 @@ def test_tensorboard_on_a_full_disk_does_not_hang(tmp_path):
 
 def test_the_log_forgets_what_comes_after_the_step_and_what_is_damaged(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    lines = [
-        b'{"step": 1}',
-        b'{"st\xff',
-        b"7",
-        b"[]",
-        b"{}",
-        b'{"step": 2, "split": "dev", "accuracy": "high"}',
-        b'{"step": 2, "loss": null}',
-        b'{"step": 3}',
-        b'{"step": 9}',
-        b'{"step": 2',
-    ]
+    damaged = [b'{"st\xff', b"7", b"{}", b'{"step": 2, "split": "dev", "accuracy": "high"}']
+    damaged += [b'{"step": 2, "loss": null}']
+    lines = [b'{"step": 1}', *damaged, b'{"step": 3}', b'{"step": 9}', b'{"step": 2']
     path.write_bytes(b"\n".join(lines))
     log = MetricsLog(path, 3)
     assert log.resumed_from == [3] and log.validations == []
@@ -256,13 +232,9 @@ def test_tensorboard_reads_what_was_logged(tmp_path):
             values = [(v.tag, v.simple_value) for v in event.summary.value]
             events += [] if kind == "file_version" else [(event.step, kind, values)]
             content = content[16 + length :]
-    value = [("dev/loss", 1.5)]
-    assert sorted(events) == [
-        (1, "session_log", []),
-        (4, "session_log", []),
-        (4, "summary", value),
-        (5, "summary", value),
-    ]
+    summaries = [(step, "summary", [("dev/loss", 1.5)]) for step in (4, 5)]
+    starts = [(step, "session_log", []) for step in (1, 4)]
+    assert sorted(events) == sorted([*starts, *summaries])
 
 
 def test_a_disk_that_fills_up_during_a_run(tmp_path):
