@@ -1,6 +1,5 @@
 """A system in one new file (`tests.systems.overlap`) and one config, through all commands."""
 
-import csv
 import functools
 import json
 
@@ -17,7 +16,7 @@ from attconv_jax.data.text import tokenize
 from attconv_jax.models.base import TABLES
 from attconv_jax.task import SentenceClassification
 from common_jax.data.corpus import Corpus
-from launch import evaluate, export, sweep, train
+from launch import export, train
 from tests.attconv_jax import anss
 from tests.launch import commands
 from tests.systems.overlap import Ends, Overlap, Shared
@@ -61,14 +60,6 @@ def test_its_penalty_is_logged_by_name_and_in_the_loss(folder):
         assert line["loss"] == pytest.approx(line["nll"] + line["pooled_square"], rel=1e-5)
 
 
-def test_it_is_evaluated(folder, capsys):
-    evaluate.main(["--workdir", str(folder / "run")])
-    printed = json.loads(capsys.readouterr().out)
-    metrics = json.loads((folder / "run" / "result.json").read_text())["metrics"]
-    assert printed["accuracy"] == pytest.approx(metrics["test"]["accuracy"])
-    assert printed["examples"] == 8
-
-
 def test_its_exports_explain_as_the_run_does(folder, monkeypatch, capsys):
     ask = functools.partial(commands.answers, monkeypatch, capsys, ["A red cup.\tA cup is red."])
     (line,) = ask("--workdir", folder / "run", "--explain")
@@ -85,19 +76,6 @@ def test_its_exports_explain_as_the_run_does(folder, monkeypatch, capsys):
         out = folder / form
         export.main(["--workdir", str(folder / "run"), "--out", str(out), "--format", form])
         assert commands.same_answers(ask("--model", out, "--explain"), [line])
-
-
-@pytest.mark.slow
-def test_it_is_swept(folder, capsys):
-    """One trial, in a process of its own."""
-    argv = [*arguments(folder), "--config.train.steps=1", "--out", str(folder / "sweep")]
-    sweep.main([*argv, "--grid", "model.penalty=0.0,0.1", "--dry_run"])
-    assert len(capsys.readouterr().out.splitlines()) == 2
-    sweep.main([*argv, "--grid", "model.penalty=0.1"])
-    with (folder / "sweep" / "results.csv").open() as file:
-        (row,) = csv.DictReader(file)
-    assert (row["model.penalty"], row["state"]) == ("0.1", "finished")
-    assert row["test.accuracy"]
 
 
 WORDS = WordsConfig(dim=3, rows=400)

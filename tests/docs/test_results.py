@@ -113,10 +113,3 @@ def test_a_changed_digit_is_found(tmp_path):
     assert (wrong, missing) == ([], 2)
     assert unexplained(f"<!-- {MISSING} -->\n\n{table}", tmp_path) == ([], 4)
     assert not unexplained("| flag | |\n|---|---|\n| a | takes 8 steps |\n", tmp_path)[0]
-
-
-def test_how_many_numbers_have_no_raw_file(capsys):
-    made = [path for path in PAGES if MADE in path.read_text()]
-    missing = sum(unexplained(path.read_text())[1] for path in PAGES if path not in made)
-    with capsys.disabled():
-        print(f"\n{MISSING}: {missing} numbers; made from raw files: {len(made)} pages")

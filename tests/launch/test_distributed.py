@@ -14,7 +14,7 @@ import time
 import pytest
 
 from launch import train
-from launch.distributed import LOST, DistributedArgs, scheduler
+from launch.distributed import LOST, scheduler
 from tests.launch.commands import fails
 from tests.launch.tiny_runs import RHYTHM, SMALL, evaluated, lines, numbers, result, start
 
@@ -289,8 +289,3 @@ def test_which_scheduler_has_started_several(environment, expected):
 def test_inconsistent_flags(monkeypatch, capsys, flags, line):
     argv = ["--config", "configs/csan/quickstart.py", *flags]
     assert line in fails(monkeypatch, capsys, argv, train.main)
-
-
-def test_a_single_process_connects_to_nothing():
-    assert DistributedArgs() == DistributedArgs(count=1)
-    DistributedArgs().join()

@@ -302,12 +302,6 @@ def test_a_program_that_does_not_fit_its_settings_is_reported(folder, tmp_path, 
         list(model.predict(LINES))
 
 
-def test_an_export_is_not_trained_in(folder, tmp_path):
-    model = shutil.copytree(folder / "orbax", tmp_path / "model")
-    with pytest.raises(UserError, match="holds an export: choose another --workdir"):
-        train(Toy(config(folder, ema_decay=0.9)), Workdir(model))
-
-
 def test_an_export_that_fails_leaves_nothing(folder, monkeypatch):
     before = sorted(folder.iterdir())
     monkeypatch.setattr(Toy, "serve", lambda *_: pytest.fail("no program"))
@@ -324,12 +318,6 @@ def test_a_full_disk_is_one_line(folder, monkeypatch):
     out = str(folder / "x")
     with pytest.raises(UserError, match=f"{out}: cannot be written: No space left on device"):
         export.main(["--workdir", str(folder / "run"), "--out", out, "--format", "orbax"])
-
-
-def test_only_exports_are_accepted_as_exports(folder, monkeypatch, capsys):
-    line = commands.fails(monkeypatch, capsys, ["--model", str(folder / "run")], predict.main)
-    assert "it is a run: give it as --workdir" in line
-    assert "give it as --model" not in line
 
 
 @pytest.mark.parametrize(
@@ -368,8 +356,3 @@ def test_a_run_without_an_average_exports_none(tmp_path, monkeypatch, capsys):
 def test_the_oldest_jax_is_the_required_minimum():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
     assert f"jax>={export.OLDEST_JAX}" in project["project"]["dependencies"]
-
-
-def test_an_unknown_option_of_a_predictor_is_reported(folder):
-    with pytest.raises(UserError, match="has no option beam_size; it has times"):
-        load(folder / "stablehlo", beam_size=2)

@@ -5,13 +5,11 @@ import gzip
 import io
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from common_jax.deploy import load
 from common_jax.errors import UserError
 from common_jax.training.config import parse
 from common_jax.training.workdir import Workdir
@@ -84,24 +82,6 @@ def test_train_leaves_the_files_of_the_contract(folder):
         assert 100 * sum(results[name]) / 6 == pytest.approx(value)
 
 
-@pytest.mark.slow
-def test_interrupted_equals_uninterrupted(folder):
-    for steps in (2, 4):
-        train.main(arguments(folder, "again", **{"train.steps": steps}))
-    again = result(folder / "again")
-    assert again["resumed_from"] == [2]
-    for name in ("parameters_sha256", "metrics"):
-        assert again[name] == result(folder / "run")[name]
-
-
-def test_evaluate_repeats_the_final_score(folder, capsys):
-    evaluate.main(["--workdir", str(folder / "run")])
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["split"] == "test"
-    for name, value in result(folder / "run")["metrics"]["test"].items():
-        assert printed[name] == pytest.approx(value)
-
-
 def test_another_file_is_scored_under_its_own_name(folder, capsys):
     run, path = folder / "run", folder / "other" / "test.json"
     before = {file.name: file.read_bytes() for file in (run / "eval").iterdir()}
@@ -118,20 +98,6 @@ def test_another_file_is_scored_under_its_own_name(folder, capsys):
     assert results == commands.example_results(run, "test")
     for name, content in before.items():
         assert (run / "eval" / name).read_bytes() == content
-
-
-def test_a_run_is_tested_against_another(folder, capsys):
-    """The other's F1 is higher by 0.5 in the first question, and the same in the others."""
-    run, other = folder / "run", shutil.copytree(folder / "run", folder / "better")
-    head, first, *rows = (run / "eval" / "test.examples.tsv").read_text().splitlines()
-    *others, f1 = first.split("\t")
-    better = "\t".join((*others, str(float(f1) + 0.5)))
-    (other / "eval" / "test.examples.tsv").write_text("\n".join([head, better, *rows]) + "\n")
-    evaluate.main(["--workdir", str(run), "--against", str(other)])
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["f1_difference"] == pytest.approx(-50 / 6, abs=1e-4)
-    assert printed["exact_match_difference"] == 0
-    assert printed["p_f1"] == printed["p_exact_match"] == 1  # the signs are equally frequent
 
 
 @pytest.mark.parametrize(
@@ -168,12 +134,6 @@ def test_questions_about_any_text_are_answered_from_it(folder, monkeypatch, caps
     answer = json.loads(capsys.readouterr().out)
     for span in (answer, *answer["next"]):
         assert crlf[span["start"] : span["end"]] == span["answer"] != ""
-
-
-def test_five_lines_of_python_do_the_same(folder):
-    reader = load(folder / "run", count=1)
-    (span,) = reader.answer("Ada lives in Rome.", "Where does Ada live?")
-    assert span.text in "Ada lives in Rome."
 
 
 @pytest.mark.slow

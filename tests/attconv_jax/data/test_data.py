@@ -1,7 +1,6 @@
 """LabelledData: batches of labelled texts, and of questions with right and wrong sentences."""
 
 import collections
-import dataclasses
 import itertools
 import json
 
@@ -272,10 +271,3 @@ def test_nothing_to_learn_ranking_from_is_one_line(tmp_path):
 def test_configs_that_cannot_be(folder, changes, message):
     with pytest.raises(UserError, match=message):
         data(folder, **changes)
-
-
-def test_a_run_with_other_limits_prepares_its_own(folder):
-    made = prepared(folder)
-    other = LabelledData(made.config, dataclasses.replace(WORDS, rows=20))
-    other.prepare()
-    assert other.path != made.path and max(other.corpus("train").row(0, "first")) < 20

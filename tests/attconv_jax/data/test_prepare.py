@@ -130,15 +130,6 @@ def test_a_bad_review_is_one_line_or_skipped_and_counted(tmp_path, line, message
     assert [fault["count"] for fault in corpus.meta["dropped"].values()] == [1]
 
 
-def test_a_pair_of_5000_words_and_an_unknown_label_are_reported(folder):
-    for bad in (("neutral", "A b.", "word " * 5000), ("neural", "A b.", "c")):
-        table(folder, "train.tsv", [*ROWS, bad])
-        with pytest.raises(
-            UserError, match=r"train\.tsv:5: (5000 words: over|label 'neural': none)"
-        ):
-            Builder(config(folder), WORDS).build(folder)
-
-
 def test_no_remaining_examples_is_one_line(folder):
     table(folder, "train.tsv", ROWS[1:2])
     for options in ({}, {"dev": "", "test": ""}):
