@@ -15,6 +15,7 @@ from attconv_jax.models.attentive_convolution import AttentiveConvolution
 from attconv_jax.task import SentenceClassification
 from common_jax.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.errors import UserError
+from common_jax.text.squad import Answer, Question, Squad, write_squad
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import make_train_step
@@ -52,23 +53,14 @@ def classification(folder, data=None, mesh=(1, 1, 1), model=None, **train):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("attconv")
-    squad = [
-        {
-            "context": context,
-            "qas": [
-                {
-                    "id": question,
-                    "question": question,
-                    "answers": [{"text": answer, "answer_start": context.index(answer)}],
-                }
-                for question, answer in questions.items()
-            ],
-        }
-        for context, questions in PASSAGES.items()
+    questions = [
+        Question(text, text, number, (Answer(answer, context.index(answer)),))
+        for number, (context, asked) in enumerate(PASSAGES.items())
+        for text, answer in asked.items()
     ]
-    articles = [{"title": str(n), "paragraphs": [paragraph]} for n, paragraph in enumerate(squad)]
+    squad = Squad([*PASSAGES], questions, [str(number) for number in range(len(PASSAGES))])
     for split in ("train", "dev", "test"):
-        (folder / f"{split}.json").write_text(json.dumps({"data": articles}))
+        write_squad(folder / f"{split}.json", squad)
     return folder
 
 

@@ -83,12 +83,13 @@ def same_answers(actual, expected):
     return [json.loads(a) for a in actual] == [close(json.loads(a)) for a in expected]
 
 
-def close(value):
+def close(value, within=2e-4):
+    """JSON that is equal to this up to rounding of numbers."""
     if isinstance(value, dict):
-        return {name: close(inner) for name, inner in value.items()}
+        return {name: close(inner, within) for name, inner in value.items()}
     if isinstance(value, list):
-        return [close(inner) for inner in value]
-    return pytest.approx(value, abs=2e-4) if isinstance(value, float) else value
+        return [close(inner, within) for inner in value]
+    return pytest.approx(value, abs=within) if isinstance(value, float) else value
 
 
 _WITHOUT_A_MODEL = """

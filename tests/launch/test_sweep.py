@@ -296,21 +296,15 @@ def test_jobs_share_the_gpus(monkeypatch):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--grid", "rat=0,1"], "unknown config key 'rat'; did you mean 'rate'?"),
         (["--grid", "rate=0,1", "--config.rat=3"], "unknown config key 'rat'"),
         (["--zip", "rate=0,1"], "two fields or more"),
-        (["--grid", "rate=0,1", "--seeds", "0"], "a whole number above 0"),
         (["--grid", "rate=0,1", "--asha", "10"], "--asha: goes with --executor ray"),
         (["--grid", "rate=0,1", "--metric", "loss"], "--metric loss: write SPLIT.NAME"),
-        (["--grid", "data.dir=x"], None),
     ],
 )
 def test_mistakes_end_in_one_line(config, tmp_path, monkeypatch, capsys, flags, message):
-    (tmp_path / "file").write_text("")
-    out = tmp_path / "sweep" if message else tmp_path / "file"
-    argv = ["--config", config, *flags, "--out", str(out)]
-    line = fails(monkeypatch, capsys, argv, sweep.main)
-    assert (message or "file: not a folder") in line
+    argv = ["--config", config, *flags, "--out", str(tmp_path / "sweep")]
+    assert message in fails(monkeypatch, capsys, argv, sweep.main)
     assert not (tmp_path / "sweep").exists()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from common_jax.config import from_values, value_of
 from common_jax.errors import UserError
+from common_jax.text.squad import write_squad
 from common_jax.training.config import parse
 from configs.qanet.systems import SYSTEMS
 from launch import train
@@ -80,22 +81,8 @@ def test_former_keys_are_read_from_runs_and_refused_with_the_new_one():
 
 
 def squad(folder):
-    texts = generate(12, 0, "train")
     for name in ("train-v1.1.json", "dev-v1.1.json"):
-        paragraphs = [
-            {
-                "context": texts.contexts[q.context],
-                "qas": [
-                    {
-                        "id": q.id,
-                        "question": q.text,
-                        "answers": [{"text": a.text, "answer_start": a.start} for a in q.answers],
-                    }
-                ],
-            }
-            for q in texts.questions
-        ]
-        (folder / name).write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+        write_squad(folder / name, generate(12, 0, "train"))
 
 
 def triviaqa(folder):
