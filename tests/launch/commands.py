@@ -24,6 +24,23 @@ def arguments(config, folder, run="run", **changes):
     return ["--config", config, *overrides, "--workdir", str(folder / run)]
 
 
+def toy_config(folder, values=None):
+    """Writes the config of the toy task, with changed fields; returns the file's name."""
+    lines = [f"    config.{key} = {value!r}\n" for key, value in (values or {}).items()]
+    (folder / "toy.py").write_text(_TOY + "".join(lines) + "    return config\n")
+    return str(folder / "toy.py")
+
+
+_TOY = """
+from common_jax.config import to_config_dict
+from tests.toy import ToyConfig
+
+
+def get_config():
+    config = to_config_dict(ToyConfig())
+"""
+
+
 def share_with_trials(monkeypatch):
     """Sets the environment of a sweep's processes: the tests' modules, not eight devices."""
     monkeypatch.chdir(ROOT)

@@ -15,17 +15,9 @@ import pytest
 
 from launch import train
 from launch.distributed import LOST, scheduler
-from tests.launch.commands import fails
+from tests.launch.commands import fails, toy_config
 from tests.launch.tiny_runs import RHYTHM, SMALL, evaluated, lines, numbers, result, start
 
-TOY = """
-from common_jax.config import to_config_dict
-from tests.toy import ToyConfig
-
-
-def get_config():
-    return to_config_dict(ToyConfig())
-"""
 TOY_RHYTHM = {
     "train.steps": 150,
     "train.evaluate_every": 50,
@@ -50,8 +42,7 @@ class Job:
         config = f"configs/{family}/quickstart.py"
         values = {**RHYTHM, **SMALL[family], **CALM} if family in SMALL else TOY_RHYTHM
         if family not in SMALL:
-            config = folder / "toy.py"
-            config.write_text(TOY)
+            config = toy_config(folder)
         values = {**values, "data.cache_dir": folder / "corpus", **overrides}
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

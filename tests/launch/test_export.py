@@ -18,11 +18,11 @@ from safetensors.numpy import load_file, save_file
 from common_jax.config import MeshConfig, SourceConfig, TrainConfig
 from common_jax.deploy import load
 from common_jax.errors import UserError
-from common_jax.io import checksums
 from common_jax.training.loop import train
 from common_jax.training.workdir import Workdir
 from launch import evaluate, export, predict
 from tests.launch import commands
+from tests.launch.corrupt_files import sealed, values
 from tests.toy import Toy, ToyConfig
 
 LINES = ["123", "4567"]
@@ -103,15 +103,14 @@ def test_a_run_can_begin_with_an_export(folder, form, tmp_path):
     assert list(load(tmp_path / "run").predict(LINES)) == list(load(folder / form).predict(LINES))
 
 
-def rewritten(path, change):
-    """Changes a JSON file."""
-    values = json.loads(path.read_text())
-    change(values)
-    path.write_text(json.dumps(values))
+def manifest(**changes):
+    return values("export.json", **changes)
 
 
-def manifest(**values):
-    return lambda model: rewritten(model / "export.json", lambda saved: saved.update(values))
+def without_settings(model):
+    saved = json.loads((model / "export.json").read_text())
+    del saved["settings"]
+    (model / "export.json").write_text(json.dumps(saved))
 
 
 def flipped(path):
@@ -182,7 +181,7 @@ FOREIGN = {
     "another format": (manifest(format="pickle"), r"format='pickle': must be stablehlo \|"),
     "an unknown field": (manifest(more=1), "unknown config key 'more'"),
     "without a field": (
-        lambda m: rewritten(m / "export.json", lambda saved: saved.pop("settings")),
+        without_settings,
         "config key 'settings' is missing",
     ),
     "a predictor that is none": (
@@ -231,10 +230,7 @@ FOREIGN = {
 def test_a_damaged_or_foreign_export_is_one_line(folder, what, tmp_path, monkeypatch, capsys):
     model = shutil.copytree(folder / "stablehlo", tmp_path / "model")
     change, words = (DAMAGED | FOREIGN)[what]
-    change(model)
-    if what in FOREIGN:
-        (model / "checksums.json").unlink()
-        checksums.seal(model)
+    change(model) if what in DAMAGED else sealed(change)(model)
     line = commands.fails(monkeypatch, capsys, ["--model", str(model)], predict.main)
     assert str(model) in line and re.search(words, line)
 
@@ -244,12 +240,9 @@ def test_a_damaged_or_foreign_export_is_one_line(folder, what, tmp_path, monkeyp
     [
         (other_shape, r"out: float32 \[5\], the model expects float32 \[4\]"),
         (lambda m: (m / "config.json").write_text("{"), "config.json:1:2: not JSON"),
+        (values("config.json", config=[]), "config.json: config: a list where an object is needed"),
         (
-            lambda m: rewritten(m / "config.json", lambda c: c.update(config=[])),
-            "config.json: config: a list where an object is needed",
-        ),
-        (
-            lambda m: rewritten(m / "config.json", lambda c: c["config"].update(task="os:system")),
+            values("config.json", config__task="os:system"),
             "config.json: task='os:system': not a task",
         ),
     ],
@@ -258,9 +251,7 @@ def test_parameters_that_do_not_fit_are_one_line(
     folder, change, words, tmp_path, monkeypatch, capsys
 ):
     model = shutil.copytree(folder / "safetensors", tmp_path / "model")
-    change(model)
-    (model / "checksums.json").unlink()
-    checksums.seal(model)
+    sealed(change)(model)
     line = commands.fails(monkeypatch, capsys, ["--model", str(model)], predict.main)
     assert re.search(words, line)
 
@@ -270,11 +261,9 @@ def test_no_code_of_an_export_is_run(folder, tmp_path):
     for name in ("bare", "package"):
         model = shutil.copytree(folder / "stablehlo", tmp_path / name)
         (model / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-        manifest(predictor=f"{name}.evil:X")(model)
         if name == "package":
             (model / "__init__.py").write_text("from . import evil")
-        (model / "checksums.json").unlink()
-        checksums.seal(model)
+        sealed(manifest(predictor=f"{name}.evil:X"))(model)
         python = [sys.executable, "-c", f"import common_jax.deploy as p; p.load({name!r})"]
         path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
         done = subprocess.run(python, cwd=tmp_path, env=path, capture_output=True, text=True)

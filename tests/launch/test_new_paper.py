@@ -14,25 +14,14 @@ from common_jax.serve.limits import Limits
 from common_jax.serve.metrics import Metrics
 from common_jax.serve.models import served
 from launch import evaluate, export, predict, train
-
-CONFIG = """
-from common_jax.config import to_config_dict
-from tests.toy import ToyConfig
-
-
-def get_config():
-    config = to_config_dict(ToyConfig())
-    config.train.steps = 4
-    return config
-"""
+from tests.launch.commands import toy_config
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fourth")
-    (folder / "sums.py").write_text(CONFIG)
     cache = f"--config.data.cache_dir={folder / 'cache'}"
-    config = ["--config", str(folder / "sums.py"), cache, "--config.mesh.data=1"]
+    config = ["--config", toy_config(folder, {"train.steps": 4}), cache, "--config.mesh.data=1"]
     train.main([*config, "--workdir", str(folder / "run")])
     return folder / "run"
 

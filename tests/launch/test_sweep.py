@@ -26,22 +26,8 @@ from launch import cli, local_executor, ray_executor, sweep
 from tests.launch import commands
 from tests.launch.commands import fails
 
-CONFIG = """
-from common_jax.config import to_config_dict
-
-from tests.toy import ToyConfig
-
-
-def get_config():
-    config = to_config_dict(ToyConfig())
-    config.data.cache_dir = CACHE
-    config.mesh.data = 1
-    config.train.steps = 200
-    config.train.log_every = 10
-    config.train.evaluate_every = 100
-    config.train.checkpoint_every = 100
-    return config
-"""
+STEPS = {"train.steps": 200, "train.log_every": 10}
+STEPS |= {"train.evaluate_every": 100, "train.checkpoint_every": 100}
 GRID = ["--grid", "optimizer.learning_rate=0.01,0.001"]
 TRIALS = [f"optimizer.learning_rate={rate},train.seed=0" for rate in (0.01, 0.001)]
 
@@ -49,9 +35,8 @@ TRIALS = [f"optimizer.learning_rate={rate},train.seed=0" for rate in (0.01, 0.00
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sweep")
-    path = folder / "sums.py"
-    path.write_text(CONFIG.replace("CACHE", repr(str(folder / "cache"))))
-    return str(path)
+    place = {"data.cache_dir": str(folder / "cache"), "mesh.data": 1}
+    return commands.toy_config(folder, place | STEPS)
 
 
 @pytest.fixture(scope="module", autouse=True)
