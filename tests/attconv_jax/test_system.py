@@ -15,7 +15,9 @@ from attconv_jax.data.prepare import Builder
 from attconv_jax.data.text import tokenize
 from attconv_jax.models.base import TABLES
 from attconv_jax.task import SentenceClassification
+from common_jax.bad_examples import BadExamples
 from common_jax.data.corpus import Corpus
+from common_jax.text.squad import read_squad
 from launch import export, train
 from tests.attconv_jax import anss
 from tests.launch import commands
@@ -149,14 +151,11 @@ def test_batches_of_what_is_ranked_have_the_inputs_of_each_sentence(tmp_path, sp
 
 def vocabulary(folder):
     """A vocabulary of every word in the files."""
-    words = set()
-    for name in ("train.json", "dev.json"):
-        for article in json.loads((folder / name).read_text())["data"]:
-            for paragraph in article["paragraphs"]:
-                words.update(tokenize(paragraph["context"]))
-                for qa in paragraph["qas"]:
-                    words.update(tokenize(qa["question"]))
-    return words
+    squads = [
+        read_squad(folder / f"{name}.json", BadExamples("error")) for name in ("train", "dev")
+    ]
+    texts = [text for s in squads for text in (*s.contexts, *(q.text for q in s.questions))]
+    return {word for text in texts for word in tokenize(text)}
 
 
 def task_of(folder, **data):
