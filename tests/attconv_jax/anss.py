@@ -5,6 +5,8 @@ from pathlib import Path
 
 from common_jax.text.squad import Answer, Question, Squad, write_squad
 
+FORM = {"format": "ranking", "labels": "no,yes", "ignored_labels": ""}
+FILES = {"train": "train.json", "dev": "dev.json", "test": "dev.json"}
 PLACES = ("Rome", "Oslo", "Bern", "Lima")
 
 

@@ -14,19 +14,17 @@ from attconv_jax.data.synthetic import generate
 from attconv_jax.data.text import tokenize
 from common_jax.errors import UserError
 from launch import cli, evaluate, predict, train
-from tests.launch import commands
+from tests.launch import commands, tiny_runs
 from tests.launch.commands import fails
 from tests.launch.tiny_runs import result
 
 TINY = {
+    **tiny_runs.TINY["attconv"],
     "data.source": "files",
     "data.train": "train.tsv",
     "data.dev": "dev.tsv",
     "data.test": "test.tsv",
-    "data.batch_size": 4,
-    "words.dim": 6,
     "words.rows": 90,
-    "model.dim": 8,
     "train.steps": 4,
     "train.evaluate_every": 2,
     "train.checkpoint_every": 2,

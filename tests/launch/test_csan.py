@@ -15,27 +15,16 @@ from common_jax.errors import UserError
 from csan_jax.compare import TranslationComparison
 from launch import evaluate, predict, train
 from tests import browser
-from tests.launch import commands
+from tests.launch import commands, tiny_runs
 from tests.launch.commands import fails
 
 TINY = {
-    "data.examples": 300,
-    "data.holdout_size": 12,
-    "data.vocab_size": 400,
-    "data.max_shapes": 1,
-    "model.dim": 16,
-    "model.mlp_dim": 16,
-    "model.num_heads": 2,
-    "model.encoder_layers": 1,
-    "model.decoder_layers": 1,
+    **tiny_runs.EVERY_STEP,
+    **tiny_runs.TINY["csan"],
     "train.steps": 6,
     "train.evaluate_every": 4,
     "train.checkpoint_every": 4,
     "train.log_every": 2,
-    "optimizer.cooldown_steps": 0,
-    "decode.beam_size": 2,
-    "decode.extra_length": 2,
-    "mesh.data": 1,
 }
 
 

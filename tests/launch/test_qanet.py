@@ -17,32 +17,19 @@ from common_jax.training.config import parse
 from common_jax.training.workdir import Workdir
 from launch import evaluate, predict, train
 from qanet_jax.data.synthetic import generate
-from tests.launch import commands
+from tests.launch import commands, tiny_runs
 from tests.launch.commands import fails
 from tests.launch.tiny_runs import result
 from tests.real import needs_real_data, real_data
 
 TINY = {
+    **tiny_runs.EVERY_STEP,
+    **tiny_runs.TINY["qanet"],
     "data.source": "files",
     "data.train": "train.json",
     "data.dev": "dev.json",
     "data.test": "test.json",
-    "data.batch_size": 4,
-    "data.max_shapes": 1,
-    "model.dim": 8,
-    "model.num_heads": 2,
-    "words.dim": 6,
-    "model.char_dim": 4,
     "words.rows": 60,
-    "model.embedding_convs": 1,
-    "model.model_convs": 1,
-    "model.model_blocks": 1,
-    "train.steps": 4,
-    "train.evaluate_every": 2,
-    "train.checkpoint_every": 2,
-    "train.log_every": 1,
-    "optimizer.cooldown_steps": 0,
-    "mesh.data": 1,
 }
 
 

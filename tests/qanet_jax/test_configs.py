@@ -13,23 +13,10 @@ from configs.qanet.systems import SYSTEMS
 from launch import train
 from qanet_jax.config import Config
 from qanet_jax.data.synthetic import generate
+from tests.launch.tiny_runs import EVERY_STEP, TINY
 
 FOLDER = Path(__file__).parents[2] / "configs" / "qanet"
-SHRUNK = {
-    "words.dim": 6,
-    "words.rows": 60,
-    "model.dim": 8,
-    "model.num_heads": 2,
-    "model.char_dim": 4,
-    "model.embedding_convs": 1,
-    "model.model_convs": 1,
-    "model.model_blocks": 1,
-    "data.vectors": "",
-    "data.batch_size": 4,
-    "data.max_shapes": 1,
-    "train.steps": 1,
-    "mesh.data": 1,
-}
+SHRUNK = EVERY_STEP | TINY["qanet"] | {"words.rows": 60, "data.vectors": "", "train.steps": 1}
 # the LSTM layers of the recurrent twins
 OTHERS = {"rnn1": 1, "rnn2": 2, "rnn3": 3}
 ABLATIONS = {

@@ -195,8 +195,7 @@ def test_words_of_other_splits_with_vectors_are_in_the_vocabulary(folder):
 
 def test_what_is_ranked_has_questions_and_overlaps(tmp_path):
     anss.write(tmp_path)
-    files = {"train": "train.json", "dev": "dev.json", "test": "dev.json"}
-    path = built(tmp_path, format="ranking", labels="no,yes", ignored_labels="", **files)
+    path = built(tmp_path, **anss.FORM, **anss.FILES)
     corpus = Corpus.open(path / "dev")
     assert corpus.columns == columns("ranking")
     texts = texts_of(path / "dev")
@@ -238,8 +237,7 @@ def test_all_that_decides_the_content_is_in_the_fingerprint(folder, monkeypatch)
 
 def test_another_selection_prepares_anew(tmp_path, monkeypatch):
     anss.write(tmp_path)
-    files = {"train": "train.json", "dev": "dev.json", "test": "dev.json"}
-    ranking = config(tmp_path, format="ranking", labels="no,yes", ignored_labels="", **files)
+    ranking = config(tmp_path, **anss.FORM, **anss.FILES)
     before = Builder(ranking, WORDS).fingerprint()
     monkeypatch.setattr(selection, "IDENTITY", recorded_identity(1, "another"))
     assert Builder(ranking, WORDS).fingerprint() != before
