@@ -1,7 +1,6 @@
 """The commands on a tiny AttentiveConvNet."""
 
 import functools
-import io
 import json
 import operator
 import re
@@ -13,7 +12,7 @@ import pytest
 from attconv_jax.data.synthetic import generate
 from attconv_jax.data.text import tokenize
 from common_jax.errors import UserError
-from launch import cli, evaluate, predict, train
+from launch import cli, evaluate, train
 from tests.launch import commands, tiny_runs
 from tests.launch.commands import fails
 from tests.launch.tiny_runs import result
@@ -156,10 +155,11 @@ def test_another_file_is_scored_with_the_words_of_the_run(folder, capsys):
 
 
 def test_pairs_are_labelled_on_standard_output(folder, monkeypatch, capsys):
-    stdin = io.TextIOWrapper(io.BytesIO("Two red cups.\tOne cup.\nÜber 😀\tשלום\n".encode()))
-    monkeypatch.setattr(sys, "stdin", stdin)
-    predict.main(["--workdir", str(folder / "run"), "--explain"])
-    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    ask = functools.partial(commands.answers, monkeypatch, capsys)
+    printed = ask(
+        ["Two red cups.\tOne cup.", "Über 😀\tשלום"], "--workdir", folder / "run", "--explain"
+    )
+    answers = [json.loads(line) for line in printed]
     assert [set(answer) for answer in answers] == [
         {"label", "probabilities", "words", "layers"}
     ] * 2

@@ -107,12 +107,6 @@ def manifest(**changes):
     return values("export.json", **changes)
 
 
-def without_settings(model):
-    saved = json.loads((model / "export.json").read_text())
-    del saved["settings"]
-    (model / "export.json").write_text(json.dumps(saved))
-
-
 def flipped(path):
     """Flips one bit in the middle of a file."""
     data = bytearray(path.read_bytes())
@@ -180,10 +174,6 @@ FOREIGN = {
     "of version 0": (manifest(version=0), "version=0: at least 1"),
     "another format": (manifest(format="pickle"), r"format='pickle': must be stablehlo \|"),
     "an unknown field": (manifest(more=1), "unknown config key 'more'"),
-    "without a field": (
-        without_settings,
-        "config key 'settings' is missing",
-    ),
     "a predictor that is none": (
         manifest(predictor="os:system"),
         "predictor='os:system': not a predictor",

@@ -3,10 +3,8 @@
 import dataclasses
 import functools
 import gzip
-import io
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -89,18 +87,14 @@ def test_scores_of_a_file_do_not_have_the_name_of_a_split(file, name):
     assert evaluate.name_of(file, ("dev", "test")) == name
 
 
-def ask(monkeypatch, capsys, run, lines):
-    stdin = io.TextIOWrapper(io.BytesIO("".join(f"{line}\n" for line in lines).encode()))
-    monkeypatch.setattr(sys, "stdin", stdin)
-    predict.main(["--workdir", str(run), "--count", "2"])
-    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-
-
 def test_questions_about_any_text_are_answered_from_it(folder, monkeypatch, capsys):
     context = "Ada lives in Zürich. Ben, her 😀 brother, moved to Rome in 1950."
     questions = ["Where does Ada live?", "When did Ben move?"]
     lines = [json.dumps({"id": q, "context": context, "question": q}) for q in questions]
-    answers = ask(monkeypatch, capsys, folder / "run", lines)
+    printed = commands.answers(
+        monkeypatch, capsys, lines, "--workdir", folder / "run", "--count", "2"
+    )
+    answers = [json.loads(line) for line in printed]
     assert [answer["id"] for answer in answers] == questions
     for answer in answers:
         assert len(answer["next"]) == 1
