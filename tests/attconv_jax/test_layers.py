@@ -23,7 +23,6 @@ from tests.gradcheck import assert_slopes
 
 CONFIG, D = AttentiveConvolution(dim=5), 4
 LENGTHS, WIDTHS = ([5, 1, 3, 0], [6, 2, 0, 4]), (7, 6)
-SIDES = list(zip(LENGTHS, WIDTHS, strict=True))
 LIGHT = {"source": "states", "focus": "states", "beneficiary": "states"}
 NO_TRIGRAM = {"source": "unigram", "focus": "unigram"}
 CASES = {
