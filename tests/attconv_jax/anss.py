@@ -1,8 +1,12 @@
 """Small files of SQuAD's format for ranking sentences."""
 
-import json
+import itertools
 from pathlib import Path
 
+from common_jax.text.squad import Answer, Question, Squad, write_squad
+
+FORM = {"format": "ranking", "labels": "no,yes", "ignored_labels": ""}
+FILES = {"train": "train.json", "dev": "dev.json", "test": "dev.json"}
 PLACES = ("Rome", "Oslo", "Bern", "Lima")
 
 
@@ -17,27 +21,22 @@ def passage(article: int, number: int) -> tuple[str, dict[str, str]]:
     }
 
 
-def squad(articles: range) -> dict:
+def squad(articles: range) -> Squad:
     """A file's content, with two passages in each article."""
-    data = []
-    for article in articles:
-        paragraphs = []
-        for number in range(2):
-            context, questions = passage(article, number)
-            qas = [
-                {
-                    "id": f"{article}-{number}-{answer}",
-                    "question": question,
-                    "answers": [{"text": answer, "answer_start": context.index(answer)}],
-                }
-                for question, answer in questions.items()
-            ]
-            paragraphs.append({"context": context, "qas": qas})
-        data.append({"title": f"Article {article}", "paragraphs": paragraphs})
-    return {"data": data}
+    contexts, questions, titles = [], [], []
+    for article, number in itertools.product(articles, range(2)):
+        context, asked = passage(article, number)
+        questions += [
+            Question(f"{article}-{number}-{place}", text, len(contexts), (answer,))
+            for text, place in asked.items()
+            for answer in [Answer(place, context.index(place))]
+        ]
+        contexts.append(context)
+        titles.append(f"Article {article}")
+    return Squad(contexts, questions, titles)
 
 
 def write(folder: Path) -> None:
     """Writes train.json, with twelve articles, and dev.json, with three."""
     for name, articles in (("train", range(12)), ("dev", range(20, 23))):
-        (folder / f"{name}.json").write_text(json.dumps(squad(articles)), "utf-8")
+        write_squad(folder / f"{name}.json", squad(articles))

@@ -7,6 +7,7 @@ import pytest
 
 from attconv_jax.config import DataConfig, WordsConfig
 from common_jax.errors import UserError
+from common_jax.text.squad import write_squad
 from common_jax.training.config import parse
 from configs.attconv.systems import ORIGINALS, SYSTEMS, config_of
 from launch import train
@@ -34,7 +35,7 @@ def pairs(folder):
 
 def passages(folder):
     for name in ("train-v1.1.json", "dev-v1.1.json"):
-        (folder / name).write_text(json.dumps(squad(range(8))))
+        write_squad(folder / name, squad(range(8)))
 
 
 def reviews(folder):

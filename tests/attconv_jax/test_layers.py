@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attconv_jax.layers import Energy, FeatureMap
+from attconv_jax.layers import Energy
 from attconv_jax.models.attentive_convolution import (
     AttentiveConvolution,
     AttentiveConvolutionLayer,
@@ -23,7 +23,6 @@ from tests.gradcheck import assert_slopes
 
 CONFIG, D = AttentiveConvolution(dim=5), 4
 LENGTHS, WIDTHS = ([5, 1, 3, 0], [6, 2, 0, 4]), (7, 6)
-SIDES = list(zip(LENGTHS, WIDTHS, strict=True))
 LIGHT = {"source": "states", "focus": "states", "beneficiary": "states"}
 NO_TRIGRAM = {"source": "unigram", "focus": "unigram"}
 CASES = {
@@ -73,37 +72,6 @@ def padded(lengths, width, seed=1):
 def zeroed(x, valid):
     """The states as a layer gets them, with zeros at padding."""
     return jnp.where(valid[..., None], x, 0)
-
-
-@pytest.mark.parametrize("kind", ["states", "unigram", "phrase", "multigranular"])
-@pytest.mark.parametrize("gate", [True, False])
-def test_feature_maps_are_those_of_the_equations_and_zero_at_padding(kind, gate):
-    config = dataclasses.replace(CONFIG, gate=gate)
-    module = FeatureMap(kind, config.phrase_width, gate, jnp.float32)
-    x, valid = padded(LENGTHS[0], WIDTHS[0])
-    inputs = zeroed(x, valid), jnp.asarray(valid)
-    params = random_params.parameters(module, *inputs)
-    got = np.asarray(module.apply({"params": params}, *inputs))
-    for row, length in enumerate(LENGTHS[0]):
-        own = x[row, :length].astype(np.float64)
-        want = numpy_reference.feature_map(own, kind, random_params.exact(params), config)
-        np.testing.assert_allclose(got[row, :length], want, rtol=1e-5, atol=1e-5)
-    assert not got[~valid].any()
-
-
-@pytest.mark.parametrize("kind", ["dot", "bilinear", "additive"])
-def test_energies_are_those_of_the_equations(kind):
-    module = Energy(kind, jnp.float32)
-    source, focus = normal(2, 5, 4), normal(2, 3, 4 if kind == "dot" else 6, seed=2)
-    params = random_params.parameters(module, source, focus)
-    got = module.apply({"params": params}, *on_device((source, focus)))
-    assert got.dtype == jnp.float32
-    exact = random_params.exact((source, focus))
-    want = [
-        numpy_reference.energy(*texts, random_params.exact(params), kind)
-        for texts in zip(*exact, strict=True)
-    ]
-    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
 def additive(params, source, focus):

@@ -7,8 +7,7 @@ import pytest
 
 from attconv_jax.config import DataConfig, WordsConfig
 from attconv_jax.data.dataset import LabelledData
-from attconv_jax.data.prepare import columns, overlap
-from attconv_jax.data.text import tokenize
+from attconv_jax.data.prepare import columns
 from attconv_jax.score import score_labels, score_ranking
 from common_jax.data.corpus import Corpus, Writer
 from common_jax.metrics.classification import wilson_interval
@@ -103,12 +102,6 @@ def test_precision_at_1_is_of_all_questions(tmp_path):
     assert notes["WordC2"] == pytest.approx(2.5 * sum(first(plain, shares(1))), abs=0.006)
     alone = sum(sum(row[3] == [q] for row in rows) == 1 for q in range(40))
     assert notes["one_sentence"] == pytest.approx(100 * alone / 40)
-
-
-def test_words_in_common():
-    question, sentence = "Who saw the old mill?", "The mill was old, the Mill!"
-    common, question_words, sentence_words = overlap(tokenize(question), tokenize(sentence))
-    assert (common / sentence_words, common / question_words) == (3 / 6, 3 / 6)
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """A system in one new file (`tests.systems.overlap`) and one config, through all commands."""
 
-import csv
 import functools
 import json
 
@@ -16,8 +15,10 @@ from attconv_jax.data.prepare import Builder
 from attconv_jax.data.text import tokenize
 from attconv_jax.models.base import TABLES
 from attconv_jax.task import SentenceClassification
+from common_jax.bad_examples import BadExamples
 from common_jax.data.corpus import Corpus
-from launch import evaluate, export, sweep, train
+from common_jax.text.squad import read_squad
+from launch import export, train
 from tests.attconv_jax import anss
 from tests.launch import commands
 from tests.systems.overlap import Ends, Overlap, Shared
@@ -61,14 +62,6 @@ def test_its_penalty_is_logged_by_name_and_in_the_loss(folder):
         assert line["loss"] == pytest.approx(line["nll"] + line["pooled_square"], rel=1e-5)
 
 
-def test_it_is_evaluated(folder, capsys):
-    evaluate.main(["--workdir", str(folder / "run")])
-    printed = json.loads(capsys.readouterr().out)
-    metrics = json.loads((folder / "run" / "result.json").read_text())["metrics"]
-    assert printed["accuracy"] == pytest.approx(metrics["test"]["accuracy"])
-    assert printed["examples"] == 8
-
-
 def test_its_exports_explain_as_the_run_does(folder, monkeypatch, capsys):
     ask = functools.partial(commands.answers, monkeypatch, capsys, ["A red cup.\tA cup is red."])
     (line,) = ask("--workdir", folder / "run", "--explain")
@@ -85,19 +78,6 @@ def test_its_exports_explain_as_the_run_does(folder, monkeypatch, capsys):
         out = folder / form
         export.main(["--workdir", str(folder / "run"), "--out", str(out), "--format", form])
         assert commands.same_answers(ask("--model", out, "--explain"), [line])
-
-
-@pytest.mark.slow
-def test_it_is_swept(folder, capsys):
-    """One trial, in a process of its own."""
-    argv = [*arguments(folder), "--config.train.steps=1", "--out", str(folder / "sweep")]
-    sweep.main([*argv, "--grid", "model.penalty=0.0,0.1", "--dry_run"])
-    assert len(capsys.readouterr().out.splitlines()) == 2
-    sweep.main([*argv, "--grid", "model.penalty=0.1"])
-    with (folder / "sweep" / "results.csv").open() as file:
-        (row,) = csv.DictReader(file)
-    assert (row["model.penalty"], row["state"]) == ("0.1", "finished")
-    assert row["test.accuracy"]
 
 
 WORDS = WordsConfig(dim=3, rows=400)
@@ -171,14 +151,11 @@ def test_batches_of_what_is_ranked_have_the_inputs_of_each_sentence(tmp_path, sp
 
 def vocabulary(folder):
     """A vocabulary of every word in the files."""
-    words = set()
-    for name in ("train.json", "dev.json"):
-        for article in json.loads((folder / name).read_text())["data"]:
-            for paragraph in article["paragraphs"]:
-                words.update(tokenize(paragraph["context"]))
-                for qa in paragraph["qas"]:
-                    words.update(tokenize(qa["question"]))
-    return words
+    squads = [
+        read_squad(folder / f"{name}.json", BadExamples("error")) for name in ("train", "dev")
+    ]
+    texts = [text for s in squads for text in (*s.contexts, *(q.text for q in s.questions))]
+    return {word for text in texts for word in tokenize(text)}
 
 
 def task_of(folder, **data):

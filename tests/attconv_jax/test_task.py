@@ -9,14 +9,13 @@ import json
 import jax
 import numpy as np
 import pytest
-import scipy.special
 
 from attconv_jax.config import Config, DataConfig, WordsConfig
 from attconv_jax.models.attentive_convolution import AttentiveConvolution
 from attconv_jax.task import SentenceClassification
 from common_jax.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.errors import UserError
-from common_jax.training.evaluate import ensemble_mean
+from common_jax.text.squad import Answer, Question, Squad, write_squad
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import make_train_step
@@ -54,23 +53,14 @@ def classification(folder, data=None, mesh=(1, 1, 1), model=None, **train):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("attconv")
-    squad = [
-        {
-            "context": context,
-            "qas": [
-                {
-                    "id": question,
-                    "question": question,
-                    "answers": [{"text": answer, "answer_start": context.index(answer)}],
-                }
-                for question, answer in questions.items()
-            ],
-        }
-        for context, questions in PASSAGES.items()
+    questions = [
+        Question(text, text, number, (Answer(answer, context.index(answer)),))
+        for number, (context, asked) in enumerate(PASSAGES.items())
+        for text, answer in asked.items()
     ]
-    articles = [{"title": str(n), "paragraphs": [paragraph]} for n, paragraph in enumerate(squad)]
+    squad = Squad([*PASSAGES], questions, [str(number) for number in range(len(PASSAGES))])
     for split in ("train", "dev", "test"):
-        (folder / f"{split}.json").write_text(json.dumps({"data": articles}))
+        write_squad(folder / f"{split}.json", squad)
     return folder
 
 
@@ -189,19 +179,6 @@ def test_the_ranking_loss_is_what_lacks_of_the_margin(ranking, loss, pairs, nega
     assert float(sums["weight"]) == 3
 
 
-def test_the_other_sentence_is_sampled_each_epoch_and_never_answers(ranking):
-    batches = ranking.train_batches()
-    others, right = set(), set()
-    for epoch in range(30):
-        for batch in batches.epoch(epoch):
-            for row in np.flatnonzero(batch["index"] >= 0):
-                others.add((batch["index"][row], batch["other"][row].tobytes()))
-                right.add((batch["index"][row], batch["second"][row].tobytes()))
-    assert len(right) == 3 and len(others) == 2 + 1 + 1 and not right & others
-    again = [batch["other"].tolist() for batch in ranking.train_batches().epoch(3)]
-    assert again == [batch["other"].tolist() for batch in batches.epoch(3)]
-
-
 def test_examples_of_a_batch_are_its_pairs(ranking):
     batches, corpus = ranking.train_batches(), ranking.data.corpus("train")
     reported = corpus.gather(batches.examples((0, 0)), "first", 20)
@@ -257,28 +234,3 @@ def test_a_line_that_is_no_pair_is_refused(task, line):
     judge = task.predictor(None)  # no model is needed
     with pytest.raises(UserError, match=r"^here:2: "):
         list(judge.predict(["a\tb", line], "here"))
-
-
-def test_several_models_average_their_probabilities():
-    predictions = [{"probabilities": np.array([[p, 1 - p]])} for p in (0.2, 0.6)]
-    np.testing.assert_allclose(ensemble_mean(predictions)["probabilities"], [[0.4, 0.6]])
-
-
-def test_scores_count_right_labels(task):
-    gold = np.concatenate(
-        [b["label"][b["index"] >= 0] for b in task.split_batches("test").epoch(0)]
-    )
-    index = np.concatenate(
-        [b["index"][b["index"] >= 0] for b in task.split_batches("test").epoch(0)]
-    )
-    gold = gold[np.argsort(index)]
-    logits = np.random.default_rng(0).normal(size=(12, 3))
-    likely = scipy.special.softmax(logits, axis=1)
-    scored = task.score("test", {"probabilities": likely})
-    right = int((likely.argmax(1) == gold).sum())
-    assert scored.metrics == {"accuracy": pytest.approx(100 * right / 12)}
-    assert (scored.notes["correct"], scored.notes["examples"]) == (right, 12)
-    assert scored.results["right"].tolist() == (likely.argmax(1) == gold).tolist()
-    lines = scored.files[".predictions.tsv"].splitlines()
-    assert lines[0].split("\t") == ["gold", "label", *task.config.data.names]
-    assert sum(line.split("\t")[0] == line.split("\t")[1] for line in lines[1:]) == right

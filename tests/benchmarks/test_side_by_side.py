@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import qanet_pytorch, snli_pytorch
+from benchmarks import qanet_pytorch
 from benchmarks.side_by_side import (
     Measure,
     Side,
@@ -150,8 +150,3 @@ def test_full_length_batches_repeat_their_own_words():
     assert longer["context"].shape == (1, 400) and longer["question"].shape == (1, 50)
     assert longer["context"][0, :7].tolist() == [3, 4, 5, 3, 4, 5, 3]
     assert longer["context_characters"][0, 4].tolist() == [3, 4]
-
-
-def test_a_command_ends_with_one_line(tmp_path, capsys):
-    with pytest.raises(UserError, match="not a checkout"):
-        snli_pytorch.main(["--esim", "missing", "--re2", "missing", "--data", str(tmp_path)])

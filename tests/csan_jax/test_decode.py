@@ -97,19 +97,6 @@ def exhaustive(model, params, source, limit, penalty):
     return targets, scores
 
 
-@pytest.mark.parametrize("penalty", [0.0, 2.0])
-def test_a_wide_beam_finds_what_exhaustive_search_finds(model_and_params, penalty):
-    limit, steps = 4, 6
-    limits = np.full(len(SOURCES), limit, np.int32)
-    pieces, scores = search(*model_and_params, SOURCES, 64, limits, steps, penalty)
-    assert not pieces[:, limit:].any()
-    for source, translation, score in zip(SOURCES, pieces, scores, strict=True):
-        targets, all_scores = exhaustive(*model_and_params, source, limit, penalty)
-        np.testing.assert_array_equal(translation[:limit], targets[all_scores.argmax()])
-        # float32 logits
-        np.testing.assert_allclose(score, all_scores.max(), rtol=1e-5, atol=1e-6)
-
-
 def test_beam_one_is_greedy(model_and_params):
     steps = 8
     limits = np.array([8, 8, 8, 5, 3, 8], np.int32)
@@ -144,15 +131,6 @@ def test_neighbours_and_padding_change_no_translation(model_and_params, beam_siz
         assert not row[limit:].any()
 
 
-def test_a_wider_beam_finds_no_worse_an_ending(model_and_params):
-    limits = np.full(len(SOURCES), 6, np.int32)
-    pieces, narrow = search(*model_and_params, SOURCES, 1, limits, 6, 0.0)
-    _, wide = search(*model_and_params, SOURCES, 64, limits, 6, 0.0)
-    ended = (pieces == END).any(axis=1)  # cut off, a score lacks the end symbol's share
-    assert ended.any()
-    assert (wide >= narrow - 1e-5)[ended].all()
-
-
 @pytest.mark.parametrize("size,count", [(5000, 8), (4096, 16), (100, 8), (513, 2)])
 def test_top_k_is_that_of_a_full_sort(size, count):
     x = np.random.default_rng(0).permutation(3 * size).reshape(3, size).astype(np.float32)
@@ -162,17 +140,19 @@ def test_top_k_is_that_of_a_full_sort(size, count):
     np.testing.assert_array_equal(scores, np.take_along_axis(x, order, axis=1))
 
 
+@pytest.mark.parametrize("count", [1, 5])
 @pytest.mark.parametrize("penalty", [0.0, 2.0])
-def test_the_best_of_a_wide_beam_are_those_of_exhaustive_search(model_and_params, penalty):
-    limit, steps, count = 4, 6, 5
+def test_the_best_of_a_wide_beam_are_those_of_exhaustive_search(model_and_params, penalty, count):
+    limit, steps = 4, 6
     run = compiled_search(model_and_params[0], 64, steps, penalty, count)
     limits = np.full(len(SOURCES), limit, np.int32)
     pieces, scores = jax.device_get(run(model_and_params[1], SOURCES, limits))
-    assert pieces.shape == (len(SOURCES), count, steps)
+    assert pieces.shape == (len(SOURCES), count, steps) and not pieces[..., limit:].any()
     for source, own, each in zip(SOURCES, pieces, scores, strict=True):
         targets, all_scores = exhaustive(*model_and_params, source, limit, penalty)
         best = np.argsort(-all_scores)[:count]
         np.testing.assert_array_equal(own[:, :limit], targets[best])
+        # float32 logits
         np.testing.assert_allclose(each, all_scores[best], rtol=1e-5, atol=1e-6)
 
 

@@ -13,6 +13,7 @@ from attconv_jax.data import synthetic as labelled_pairs
 from common_jax.text.squad import write_squad
 from csan_jax.data import synthetic as translations
 from qanet_jax.data import synthetic as questions
+from tests.launch.tiny_runs import EVERY_STEP, TINY
 
 ROOT = Path(__file__).parents[2]
 # in the order of the navigation: blocks use the runs of earlier pages
@@ -28,50 +29,11 @@ _FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _OPERATOR = re.compile(r"[|&;<>()]+")
-_EVERY_RUN = {
-    "data.cache_dir": "cache",
-    "data.max_shapes": 1,
-    "train.steps": 4,
-    "train.evaluate_every": 2,
-    "train.checkpoint_every": 2,
-    "train.log_every": 1,
-    "optimizer.warmup_steps": 2,
-    "optimizer.cooldown_steps": 0,
-    "mesh.data": 1,
-}
-TINY = {
-    "csan": {
-        "data.examples": 300,
-        "data.holdout_size": 12,
-        "data.vocab_size": 400,
-        "model.dim": 16,
-        "model.mlp_dim": 16,
-        "model.num_heads": 4,
-        "model.encoder_layers": 1,
-        "model.decoder_layers": 1,
-        "model.local_layers": 1,
-        "decode.beam_size": 2,
-        "decode.extra_length": 2,
-    },
-    "qanet": {
-        "data.examples": 40,
-        "data.holdout_size": 12,
-        "data.batch_size": 4,
-        "model.dim": 8,
-        "model.num_heads": 2,
-        "model.char_dim": 4,
-        "model.embedding_convs": 1,
-        "model.model_convs": 1,
-        "model.model_blocks": 1,
-        "words.dim": 6,
-    },
-    "attconv": {
-        "data.examples": 60,
-        "data.holdout_size": 12,
-        "data.batch_size": 4,
-        "model.dim": 8,
-        "words.dim": 6,
-    },
+_EVERY_RUN = EVERY_STEP | {"data.cache_dir": "cache", "optimizer.warmup_steps": 2}
+_SIZES = {
+    "csan": {"model.num_heads": 4, "model.local_layers": 1},
+    "qanet": {"data.examples": 40, "data.holdout_size": 12},
+    "attconv": {"data.examples": 60, "data.holdout_size": 12},
 }
 
 
@@ -145,8 +107,8 @@ def workplace(folder: Path) -> dict[str, str]:
     commands.mkdir()
     uv = '#!/bin/sh\nwhile [ "$1" != python ]; do shift; done\nexec "$@"\n'
     overrides = {
-        family: [f"--config.{key}={value}" for key, value in (_EVERY_RUN | fields).items()]
-        for family, fields in TINY.items()
+        family: [f"--config.{k}={v}" for k, v in (_EVERY_RUN | TINY[family] | own).items()]
+        for family, own in _SIZES.items()
     }
     python = f"""#!{sys.executable}
 import os, re, sys

@@ -117,18 +117,12 @@ def test_each_command_is_valid(page, parsers):
             "  --config.model.token_widnow=3 | tee log",
             "unknown config key 'model.token_widnow'",
         ),
-        ("python -m launch.evaluate --workdir runs/a --agianst runs/b", "--agianst"),
         ("echo A. | python -m launch.predict --workdir runs/a --beam 3", "--beam"),
         ("python -m launch.export --workdir a --out b --format onnx", "onnx"),
         ("python -m launch.reproduce csan/table1 --scale huge --out OUT", "--scale huge"),
-        ("python -m launch.bench trian --config configs/csan/quickstart.py", "trian"),
         (
             "python -m launch.sweep --config configs/csan/quickstart.py --grid model.dmi=1 --out o",
             "model.dmi",
-        ),
-        (
-            "python -m launch.sweep --config configs/csan/quickstart.py --systems csan_4d --out o",
-            "csan_4d",
         ),
         (
             "- exec python -m launch.train --config configs/csan/quickstart.py\n"

@@ -56,6 +56,21 @@ TRIVIA = "--config.data.format=triviaqa --config.data.train={here}/qa/t.json --c
 SCORE = "--task squad --predictions {here}/p.json --data {here}/d.json"
 VECTORS = "--config.data.vectors={here}/v.txt"
 
+
+def of_run(message, source, change):
+    """A damaged copy of a run, which a prediction needs."""
+    return Mistake("predict", RUN, message, damaged(source, change))
+
+
+def of_export(message, change):
+    """A damaged copy of an export."""
+    return Mistake("predict", MODEL, message, damaged("export", change))
+
+
+def of_sweep(flags, message):
+    return Mistake("sweep", f"{QUICK} {flags} --out {{here}}/o", message)
+
+
 MISTAKES = {
     # Configs.
     "no --config": Mistake("train", "", "required: --config"),
@@ -235,64 +250,43 @@ MISTAKES = {
         stdin=b"a\tb\tc",
     ),
     # Damaged runs.
-    "a run of a newer version": Mistake(
-        "predict",
-        RUN,
-        "version 99; this code reads 1",
-        damaged("attconv", values("config.json", version=99)),
+    "a run of a newer version": of_run(
+        "version 99; this code reads 1", "attconv", values("config.json", version=99)
     ),
-    "a config with another width than the checkpoint": Mistake(
-        "predict",
-        RUN,
+    "a config with another width than the checkpoint": of_run(
         r"float32 \[8\], the model expects float32 \[16\]",
-        damaged("attconv", values("config.json", config__model__dim=16)),
+        "attconv",
+        values("config.json", config__model__dim=16),
     ),
-    "a run without its vocabulary": Mistake(
-        "predict",
-        RUN,
+    "a run without its vocabulary": of_run(
         "vocabulary: not a complete vocabulary .*No such file",
-        damaged("attconv", lambda r: shutil.rmtree(r / "vocabulary")),
+        "attconv",
+        lambda r: shutil.rmtree(r / "vocabulary"),
     ),
-    "a damaged SentencePiece model": Mistake(
-        "predict",
-        RUN,
-        "not a SentencePiece model",
-        damaged("csan", text("vocabulary/joint.model", "x")),
+    "a damaged SentencePiece model": of_run(
+        "not a SentencePiece model", "csan", text("vocabulary/joint.model", "x")
     ),
-    "a run without a checkpoint": Mistake(
-        "predict",
-        RUN,
-        "run: has no checkpoint yet",
-        damaged("attconv", lambda r: shutil.rmtree(r / "checkpoints")),
+    "a run without a checkpoint": of_run(
+        "run: has no checkpoint yet", "attconv", lambda r: shutil.rmtree(r / "checkpoints")
     ),
-    "a truncated checkpoint": Mistake(
-        "predict",
-        RUN,
+    "a truncated checkpoint": of_run(
         "checkpoints/1: state/_METADATA: 9 bytes, not",
-        damaged("attconv", text("checkpoints/1/state/_METADATA", "[" * 9)),
+        "attconv",
+        text("checkpoints/1/state/_METADATA", "[" * 9),
     ),
     # Foreign exports.
     "a run as --model": Mistake("predict", "--model {attconv}", "it is a run: give it as --wor"),
-    "a program's path outside the export": Mistake(
-        "predict",
-        MODEL,
+    "a program's path outside the export": of_export(
         r"programs: '\.\./x\.stablehlo': not a program's file",
-        damaged("export", sealed(values("export.json", programs={"../x.stablehlo": {}}))),
+        sealed(values("export.json", programs={"../x.stablehlo": {}})),
     ),
-    "a checksum's path outside the export": Mistake(
-        "predict", MODEL, "checksums.json: damaged", damaged("export", listed("../x"))
-    ),
-    "a safetensors header of impossible length": Mistake(
-        "predict",
-        MODEL,
+    "a checksum's path outside the export": of_export("checksums.json: damaged", listed("../x")),
+    "a safetensors header of impossible length": of_export(
         "not a complete safetensors file",
-        damaged("export", sealed(text("parameters.safetensors", struct.pack("<Q", 2**62) + b"{}"))),
+        sealed(text("parameters.safetensors", struct.pack("<Q", 2**62) + b"{}")),
     ),
-    "overlapping tensors": Mistake(
-        "predict",
-        MODEL,
-        "not a complete safetensors file",
-        damaged("export", tensors({"a": tensor(2, 0, 8), "b": tensor(2, 4, 12)})),
+    "overlapping tensors": of_export(
+        "not a complete safetensors file", tensors({"a": tensor(2, 0, 8), "b": tensor(2, 4, 12)})
     ),
     # Exports.
     "an export into an existing folder": Mistake(
@@ -312,29 +306,15 @@ MISTAKES = {
         "report", "{csan} {qanet} --out {here}/r --split x", "--split x: must be dev | test"
     ),
     # Sweeps.
-    "a field without values": Mistake(
-        "sweep", f"{QUICK} --grid train.seed= --out {{here}}/o", "write KEY=VALUE,VALUE"
+    "a field without values": of_sweep("--grid train.seed=", "write KEY=VALUE,VALUE"),
+    "a sweep of an unknown config key": of_sweep("--grid train.sed=1", "did you mean 'seed'"),
+    "a repeated value": of_sweep("--grid train.seed=1,1", "train.seed=1: the same as another"),
+    "zipped fields with different numbers of values": of_sweep(
+        "--zip train.seed=1,2 --zip model.dim=8", "equally many values, not 2 and 1"
     ),
-    "a sweep of an unknown config key": Mistake(
-        "sweep", f"{QUICK} --grid train.sed=1 --out {{here}}/o", "did you mean 'seed'"
-    ),
-    "a repeated value": Mistake(
-        "sweep",
-        f"{QUICK} --grid train.seed=1,1 --out {{here}}/o",
-        "train.seed=1: the same as another",
-    ),
-    "zipped fields with different numbers of values": Mistake(
-        "sweep",
-        f"{QUICK} --zip train.seed=1,2 --zip model.dim=8 --out {{here}}/o",
-        "equally many values, not 2 and 1",
-    ),
-    "a million trials": Mistake(
-        "sweep", f"{QUICK} --seeds 1000000 --out {{here}}/o", "1000000 trials: at most 10000"
-    ),
-    "an unknown metric": Mistake(
-        "sweep", f"{QUICK} --seeds 2 --metric dev.f1 --out {{here}}/o", "dev has sacrebleu"
-    ),
-    "zero seeds": Mistake("sweep", f"{QUICK} --seeds 0 --out {{here}}/o", "a whole number above 0"),
+    "a million trials": of_sweep("--seeds 1000000", "1000000 trials: at most 10000"),
+    "an unknown metric": of_sweep("--seeds 2 --metric dev.f1", "dev has sacrebleu"),
+    "zero seeds": of_sweep("--seeds 0", "a whole number above 0"),
     "a file as the sweep's folder": Mistake(
         "sweep", f"{QUICK} --out README.md", "README.md: not a folder"
     ),

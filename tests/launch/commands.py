@@ -24,6 +24,23 @@ def arguments(config, folder, run="run", **changes):
     return ["--config", config, *overrides, "--workdir", str(folder / run)]
 
 
+def toy_config(folder, values=None):
+    """Writes the config of the toy task, with changed fields; returns the file's name."""
+    lines = [f"    config.{key} = {value!r}\n" for key, value in (values or {}).items()]
+    (folder / "toy.py").write_text(_TOY + "".join(lines) + "    return config\n")
+    return str(folder / "toy.py")
+
+
+_TOY = """
+from common_jax.config import to_config_dict
+from tests.toy import ToyConfig
+
+
+def get_config():
+    config = to_config_dict(ToyConfig())
+"""
+
+
 def share_with_trials(monkeypatch):
     """Sets the environment of a sweep's processes: the tests' modules, not eight devices."""
     monkeypatch.chdir(ROOT)
@@ -83,12 +100,13 @@ def same_answers(actual, expected):
     return [json.loads(a) for a in actual] == [close(json.loads(a)) for a in expected]
 
 
-def close(value):
+def close(value, within=2e-4):
+    """JSON that is equal to this up to rounding of numbers."""
     if isinstance(value, dict):
-        return {name: close(inner) for name, inner in value.items()}
+        return {name: close(inner, within) for name, inner in value.items()}
     if isinstance(value, list):
-        return [close(inner) for inner in value]
-    return pytest.approx(value, abs=2e-4) if isinstance(value, float) else value
+        return [close(inner, within) for inner in value]
+    return pytest.approx(value, abs=within) if isinstance(value, float) else value
 
 
 _WITHOUT_A_MODEL = """

@@ -8,6 +8,7 @@ from common_jax.training.config import parse
 from csan_jax.task import Translation
 from launch import bench_attention, bench_train, timing
 from launch.bench import main
+from tests.launch.commands import toy_config
 from tests.toy import Toy
 
 SMALL = ["--heads", "3", "--head_size", "4", "--window", "3"]
@@ -55,8 +56,6 @@ def test_calls_are_timed_in_turn():
 @pytest.mark.parametrize(
     "flags, message",
     [
-        ("", "COMMAND"),
-        ("attention --window 4", "odd number of tokens, not 4"),
         ("attention --head_window 11", "11 heads does not fit 8 heads"),
         ("attention --heads 0", "--heads: .* not '0'"),
         ("attention --lengths 16,,32", "--lengths: .* not ''"),
@@ -110,31 +109,14 @@ def test_a_training_step_is_measured_with_its_parts(tmp_path, monkeypatch, capsy
 
 
 def test_inference_is_measured_too(tmp_path):
-    config = tmp_path / "toy_config.py"
-    config.write_text(
-        "from common_jax.config import to_config_dict\n"
-        "from tests.toy import ToyConfig\n\n\n"
-        "def get_config():\n"
-        "    return to_config_dict(ToyConfig())\n"
-    )
+    config = toy_config(tmp_path)
     path = tmp_path / "toy.json"
     cache = f"--config.data.cache_dir={tmp_path / 'cache'}"
-    main(
-        [
-            "train",
-            "--config",
-            str(config),
-            cache,
-            "--inference",
-            "--steps",
-            "3",
-            "--json",
-            str(path),
-        ]
-    )
+    flags = ["--inference", "--steps", "3", "--json", str(path)]
+    main(["train", "--config", config, cache, *flags])
     values = {row["measure"]: row["1 a call"] for row in json.loads(path.read_text())["rows"]}
     batches, examples = (values[f"inference_{n}_per_second"] for n in ("batches", "examples"))
-    task = Toy(parse(str(config), [cache]))
+    task = Toy(parse(config, [cache]))
     task.prepare()
     batches_read = islice(task.train_batches().epoch(0), 3)
     first = [(batch["index"] >= 0).sum() for batch in batches_read]

@@ -1,8 +1,6 @@
 """A new paper needs only a config and a task for all commands (docs/adding_a_paper.md)."""
 
-import io
 import json
-import sys
 
 import pytest
 from starlette.testclient import TestClient
@@ -14,25 +12,14 @@ from common_jax.serve.limits import Limits
 from common_jax.serve.metrics import Metrics
 from common_jax.serve.models import served
 from launch import evaluate, export, predict, train
-
-CONFIG = """
-from common_jax.config import to_config_dict
-from tests.toy import ToyConfig
-
-
-def get_config():
-    config = to_config_dict(ToyConfig())
-    config.train.steps = 4
-    return config
-"""
+from tests.launch.commands import answers, toy_config
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fourth")
-    (folder / "sums.py").write_text(CONFIG)
     cache = f"--config.data.cache_dir={folder / 'cache'}"
-    config = ["--config", str(folder / "sums.py"), cache, "--config.mesh.data=1"]
+    config = ["--config", toy_config(folder, {"train.steps": 4}), cache, "--config.mesh.data=1"]
     train.main([*config, "--workdir", str(folder / "run")])
     return folder / "run"
 
@@ -47,9 +34,8 @@ def test_it_is_trained_and_scored(run, capsys):
 
 
 def test_it_answers_lines(run, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"123\n456\n")))
-    predict.main(["--workdir", str(run)])
-    assert len([float(line) for line in capsys.readouterr().out.splitlines()]) == 2
+    lines = answers(monkeypatch, capsys, ["123", "456"], "--workdir", run)
+    assert len([float(line) for line in lines]) == 2
 
 
 def test_it_is_served(run, monkeypatch, capsys):
@@ -59,19 +45,16 @@ def test_it_is_served(run, monkeypatch, capsys):
         assert "<textarea" in client.get("/models/sums").text
         body = {"inputs": ["123", {"text": "456"}, "123"]}
         outputs = client.post("/v1/models/sums:predict", json=body).json()["outputs"]
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"123\n456\n123\n")))
-    predict.main(["--workdir", str(run)])
-    assert [output["output"] for output in outputs] == capsys.readouterr().out.split()
+    lines = answers(monkeypatch, capsys, ["123", "456", "123"], "--workdir", run)
+    assert [output["output"] for output in outputs] == lines
 
 
 def test_its_option_is_a_flag_of_the_commands(run, tmp_path, monkeypatch, capsys):
     export.main(["--workdir", str(run), "--out", str(tmp_path / "export")])
 
     def answer(*argv):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"123\n")))
-        capsys.readouterr()
-        predict.main([*map(str, argv)])
-        return float(capsys.readouterr().out)
+        (line,) = answers(monkeypatch, capsys, ["123"], *argv)
+        return float(line)
 
     for model in (("--workdir", run), ("--model", tmp_path / "export")):
         assert answer(*model, "--times", 3) == pytest.approx(3 * answer(*model), abs=0.2)

@@ -41,16 +41,9 @@ needs_tpu = pytest.mark.skipif(
 )
 def test_the_program_equals_that_of_training(family, changes, tmp_path):
     if changes == "ranking":
-        changes = {
-            **{"data.source": "files", "data.dir": tmp_path, "data.format": "ranking"},
-            **{
-                "data.labels": "no,yes",
-                "data.ignored_labels": "",
-                "data.examples": 0,
-                "train.steps_per_call": 1,
-            },
-            **{"data.train": "train.json", "data.dev": "dev.json", "data.test": "dev.json"},
-        }
+        changes = {f"data.{key}": value for key, value in (anss.FORM | anss.FILES).items()}
+        changes |= {"data.source": "files", "data.dir": tmp_path, "data.examples": 0}
+        changes |= {"train.steps_per_call": 1}
         anss.write(tmp_path)
     values = {**SMALL[family], "data.max_shapes": 1, "data.cache_dir": tmp_path, **changes}
     flags = [f"--config.{key}={value}" for key, value in values.items()]

@@ -1,8 +1,5 @@
 """`launch.train --prepare` and `--workers`."""
 
-import pytest
-
-from common_jax.errors import UserError
 from launch import train
 
 SIZES = {"examples": 200, "holdout_size": 10, "vocab_size": 400}
@@ -21,8 +18,3 @@ def test_prepare_makes_the_corpus_and_no_run(tmp_path, capsys):
     assert not (tmp_path / "run").exists()
     train.main(arguments(tmp_path, "--prepare"))
     assert "found 220 prepared pairs" in capsys.readouterr().err
-
-
-def test_zero_workers_are_refused(tmp_path):
-    with pytest.raises(UserError, match="--workers: must be a whole number above 0, not '0'"):
-        train.main(arguments(tmp_path, "--workers", "0"))

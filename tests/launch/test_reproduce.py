@@ -174,14 +174,6 @@ def test_rows_with_an_unknown_system_do_not_hinder_others(folders, monkeypatch, 
     assert "    not run: of, others: their code is not public" in capsys.readouterr().out
 
 
-def test_names_of_rows_may_have_commas():
-    names = ["a", "a, b", "c", "- d"]
-    assert reproduce._row_names("a, b,c", names) == ["a, b", "c"]
-    assert reproduce._row_names("- d, a,c", names) == ["- d", "a", "c"]
-    assert reproduce._row_names("a, c, e, f", names) == ["a", "c", "e", "f"]
-    assert reproduce._row_names("", names) == []
-
-
 def test_speeds_are_measured_without_training_to_the_end(folders):
     folder, trained = folders
     speeds = {'["accuracy"]': '["train_speed", "decode_speed"]', '"accuracy"': '"train_speed"'}

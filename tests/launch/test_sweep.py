@@ -26,22 +26,8 @@ from launch import cli, local_executor, ray_executor, sweep
 from tests.launch import commands
 from tests.launch.commands import fails
 
-CONFIG = """
-from common_jax.config import to_config_dict
-
-from tests.toy import ToyConfig
-
-
-def get_config():
-    config = to_config_dict(ToyConfig())
-    config.data.cache_dir = CACHE
-    config.mesh.data = 1
-    config.train.steps = 200
-    config.train.log_every = 10
-    config.train.evaluate_every = 100
-    config.train.checkpoint_every = 100
-    return config
-"""
+STEPS = {"train.steps": 200, "train.log_every": 10}
+STEPS |= {"train.evaluate_every": 100, "train.checkpoint_every": 100}
 GRID = ["--grid", "optimizer.learning_rate=0.01,0.001"]
 TRIALS = [f"optimizer.learning_rate={rate},train.seed=0" for rate in (0.01, 0.001)]
 
@@ -49,9 +35,8 @@ TRIALS = [f"optimizer.learning_rate={rate},train.seed=0" for rate in (0.01, 0.00
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sweep")
-    path = folder / "sums.py"
-    path.write_text(CONFIG.replace("CACHE", repr(str(folder / "cache"))))
-    return str(path)
+    place = {"data.cache_dir": str(folder / "cache"), "mesh.data": 1}
+    return commands.toy_config(folder, place | STEPS)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -296,21 +281,15 @@ def test_jobs_share_the_gpus(monkeypatch):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--grid", "rat=0,1"], "unknown config key 'rat'; did you mean 'rate'?"),
         (["--grid", "rate=0,1", "--config.rat=3"], "unknown config key 'rat'"),
         (["--zip", "rate=0,1"], "two fields or more"),
-        (["--grid", "rate=0,1", "--seeds", "0"], "a whole number above 0"),
         (["--grid", "rate=0,1", "--asha", "10"], "--asha: goes with --executor ray"),
         (["--grid", "rate=0,1", "--metric", "loss"], "--metric loss: write SPLIT.NAME"),
-        (["--grid", "data.dir=x"], None),
     ],
 )
 def test_mistakes_end_in_one_line(config, tmp_path, monkeypatch, capsys, flags, message):
-    (tmp_path / "file").write_text("")
-    out = tmp_path / "sweep" if message else tmp_path / "file"
-    argv = ["--config", config, *flags, "--out", str(out)]
-    line = fails(monkeypatch, capsys, argv, sweep.main)
-    assert (message or "file: not a folder") in line
+    argv = ["--config", config, *flags, "--out", str(tmp_path / "sweep")]
+    assert message in fails(monkeypatch, capsys, argv, sweep.main)
     assert not (tmp_path / "sweep").exists()
 
 

@@ -4,16 +4,10 @@ import csv
 import functools
 import json
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from common_jax.config import MeshConfig
 from common_jax.deploy import load
-from common_jax.training.mesh import make_mesh
-from common_jax.training.parameters import read_parameters
-from common_jax.training.workdir import Workdir
 from launch import evaluate, sweep, train
 from tests.launch import commands
 from tests.launch.commands import fails
@@ -66,25 +60,6 @@ def test_an_export_answers_as_the_run(folder, monkeypatch, capsys):
         flags = "--beam_size", beam
         run = ask(lines, "--workdir", folder / "run", *flags)
         assert ask(lines, "--model", model, *flags) == run
-
-
-def test_attention_weights_depend_on_the_learned_parameters(folder):
-    """With a preference of 60 instead of the learned one, each word attends only to itself."""
-    run = Workdir(folder / "run")
-    task = run.read_task()
-    assert task.config.model.encoder_attention.name == "tests.systems.nearness:Nearness"
-    params = read_parameters(run, task, make_mesh(MeshConfig(data=1)), 1).values
-    source = jnp.array([[5, 300, 40, 1]], jnp.int32)
-    look = jax.jit(lambda p: task.model.apply({"params": p}, source, method="encoder_weights"))
-    (learned,) = look(params)
-    np.testing.assert_allclose(learned.sum((3, 4)), 1, rtol=1e-5)
-    own = params["encoder_local"]["layers"]["self_attention"]
-    assert (np.asarray(own["near"]) != 0.5).all()
-    own["near"] = np.full_like(own["near"], 60)
-    (near,) = look(params)
-    itself = np.broadcast_to(np.eye(4)[:, None], near.shape)
-    np.testing.assert_allclose(near, itself, atol=1e-6)
-    assert np.abs(learned - itself).max() > 0.1
 
 
 def test_a_window_is_refused_by_name(folder, monkeypatch, capsys):

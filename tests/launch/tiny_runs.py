@@ -1,4 +1,4 @@
-"""Tiny runs of the three families, in processes, and readers of their files."""
+"""Tiny runs of the three families: sizes, processes, and readers of their files."""
 
 import json
 import os
@@ -52,6 +52,40 @@ SMALL = {
         "train.steps_per_call": 4,
         "train.log_every": 4,
     },
+}
+EVERY_STEP = {
+    "data.max_shapes": 1,
+    "train.steps": 4,
+    "train.evaluate_every": 2,
+    "train.checkpoint_every": 2,
+    "train.log_every": 1,
+    "optimizer.cooldown_steps": 0,
+    "mesh.data": 1,
+}
+TINY = {
+    "csan": {
+        "data.examples": 300,
+        "data.holdout_size": 12,
+        "data.vocab_size": 400,
+        "model.dim": 16,
+        "model.mlp_dim": 16,
+        "model.num_heads": 2,
+        "model.encoder_layers": 1,
+        "model.decoder_layers": 1,
+        "decode.beam_size": 2,
+        "decode.extra_length": 2,
+    },
+    "qanet": {
+        "data.batch_size": 4,
+        "model.dim": 8,
+        "model.num_heads": 2,
+        "model.char_dim": 4,
+        "model.embedding_convs": 1,
+        "model.model_convs": 1,
+        "model.model_blocks": 1,
+        "words.dim": 6,
+    },
+    "attconv": {"data.batch_size": 4, "model.dim": 8, "words.dim": 6},
 }
 TIMES = {"steps_per_second", "tokens_per_second", "examples_per_second", "wall_seconds"}
 TIMES |= {"data_seconds", "saving_seconds", "resumed_from"}

@@ -5,7 +5,14 @@ Written from the paper, not from the code under test, whose parameter trees it r
 
 import numpy as np
 
-from tests.numpy_reference import affine, convolution, separable_convolution, sigmoid, softmax
+from tests.numpy_reference import (
+    affine,
+    convolution,
+    layer_norm,
+    separable_convolution,
+    sigmoid,
+    softmax,
+)
 
 
 def model(context, question, p, config):
@@ -122,12 +129,6 @@ def context_query(context, question, similarity):
     a = by_row @ question
     b = by_row @ by_column.T @ context
     return np.concatenate([context, a, context * a, context * b], axis=1)
-
-
-def layer_norm(x, p):
-    centred = x - x.mean(axis=1, keepdims=True)
-    deviation = np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-6)
-    return centred / deviation * p["scale"] + p["bias"]
 
 
 def relu(x):

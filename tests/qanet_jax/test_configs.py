@@ -7,28 +7,16 @@ import pytest
 
 from common_jax.config import from_values, value_of
 from common_jax.errors import UserError
+from common_jax.text.squad import write_squad
 from common_jax.training.config import parse
 from configs.qanet.systems import SYSTEMS
 from launch import train
 from qanet_jax.config import Config
 from qanet_jax.data.synthetic import generate
+from tests.launch.tiny_runs import EVERY_STEP, TINY
 
 FOLDER = Path(__file__).parents[2] / "configs" / "qanet"
-SHRUNK = {
-    "words.dim": 6,
-    "words.rows": 60,
-    "model.dim": 8,
-    "model.num_heads": 2,
-    "model.char_dim": 4,
-    "model.embedding_convs": 1,
-    "model.model_convs": 1,
-    "model.model_blocks": 1,
-    "data.vectors": "",
-    "data.batch_size": 4,
-    "data.max_shapes": 1,
-    "train.steps": 1,
-    "mesh.data": 1,
-}
+SHRUNK = EVERY_STEP | TINY["qanet"] | {"words.rows": 60, "data.vectors": "", "train.steps": 1}
 # the LSTM layers of the recurrent twins
 OTHERS = {"rnn1": 1, "rnn2": 2, "rnn3": 3}
 ABLATIONS = {
@@ -80,22 +68,8 @@ def test_former_keys_are_read_from_runs_and_refused_with_the_new_one():
 
 
 def squad(folder):
-    texts = generate(12, 0, "train")
     for name in ("train-v1.1.json", "dev-v1.1.json"):
-        paragraphs = [
-            {
-                "context": texts.contexts[q.context],
-                "qas": [
-                    {
-                        "id": q.id,
-                        "question": q.text,
-                        "answers": [{"text": a.text, "answer_start": a.start} for a in q.answers],
-                    }
-                ],
-            }
-            for q in texts.questions
-        ]
-        (folder / name).write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+        write_squad(folder / name, generate(12, 0, "train"))
 
 
 def triviaqa(folder):

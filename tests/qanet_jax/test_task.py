@@ -298,7 +298,6 @@ def test_any_text_is_answered_with_a_piece_of_it(reader, context):
     "line,message",
     [
         ("", "somewhere:2:1: not JSON"),
-        ("{", "somewhere:2:2: not JSON"),
         ("[" * 200_000, "somewhere:2: not JSON that can be read"),
         ("[]", "somewhere:2: a list where an object is needed"),
         ('{"context": "a b", "question": 3}', "somewhere:2: question: a whole number where a"),

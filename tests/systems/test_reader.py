@@ -1,6 +1,5 @@
 """All commands on a reader that consists of a new file and a config."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -10,11 +9,10 @@ import pytest
 import scipy.special
 
 from common_jax.deploy import load
-from common_jax.errors import UserError
 from common_jax.text.word_tokenizer import split_words
 from common_jax.training.config import parse
 from common_jax.training.workdir import Workdir
-from launch import evaluate, export, sweep, train
+from launch import export, train
 from qanet_jax.data.prepare import Builder
 from tests.launch import commands
 
@@ -125,13 +123,6 @@ def test_a_batch_has_the_inputs_of_each_window_and_each_example(task):
     assert rows == len(corpus.questions) > len(squad.questions) / 2 and len(windows) > 1
 
 
-def test_it_is_evaluated(run, capsys):
-    evaluate.main(["--workdir", str(run), "--split", "dev"])
-    printed = json.loads(capsys.readouterr().out)
-    metrics = json.loads((run / "result.json").read_text())["metrics"]["dev"]
-    assert {name: printed[name] for name in metrics} == pytest.approx(metrics)
-
-
 def test_an_export_answers_as_the_run_does(run, tmp_path, monkeypatch, capsys):
     out = tmp_path / "export"
     export.main(["--workdir", str(run), "--out", str(out), "--format", "stablehlo"])
@@ -142,21 +133,6 @@ def test_an_export_answers_as_the_run_does(run, tmp_path, monkeypatch, capsys):
         commands.answers(monkeypatch, capsys, lines, "--model", out), expected
     )
     assert load(out).answer(*REQUEST)[0].text == load(run).answer(*REQUEST)[0].text
-
-
-@pytest.mark.slow
-def test_it_is_swept(config, tmp_path, monkeypatch):
-    commands.share_with_trials(monkeypatch)
-    argv = ["--config", config, "--grid", "model.penalty=0.5", "--out", str(tmp_path)]
-    sweep.main([*argv, "--config.train.steps=1"])
-    with (tmp_path / "results.csv").open() as file:
-        (row,) = csv.DictReader(file)
-    assert (row["state"], row["model.penalty"]) == ("finished", "0.5")
-
-
-def test_a_field_of_another_reader_is_refused_by_name(config):
-    with pytest.raises(UserError, match=r"unknown config key 'model\.num_heads'"):
-        parse(config, ["--config.model.num_heads=2"])
 
 
 def test_inputs_and_other_characters_prepare_a_corpus_of_their_own(config):

@@ -1,7 +1,6 @@
 """LabelledData: batches of labelled texts, and of questions with right and wrong sentences."""
 
 import collections
-import dataclasses
 import itertools
 import json
 
@@ -169,15 +168,14 @@ def test_other_texts_are_read_in_the_words_of_the_run(folder, vectors):
         assert len(rows_of(other.train_batches(0))) == 30
 
 
-RANKING = {"format": "ranking", "labels": "no,yes", "ignored_labels": "", "batch_size": 5}
-JSON = {"train": "train.json", "dev": "dev.json", "test": "dev.json"}
+RANKING = anss.FORM | {"batch_size": 5}
 
 
 @pytest.fixture(scope="module")
 def ranked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranked")
     anss.write(folder)
-    return prepared(folder, **RANKING, **JSON)
+    return prepared(folder, **RANKING, **anss.FILES)
 
 
 def sentences(article, number):
@@ -226,7 +224,7 @@ def test_right_sentences_are_sampled_uniformly(tmp_path):
             questions if article == 2 else []
         )  # right sentences among three and among four
     (tmp_path / "train.json").write_text(json.dumps(squad))
-    batches = prepared(tmp_path, **RANKING, **JSON).train_batches(0)
+    batches = prepared(tmp_path, **RANKING, **anss.FILES).train_batches(0)
     counts = collections.defaultdict(collections.Counter)
     for epoch in range(60):
         for at, row in enumerate(rows_of(batches, epoch)):
@@ -255,7 +253,7 @@ def test_nothing_to_learn_ranking_from_is_one_line(tmp_path):
     squad = json.loads((tmp_path / "train.json").read_text())
     squad["data"] = [{"title": "One", "paragraphs": squad["data"][0]["paragraphs"][:1]}]
     (tmp_path / "train.json").write_text(json.dumps(squad))
-    made = prepared(tmp_path, **RANKING, **JSON)
+    made = prepared(tmp_path, **RANKING, **anss.FILES)
     with pytest.raises(UserError, match=r"^data\.train: no passage has both a sentence"):
         made.train_batches(0)
 
@@ -272,10 +270,3 @@ def test_nothing_to_learn_ranking_from_is_one_line(tmp_path):
 def test_configs_that_cannot_be(folder, changes, message):
     with pytest.raises(UserError, match=message):
         data(folder, **changes)
-
-
-def test_a_run_with_other_limits_prepares_its_own(folder):
-    made = prepared(folder)
-    other = LabelledData(made.config, dataclasses.replace(WORDS, rows=20))
-    other.prepare()
-    assert other.path != made.path and max(other.corpus("train").row(0, "first")) < 20

@@ -13,7 +13,16 @@ import numpy as np
 
 from attconv_jax.models.base import POOLED
 from tests.attconv_jax.numpy_reference import leaky_relu
-from tests.numpy_reference import affine, convolution, sigmoid, softmax
+from tests.numpy_reference import (
+    affine,
+    both_directions,
+    convolution,
+    gru,
+    lstm,
+    lstm_step,
+    sigmoid,
+    softmax,
+)
 
 
 class Answer(NamedTuple):
@@ -29,42 +38,6 @@ class Written(NamedTuple):
 
     words: list
     parse: str
-
-
-def lstm(x, p, cell=None):
-    """The state after each word, and the last cell."""
-    size = len(p["recurrent"])
-    hidden, cell = np.zeros(size), np.zeros(size) if cell is None else cell
-    states = []
-    for word in x:
-        hidden, cell = lstm_step(word, hidden, cell, p)
-        states.append(hidden)
-    return np.array(states), cell
-
-
-def lstm_step(word, hidden, cell, p, added=0.0):
-    """The next state and cell; the forget gate's bias is 1 more than b's, and `added` is a further
-    term of the cell."""
-    i, f, g, o = np.split(affine(word, p) + hidden @ p["recurrent"], 4)
-    cell = sigmoid(f + 1) * cell + sigmoid(i) * np.tanh(g) + added
-    return sigmoid(o) * np.tanh(cell), cell
-
-
-def gru(x, p):
-    """The state after each word; the reset gate is applied to the product with the state."""
-    state, states = np.zeros(len(p["recurrent"])), []
-    for word in x:
-        (r, z, n), (s, y, m) = np.split(affine(word, p), 3), np.split(state @ p["recurrent"], 3)
-        u = sigmoid(z + y)
-        state = (1 - u) * np.tanh(n + sigmoid(r + s) * m) + u * state
-        states.append(state)
-    return np.array(states)
-
-
-def both_directions(x, p, layer=gru):
-    """[T, 2 H]: the states of the forward and of the backward pass at each word."""
-    forward, backward = layer(x, p["forward"]), layer(x[::-1], p["backward"])
-    return np.concatenate([forward, backward[::-1]], 1)
 
 
 def relu_layers(x, p):

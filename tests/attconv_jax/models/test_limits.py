@@ -23,15 +23,19 @@ from tests.attconv_jax.models.cases import (
     row_of,
 )
 from tests.attconv_jax.models.numpy_reference import (
-    both_directions,
     head,
-    lstm,
-    lstm_step,
     of_differences,
     relu_layers,
     states_of,
 )
-from tests.numpy_reference import affine, convolution, sigmoid
+from tests.numpy_reference import (
+    affine,
+    both_directions,
+    convolution,
+    lstm,
+    lstm_step,
+    sigmoid,
+)
 
 
 def zeros(params):

@@ -159,24 +159,6 @@ def test_what_stands_in_padding_changes_nothing(system):
     jax.tree.map(np.testing.assert_array_equal, *results)
 
 
-@pytest.mark.slow
-@each_system
-def test_a_pair_without_padding_has_its_logits(system):
-    words, valid = padded(system.sentences)
-    texts = system.texts_of(words, valid, system.inputs(words, valid))
-    run = jax.jit(lambda params, texts: system.module.apply(params, texts, method="explain")[0])
-    for at in (1, 2):
-        alone = []
-        for text, lengths in zip(texts, LENGTHS, strict=False):
-            own = jax.tree.map(lambda x, at=at: jnp.asarray(x[at : at + 1]), text)
-            cut = lambda x, length=lengths[at]: x[:, :length]
-            names = "ids", "valid", "words", "second", "inputs"
-            parts = {name: jax.tree.map(cut, getattr(own, name)) for name in names}
-            alone.append(own._replace(**parts))
-        (logits,) = run({"params": system.parameters}, alone)
-        np.testing.assert_allclose(logits, system.explained[0][at], rtol=1e-5, atol=1e-5)
-
-
 def emptied(sentences):
     """The batch without the words of the first pair's first text and of the third pair's second
     text."""

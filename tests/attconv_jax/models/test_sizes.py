@@ -28,25 +28,6 @@ from common_jax.errors import UserError
 from common_jax.training.config import parse, task_class
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "attconv"
-TWO_TEXTS = {
-    "abcnn": "AttentivePooling",
-    "apcnn": "AttentivePooling",
-    "abcnn1": "ABCNN",
-    "abcnn2": "ABCNN",
-    "abcnn3": "ABCNN",
-    "word_by_word": "WordByWord",
-    "match_lstm": "MatchLSTM",
-    "decomposable": "Decomposable",
-    "decomposable_intra": "Decomposable",
-    "nse": "NSE",
-    "lstmn": "LSTMN",
-    "tree_cnn": "TreeCNN",
-    "bi_gru": "BiGRU",
-    "cdssm": "CDSSM",
-    "sentence_rank": "SentenceRank",
-    "wordc1": "WordCount",
-    "wordc2": "WordCount",
-}
 
 
 def dense(*sizes):
@@ -165,12 +146,6 @@ def test_parameters_in_figures():
     ]
     assert COUNTS["snli:decomposable_intra"] == 582_203 + 22
     assert COUNTS["yelp:multichannel_cnn"] == 361_805
-
-
-@pytest.mark.parametrize("system", TWO_TEXTS)
-def test_a_model_of_two_texts_refuses_reviews(system):
-    with pytest.raises(UserError, match=f"{TWO_TEXTS[system]}: needs two texts$"):
-        parse(f"{CONFIGS / 'yelp'}.py:{system}", [])
 
 
 RATE = "model.dropout: a rate in [0, 1)"

@@ -6,7 +6,14 @@ read. Each returns the output [I, D] and the attention weights [H, I, I], or Non
 
 import numpy as np
 
-from tests.numpy_reference import affine, convolution, separable_convolution, sigmoid, softmax
+from tests.numpy_reference import (
+    affine,
+    convolution,
+    layer_norm,
+    separable_convolution,
+    sigmoid,
+    softmax,
+)
 
 
 def project(x, p, name, heads):
@@ -120,11 +127,6 @@ def convolutions(x, p, heads, *, count, width, kind, norm):
         x = x + np.maximum(y, 0)
         x = layer_norm(x, scales) if norm == "post" else x
     return x, None
-
-
-def layer_norm(x, p):
-    centred = x - x.mean(-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6) * p["scale"] + p["bias"]
 
 
 def block(x, p, heads, *, block):

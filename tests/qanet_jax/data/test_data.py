@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from common_jax.data import word_level
 from common_jax.data.corpus import recorded_identity
 from common_jax.errors import UserError
-from common_jax.text.squad import Answer
+from common_jax.text.squad import Answer, Question, Squad, write_squad
 from common_jax.text.vocabulary import UNKNOWN
 from common_jax.text.word_tokenizer import split_words
 from qanet_jax.config import Config, DataConfig
@@ -27,11 +27,6 @@ FIXED, TRAINED = WordsConfig(dim=3, char_rows=80), WordsConfig(rows=300, char_ro
 GLOVE = "ada 1 2 3\nparis 4 5 6\nBen 7 8 9\n. 1 1 1\n"
 
 
-def question(name, text, answer, context, at=0):
-    start = context.index(answer, at)
-    return {"id": name, "question": text, "answers": [{"text": answer, "answer_start": start}]}
-
-
 TRAIN = [
     (FACTS, [("a", "Where was Ada born?", "Paris"), ("b", "When was she born?", "1901")]),
     (LONG, [("c", "Which is the last?", "Word59"), ("d", "And the tenth?", "Word9 and number 9")]),
@@ -39,24 +34,19 @@ TRAIN = [
 ]
 
 
-def squad(passages):
-    return {
-        "data": [
-            {
-                "title": "t",
-                "paragraphs": [
-                    {"context": context, "qas": [question(*q, context) for q in questions]}
-                    for context, questions in passages
-                ],
-            }
-        ]
-    }
+def write(path, passages):
+    questions = [
+        Question(name, text, number, (Answer(answer, context.index(answer)),))
+        for number, (context, asked) in enumerate(passages)
+        for name, text, answer in asked
+    ]
+    write_squad(path, Squad([context for context, _ in passages], questions))
 
 
 @pytest.fixture
 def folder(tmp_path):
     for name in ("train", "dev"):
-        (tmp_path / f"{name}.json").write_text(json.dumps(squad(TRAIN)))
+        write(tmp_path / f"{name}.json", TRAIN)
     (tmp_path / "glove.txt").write_text(GLOVE)
     return tmp_path
 
@@ -163,8 +153,7 @@ def other_file(folder):
     """Another file, all of whose words and letters but "Ben" the corpus lacks."""
     path = folder / "elsewhere" / "other.json"
     path.parent.mkdir(exist_ok=True)
-    context = "Ben 北京 zebra."
-    path.write_text(json.dumps(squad([(context, [("z", "Who?", "zebra")])])))
+    write(path, [("Ben 北京 zebra.", [("z", "Who?", "zebra")])])
     return path
 
 
@@ -236,15 +225,15 @@ def test_the_home_folders_vectors_and_how_many_words_have_one(folder, monkeypatc
 def test_another_tokeniser_prepares_anew(folder, monkeypatch):
     config = Config(words=TRAINED, data=prepared(folder).config)
     before = Builder(config).fingerprint()
-    monkeypatch.setattr("importlib.metadata.version", lambda name: "0.0")
-    assert Builder(config).fingerprint() != before
-    monkeypatch.undo()
-    monkeypatch.setattr(word_level, "TOKENISER", recorded_identity(0, ""))
-    assert Builder(config).fingerprint() != before
-    monkeypatch.undo()
-    monkeypatch.setattr(triviaqa, "IDENTITY", recorded_identity(0, ""))
-    assert Builder(config).fingerprint() != before
-    monkeypatch.undo()
+    changes = [
+        ("importlib.metadata.version", lambda name: "0.0"),
+        (f"{word_level.__name__}.TOKENISER", recorded_identity(0, "")),
+        (f"{triviaqa.__name__}.IDENTITY", recorded_identity(0, "")),
+    ]
+    for name, other in changes:
+        with monkeypatch.context() as patch:
+            patch.setattr(name, other)
+            assert Builder(config).fingerprint() != before
     assert Builder(config).fingerprint() == before
 
 

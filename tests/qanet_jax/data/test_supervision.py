@@ -153,15 +153,6 @@ def test_what_has_no_window():
     assert bad_examples.counts["answer longer than the window"]["count"] == 1
 
 
-def test_each_document_is_its_own_question():
-    both = Trivia(
-        "q", "Who?", ("Bo",), ("bo",), False, (Document("a", "Bo"), Document("b", "a Bo"))
-    )
-    squad = supervise([both], 256, 0, BadExamples("error"))
-    assert [q.id for q in squad.questions] == ["q--a", "q--b"]
-    assert squad.contexts == ["Bo", "a Bo"]
-
-
 PROSE = (
     "In 1743 Dr. Smith (b. 1701) said: “We'll go to St. Ives, won't we?” It rained... "
     "The U.S. and the U.K. agreed; prices rose 3.5% to $4,000.\n\n== History ==\n"

@@ -136,10 +136,8 @@ def test_a_document_that_is_no_text(tmp_path):
     ("changes", "message"),
     [
         ({"QuestionId": 3}, "Data[1].QuestionId: a whole number where a string is needed"),
-        ({"Answer": []}, "Data[1].Answer: a list where an object is needed"),
         ({"Answer": {"Aliases": ["a", None]}}, "Data[1].Answer.Aliases[1]: null where a string"),
         ({"Question": "\ud83d"}, "Data[1].Question: '\\ud83d' is an unpaired surrogate"),
-        ({"EntityPages": 3}, "Data[1].EntityPages: a whole number where a list is needed"),
         ({"EntityPages": [{"Filename": 3}]}, "Data[1].EntityPages[0].Filename: a whole number"),
         ({}, "Data[1] 'tc_33': an id that an earlier question has; fix it"),
     ],
@@ -148,12 +146,6 @@ def test_another_form(tmp_path, changes, message):
     path = release(tmp_path, SUNSET, {**SUNSET, **changes})
     assert says(path).startswith(f"{path}: {message}")
     assert read(path, "skip")[0] == [PLAIN]
-
-
-def test_a_question_that_is_none(tmp_path):
-    path = release(tmp_path, SUNSET, 3)
-    assert says(path).startswith(f"{path}: Data[1]: a whole number where an object is needed")
-    assert read(path, "skip") == ([PLAIN], {"unreadable": 1})
 
 
 def test_missing_evidence(tmp_path):
@@ -176,16 +168,9 @@ def test_the_sample(tmp_path):
         (row, ":2 'a': an id that an earlier question has; fix it, or set "),
         ({**row, "id": "b", "question": ""}, ":2: empty question; fix it, or set "),
         ({**row, "id": "b", "aliases": [" "]}, ":2: no answers; fix it, or set "),
-        ({"id": "b"}, ":2: no 'aliases'; it has id"),
         (3, ":2: a whole number where an object is needed"),
-        ('{"id"}', ":2:6: not JSON"),
         ("[" * 100_000, ":2: not JSON that can be read"),
-        (
-            {**row, "id": "b", "context": "Bo \ud83d"},
-            ": context: '\\ud83d' is an unpaired surrogate",
-        ),
-        ({**row, "id": "\udc00"}, ": id: '\\udc00' is an unpaired surrogate"),
-        ({**row, "id": "b", "aliases": ["\udc00"]}, ": aliases[0]: '\\udc00' is an unpaired "),
+        ({**row, "id": "b", "context": "Bo \ud83d"}, ": context: '\\ud83d' is an unpaired"),
         ("\udcff", ":2: not UTF-8 (byte 0xff after 0 bytes)"),
     ]:
         line = bad if isinstance(bad, str) else json.dumps(bad)
@@ -202,8 +187,7 @@ def test_the_sample(tmp_path):
 
 
 def register() -> None:
-    """Registers `tfds.builder("pubquiz/...")`, with trivia_qa's features."""
-    import numpy as np
+    """Registers `tfds.builder("pubquiz/...")`, with the features of trivia_qa that are read."""
     import tensorflow_datasets as tfds
 
     if "pubquiz" in tfds.list_builders(with_community_datasets=False):
@@ -219,19 +203,12 @@ def register() -> None:
 
         def _info(self):
             features = {
-                **texts("question", "question_id", "question_source"),
-                "entity_pages": tfds.features.Sequence(
-                    texts("doc_source", "filename", "title", "wiki_context")
-                ),
-                "search_results": tfds.features.Sequence(
-                    {**texts("description", "filename", "title", "url"), "rank": np.int32}
-                    | texts("search_context")
-                ),
+                **texts("question", "question_id"),
+                "entity_pages": tfds.features.Sequence(texts("filename", "wiki_context")),
+                "search_results": tfds.features.Sequence(texts("filename")),
                 "answer": {
                     "aliases": tfds.features.Sequence(text),
                     "normalized_aliases": tfds.features.Sequence(text),
-                    **texts("matched_wiki_entity_name", "normalized_matched_wiki_entity_name"),
-                    **texts("normalized_value", "type", "value"),
                 },
             }
             if self.builder_config.name == "other":
@@ -250,36 +227,13 @@ def register() -> None:
                     yield key, row
                     continue
                 pages = ["x", "y"] if name != "q3" else []
-                yield (
-                    key,
-                    {
-                        **row,
-                        "question_source": "",
-                        "entity_pages": {
-                            "doc_source": [""] * len(pages),
-                            "filename": [f"{page}.txt" for page in pages],
-                            "title": pages,
-                            "wiki_context": [f"Bo of {page} – é" for page in pages],
-                        },
-                        "search_results": {
-                            **{
-                                field: ["w"] * web
-                                for field in ("description", "filename", "title", "url")
-                            },
-                            "rank": [0] * web,
-                            "search_context": ["Bo"] * web,
-                        },
-                        "answer": {
-                            "aliases": ["Bo", "Bó"],
-                            "normalized_aliases": ["bo"],
-                            "matched_wiki_entity_name": "",
-                            "normalized_matched_wiki_entity_name": "",
-                            "normalized_value": "bo",
-                            "type": "",
-                            "value": "Bo",
-                        },
-                    },
-                )
+                row["entity_pages"] = {
+                    "filename": [f"{page}.txt" for page in pages],
+                    "wiki_context": [f"Bo of {page} – é" for page in pages],
+                }
+                row["search_results"] = {"filename": ["w"] * web}
+                row["answer"] = {"aliases": ["Bo", "Bó"], "normalized_aliases": ["bo"]}
+                yield key, row
 
 
 def test_tensorflow_datasets(tmp_path):

@@ -14,7 +14,7 @@ from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.bidaf import BiDAF
 from qanet_jax.models.rnn import RecurrentReader
 from tests import random_params
-from tests.numpy_reference import affine, sigmoid, softmax
+from tests.numpy_reference import affine, both_directions, lstm, softmax
 from tests.qanet_jax import batches, numpy_reference
 
 WORDS = WordsConfig(dim=6, char_rows=9)
@@ -44,20 +44,8 @@ def build(name, rows=0):
     return module, params, jax.jit(functools.partial(module.apply, train=False))
 
 
-def lstm(x, p):
-    """One direction; the forget bias is 1."""
-    hidden = cell = np.zeros(p["recurrent"].shape[0])
-    states = []
-    for word in x:
-        i, f, g, o = np.split(word @ p["kernel"] + p["bias"] + hidden @ p["recurrent"], 4)
-        cell = sigmoid(f + 1) * cell + sigmoid(i) * np.tanh(g)
-        hidden = sigmoid(o) * np.tanh(cell)
-        states.append(hidden)
-    return np.array(states)
-
-
-def both_directions(x, p):
-    return np.concatenate([lstm(x, p["forward"]), lstm(x[::-1], p["backward"])[::-1]], axis=1)
+def both_lstms(x, p):
+    return both_directions(x, p, lambda x, own: lstm(x, own)[0])
 
 
 def bidaf(context, question, p, config):
@@ -84,17 +72,17 @@ def bidaf(context, question, p, config):
             rows.append(x)
         return np.array(rows)
 
-    h, u = (both_directions(embedded(*text), p["contextual"]) for text in (context, question))
+    h, u = (both_lstms(embedded(*text), p["contextual"]) for text in (context, question))
     w_h, w_u, w_m = p["similarity"]
     s = np.array([[w_h @ a + w_u @ b + w_m @ (a * b) for b in u] for a in h])
     s = s + p["similarity_bias"]
     attended = np.array([softmax(row) @ u for row in s])
     summary = softmax(s.max(axis=1)) @ h
     g = np.concatenate([h, attended, h * attended, h * summary[None]], axis=1)
-    m = both_directions(both_directions(g, p["modeling_0"]), p["modeling_1"])
+    m = both_lstms(both_lstms(g, p["modeling_0"]), p["modeling_1"])
     start = affine(np.concatenate([m, g], axis=1), p["start_pointer"])[:, 0]
     a = np.repeat((softmax(start) @ m)[None], len(m), axis=0)
-    m2 = both_directions(np.concatenate([g, m, a, m * a], axis=1), p["end_encoder"])
+    m2 = both_lstms(np.concatenate([g, m, a, m * a], axis=1), p["end_encoder"])
     return start, affine(np.concatenate([m2, g], axis=1), p["end_pointer"])[:, 0]
 
 
@@ -104,7 +92,7 @@ def recurrent(context, question, p, config):
     def encoder(x, p):
         for block in range(sum(name.startswith("projection") for name in p)):
             for layer in range(config.lstm_layers):
-                x = both_directions(x, p[f"lstm_{block}_{layer}"])
+                x = both_lstms(x, p[f"lstm_{block}_{layer}"])
             x = affine(x, p[f"projection_{block}"])
         return x
 
