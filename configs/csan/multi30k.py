@@ -19,7 +19,10 @@ def get_config(system: str = ""):
     config.data.dev = "val"
     config.data.test = "test_2016_flickr"
     config.data.vocab_size = 8000
-    config.data.max_length = 100
+    # One shape of batch, hence one compilation; no pair has more than 64 pieces on a side.
+    config.data.max_length = 64
+    config.data.batching = "packed"
+    config.data.row_tokens = 64
     config.data.batch_tokens = 512
 
     config.model.dim = 256

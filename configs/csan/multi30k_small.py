@@ -17,6 +17,9 @@ def get_config(system: str = ""):
     config.model.dim = 128
     config.model.mlp_dim = 512
     config.model.num_heads = 8
+    config.data.max_length = 100
+    config.data.batching = "buckets"
+    config.data.row_tokens = 128
     config.data.batch_tokens = 1024
     config.data.max_shapes = 4
 
