@@ -145,16 +145,23 @@ def _fresh(task: Task, key: Array) -> TrainState:
 
 def describe(task: Task) -> str:
     """The table of parameters: name, shape, count, sharding, bytes a device; totals of the training
-    state and the parameters. For the mesh of the config, without needing its devices."""
+    state, of the parameters without tables of word vectors if there are any, and of all parameters.
+    For the mesh of the config, without needing its devices."""
     least = math.prod(max(1, size) for size in dataclasses.astuple(task.config.mesh))
     shape = mesh_shape(task.config.mesh, max(jax.device_count(), least))
     state = abstract_state(task, AbstractMesh(tuple(shape.values()), tuple(shape)))
     rows = [("parameter", "shape", "count", "sharding", "bytes/device")]
-    for name, leaf in named_parameters(state.params).items():
+    parameters = named_parameters(state.params)
+    for name, leaf in parameters.items():
         dims, axes = "x".join(map(str, leaf.shape)), [a or "-" for a in leaf.sharding.spec]
         spread = ",".join(axes) if any(leaf.sharding.spec) else "replicated"
         rows.append((name, dims, f"{leaf.size:,}", spread, f"{_bytes(leaf):,}"))
-    for name, tree in (("with optimizer and EMA", state), ("total", state.params)):
+    is_table = lambda name, leaf: name.endswith("word_embedding") and leaf.ndim == 2
+    others = [leaf for name, leaf in parameters.items() if not is_table(name, leaf)]
+    totals = {"with optimizer and EMA": state, "without word vectors": others}
+    if len(others) == len(parameters):
+        del totals["without word vectors"]
+    for name, tree in (totals | {"total": state.params}).items():
         leaves = jax.tree.leaves(tree)
         count = sum(leaf.size for leaf in leaves)
         rows.append((name, "", f"{count:,}", "", f"{sum(map(_bytes, leaves)):,}"))

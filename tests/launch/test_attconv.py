@@ -214,3 +214,10 @@ def test_report_has_confusion_lengths_and_p(folder, capsys):
     assert f'<td class="number">{scores["p_equal_proportions"]:.4f}</td>' in page
     low, high = scores["intervals"]["accuracy"]
     assert f"({low:.2f} to {high:.2f})" in page
+
+
+def test_describe_counts_parameters_without_word_vectors(capsys):
+    train.main(["--config", "configs/attconv/snli.py:cnn", "--describe"])
+    *_, others, total = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert others[:4] == ["without", "word", "vectors", "635,403"]
+    assert total[:2] == ["total", "12,635,403"]  # and 40,000 vectors of 300
