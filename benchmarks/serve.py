@@ -25,6 +25,7 @@ from typing import Any
 
 from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, write_json
+from common_jax.io.files import read_lines
 from launch.cli import Parser, keep_compiled, positive, run
 from launch.timing import Row, machine, table
 
@@ -37,7 +38,7 @@ STOP_SECONDS = 20
 
 def main(argv: list[str]) -> None:
     args = _parser().parse_args(argv)
-    lines = args.input.read_text("utf-8").splitlines()
+    lines = list(read_lines(args.input))
     if not lines:
         raise UserError(f"{args.input}: has no line")
     about = {"command": f"python -m benchmarks.serve {' '.join(argv)}"}
