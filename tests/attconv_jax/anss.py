@@ -25,10 +25,10 @@ def squad(articles: range) -> Squad:
     """A file's content, with two passages in each article."""
     contexts, questions, titles = [], [], []
     for article, number in itertools.product(articles, range(2)):
-        context, asked = passage(article, number)
+        context, answers = passage(article, number)
         questions += [
             Question(f"{article}-{number}-{place}", text, len(contexts), (answer,))
-            for text, place in asked.items()
+            for text, place in answers.items()
             for answer in [Answer(place, context.index(place))]
         ]
         contexts.append(context)

@@ -55,8 +55,8 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("attconv")
     questions = [
         Question(text, text, number, (Answer(answer, context.index(answer)),))
-        for number, (context, asked) in enumerate(PASSAGES.items())
-        for text, answer in asked.items()
+        for number, (context, answers) in enumerate(PASSAGES.items())
+        for text, answer in answers.items()
     ]
     squad = Squad([*PASSAGES], questions, [str(number) for number in range(len(PASSAGES))])
     for split in ("train", "dev", "test"):

@@ -63,10 +63,10 @@ def test_a_damaged_folder_is_refused(tmp_path):
         writer.append({"a": [1]})
         raise KeyboardInterrupt
     refused(tmp_path / "cut")
-    whole = tmp_path / "whole"
-    with Writer(whole, ["a"]) as writer:
+    folder = tmp_path / "whole"
+    with Writer(folder, ["a"]) as writer:
         writer.extend({"a": [[1, 2], [3]]})
-    files = {file.name: file.read_bytes() for file in whole.iterdir()}
+    files = {file.name: file.read_bytes() for file in folder.iterdir()}
     damaged = [(name, files[name][:-4]) for name in ("a.tokens", "a.offsets", "meta.json")]
     assert np.frombuffer(files["a.offsets"], "<i8").tolist() == [0, 2, 3]
     for starts in ([1, 2, 3], [0, 2, 4], [0, 4, 3], [0, -1, 3], [0, 2**62, 3]):
@@ -75,12 +75,12 @@ def test_a_damaged_folder_is_refused(tmp_path):
     for wrong in ({"format": 0}, {"rows": -1}, {"rows": "1"}, {"columns": ["a"]}, {"columns": 1}):
         damaged.append(("meta.json", json.dumps({**meta, **wrong}).encode()))
     for name, content in damaged:
-        (whole / name).write_bytes(content)
-        refused(whole)
-        (whole / name).unlink()
-        refused(whole)
-        (whole / name).write_bytes(files[name])
-    assert len(Corpus.open(whole)) == 2
+        (folder / name).write_bytes(content)
+        refused(folder)
+        (folder / name).unlink()
+        refused(folder)
+        (folder / name).write_bytes(files[name])
+    assert len(Corpus.open(folder)) == 2
 
 
 def _touch(folder):

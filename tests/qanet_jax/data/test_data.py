@@ -37,8 +37,8 @@ TRAIN = [
 def write(path, passages):
     questions = [
         Question(name, text, number, (Answer(answer, context.index(answer)),))
-        for number, (context, asked) in enumerate(passages)
-        for name, text, answer in asked
+        for number, (context, triples) in enumerate(passages)
+        for name, text, answer in triples
     ]
     write_squad(path, Squad([context for context, _ in passages], questions))
 
