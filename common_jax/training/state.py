@@ -158,10 +158,8 @@ def describe(task: Task) -> str:
         rows.append((name, dims, f"{leaf.size:,}", spread, f"{_bytes(leaf):,}"))
     is_table = lambda name, leaf: name.endswith("word_embedding") and leaf.ndim == 2
     others = [leaf for name, leaf in parameters.items() if not is_table(name, leaf)]
-    totals = {"with optimizer and EMA": state, "without word vectors": others}
-    if len(others) == len(parameters):
-        del totals["without word vectors"]
-    for name, tree in (totals | {"total": state.params}).items():
+    without = {"without word vectors": others} if len(others) < len(parameters) else {}
+    for name, tree in {"with optimizer and EMA": state, **without, "total": state.params}.items():
         leaves = jax.tree.leaves(tree)
         count = sum(leaf.size for leaf in leaves)
         rows.append((name, "", f"{count:,}", "", f"{sum(map(_bytes, leaves)):,}"))

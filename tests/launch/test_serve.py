@@ -21,6 +21,7 @@ from common_jax.deploy import load
 from launch import export, serve, train
 from qanet_jax.data.synthetic import generate as generate_questions
 from tests.browser import Browser, needs_chromium
+from tests.common_jax.serve.toy_server import post
 from tests.launch import test_attconv, test_csan, test_qanet
 from tests.launch.commands import ROOT, close, fails
 
@@ -86,13 +87,8 @@ def serving(*argv):
 
 def ask(port, name, inputs, **fields):
     """The outputs of a model."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
-    body = json.dumps({"inputs": inputs, **fields})
-    headers = {"content-type": "application/json"}
-    connection.request("POST", f"/v1/models/{name}:predict", body, headers)
-    response = connection.getresponse()
-    answer = json.loads(response.read())
-    assert response.status == 200, answer
+    status, answer = post(port, inputs, name, timeout=300, **fields)
+    assert status == 200, answer
     return answer["outputs"]
 
 

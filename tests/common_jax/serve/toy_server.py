@@ -156,9 +156,9 @@ def running(delay=0.0, queue=8, batch=16, timeout=2.0):
         process.communicate()
 
 
-def post(port, inputs, name="toy", **fields):
+def post(port, inputs, name="toy", timeout=20, **fields):
     """The status and the JSON of an answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     body = json.dumps({"inputs": inputs, **fields})
     headers = {"content-type": "application/json"}
     connection.request("POST", f"/v1/models/{name}:predict", body, headers)
