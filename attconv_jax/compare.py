@@ -1,20 +1,24 @@
 """Comparison of labels of several runs: confusion, accuracy by length, and paired tests."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from common_jax.compare import Comparison, IncomparableError, Paired, Run, read_notes
+from common_jax.compare import Comparison, Example, IncomparableError, Paired, Run, read_notes
+from common_jax.errors import UserError
 from common_jax.metrics.classification import equal_proportions, members_by_length
 from common_jax.metrics.paired import mcnemar
-from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
+from common_jax.report.document import Cell, Chart, Heatmap, Panel, Part, Section, Series, Table
 from common_jax.training.examples import LENGTH
 
 # Notes of `attconv_jax.score`.
 ByLength = list[tuple[int, int, float]]  # shortest, longest and accuracy of each tenth
 Confusion = dict[str, dict[str, int]]  # counts by gold label and predicted label
+
+_LONGEST = 30  # words of a text in a picture
 
 
 class LabelComparison(Comparison):
@@ -25,6 +29,8 @@ class LabelComparison(Comparison):
         "and of McNemar's test, which counts the examples that only this run has right (wins) or "
         "only the other (losses)."
     )
+
+    example_score = "probability of the gold label, in percent"
 
     metrics = tuple(f"accuracy_tenth_{n}" for n in range(1, 11))  # by length
 
@@ -55,6 +61,48 @@ class LabelComparison(Comparison):
         """As the base class; also requires the number of right answers."""
         _right(run, split)
         super().require(run, split)
+
+    @classmethod
+    def predictions(cls, run: Run, split: str) -> list[Example]:
+        """As the base class; for a ranking, its pairs."""
+        head, *rows = (line.split("\t") for line in run.file(split, ".predictions.tsv"))
+        data, counted = run.corpus, run.workdir.right_answers(split)
+        names, texts = data.config.names, data.texts(split)
+        right = sum(gold == label for gold, label, *_ in rows)
+        own = [gold for gold, *_ in rows] == [names[n] for n in data.corpus(split).column("label")]
+        if not own or (counted and data.config.format != "ranking" and counted[0] != right):
+            file = run.workdir.path / "eval" / f"{split}.predictions.tsv"
+            raise UserError(f"{file}: not the labels of its score; score {split} again")
+        examples = []
+        for row, each in zip(rows, texts, strict=True):
+            gold, label, *_ = row
+            line = "\t".join(" ".join(text.split()) for text in each)
+            chance = 100 * float(row[head.index(gold, 2)])
+            examples.append(Example(line, " / ".join(each), gold, label, chance))
+        return examples
+
+    @classmethod
+    def pictured(
+        cls, answer: str, run: str, line: str, span: tuple[int, int] | None = None
+    ) -> tuple[str, Sequence[Part]]:
+        """The label with its probability, and a picture of each attention map of the lowest
+        layer."""
+        explained = json.loads(answer)
+        label, words = explained["label"], explained["words"]
+        names = ["text 1", "text 2"] if len(words) > 1 else ["the text"]
+        pictures = []
+        for each in explained["layers"][0] if explained["layers"] else ():
+            of, context, weights = each["text"], each["context"], each["weights"][:_LONGEST]
+            pooled = of is None
+            rows = [f"sum {n + 1}" for n in range(len(weights))] if pooled else words[of][:_LONGEST]
+            axes = f"words of {names[context]}", "sums" if pooled else f"words of {names[of]}"
+            panel = Panel("", [row[:_LONGEST] for row in weights])
+            columns = words[context][:_LONGEST]
+            longer = max(map(len, words)) > _LONGEST
+            note = f"The first {_LONGEST} words of a text." if longer else ""
+            title = f"{run}: attended words"
+            pictures.append(Heatmap(title, *axes, rows, columns, [panel], note=note))
+        return f"{label} ({explained['probabilities'][label]:.2f})", pictures
 
     @classmethod
     def tested(cls, result: str, differences: Float[np.ndarray, "n"]) -> dict[str, float]:

@@ -3,8 +3,7 @@
 from attconv_jax.data import LABELS
 from attconv_jax.data.text import TEXTS
 from common_jax.schema import (
-    INTEGER,
-    NUMBER,
+    ATTENTION_MAP,
     NUMBERS_BY_NAME,
     STRING,
     Schema,
@@ -14,13 +13,10 @@ from common_jax.schema import (
     record,
 )
 
-_MAP = record(
-    {"context": INTEGER, "weights": array(NUMBER, dims=2)}, text={"type": ["integer", "null"]}
-)
 _OUTPUT = record(
     {"label": STRING, "probabilities": NUMBERS_BY_NAME},
     words=array(STRING, dims=2),
-    layers=array(_MAP, dims=2),
+    layers=array(ATTENTION_MAP, dims=2),
 )
 _LABEL = (
     View("text", "label", "Label"),

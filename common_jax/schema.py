@@ -35,6 +35,12 @@ def array(items: JsonSchema, dims: int = 1) -> JsonSchema:
     return items
 
 
+# Of a view "words"; `text` is null for pooling.
+ATTENTION_MAP = record(
+    {"context": INTEGER, "weights": array(NUMBER, dims=2)}, text={"type": ["integer", "null"]}
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Text:
     """A text of an input.

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -9,10 +10,20 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float, Int
 
-from common_jax.compare import Comparison, Paired, Run
+from common_jax.compare import Comparison, Example, Paired, Run
 from common_jax.errors import UserError
 from common_jax.metrics import translation
-from common_jax.report.document import Cell, Chart, Heatmap, Part, Section, Series, Table
+from common_jax.report.document import (
+    Cell,
+    Chart,
+    Heatmap,
+    Outline,
+    Panel,
+    Part,
+    Section,
+    Series,
+    Table,
+)
 
 _BY_ORDER = tuple(f"bleu_{n}" for n in range(1, 9))  # BLEU of n-grams up to n, unsmoothed
 _THIRD = "_longest_third"
@@ -38,6 +49,9 @@ class TranslationComparison(Comparison):
         "head is better than to one, and to many is worse.",
     }
 
+    example_score = "chrF of the sentence"
+    needs_corpus = False
+
     metrics = (
         *_BY_ORDER,
         *("log_likelihood", f"log_likelihood{_THIRD}", f"sacrebleu{_THIRD}"),
@@ -61,24 +75,52 @@ class TranslationComparison(Comparison):
         return differences[_members(run.file(split, ".references"), metric)]
 
     @classmethod
-    def pictured(cls, answer: str, run: str) -> tuple[str, Sequence[Part]]:
-        """The translation, and the attention of a middle head of the lowest layer, with a picture
-        for each head that it attends to."""
+    def predictions(cls, run: Run, split: str) -> list[Example]:
+        """As the base class; without inputs if the score has no sources, as in older runs."""
+        hypotheses, references = _hypotheses(run, split), run.file(split, ".references")
+        _require_own(run, split)
+        has_sources = (run.workdir.path / "eval" / f"{split}.sources").exists()
+        sources = run.file(split, ".sources") if has_sources else [""] * len(references)
+        if len(sources) != len(references):
+            raise UserError(
+                f"{run.workdir.path}: {len(sources)} sources of {split} for {len(references)} "
+                "references; score it again"
+            )
+        scores = translation.sentence_chrf(hypotheses, references)
+        return [
+            Example(source, source, reference, hypothesis, score)
+            for source, reference, hypothesis, score in zip(
+                sources, references, hypotheses, scores, strict=True
+            )
+        ]
+
+    @classmethod
+    def pictured(
+        cls, answer: str, run: str, line: str, span: tuple[int, int] | None = None
+    ) -> tuple[str, Sequence[Part]]:
+        """The translation, and a picture of the attention of all heads of the lowest layer, with
+        a panel for each head that a head attends to, and outlines of the windows."""
         explained = json.loads(answer)
         if not explained["attention"]:
             return explained["translation"], []
         pieces = [piece.replace("▁", "") or "▁" for piece in explained["pieces"]]
-        layer = explained["attention"][0]
-        head, area = len(layer) // 2, len(layer[0][0])
-        pictures = []
-        for n in range(area):
-            at = head + n - area // 2
-            what = f"head {head + 1}" + (f", keys of head {at + 1}" if area > 1 else "")
-            values = [query[n] for query in layer[head]]
-            note = "Lowest encoder layer; heads are counted from 1."
-            title = f"{run}: {what}"
-            pictures.append(Heatmap(title, "key", "query", pieces, pieces, values, note))
-        return explained["translation"], pictures
+        layer, reach = explained["attention"][0], [*explained.get("reach", ())][:1]
+        heads, area = len(layer), len(layer[0][0])
+        panels: list[Panel | None] = []
+        for head, of in itertools.product(range(heads), range(area)):
+            at = head + of - area // 2
+            values = [query[of] for query in layer[head]]
+            keys = f"keys of head {at + 1}" if 0 <= at < heads else "keys beyond the edge"
+            what = f"head {head + 1}" + (f", {keys}" if area > 1 else "")
+            spans = [(first, last) for each in reach for first, last in each[head]]
+            everything = {*spans} <= {(0, len(pieces) - 1)}
+            window = [] if everything else [Outline("window", spans)]
+            attends = area == 1 or any(map(any, values))
+            panels.append(Panel(what, values, window) if attends else None)
+        note = "Lowest encoder layer; heads are counted from 1."
+        across = area if area > 1 else min(2, heads)
+        names = f"{run}: attention of the heads", "key", "query"
+        return explained["translation"], [Heatmap(*names, pieces, pieces, panels, across, note)]
 
     @classmethod
     def intervals(cls, run: Run, split: str) -> Mapping[str, Sequence[float]]:
@@ -222,6 +264,17 @@ def _hypotheses(run: Run, split: str) -> list[str]:
             "references; score it again"
         )
     return hypotheses
+
+
+def _require_own(run: Run, split: str) -> None:
+    """Raises UserError if a run's translations do not have the BLEU of its score."""
+    stored = run.workdir.read_scored(split).value.get("sacrebleu")
+    own = _bootstrap_scores(run, split)[0]["sacrebleu"].score
+    if isinstance(stored, int | float) and abs(own - stored) > 0.01:
+        raise UserError(
+            f"{run.workdir.path}/eval/{split}.predictions.txt: not the translations of its score, "
+            f"whose BLEU is {stored:.2f}, not {own:.2f}; score it again"
+        )
 
 
 def _language(run: Run) -> str:

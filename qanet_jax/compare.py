@@ -1,16 +1,31 @@
 """Comparison of the answers of several runs, by type of question and by length of answer."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from common_jax.compare import Comparison, Run, read_notes
+from common_jax.compare import Comparison, Example, Run, read_notes
+from common_jax.errors import UserError
 from common_jax.io.json_files import read_json
 from common_jax.metrics.paired import permutation_p
-from common_jax.metrics.spans import ANSWER_LENGTHS
-from common_jax.report.document import Cell, Chart, Part, Section, Series, Table
+from common_jax.metrics.spans import ANSWER_LENGTHS, scores
+from common_jax.report.document import (
+    Cell,
+    Chart,
+    Heatmap,
+    Outline,
+    Panel,
+    Part,
+    Section,
+    Series,
+    Table,
+)
+from common_jax.text.squad import Answer, Question
+from qanet_jax.data.text import TokenizedText, input_line
+from qanet_jax.score import read_predictions
 
 # Notes of `SpanExtraction.score`: number of questions, exact match and F1 of each kind.
 ByKind = dict[str, tuple[int, float, float]]
@@ -19,18 +34,79 @@ _KINDS = {
     "by_answer_length": ("words of the answer", "Words of the shortest gold answer."),
 }
 
+_AROUND, _LONGEST = 8, 30  # words of a picture: around the answer, and of the question
+_SHOWN = 20  # words of a context before and after the answer in a table
+
 
 class SpanComparison(Comparison):
     """Compares exact match and F1: paired tests, by type of question, by length of answer."""
 
     tests = "p of the paired permutation test over questions (10,000 samples)."
     metrics = ("verified_exact_match", "verified_f1")  # of TriviaQA
+    example_score = "F1"
 
     @classmethod
     def examples(cls, run: Run, split: str) -> Mapping[str, Any]:
         """The questions' ids, and their lengths if known."""
         file = run.workdir.path / "eval" / f"{split}.predictions.json"
         return {"ids": [*read_json(file).value], **super().examples(run, split)}
+
+    @classmethod
+    def predictions(cls, run: Run, split: str) -> list[Example]:
+        """As the base class; none for TriviaQA, whose questions have several contexts."""
+        file = run.workdir.path / "eval" / f"{split}.predictions.json"
+        answers, stored = read_predictions(file), run.workdir.read_scored(split).value
+        if run.corpus.golds(split) is not None:
+            return []
+        squad = run.corpus.texts(split)
+        golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
+        each = scores(answers, golds) if answers.keys() == golds.keys() else {}
+        f1 = 100 * float(np.mean([f1 for _, f1 in each.values()])) if each else 0.0
+        own = "f1_worst" in stored or abs(f1 - stored.get("f1", f1)) <= 0.01
+        if not each or not own:
+            raise UserError(f"{file}: not the answers of its score; score {split} again")
+        return [
+            Example(
+                line=input_line(squad.contexts[question.context], question.text),
+                text=_around(question, squad.contexts[question.context]),
+                reference=question.answers[0].text,
+                prediction=answers[question.id],
+                score=100 * each[question.id][1],
+                span=(start := question.answers[0].start, start + len(question.answers[0].text)),
+            )
+            for question in squad.questions
+        ]
+
+    @classmethod
+    def pictured(
+        cls, answer: str, run: str, line: str, span: tuple[int, int] | None = None
+    ) -> tuple[str, Sequence[Part]]:
+        """The answer, and a picture of the context-query attention of the words around it, with
+        outlines of the answer and of the reference, if it differs."""
+        explained = json.loads(answer)
+        if not explained.get("layers"):
+            return explained["answer"], []
+        text = json.loads(line)["context"]
+        context, question = explained["words"]
+        spans = {"answer": (explained["start"], explained["end"])}
+        if span is not None and span != spans["answer"]:
+            spans["reference"] = span
+        words = {name: _words_of(text, *ends) for name, ends in spans.items()}
+        top = max(0, words["answer"][0] - _AROUND)
+        stop = min(len(context), words["answer"][1] + 1 + _AROUND)
+        outlines = []
+        for name, (first, last) in words.items():
+            first, last = max(first, top), min(last, stop - 1)
+            if first <= last:
+                ends = [(0, len(question[:_LONGEST]) - 1)] * (last + 1 - first)
+                outlines.append(Outline(name, ends, first - top))
+        weights = explained["layers"][0][0]["weights"][top:stop]
+        panel = Panel("", [row[:_LONGEST] for row in weights], outlines)
+        names = f"{run}: context-query attention", "question", "context"
+        note = "Each word of the context attends to the words of the question."
+        return explained["answer"], [
+            Heatmap(*names, context[top:stop], question[:_LONGEST], [panel], note=note)
+        ]
 
     @classmethod
     def tested(cls, result: str, differences: Float[np.ndarray, "n"]) -> dict[str, float]:
@@ -54,6 +130,24 @@ class SpanComparison(Comparison):
                     parts.append(f"Not compared, due to other questions: {', '.join(others)}.")
                 sections.append(Section(f"by {kind} on {split}", parts))
         return sections
+
+
+def _around(question: Question, context: str) -> str:
+    """A question, and its context around the first answer."""
+    answer = question.answers[0]
+    words = TokenizedText.of(context)
+    first, last = words.locate(answer) or (0, 0)
+    spans = words.spans[max(0, first - _SHOWN) : last + 1 + _SHOWN]
+    start, stop = spans[0][0], spans[-1][1]
+    ends = ("… " if start else ""), (" …" if stop < len(context) else "")
+    return f"{question.text} {ends[0]}{context[start:stop]}{ends[1]}"
+
+
+def _words_of(text: str, start: int, end: int) -> tuple[int, int]:
+    """The first and the last word of a part of a text."""
+    words = TokenizedText.of(text).locate(Answer(text[start:end], start))
+    assert words is not None
+    return words
 
 
 def _counts(by_kind: ByKind) -> dict[str, int]:

@@ -22,6 +22,7 @@ from common_jax.text.vocabulary import UNKNOWN
 from qanet_jax.models.base import WordsConfig
 
 named = nn.with_logical_partitioning
+ATTENTION = "intermediates"  # the collection of a reader's context-query attention [B, N, M]
 _product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
 
 
@@ -138,6 +139,7 @@ class ContextQueryAttention(nn.Module):
         weights = self.param("similarity", named(_scaled_product, (None, "embed")), (3, dim))
         similarity = trilinear(context, question, weights.astype(self.dtype))
         row = masked_softmax(similarity, question_valid[:, None, :]).astype(self.dtype)
+        self.sow(ATTENTION, "row", row)
         column = masked_softmax(similarity, context_valid[:, :, None], axis=1).astype(self.dtype)
         to_question = _product("bnm,bmd->bnd", row, question).astype(self.dtype)
         summary = _product("bnm,bnd->bmd", column, context).astype(self.dtype)

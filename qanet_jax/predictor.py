@@ -1,5 +1,6 @@
 """Text interface of the question answerer: encodes text, decodes answers; imports no model."""
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,8 +16,18 @@ from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.io.json_files import parse_json
-from common_jax.predictor import CompiledFunctions, Option, Predictor
-from common_jax.schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
+from common_jax.predictor import CompiledFunctions, Compute, Option, Predictor
+from common_jax.schema import (
+    ATTENTION_MAP,
+    INTEGER,
+    NUMBER,
+    STRING,
+    Schema,
+    Text,
+    View,
+    array,
+    record,
+)
 from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from qanet_jax.data.text import TEXTS, TokenizedText, text_arrays, windows
@@ -60,7 +71,7 @@ class QuestionAnswerer(Predictor):
     options = (
         Option("count", int, "answers to each question, best first (3)", compiled=True),
         Option("vectors", str, "the run's data.vectors, for words that its corpus lacks", "FILE"),
-        Option("explain", bool, "also each word's probability as first or last word", detail=True),
+        Option("explain", bool, "also each word's probabilities, and its attention", detail=True),
     )
 
     @dataclasses.dataclass(frozen=True)
@@ -117,12 +128,15 @@ class QuestionAnswerer(Predictor):
         self._known = self._vocabulary = vocabulary
         self._settings, self._count, self._vectors = settings, count, vectors
         self._explain = explain
+        self._attention: Compute | None = None
         self._inputs = columns_of(inputs_from_text(settings.inputs, "settings.inputs"), TEXTS)
         self._looked_up: set[str] = set()
         if vectors and self._vocabulary.table is None:
             raise UserError(f"vectors={vectors}: this run has trained vectors, and reads no others")
         enough = (available for available in programs.choices("count") if available >= count)
         self._decode = programs(count=next(enough, count))
+        with contextlib.suppress(UserError):  # an export has no program for it
+            self._attention = programs(attention=1) if explain else None
 
     @classmethod
     def read_vocabulary(cls, folder: Path) -> Vocabulary:
@@ -133,9 +147,11 @@ class QuestionAnswerer(Predictor):
 
         It has the `answer`, its `start`, `end` and `probability`, and `next`, a list of the next
         best answers; with `explain` also `pointers`: the `words` of the context and their
-        probabilities as the `first` and the `last` word of the answer. An "id" is returned with the
-        answer. Lines of a list are computed together; those of an iterator are answered one by one,
-        with `vectors` after all are read.
+        probabilities as the `first` and the `last` word of the answer; and, of a run whose reader
+        has it, context-query attention: the `words` of both texts, and in `layers` the `weights` of
+        the context's words (`text` 0) over the question's (`context` 1). An "id" is returned with
+        the answer. Lines of a list are computed together; those of an iterator are answered one by
+        one, with `vectors` after all are read.
         """
         chunks = _chunks(lines, source, self.CHUNK if isinstance(lines, Sequence) else 1)
         if self._vectors:
@@ -145,8 +161,9 @@ class QuestionAnswerer(Predictor):
         for chunk in chunks:
             for request, reading in zip(chunk, self._read(chunk), strict=True):
                 best, *others = map(_as_json, reading.answers(self._count))
-                more = {"pointers": reading.pointers()} if self._explain else {}
-                answer = {**request.id, **best, "next": others, **more}
+                answer = {**request.id, **best, "next": others}
+                if self._explain:
+                    answer |= {"pointers": reading.pointers(), **self._attended(request)}
                 yield json.dumps(answer, ensure_ascii=False)
 
     def lengths(self, line: str, place: str) -> tuple[int, ...]:
@@ -163,12 +180,17 @@ class QuestionAnswerer(Predictor):
             texts=(Text("context", "Passage", lines=8), Text("question", "Question", lines=2)),
             line="json",
             output=record(
-                {**answer, "next": array(record(answer))}, pointers=record(each), id=identity
+                {**answer, "next": array(record(answer))},
+                pointers=record(each),
+                words=array(STRING, dims=2),
+                layers=array(ATTENTION_MAP, dims=2),
+                id=identity,
             ),
             views=(
                 View("span", "", "Answer", of="context"),
                 View("table", "next", "Next best answers"),
                 View("curves", "pointers", "Probability of each word as first and as last"),
+                View("words", "layers", "Context-query attention", of="words"),
             ),
             examples=_EXAMPLES,
             explained_length=1000,
@@ -187,15 +209,24 @@ class QuestionAnswerer(Predictor):
         """The model's outputs for each request."""
         self._look_up(_words(requests))
         readings = [_Reading(request.text, request.context) for request in requests]
-        size, stride = self._settings.window, self._settings.stride
-        rows = [
-            _Window(number, request.context, request.question, *cut)
-            for number, request in enumerate(requests)
-            for cut in windows(len(request.context.words), size, stride)
-        ]
-        for window, outputs in zip(rows, self._decoded(rows), strict=True):
+        for window, outputs in self._computed(self._decode, requests):
             readings[window.number].add(window.start, window.stop, outputs)
         return readings
+
+    def _attended(self, request: "_Request") -> dict[str, Any]:
+        """The words and the context-query attention of a request, as in `predict`, if the run's
+        reader has it; a word in several windows has the weights of the last."""
+        if self._attention is None:
+            return {}
+        words = request.context.words, request.question.words
+        weights = np.zeros(tuple(map(len, words)))
+        for window, outputs in self._computed(self._attention, [request]):
+            if "attention" not in outputs:
+                return {}
+            length = window.stop - window.start
+            weights[window.start : window.stop] = outputs["attention"][:length, : len(words[1])]
+        attended = {"text": 0, "context": 1, "weights": np.round(weights, 4).tolist()}
+        return {"words": words, "layers": [[attended]]}
 
     def _look_up(self, words: Iterable[str]) -> None:
         """Reads the vectors of words that the run lacks, in one pass over the file."""
@@ -208,8 +239,16 @@ class QuestionAnswerer(Predictor):
             more = read_vectors(self._vectors, lacking, self._settings.word_dim, bad_examples)
             self._vocabulary = self._vocabulary.extended(more)
 
-    def _decoded(self, rows: Sequence["_Window"]) -> list[dict[str, np.ndarray]]:
-        """The outputs of `SpanExtraction.decode` for each window, computed in batches."""
+    def _computed(
+        self, compute: Compute, requests: Sequence["_Request"]
+    ) -> Iterator[tuple["_Window", dict[str, np.ndarray]]]:
+        """The windows of all requests with their outputs, computed in batches."""
+        size, stride = self._settings.window, self._settings.stride
+        rows = [
+            _Window(number, request.context, request.question, *cut)
+            for number, request in enumerate(requests)
+            for cut in windows(len(request.context.words), size, stride)
+        ]
         shapes = [
             (
                 min(padded_width(len(context.words)), self._settings.window),
@@ -217,13 +256,13 @@ class QuestionAnswerer(Predictor):
             )
             for _, context, question, *_ in rows
         ]
-        decoded: list[dict[str, np.ndarray]] = [{} for _ in rows]
+        computed: list[dict[str, np.ndarray]] = [{} for _ in rows]
         for group in grouped(shapes, self._settings.eval_batch_tokens):
             batch = self._batch([rows[at] for at in group.members], group)
-            outputs = {name: np.asarray(array) for name, array in self._decode(batch).items()}
+            outputs = {name: np.asarray(array) for name, array in compute(batch).items()}
             for row, at in enumerate(group.members):
-                decoded[at] = {name: array[row] for name, array in outputs.items()}
-        return decoded
+                computed[at] = {name: array[row] for name, array in outputs.items()}
+        yield from zip(rows, computed, strict=True)
 
     def _batch(self, members: Sequence["_Window"], group: Group) -> dict[str, np.ndarray]:
         """The input arrays of a batch of windows."""

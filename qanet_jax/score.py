@@ -63,7 +63,7 @@ def score_files(predictions: str | Path, data: str | Path) -> dict[str, float]:
     Raises:
       UserError: if a file cannot be read or is malformed, or no question is answered.
     """
-    answers, golds = _read_predictions(predictions), _read_golds(data)
+    answers, golds = read_predictions(predictions), _read_golds(data)
     unanswered = sum(key not in answers for key in golds)
     if unanswered == len(golds):
         raise UserError(f"{predictions}: no answer to any question of {data}")
@@ -86,7 +86,8 @@ def _read_golds(path: str | Path) -> dict[str, list[str]]:
     return golds
 
 
-def _read_predictions(path: str | Path) -> dict[str, str]:
+def read_predictions(path: str | Path) -> dict[str, str]:
+    """The answers of a file {id: answer}; raises UserError if it is missing or malformed."""
     node = read_json(path)
     if type(node.value) is not dict:
         raise UserError(f"{path}: needs one object, {{id: answer, ...}}")

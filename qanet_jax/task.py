@@ -1,5 +1,6 @@
 """The span extraction task: model, loss, corpus, decoding and score."""
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,9 +21,9 @@ from common_jax.training.word_level import WordLevelTask
 from qanet_jax import triviaqa_metrics
 from qanet_jax.config import Config
 from qanet_jax.data.dataset import ReadingData
-from qanet_jax.data.text import TEXTS
+from qanet_jax.data.text import TEXTS, input_line
 from qanet_jax.decode import best_spans
-from qanet_jax.layers import Words
+from qanet_jax.layers import ATTENTION, Words
 from qanet_jax.predictor import QuestionAnswerer
 from qanet_jax.score import by_question, example_results, score_squad
 
@@ -188,12 +189,19 @@ class SpanExtraction(WordLevelTask[Config]):
         return {**self.inputs, "start": ("B", np.int32), "end": ("B", np.int32)}
 
     def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
-        return self.decode(params, arrays, **static)
+        """`decode`; with the static argument `attention` instead the "attention", [B, N, M], of
+        each word of the context over the question's, if the reader has it."""
+        if "attention" not in static:
+            return self.decode(params, arrays, **static)
+        texts, examples = self._read(arrays)
+        apply = functools.partial(self.model.apply, {"params": params}, *texts, train=False)
+        _, stored = apply(**examples, mutable=[ATTENTION])
+        return dict(zip(["attention"], jax.tree.leaves(stored), strict=False))
 
     def example_input(self) -> str:
         squad = self.data.texts(self.splits[-1])
         question = squad.questions[0]
-        return json.dumps({"context": squad.contexts[question.context], "question": question.text})
+        return input_line(squad.contexts[question.context], question.text)
 
     def next_commands(self, workdir: str) -> Sequence[str]:
         first, *others = super().next_commands(workdir)

@@ -31,7 +31,8 @@ LAYERS = (
     {"stack", "recurrent"},
     {"export", "report"},
     {"training"},
-    {"compare", "deploy", "sweep"},
+    {"deploy"},
+    {"compare", "sweep"},
     {"serve", "tables"},
 )
 SERVER = {"starlette", "uvicorn"}  # of the extra `serve`, which only its package imports

@@ -1,16 +1,25 @@
 """Comparing evaluated runs."""
 
-from common_jax.compare.comparison import Comparison, IncomparableError, Paired, comparison_of
+from common_jax.compare.comparison import (
+    Comparison,
+    Example,
+    IncomparableError,
+    Paired,
+    comparison_of,
+)
+from common_jax.compare.examples import differing
 from common_jax.compare.page import report
 from common_jax.compare.runs import SEED, Run, read_notes, read_runs
 
 __all__ = [
     "SEED",
     "Comparison",
+    "Example",
     "IncomparableError",
     "Paired",
     "Run",
     "comparison_of",
+    "differing",
     "read_notes",
     "read_runs",
     "report",

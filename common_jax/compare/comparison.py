@@ -42,6 +42,27 @@ class Paired:
     notes: Sequence[str] = ()
 
 
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """An example of a split with a run's stored prediction.
+
+    Attributes:
+      line: the input of the run's predictor; "" if unknown.
+      text: the input as a page shows it.
+      reference: the gold answer.
+      prediction: the run's.
+      score: of the prediction, larger for a better one (`Comparison.example_score`).
+      span: the characters of the reference in the input's text, if it is a part of it.
+    """
+
+    line: str
+    text: str
+    reference: str
+    prediction: str
+    score: float
+    span: tuple[int, int] | None = None
+
+
 class Comparison:
     """Compares the runs of one task; `Task.comparison` names a subclass.
 
@@ -50,11 +71,15 @@ class Comparison:
       findings: the paper's findings, a sentence by the key of a config field, for the caption of a
         sweep's figure.
       metrics: names of metrics beyond those of a validation; see `further`.
+      example_score: the name of `Example.score`.
+      needs_corpus: whether `predictions` reads the corpus, beside the files of the score.
     """
 
     tests: ClassVar[str] = "p of the paired t-test over the examples."
     findings: ClassVar[Mapping[str, str]] = {}
     metrics: ClassVar[tuple[str, ...]] = ()
+    example_score: ClassVar[str] = "score"
+    needs_corpus: ClassVar[bool] = True
 
     @classmethod
     def further(cls, run: Run, split: str) -> Mapping[str, float]:
@@ -62,11 +87,25 @@ class Comparison:
         return {}
 
     @classmethod
-    def pictured(cls, answer: str, run: str) -> tuple[str, Sequence[Part]]:
+    def predictions(cls, run: Run, split: str) -> Sequence[Example]:
+        """The examples of a run's score in the order of its files; empty if the task has none.
+
+        Raises:
+          NoCorpusError: if the texts cannot be read.
+          UserError: if a file is missing or damaged, or has the predictions of another run.
+        """
+        return []
+
+    @classmethod
+    def pictured(
+        cls, answer: str, run: str, line: str, span: tuple[int, int] | None = None
+    ) -> tuple[str, Sequence[Part]]:
         """The text and the pictures that a page shows for a predictor's answer with `explain`.
 
         Args:
           run: the name of the run, for the pictures' titles.
+          line: the predictor's input.
+          span: as `Example.span`.
         """
         return answer, []
 

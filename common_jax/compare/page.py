@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from common_jax.compare.comparison import comparison_of
+from common_jax.compare.examples import examples
 from common_jax.compare.runs import SEED, Run
 from common_jax.errors import UserError
 from common_jax.metrics.seeds import interval_of_means
@@ -44,6 +45,7 @@ def report(runs: Sequence[Run], split: str | None = None) -> Report:
         sections.append(Section(f"{name}: learning", _curves(members)))
         if scored:
             compared = comparison_of(family).compare(scored, chosen)
+            compared = [*compared, *examples(scored, chosen)]
             sections += [dataclasses.replace(s, title=f"{name}: {s.title}") for s in compared]
     return Report(", ".join(map(_title, families)), [s for s in sections if s.parts])
 

@@ -17,6 +17,10 @@ from common_jax.training.workdir import Workdir, result_fields
 SEED = "train.seed"
 
 
+class NoCorpusError(UserError):
+    """The corpus of a run cannot be read."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Run:
     """A run in a report, where `label` is its name."""
@@ -28,6 +32,20 @@ class Run:
     def task(self) -> Task:
         """The task, from its config."""
         return self.workdir.make_task()
+
+    @functools.cached_property
+    def corpus(self) -> Any:
+        """The `data` of the task, with the corpus, which is built if it is not in the cache.
+
+        Raises:
+          NoCorpusError: if a file of the corpus is missing or broken.
+        """
+        task: Any = self.task
+        try:
+            task.prepare()
+        except UserError as error:
+            raise NoCorpusError(f"{self.label}: {error}") from error
+        return task.data
 
     @functools.cached_property
     def lines(self) -> list[dict[str, Any]]:

@@ -91,6 +91,13 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], *, language: str)
     return _bleu(_two_letters(language)).corpus_score(hypotheses, [references]).score
 
 
+def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
+    """chrF of each sentence, in percent."""
+    _check(hypotheses, references)
+    chrf, pairs = CHRF(), zip(hypotheses, references, strict=True)
+    return [chrf.sentence_score(own, [reference]).score for own, reference in pairs]
+
+
 @dataclasses.dataclass(frozen=True)
 class Compared:
     """Comparison of a system with a baseline, by one metric.

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import itertools
+import math
 import re
 import textwrap
 import warnings
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from common_jax.report.document import Chart, Heatmap, Series
+from common_jax.report.document import Chart, Heatmap, Panel, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +24,9 @@ _DASHES = ("-", "--", "-.", ":")
 _SIZE = (4.6, 3.2)  # inches, for text at least 10 pixels high on a phone
 _ROW = 0.17  # of a legend or a caption, inches
 _LONGEST = 56  # letters of a name
+# Of a heatmap, in inches but for numbers of letters and of points.
+_LARGEST_CELL, _GAP, _TITLE, _LETTER = 0.27, 0.1, 0.3, 0.06
+_LONGEST_CELL, _SMALL, _SHADES = 12, 7, 20
 _LETTERS = 74  # of a caption, in the width of a chart
 _STYLE: Any = {
     "font.size": 9,
@@ -31,7 +35,8 @@ _STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
-    "grid.color": "#e4e4e4",
+    "grid.color": "#808080",
+    "grid.alpha": 0.25,
     "svg.fonttype": "none",  # text instead of paths: small, sharp, searchable
     "font.family": "sans-serif",
     "figure.dpi": 160,
@@ -69,6 +74,8 @@ def draw(charts: Sequence[Chart] | Heatmap, caption: str = "") -> "Figure":
 def svg(charts: Sequence[Chart] | Heatmap, name: str, caption: str = "") -> str:
     """The charts as a self-contained `<svg>` element of its container's width; deterministic.
 
+    Its text is text, its background transparent, and black is white where a dark page is preferred.
+
     Args:
       name: makes the ids inside the element unique in a page.
     """
@@ -77,9 +84,13 @@ def svg(charts: Sequence[Chart] | Heatmap, name: str, caption: str = "") -> str:
     text = io.StringIO()
     figure = draw(charts, caption)
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}), _ignore_missing_glyphs():
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+        metadata: Any = {"Date": None, "Creator": None}
+        figure.savefig(text, format="svg", metadata=metadata, transparent=True)
     element = text.getvalue()[text.getvalue().index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>\s*", "", element, flags=re.DOTALL)
+    element = element.replace("stroke: #000000", "stroke: currentColor")
+    short = lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]).replace("\n", "")
+    element = re.sub(r' d="[^"]*"', short, element)  # hundredths of a point
     # ids that are the same in all pictures, such as "axes_1", are not referenced
     return re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', _OPENING, element, count=1)
 
@@ -101,7 +112,8 @@ def _ignore_missing_glyphs() -> Iterator[None]:
 
 _OPENING = (
     r'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
-    r'viewBox="\1">'
+    r'viewBox="\1"><style>svg { color: #1a1a1a; fill: currentColor } '
+    r"@media (prefers-color-scheme: dark) { svg { color: #e6e6e6 } }</style>"
 )
 
 
@@ -134,7 +146,7 @@ def _draw(axes: "Axes", chart: Chart) -> None:
         if len(values) <= 8 and all(type(value) is int for value in values):
             axes.set_xticks(values)
     if chart.zero:
-        axes.axhline(0, color="#555555", linewidth=1, zorder=1)
+        axes.axhline(0, color="#808080", linewidth=1, zorder=1)
     axes.set_axisbelow(True)
     names = {"title": chart.title, "xlabel": chart.x_label, "ylabel": chart.y_label}
     axes.set(**{name: _safe(text) for name, text in names.items()})
@@ -145,21 +157,98 @@ def _draw(axes: "Axes", chart: Chart) -> None:
 
 def _heatmap(picture: Heatmap) -> "Figure":
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
-    cell = max(0.2, _SIZE[0] / (len(picture.columns) + 6))  # inches
-    size = cell * (len(picture.columns) + 6), cell * (len(picture.rows) + 7)
-    figure = Figure(size, layout="constrained")
-    axes = figure.subplots()
-    axes.pcolormesh(picture.values, cmap="Blues", vmin=0, vmax=1)
-    axes.set_aspect("equal")
-    axes.invert_yaxis()
-    axes.grid(False)
-    middles = lambda names: ([n + 0.5 for n in range(len(names))], [*map(_safe, names)])
-    axes.set_xticks(*middles(picture.columns), rotation=90)
-    axes.set_yticks(*middles(picture.rows))
-    names = {"title": picture.title, "xlabel": picture.x_label, "ylabel": picture.y_label}
-    axes.set(**{name: _safe(text) for name, text in names.items()})
+    rows, columns = (
+        [_cell_label(name) for name in names] for names in (picture.rows, picture.columns)
+    )
+    left, below = (_LETTER * max(map(len, names)) + 0.3 for names in (rows, columns))
+    across, down = picture.across, -(-len(picture.panels) // picture.across)
+    panel_width = (_SIZE[0] - left) / across - _GAP
+    cell = min(_LARGEST_CELL, panel_width / len(columns))
+    size = cell * len(columns), cell * len(rows)
+    titled = _ROW if any(panel and panel.title for panel in picture.panels) else 0.0
+    step = size[1] + titled + _GAP
+    names = [*dict.fromkeys(o.name for p in picture.panels if p for o in p.outlines)]
+    height = _TITLE + step * down + below + _ROW * (1 + len(names))
+    figure = Figure((_SIZE[0], height))
+    scale = max(value for p in picture.panels if p for row in p.values for value in row) or 1.0
+    for at, panel in enumerate(picture.panels):
+        if panel is None:
+            continue
+        x, top = left + (at % across) * (size[0] + _GAP), _TITLE + titled + at // across * step
+        place = (x / _SIZE[0], 1 - (top + size[1]) / height, size[0] / _SIZE[0], size[1] / height)
+        axes = figure.add_axes(place)
+        _draw_panel(axes, panel, scale, [_COLOURS[1 + names.index(o.name)] for o in panel.outlines])
+        thin = max(1, round(0.1 / cell))  # for labels that do not overlap
+        lower = picture.panels[at + across : at + across + 1]
+        for axis, labels, edge in (
+            (axes.xaxis, columns, not any(lower)),
+            (axes.yaxis, rows, at % across == 0 or picture.panels[at - 1] is None),
+        ):
+            axis.set_ticks(
+                [n + 0.5 for n in range(0, len(labels), thin)],
+                [*map(_plain, labels[::thin])] if edge else [],
+                fontsize=_SMALL,
+            )
+        axes.tick_params("x", rotation=90)
+        axes.tick_params(length=0, pad=2)
+    write = lambda x, y, text, **style: figure.text(x / _SIZE[0], 1 - y / height, text, **style)
+    write(0.05, 0.05, _safe(picture.title), va="top", fontsize=_STYLE["axes.titlesize"])
+    middle = _TITLE + step * down / 2
+    write(0.05, middle, _safe(picture.y_label), rotation=90, va="center")
+    bottom = height - _ROW * (1 + len(names))
+    write(left, bottom, _safe(picture.x_label), va="bottom")
+    write(
+        _SIZE[0] - 0.05,
+        bottom,
+        f"shade: square root; largest {scale:.2f}",
+        va="bottom",
+        ha="right",
+        fontsize=8,
+    )
+    dashes: Any = _DASHES
+    lines = [
+        Line2D([], [], color=colour, linestyle=dash, label=_safe(name))
+        for name, colour, dash in zip(names, _COLOURS[1:], dashes, strict=False)
+    ]
+    if lines:
+        figure.legend(handles=lines, loc="lower left", frameon=False, borderaxespad=0.2)
     return figure
+
+
+def _draw_panel(axes: "Axes", panel: Panel, scale: float, colours: Sequence[str]) -> None:
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path as Shape
+
+    square = lambda x, y: Shape([(x, y), (x + 1, y), (x + 1, y + 1), (x, y + 1), (x, y)])
+    cells: dict[int, list[Any]] = {}
+    for y, row in enumerate(panel.values):
+        for x, value in enumerate(row):
+            cells.setdefault(round(_SHADES * math.sqrt(value / scale)), []).append(square(x, y))
+    for level in sorted(cells.keys() - {0}):  # one path for each shade: a small file
+        shape, shade = Shape.make_compound_path(*cells[level]), (_COLOURS[0], level / _SHADES)
+        axes.add_patch(PathPatch(shape, facecolor=shade, edgecolor="none"))
+    for outline, colour, dash in zip(panel.outlines, colours, _DASHES, strict=False):
+        bounds = [(outline.top + n, *span) for n, span in enumerate(outline.spans)]
+        right = [(last + 1, y + end) for y, _, last in bounds for end in (0, 1)]
+        left = [(first, y + end) for y, first, _ in reversed(bounds) for end in (1, 0)]
+        axes.plot(
+            *zip(*right, *left, right[0], strict=True),
+            dash,
+            color=colour,
+            linewidth=1.2,
+            clip_on=False,
+        )
+    axes.set(xlim=(0, len(panel.values[0])), ylim=(len(panel.values), 0))
+    axes.spines[:].set(visible=True, color="#808080", linewidth=0.6)
+    axes.grid(False)
+    if panel.title:
+        axes.set_title(_safe(panel.title), fontsize=8, pad=2, loc="left")
+
+
+def _cell_label(name: str) -> str:
+    return name if len(name) <= _LONGEST_CELL else f"{name[: _LONGEST_CELL - 1]}…"
 
 
 def _categories(series: Sequence[Series]) -> dict[str, int]:

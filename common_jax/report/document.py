@@ -61,15 +61,46 @@ class Chart:
 
 
 @dataclasses.dataclass(frozen=True)
+class Outline:
+    """The border of a region of a matrix: of consecutive rows, in each a range of columns.
+
+    Attributes:
+      name: in the legend.
+      spans: the first and the last column of each row.
+      top: the first row.
+    """
+
+    name: str
+    spans: Sequence[tuple[int, int]]
+    top: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+    """A matrix [rows, columns] of numbers of at least 0, with its title and outlines."""
+
+    title: str
+    values: Sequence[Sequence[float]]
+    outlines: Sequence[Outline] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class Heatmap:
-    """A matrix [rows, columns] of numbers from 0 to 1 as shades; 0 is white."""
+    """Matrices with the same rows and columns as shades, from none for 0 to the darkest for the
+    largest number of all.
+
+    Attributes:
+      panels: at least one; None is an empty place.
+      across: number of panels side by side.
+    """
 
     title: str
     x_label: str
     y_label: str
     rows: Sequence[str]
     columns: Sequence[str]
-    values: Sequence[Sequence[float]]
+    panels: Sequence[Panel | None]
+    across: int = 1
     note: str = ""
 
 

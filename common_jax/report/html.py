@@ -8,20 +8,24 @@ from common_jax.report import charts
 from common_jax.report.document import Cell, Chart, Picture, Report, Section, Table, shown
 
 _STYLE = """
-:root { color-scheme: light; }
-body { margin: 0 auto; max-width: 68rem; padding: 1rem; color: #1a1a1a; background: #fff;
-  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+:root { color-scheme: light dark; --paper: #fff; --ink: #1a1a1a; --soft: #555; --line: #e4e4e4;
+  --head: #f6f6f6; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #15191e; --ink: #e6e6e6; --soft: #a9b4c0; --line: #39424d; --head: #212831; }
+}
+body { margin: 0 auto; max-width: 68rem; padding: 1rem; color: var(--ink);
+  background: var(--paper); font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
 h1 { font-size: 1.6rem; line-height: 1.2; }
-h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; border-bottom: 1px solid #ccc; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; border-bottom: 1px solid var(--line); }
 .wide { overflow-x: auto; margin: .8rem 0; }
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums;
   overflow-wrap: normal; }
 .number { text-align: right; }
 td.number { white-space: nowrap; }
 .text { text-align: left; min-width: 8rem; overflow-wrap: anywhere; }
-th, td { padding: .3rem .6rem; border-bottom: 1px solid #e4e4e4; vertical-align: top; }
-th { background: #f6f6f6; }
-.note, figcaption { color: #555; font-size: .85rem; max-width: 44rem; }
+th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { background: var(--head); }
+.note, figcaption { color: var(--soft); font-size: .85rem; max-width: 44rem; }
 .charts { display: grid; gap: 1rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
 figure { margin: 0; max-width: 34rem; break-inside: avoid; }

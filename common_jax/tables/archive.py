@@ -35,7 +35,7 @@ def keep(trial: Trial, folder: Path, data: Path) -> None:
     run = trial.workdir.path
     config = json.dumps(to_mapping(trial.config), indent=1, sort_keys=True) + "\n"
     files = {CONFIG: config.replace(str(data), _DATA)}
-    endings = (".json", ".examples.tsv", ".predictions.*", ".references")
+    endings = (".json", ".examples.tsv", ".predictions.*", ".references", ".sources")
     patterns = (RESULT, "metrics.jsonl", *(f"eval/*{ending}" for ending in endings))
     for file in sorted(path for pattern in patterns for path in run.glob(pattern)):
         name = file.relative_to(run).as_posix()

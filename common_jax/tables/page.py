@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from common_jax.compare import Comparison, IncomparableError, Run, comparison_of
+from common_jax.compare import Comparison, IncomparableError, Run, comparison_of, differing
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.metrics.verdict import Verdict, judge
 from common_jax.report.document import Cell, Part, Report, Section, Table
@@ -254,7 +254,8 @@ def page(
     for one in scale.examples:
         for rows, answer in (answers or {}).get(one.name, {}).items():
             piped = len(one.through) > 1  # each run's answer is the next one's text
-            text, own = (answer, ()) if piped else results.comparison.pictured(answer, rows)
+            line = "\t".join(one.texts)
+            text, own = (answer, ()) if piped else results.comparison.pictured(answer, rows, line)
             examples.append([one.name, "; ".join(one.texts), one.paper or None, rows, text])
             pictures += own
     columns = ("example", "texts", "paper", "row", "ours")
@@ -265,11 +266,24 @@ def page(
         *(_figures(results) if spec.kind == "figure" else []),
         Section("Examples", [Table(columns, examples), *pictures] if examples else []),
         Section("Claims", [Table(head, claims, _RULE)] if claims else []),
+        Section("Examples that differ most", _differing(results)),
         Section("Notes on rows", [Table(("row", "note"), notes)] if notes else []),
         Section("Rows that were not run, and their commands", commands),
     ]
     title = f"{spec.name}: {spec.title}"
     return Report(title, [section for section in sections if section.parts])
+
+
+def _differing(results: Results) -> list[Part]:
+    """The examples where the first runs of the first claim's rows differ most, if the files of the
+    runs suffice for it."""
+    if results.comparison.needs_corpus or not results.scale.claims:
+        return []
+    claim, split = results.scale.claims[0], results.scale.split
+    runs = {run.label: run for run in results.runs()}
+    chosen = [runs[row] for row in (claim.than, claim.row) if row in runs]
+    each = {run: results.comparison.predictions(run, split) for run in chosen}
+    return differing(results.comparison, each) if len(each) == 2 else []
 
 
 def _figures(results: Results) -> list[Section]:

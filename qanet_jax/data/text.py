@@ -2,6 +2,7 @@
 
 import bisect
 import dataclasses
+import json
 
 import numpy as np
 from jaxtyping import Int, Shaped
@@ -40,6 +41,11 @@ class TokenizedText:
         first = bisect.bisect_right(self.spans, answer.start, key=lambda span: span[1])
         last = bisect.bisect_left(self.spans, end, key=lambda span: span[0]) - 1
         return (first, last) if first <= last else None
+
+
+def input_line(context: str, question: str) -> str:
+    """A question as a line for the predictor."""
+    return json.dumps({"context": context, "question": question})
 
 
 def windows(length: int, window: int, stride: int) -> list[tuple[int, int]]:

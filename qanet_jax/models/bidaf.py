@@ -18,7 +18,7 @@ from common_jax.masks import MASKED, masked_softmax
 from common_jax.recurrent import LSTM, Bidirectional
 from common_jax.scopes import part
 from common_jax.sharding import gathered, spread
-from qanet_jax.layers import Highway, Words, named, trilinear
+from qanet_jax.layers import ATTENTION, Highway, Words, named, trilinear
 from qanet_jax.models.base import ReaderModel, WordsConfig
 
 
@@ -122,6 +122,7 @@ class BiDAFNetwork(nn.Module):
         """[h, u~, h * u~, h * h~] (Eq. 4)."""
         similarity = trilinear(h, u, self.similarity.astype(self.dtype)) + self.similarity_bias
         to_question = masked_softmax(similarity, question_valid[:, None, :]).astype(self.dtype)
+        self.sow(ATTENTION, "row", to_question)
         attended = jnp.einsum("bnm,bme->bne", to_question, u)
         best = jnp.where(question_valid[:, None, :], similarity, MASKED).max(-1)
         to_context = masked_softmax(best, context_valid).astype(self.dtype)
