@@ -209,7 +209,8 @@ class QuestionAnswerer(Predictor):
         """The model's outputs for each request."""
         self._look_up(_words(requests))
         readings = [_Reading(request.text, request.context) for request in requests]
-        for window, outputs in self._computed(self._decode, requests):
+        rows = self._windows(requests)
+        for window, outputs in zip(rows, self._computed(self._decode, rows), strict=True):
             readings[window.number].add(window.start, window.stop, outputs)
         return readings
 
@@ -220,7 +221,8 @@ class QuestionAnswerer(Predictor):
             return {}
         words = request.context.words, request.question.words
         weights = np.zeros(tuple(map(len, words)))
-        for window, outputs in self._computed(self._attention, [request]):
+        rows = self._windows([request])
+        for window, outputs in zip(rows, self._computed(self._attention, rows), strict=True):
             if "attention" not in outputs:
                 return {}
             length = window.stop - window.start
@@ -239,16 +241,17 @@ class QuestionAnswerer(Predictor):
             more = read_vectors(self._vectors, lacking, self._settings.word_dim, bad_examples)
             self._vocabulary = self._vocabulary.extended(more)
 
-    def _computed(
-        self, compute: Compute, requests: Sequence["_Request"]
-    ) -> Iterator[tuple["_Window", dict[str, np.ndarray]]]:
-        """The windows of all requests with their outputs, computed in batches."""
+    def _windows(self, requests: Sequence["_Request"]) -> list["_Window"]:
+        """The windows of all requests."""
         size, stride = self._settings.window, self._settings.stride
-        rows = [
+        return [
             _Window(number, request.context, request.question, *cut)
             for number, request in enumerate(requests)
             for cut in windows(len(request.context.words), size, stride)
         ]
+
+    def _computed(self, compute: Compute, rows: Sequence["_Window"]) -> list[dict[str, np.ndarray]]:
+        """The outputs of a program for each window, computed in batches."""
         shapes = [
             (
                 min(padded_width(len(context.words)), self._settings.window),
@@ -262,7 +265,7 @@ class QuestionAnswerer(Predictor):
             outputs = {name: np.asarray(array) for name, array in compute(batch).items()}
             for row, at in enumerate(group.members):
                 computed[at] = {name: array[row] for name, array in outputs.items()}
-        yield from zip(rows, computed, strict=True)
+        return computed
 
     def _batch(self, members: Sequence["_Window"], group: Group) -> dict[str, np.ndarray]:
         """The input arrays of a batch of windows."""

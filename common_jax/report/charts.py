@@ -25,8 +25,8 @@ _SIZE = (4.6, 3.2)  # inches, for text at least 10 pixels high on a phone
 _ROW = 0.17  # of a legend or a caption, inches
 _LONGEST = 56  # letters of a name
 # Of a heatmap, in inches but for numbers of letters and of points.
-_LARGEST_CELL, _GAP, _TITLE, _LETTER = 0.27, 0.1, 0.3, 0.06
-_LONGEST_CELL, _SMALL, _SHADES = 12, 7, 20
+_LARGEST_CELL, _GAP, _TITLE, _LETTER = 0.3, 0.1, 0.3, 0.06
+_LONGEST_CELL, _SMALL, _SHADES = 12, 8, 20
 _LETTERS = 74  # of a caption, in the width of a chart
 _STYLE: Any = {
     "font.size": 9,
@@ -39,6 +39,7 @@ _STYLE: Any = {
     "grid.alpha": 0.25,
     "svg.fonttype": "none",  # text instead of paths: small, sharp, searchable
     "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Arial"],
     "figure.dpi": 160,
 }
 
@@ -180,7 +181,7 @@ def _heatmap(picture: Heatmap) -> "Figure":
         place = (x / _SIZE[0], 1 - (top + size[1]) / height, size[0] / _SIZE[0], size[1] / height)
         axes = figure.add_axes(place)
         _draw_panel(axes, panel, scale, [_COLOURS[1 + names.index(o.name)] for o in panel.outlines])
-        thin = max(1, round(0.1 / cell))  # for labels that do not overlap
+        thin = max(1, round(0.11 / cell))  # for labels that do not overlap
         lower = picture.panels[at + across : at + across + 1]
         for axis, labels, edge in (
             (axes.xaxis, columns, not any(lower)),

@@ -1,11 +1,15 @@
 """Comparison of labels: tests of right answers, lengths, confusion."""
 
+import json
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from attconv_jax.compare import LabelComparison
 from common_jax.compare import IncomparableError, Run
+from common_jax.errors import UserError
 from common_jax.training.task import Scores
 from common_jax.training.workdir import Workdir
 
@@ -134,3 +138,46 @@ def test_lengths_and_confusions_are_optional(as_run):
     _, table = confusion.parts
     assert (table.head, table.rows) == (("a", "no", "yes"), [["no", 3, 1], ["yes", 0, 6]])
     assert table.shaded
+
+
+def with_corpus(run, gold):
+    """A run with a corpus of pairs of these labels."""
+    label = SimpleNamespace(column=lambda _: np.array(gold))
+    run.__dict__["corpus"] = SimpleNamespace(
+        config=SimpleNamespace(names=("no", "yes"), format="pairs"),
+        texts=lambda _: [[f"first\t{n}", "second"] for n in range(len(gold))],
+        corpus=lambda _: label,
+    )
+    return run
+
+
+def test_examples_have_the_probability_of_the_gold_label(as_run):
+    run = with_corpus(as_run("a", right=np.zeros(200)), [0] * 200)
+    *_, last = LabelComparison.predictions(run, "test")
+    assert (last.reference, last.prediction, last.score) == ("no", "yes", 40)
+    assert (last.line, last.text) == ("first 199\tsecond", "first\t199 / second")
+
+
+def test_labels_of_another_run_are_rejected(as_run):
+    other_gold = with_corpus(as_run("a", right=np.zeros(200)), [0] * 199 + [1])
+    other_score = with_corpus(as_run("b", right=np.ones(200)), [0] * 200)
+    for run in (other_gold, other_score):
+        with pytest.raises(UserError, match=r"test\.predictions\.tsv: not the labels of its score"):
+            LabelComparison.predictions(run, "test")
+
+
+def test_attention_between_words_is_drawn():
+    weights = [[0.25, 0.75], [1.0, 0.0], [0.5, 0.5]]
+    maps = [
+        {"text": 0, "context": 1, "weights": weights},
+        {"text": None, "context": 0, "weights": [[0.2, 0.3, 0.5]]},
+    ]
+    answer = {"label": "yes", "probabilities": {"no": 0.1, "yes": 0.9}, "layers": [maps]}
+    answer["words"] = [["a", "b", "c"], ["d", "e"]]
+    text, (pair, pooled) = LabelComparison.pictured(json.dumps(answer), "run", "a b c\td e")
+    assert text == "yes (0.90)"
+    assert (pair.rows, pair.columns, pair.panels[0].values) == (*answer["words"], weights)
+    assert (pair.y_label, pair.x_label) == ("words of text 1", "words of text 2")
+    assert (pooled.rows, pooled.columns) == (["sum 1"], ["a", "b", "c"])
+    without = json.dumps({**answer, "layers": []})
+    assert LabelComparison.pictured(without, "run", "")[1] == []

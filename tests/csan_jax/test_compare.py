@@ -10,10 +10,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF
 from scipy import stats
 
 from common_jax.compare import IncomparableError, Run
+from common_jax.errors import UserError
 from common_jax.metrics import translation
 from common_jax.training.task import Scores
 from common_jax.training.workdir import Workdir
@@ -232,3 +233,62 @@ def test_runs_on_another_test_are_not_compared(as_run, runs):
     assert rows["other"]["sacrebleu p"] is None and rows["better"]["sacrebleu p"] is not None
     assert note == f"{first.workdir.path}: its test differs from that of {other.workdir.path}"
     assert [row[0] for row in grams.parts[-1].rows] == ["first", "better"]
+
+
+def test_examples_have_the_chrf_of_their_sentences(as_run):
+    run = as_run("scored", SYSTEMS["first"])
+    examples = TranslationComparison.predictions(run, "test")
+    assert [(one.reference, one.prediction, one.line) for one in examples] == [
+        (*pair, "") for pair in zip(REFERENCES, SYSTEMS["first"], strict=True)
+    ]
+    sentence = CHRF().sentence_score(SYSTEMS["first"][7], [REFERENCES[7]]).score
+    assert examples[7].score == sentence
+    (run.workdir.path / "eval" / "test.sources").write_text("a source\n" * 60)
+    assert TranslationComparison.predictions(run, "test")[59].line == "a source"
+    (run.workdir.path / "eval" / "test.sources").write_text("a source\n" * 59)
+    with pytest.raises(UserError, match="59 sources of test for 60 references"):
+        TranslationComparison.predictions(run, "test")
+
+
+def test_translations_of_another_run_are_rejected(as_run):
+    run = as_run("own", SYSTEMS["first"])
+    bleu = translation.bleu(SYSTEMS["first"], REFERENCES, language="en")
+    file = run.workdir.path / "eval" / "test.json"
+    file.write_text(json.dumps({"sacrebleu": bleu}))
+    assert len(TranslationComparison.predictions(run, "test")) == 60
+    file.write_text(json.dumps({"sacrebleu": bleu + 0.5}))
+    with pytest.raises(UserError, match=r"test\.predictions\.txt: not the translations of its sc"):
+        TranslationComparison.predictions(run, "test")
+
+
+def explained(attention, reach):
+    pieces = [f"▁{n}" for n in range(attention.shape[1])]
+    values = {"attention": [attention.tolist()], "reach": [reach.tolist()]}
+    return json.dumps({"translation": "t", "pieces": pieces, **values})
+
+
+def test_heads_are_drawn_with_the_keys_of_their_neighbours():
+    """Of 3 heads with windows of 3 heads and 1 piece, the outermost have one neighbour."""
+    attention, reach = np.zeros((3, 2, 3, 2)), np.zeros((3, 2, 2), int)
+    for head, of in [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]:
+        attention[head, [0, 1], of, [0, 1]] = 0.1 * head + 0.01 * of + 0.1
+    reach[:, 1] = 1
+    text, (picture,) = TranslationComparison.pictured(explained(attention, reach), "2D", "0 1")
+    assert text == "t" and picture.across == 3 and picture.rows == ["0", "1"]
+    keys = lambda panel: panel and panel.title.removeprefix("head ")
+    assert [*map(keys, picture.panels)] == [
+        *(None, "1, keys of head 1", "1, keys of head 2"),
+        *("2, keys of head 1", "2, keys of head 2", "2, keys of head 3"),
+        *("3, keys of head 2", "3, keys of head 3", None),
+    ]
+    np.testing.assert_array_equal(picture.panels[5].values, attention[1, :, 2])
+    (window,) = picture.panels[5].outlines
+    assert [*window.spans] == [(0, 0), (1, 1)]
+
+
+def test_heads_without_neighbours_and_windows_have_one_panel_each():
+    attention, reach = np.full((4, 2, 1, 2), 0.5), np.tile([0, 1], (4, 2, 1))
+    _, (picture,) = TranslationComparison.pictured(explained(attention, reach), "vanilla", "0 1")
+    assert [(one.title, one.outlines) for one in picture.panels] == [
+        (f"head {n}", []) for n in range(1, 5)
+    ]

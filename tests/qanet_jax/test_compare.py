@@ -2,11 +2,15 @@
 
 import itertools
 import json
+import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from common_jax.compare import IncomparableError, Run
+from common_jax.errors import UserError
+from common_jax.text.squad import Answer, Question, Squad
 from common_jax.training.task import Scores
 from common_jax.training.workdir import Workdir
 from qanet_jax.compare import SpanComparison
@@ -108,3 +112,55 @@ def test_runs_of_other_questions_are_not_compared(as_run):
 
 def test_a_run_alone_without_kinds_has_nothing_to_show(as_run):
     assert SpanComparison.compare([as_run("a", results=False)], "dev") == []
+
+
+CONTEXT = "Ada lives in Rome. Ben, her brother, is a painter in Turin."
+SQUAD = Squad(
+    [CONTEXT],
+    [
+        Question("0", "Who lives in Rome?", 0, (Answer("Ada", 0),)),
+        Question("1", "Where is Ben?", 0, (Answer("Turin", 53), Answer("in Turin", 50))),
+    ],
+)
+
+
+def with_answers(as_run, answers, f1):
+    run = as_run("a", f1=f1)
+    (run.workdir.path / "eval" / "dev.predictions.json").write_text(json.dumps(answers))
+    run.__dict__["corpus"] = SimpleNamespace(golds=lambda _: None, texts=lambda _: SQUAD)
+    return run
+
+
+def test_examples_have_the_f1_of_their_answers(as_run):
+    run = with_answers(as_run, {"0": "Ben", "1": "Turin Rome"}, f1=50 * 2 / 3)
+    first, second = SpanComparison.predictions(run, "dev")
+    assert (first.score, second.score) == (0, pytest.approx(100 * 2 / 3))
+    assert json.loads(second.line) == {"context": CONTEXT, "question": "Where is Ben?"}
+    assert CONTEXT[slice(*second.span)] == second.reference == "Turin"
+    assert second.text == f"Where is Ben? {CONTEXT}"
+
+
+@pytest.mark.parametrize("answers", [{"0": "Ada", "2": "Turin"}, {"0": "Ada", "1": "Rome"}])
+def test_answers_of_another_run_are_rejected(as_run, answers):
+    run = with_answers(as_run, answers, f1=100.0)
+    with pytest.raises(UserError, match=r"dev\.predictions\.json: not the answers of its score"):
+        SpanComparison.predictions(run, "dev")
+
+
+def test_attention_is_drawn_around_the_answer():
+    """The answer "painter" is the context's word 12, the reference "Turin" word 14."""
+    context = [text for text in re.findall(r"\w+|[.,]", CONTEXT)]
+    weights = np.random.default_rng(0).random((len(context), 3)).tolist()
+    words, layers = [context, ["Where", "?", "x"]], [[{"weights": weights}]]
+    explained = {"answer": "painter", "start": 42, "end": 49, "words": words, "layers": layers}
+    line = json.dumps({"context": CONTEXT, "question": "Where? x"})
+    _, (picture,) = SpanComparison.pictured(json.dumps(explained), "a", line, (53, 58))
+    top = 12 - 8
+    assert picture.rows == context[top:] and picture.panels[0].values == weights[top:]
+    answer, reference = picture.panels[0].outlines
+    assert (answer.name, answer.top, [*answer.spans]) == ("answer", 12 - top, [(0, 2)])
+    assert (reference.name, reference.top) == ("reference", 14 - top)
+    _, (same,) = SpanComparison.pictured(json.dumps(explained), "a", line, (42, 49))
+    assert [one.name for one in same.panels[0].outlines] == ["answer"]
+    del explained["layers"]  # a reader without such attention
+    assert SpanComparison.pictured(json.dumps(explained), "a", line) == ("painter", [])

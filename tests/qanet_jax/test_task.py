@@ -21,6 +21,7 @@ from common_jax.training.mesh import make_mesh
 from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import make_train_step
 from qanet_jax.config import Config, DataConfig, MeshConfig
+from qanet_jax.data.text import input_line
 from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.qanet import QANet
 from qanet_jax.task import SpanExtraction
@@ -182,13 +183,13 @@ def test_an_answer_certain_in_overlapping_windows_is_certain(reader, monkeypatch
     """ "here" is the only likely first and last word in every window."""
     context = "no " * 40 + "here " + "no " * 50
 
-    def decoded(windows):
+    def computed(_, windows):
         for _, text, _, start, stop in windows:
             logits = np.where(np.array(text.words[start:stop]) == "here", 50.0, 0.0)
             at = np.array([logits.argmax()])
             yield {"first": at, "last": at, "score": 2 * logits[at], "start": logits, "end": logits}
 
-    monkeypatch.setattr(reader, "_decoded", decoded)
+    monkeypatch.setattr(reader, "_computed", computed)
     best, *_ = reader.answer(context, "Where?")
     assert (best.text, best.probability) == ("here", pytest.approx(1))
 
@@ -215,11 +216,32 @@ def test_explained_answers_have_the_probabilities_of_words(task, params, reader)
     explaining = task.predictor(params, explain=True)
     line = json.dumps({"context": context, "question": squad.questions[0].text})
     (answer,) = map(json.loads, explaining.predict([line]))
-    pointers = answer.pop("pointers")
+    pointers, words, layers = (answer.pop(name) for name in ("pointers", "words", "layers"))
     assert answer == json.loads(next(reader.predict([line])))
     assert pointers["words"] == [context[start:end] for start, end in split_words(context)]
     for name in ("first", "last"):
         assert sum(pointers[name]) == pytest.approx(1, abs=1e-3)
+    question = squad.questions[0].text
+    assert words == [
+        pointers["words"],
+        [question[start:end] for start, end in split_words(question)],
+    ]
+    ((attended,),) = layers
+    weights = np.array(attended["weights"])
+    assert weights.shape == tuple(map(len, words))
+    np.testing.assert_allclose(weights.sum(1), 1, atol=1e-3)
+    assert weights.std() > 0.001
+
+
+def test_without_a_similarity_attention_is_uniform(task, params):
+    """The limiting case of w = 0, in each window of the context."""
+    layer = {
+        "similarity": jax.tree.map(jnp.zeros_like, params["context_query_attention"]["similarity"])
+    }
+    explaining = task.predictor({**params, "context_query_attention": layer}, explain=True)
+    line = input_line("One two three four . " * 20, "Where is it?")
+    ((attended,),) = json.loads(next(explaining.predict([line])))["layers"]
+    np.testing.assert_allclose(attended["weights"], np.full((100, 4), 0.25))
 
 
 def _text(text):
@@ -249,7 +271,7 @@ def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
     reader = task.predictor(None, vectors=str(file))
     outputs = {"first": np.array([0]), "last": np.array([0]), "score": np.zeros(1)}
     outputs |= {"start": np.zeros(4), "end": np.zeros(4)}
-    monkeypatch.setattr(reader, "_decoded", lambda windows: [outputs for _ in windows])
+    monkeypatch.setattr(reader, "_computed", lambda _, windows: [outputs for _ in windows])
     line = {"context": "cats nine zebra quagga", "question": "nine?"}
     assert len(list(reader.predict([json.dumps(line)] * 2))) == 2
     assert passes == [["?", "nine", "quagga", "zebra"]]

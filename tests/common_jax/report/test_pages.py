@@ -5,8 +5,17 @@ import re
 import pytest
 
 from common_jax.report import charts, html, markdown
-from common_jax.report.document import Chart, Heatmap, Report, Section, Series, Table
-from tests.browser import look, needs_chromium
+from common_jax.report.document import (
+    Chart,
+    Heatmap,
+    Outline,
+    Panel,
+    Report,
+    Section,
+    Series,
+    Table,
+)
+from tests.browser import Browser, look, needs_chromium
 
 LINES = Chart(
     "Gap <to> a|b",
@@ -27,8 +36,12 @@ LONG = Chart("Loss", "step", "loss", [FALLING], "lines")
 TABLE = Table(("run", "score", "p"), [["a|b <i>", 1234, 0.5], ["c", "-1.00", None]], "Said * so.")
 MATRIX = Table(("gold", "yes", "no"), [["yes", 3, 1], ["no", 0, 0]], shaded=True)
 WIDE = Table(["run", *(f"column {n}" for n in range(30))], [["x", *[1.5] * 30]])
-WEIGHTS = [[0.0, 0.5, 1.0]] * 2
-HEAT = Heatmap("heads & <keys>", "key", "query", ["a$", "b"], ["cat", "dog", "eel"], WEIGHTS)
+WEIGHTS = [[0.0, 0.25, 1.0], [0.0, 0.25, 0.25]]
+WINDOW = Outline("win<dow", [(0, 1), (1, 2)])
+PANELS = [Panel("one & 1", WEIGHTS, [WINDOW]), None, Panel("two", WEIGHTS), Panel("", WEIGHTS)]
+HEAT = Heatmap(
+    "heads & <keys>", "key", "query", ["a$", "b"], ["cat", "dog", "eel"], PANELS, across=2
+)
 PARTS = "Hello <you>.", LINES, BARS, HEAT, TABLE, LONG, MATRIX, WIDE
 REPORT = Report("Two <runs>", [Section("All & more", PARTS)])
 
@@ -84,6 +97,50 @@ def test_any_name_can_be_rendered():
     charts.svg([Chart("t", "x", "y", [Series("", names, [1.0] * 6)], form="bars")], "places")
 
 
+def test_a_heatmap_shades_cells_and_outlines_spans():
+    """The corners of the cells and of the outline, in columns and rows of the first panel."""
+    picture = charts.svg(HEAT, "heat")
+    (frame, *_), number = re.findall(r' d="([^"]*)"', picture[picture.index("axes_1") :]), r"[\d.]+"
+    points = lambda path: [
+        tuple(map(float, p)) for p in re.findall(f"[ML] ({number}) ({number})", path)
+    ]
+    (x0, y1), (x1, _), (_, y0), *_ = points(frame)
+    within = lambda path: [
+        (round(3 * (x - x0) / (x1 - x0), 1), round(2 * (y - y0) / (y1 - y0), 1))
+        for x, y in points(path)
+    ]
+    shaded = re.findall(r' d="([^"]*)"[^>]*fill: #0072b2(; fill-opacity: 0.5)?"', picture)
+    (half, _), (full, _) = sorted(shaded[:2], key=lambda one: not one[1])
+    corners = lambda x, y: {(x, y), (x + 1, y), (x, y + 1), (x + 1, y + 1)}
+    assert {*within(full)} == corners(2, 0)  # the largest; half its shade is for a quarter
+    assert {*within(half)} == corners(1, 0) | corners(1, 1) | corners(2, 1)
+    (outline,) = re.findall(r' d="([^"]*)"[^>]*stroke: #d55e00; stroke-width: 1.2', picture)[:1]
+    border = [(2, 0), (2, 1), (3, 1), (3, 2), (1, 2), (1, 1), (0, 1), (0, 0), (2, 0)]
+    assert within(outline) == border
+    assert picture.count('id="axes_') == 3  # none for the empty place
+
+
+def test_pictures_fit_a_light_and_a_dark_page():
+    """No background, and black only as the colour of the page's text."""
+    for picture in (charts.svg([LINES], "a"), charts.svg([BARS], "b"), charts.svg(HEAT, "c")):
+        assert "#ffffff" not in picture and "#000000" not in picture
+        assert "prefers-color-scheme: dark" in picture and "currentColor" in picture
+
+
+@needs_chromium
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_contrasts_with_the_page(tmp_path, dark):
+    (tmp_path / "page.html").write_text(html.to_html(REPORT), "utf-8")
+    rgb = """(selector, name) => getComputedStyle(document.querySelector(selector))[name]
+        .match(/[0-9]+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) / 3"""
+    with Browser(tmp_path / "profile", dark=dark) as browser:
+        browser.open((tmp_path / "page.html").as_uri())
+        paper = browser.evaluate(f"({rgb})('body', 'backgroundColor')")
+        assert paper < 40 if dark else paper > 240
+        for selector, name in (("p", "color"), ("svg text", "fill"), ("th", "color")):
+            assert abs(browser.evaluate(f"({rgb})('{selector}', '{name}')") - paper) > 180
+
+
 @needs_chromium
 @pytest.mark.parametrize("width", [360, 1200])
 def test_a_browser_shows_it_all(tmp_path, width):
@@ -100,7 +157,8 @@ def test_a_browser_shows_it_all(tmp_path, width):
         assert figure["letter"] > 8  # pixels: it can be read
     assert {"one & two", "three", "BLEU"} <= {*result["figures"][0]["words"]}
     assert {"what", "who"} <= {*result["figures"][1]["words"]}
-    assert {"a$", "b", "cat", "query"} <= {*result["figures"][2]["words"]}
+    words = {*result["figures"][2]["words"]}
+    assert {"a$", "b", "cat", "query", "one & 1", "win<dow"} <= words
 
 
 @needs_chromium
