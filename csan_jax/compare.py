@@ -103,14 +103,14 @@ class TranslationComparison(Comparison):
         explained = json.loads(answer)
         if not explained["attention"]:
             return explained["translation"], []
-        pieces = [piece.replace("▁", "") or "▁" for piece in explained["pieces"]]
+        pieces = [piece.replace("▁", "") or "·" for piece in explained["pieces"]]
         layer, reach = explained["attention"][0], [*explained.get("reach", ())][:1]
         heads, area = len(layer), len(layer[0][0])
         panels: list[Panel | None] = []
         for head, of in itertools.product(range(heads), range(area)):
             at = head + of - area // 2
             values = [query[of] for query in layer[head]]
-            keys = f"keys of head {at + 1}" if 0 <= at < heads else "keys beyond the edge"
+            keys = f"keys of {at + 1}" if 0 <= at < heads else "keys beyond the edge"
             what = f"head {head + 1}" + (f", {keys}" if area > 1 else "")
             spans = [(first, last) for each in reach for first, last in each[head]]
             everything = {*spans} <= {(0, len(pieces) - 1)}

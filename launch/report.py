@@ -11,6 +11,8 @@ The page is self-contained (with Markdown, charts are files in a folder beside i
 family are compared with the first of them by the paired tests of launch.evaluate --against,
 translations also by n-grams, answers by type of question and length of answer, labels by confusion
 matrix and length of text. The paper's results are included if the config has them (paper.results).
+Examples where runs differ most are shown side by side, and the attention of the first two runs of a
+family in pictures, which need their checkpoints.
 
 example:
   python -m launch.report runs/csan/quickstart runs/csan/narrow --out report.html

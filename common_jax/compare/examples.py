@@ -60,15 +60,16 @@ def differing(comparison: type[Comparison], predictions: Predictions) -> list[Pa
     chosen = sorted(ranked, key=lambda one: one[:2])[:_DIFFERING]
     if not chosen:
         return []
+    known = any(row[0].text for _, _, row in chosen)
     rows: list[list[Cell]] = [
-        [str(number), _short(row[0].text) or None, row[0].reference,
+        [str(number), *([_short(row[0].text)] if known else ()), row[0].reference,
          *(f"{one.prediction or '-'} ({one.score:.1f})" for one in row)]
         for _, number, row in chosen
     ]  # fmt: skip
-    head = ("example", "input", "reference", *(run.label for run in each))
+    head = ("example", *(["input"] if known else ()), "reference", *(run.label for run in each))
     note = (
-        "The examples, counted from 0, with the largest differences between runs of the "
-        f"{comparison.example_score}, in brackets."
+        f"The examples, counted from 0, whose {comparison.example_score}, in brackets, differs "
+        "most between the runs."
     )
     return [Table(head, rows, note)]
 

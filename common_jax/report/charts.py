@@ -26,7 +26,7 @@ _ROW = 0.17  # of a legend or a caption, inches
 _LONGEST = 56  # letters of a name
 # Of a heatmap, in inches but for numbers of letters and of points.
 _LARGEST_CELL, _GAP, _TITLE, _LETTER = 0.3, 0.1, 0.3, 0.06
-_LONGEST_CELL, _SMALL, _SHADES = 12, 8, 20
+_LONGEST_CELL, _SMALLEST, _LARGEST, _SHADES = 12, 6.5, 8, 20
 _LETTERS = 74  # of a caption, in the width of a chart
 _STYLE: Any = {
     "font.size": 9,
@@ -181,7 +181,8 @@ def _heatmap(picture: Heatmap) -> "Figure":
         place = (x / _SIZE[0], 1 - (top + size[1]) / height, size[0] / _SIZE[0], size[1] / height)
         axes = figure.add_axes(place)
         _draw_panel(axes, panel, scale, [_COLOURS[1 + names.index(o.name)] for o in panel.outlines])
-        thin = max(1, round(0.11 / cell))  # for labels that do not overlap
+        points = min(_LARGEST, max(_SMALLEST, 72 * cell))
+        thin = max(1, round(_SMALLEST / 72 / cell))  # for labels that do not overlap
         lower = picture.panels[at + across : at + across + 1]
         for axis, labels, edge in (
             (axes.xaxis, columns, not any(lower)),
@@ -190,7 +191,7 @@ def _heatmap(picture: Heatmap) -> "Figure":
             axis.set_ticks(
                 [n + 0.5 for n in range(0, len(labels), thin)],
                 [*map(_plain, labels[::thin])] if edge else [],
-                fontsize=_SMALL,
+                fontsize=points,
             )
         axes.tick_params("x", rotation=90)
         axes.tick_params(length=0, pad=2)

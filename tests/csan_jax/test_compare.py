@@ -277,9 +277,9 @@ def test_heads_are_drawn_with_the_keys_of_their_neighbours():
     assert text == "t" and picture.across == 3 and picture.rows == ["0", "1"]
     keys = lambda panel: panel and panel.title.removeprefix("head ")
     assert [*map(keys, picture.panels)] == [
-        *(None, "1, keys of head 1", "1, keys of head 2"),
-        *("2, keys of head 1", "2, keys of head 2", "2, keys of head 3"),
-        *("3, keys of head 2", "3, keys of head 3", None),
+        *(None, "1, keys of 1", "1, keys of 2"),
+        *("2, keys of 1", "2, keys of 2", "2, keys of 3"),
+        *("3, keys of 2", "3, keys of 3", None),
     ]
     np.testing.assert_array_equal(picture.panels[5].values, attention[1, :, 2])
     (window,) = picture.panels[5].outlines

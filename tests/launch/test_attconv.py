@@ -203,11 +203,13 @@ def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):
 
 def test_report_has_confusion_lengths_and_p(folder, capsys):
     page = commands.reported(folder, "run", "run1")
-    assert commands.titles(page)[-3:] == [
+    assert commands.titles(page)[-4:] == [
         "Sentence classification: differences on test",
         "Sentence classification: length on test",
         "Sentence classification: confusion on test",
+        "Sentence classification: pictures of an example of test",
     ]
+    assert "run: attended words" in page and "run1: attended words" in page
     capsys.readouterr()
     evaluate.main(["--workdir", str(folder / "run1"), "--against", str(folder / "run")])
     scores = json.loads(capsys.readouterr().out)

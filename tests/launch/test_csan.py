@@ -121,11 +121,17 @@ def test_explained_translations_have_the_encoders_weights(folder):
     assert not layer[0, :, 0].any() and not layer[1, :, 2].any()  # heads beyond the edges
     far = np.abs(np.subtract.outer(np.arange(pieces), np.arange(pieces))) > 5
     assert not layer.sum(2)[:, far].any() and layer[:, :, 1][:, ~far].all()
-    text, pictures = TranslationComparison.pictured(json.dumps(full), "2D")
-    assert text == plain[0] and [one.title for one in pictures] == [
-        f"2D: head 2, keys of head {n}" for n in (1, 2, 3)
+    text, (picture,) = TranslationComparison.pictured(json.dumps(full), "2D", lines[0])
+    drawn = [
+        panel and (panel.title, len(panel.outlines), panel.outlines[0].spans[0])
+        for panel in picture.panels
     ]
-    np.testing.assert_array_equal(pictures[1].values, layer[1, :, 1])
+    within = 1, (0, 5)  # a window of 11
+    assert text == plain[0] and drawn == [
+        *(None, ("head 1, keys of 1", *within), ("head 1, keys of 2", *within)),
+        *(("head 2, keys of 1", *within), ("head 2, keys of 2", *within), None),
+    ]
+    np.testing.assert_array_equal(picture.panels[4].values, layer[1, :, 1])
 
 
 LINES = ["The train leaves at noon.", "", "Three cats 🐈 and a dog"]
@@ -228,11 +234,34 @@ def test_report_compares_translations(folder, tmp_path):
         "Translation: learning",
         "Translation: differences on test",
         "Translation: n-grams on test",
+        "Translation: pictures of an example of test",
     ]
     if browser.CHROMIUM is None:
         pytest.skip("waits for a Chromium on the path to look at the page")
     for width in (390, 1200):
         result = browser.look(page, tmp_path, width)
         assert result["console"] == [] and result["overflow"] == 0
-        assert len(result["figures"]) == 5 and all(f["marks"] > 10 for f in result["figures"])
+        assert len(result["figures"]) == 7 and all(f["marks"] > 10 for f in result["figures"])
     assert "mean of 2: run, other" in result["text"]
+
+
+def test_a_report_without_checkpoints_or_with_other_files(folder, tmp_path):
+    """Without a checkpoint there is no picture; a missing file or one of another run ends it."""
+    run = shutil.copytree(folder / "run", tmp_path / "run")
+    shutil.rmtree(run / "checkpoints")
+    assert "run: no picture: " in commands.reported(tmp_path, "run")
+    eval_files = run / "eval"
+    lines = (eval_files / "test.predictions.txt").read_text().splitlines(keepends=True)
+    scored = json.loads((eval_files / "test.json").read_text())
+    references = (eval_files / "test.references").read_text()
+    assert scored["sacrebleu"] < 50
+    for text, message in (
+        (references, "test.predictions.txt: not the translations of its score, whose BLEU is"),
+        ("".join(lines[1:]), "11 translations of test for 12 references; score it again"),
+        (None, "test.predictions.txt: No such file"),
+    ):
+        file = eval_files / "test.predictions.txt"
+        file.unlink() if text is None else file.write_text(text)
+        with pytest.raises(UserError) as error:
+            commands.reported(tmp_path, "run")
+        assert message in str(error.value) and "\n" not in str(error.value)

@@ -234,10 +234,12 @@ def test_invalid_questions_are_one_line_with_their_location(name, tmp_path, monk
 
 def test_report_has_kinds_of_questions(folder):
     page = commands.reported(folder, "run")
-    assert commands.titles(page)[-2:] == [
+    assert commands.titles(page)[-3:] == [
         "Span extraction: by question on test",
         "Span extraction: by words of the answer on test",
+        "Span extraction: pictures of an example of test",
     ]
+    assert "run: context-query attention" in page and "no picture" not in page
     scored = json.loads((folder / "run" / "eval" / "test.json").read_text())
     low, high = scored["intervals"]["f1"]
     results = commands.example_results(folder / "run", "test")
