@@ -4,7 +4,8 @@
 
 1, 8 and 64 clients in another process send requests in turn to two servers, one of them with
 --max_batch 1; each client sends one request at a time. In the same rounds the predictor answers the
-same lines in a loop in this process. Last, a third server shows the growth of memory.
+same lines in a loop in this process, one line and 64 lines at a time, which bounds what batches can
+bring. Last, a third server shows the growth of memory.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from launch.timing import Row, machine, table
 
 CLIENTS = (1, 8, 64)
 SIDES = {"batches": (), "--max_batch 1": ("--max_batch", "1")}
-LOOP = "predictor's loop"
+LOOPS = {"predictor's loop": 1, "predictor's loop, 64 lines": CLIENTS[-1]}
 WORKER = Path(__file__).parent / "workers" / "load.py"
 STOP_SECONDS = 20
 
@@ -79,14 +80,16 @@ def measure(args: argparse.Namespace, lines: Sequence[str]) -> list[Row]:
         ports = {side: stack.enter_context(serving(args, flags)) for side, flags in SIDES.items()}
         for port in ports.values():
             warm_up(port, lines)
-        _loop(predictor, lines, len(lines))
+        for size in LOOPS.values():
+            _loop(predictor, lines, len(lines), size)
         for number in range(args.rounds):
             for clients in CLIENTS:
                 for side in random.Random(f"{number} {clients}").sample([*ports], len(ports)):
                     result = load_server(ports[side], _bodies(lines), clients, args.requests)
                     rows.append({"round": number, "clients": clients, "side": side, **result})
-            result = figures(*_loop(predictor, lines, args.requests))
-            rows.append({"round": number, "clients": 1, "side": LOOP, **result})
+            for side, size in LOOPS.items():
+                result = figures(*_loop(predictor, lines, args.requests, size))
+                rows.append({"round": number, "clients": size, "side": side, **result})
     return rows
 
 
@@ -106,7 +109,7 @@ def summary(rows: Sequence[Row]) -> list[Row]:
     """The medians over rounds, a row for each number of clients and side."""
     result = []
     for clients in sorted({row["clients"] for row in rows}):
-        for side in (*SIDES, LOOP):
+        for side in (*SIDES, *LOOPS):
             own = [row for row in rows if (row["clients"], row["side"]) == (clients, side)]
             names = ("requests_per_second", "p50_ms", "p95_ms", "p99_ms") if own else ()
             medians = {name: statistics.median(row[name] for row in own) for name in names}
@@ -149,7 +152,7 @@ def serving(args: argparse.Namespace, flags: Sequence[str]) -> Iterator[int]:
 
 def warm_up(port: int, lines: Sequence[str]) -> None:
     """Makes the server compile all shapes, with batches of copies of each line."""
-    for size in (1, 4, 16):
+    for size in (1, 2, 4, 8, 16):
         bodies = _bodies(lines, size)
         load_server(port, bodies, 1, len(bodies))
 
@@ -177,13 +180,16 @@ def _bodies(lines: Sequence[str], count: int = 1) -> list[str]:
     return [json.dumps({"inputs": [line] * count}, ensure_ascii=False) for line in lines]
 
 
-def _loop(predictor: Any, lines: Sequence[str], requests: int) -> tuple[list[float], float]:
-    """The seconds of each prediction, one line at a time, and their total."""
-    seconds, begun = [], time.perf_counter()
-    for number in range(requests):
+def _loop(
+    predictor: Any, lines: Sequence[str], requests: int, size: int
+) -> tuple[list[float], float]:
+    """The seconds until each prediction, `size` lines at a time, and their total."""
+    seconds, begun = list[float](), time.perf_counter()
+    for first in range(0, requests, size):
         start = time.perf_counter()
-        list(predictor.predict([lines[number % len(lines)]]))
-        seconds.append(time.perf_counter() - start)
+        numbers = range(first, min(first + size, requests))
+        list(predictor.predict([lines[number % len(lines)] for number in numbers]))
+        seconds += [time.perf_counter() - start] * len(numbers)
     return seconds, time.perf_counter() - begun
 
 

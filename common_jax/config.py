@@ -83,8 +83,8 @@ class TrainConfig:
       patience: the run ends after this many validations in a row without a better `best_metric`;
         0 is never.
       compute_dtype: of activations and matrix products; parameters and losses are float32.
-      accumulate: number of microbatches whose gradients are summed, for a batch larger than
-        memory; the step is the same.
+      accumulate: number of parts in which a batch is computed, for a batch larger than memory or a
+        processor's cache; gradients are summed, and the step is the same.
       steps_per_call: largest number of steps in one call of the device, for steps shorter than a
         call; batches of one call have one shape.
       ema_decay: of an exponential moving average of the parameters, which validation, scoring and

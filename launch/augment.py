@@ -57,7 +57,8 @@ def main(argv: list[str]) -> None:
     add("--count", type=positive, default=1, help="copies of each passage (1)")
     text = f"least similarity of a located answer, 0 to 1 ({THRESHOLD})"
     add("--threshold", type=share, default=THRESHOLD, help=text)
-    add("--seed", type=natural, default=0, help="seed of the choice of paraphrases (0)")
+    add("--passages", type=positive, metavar="N", help="augment a random sample of N passages")
+    add("--seed", type=natural, default=0, help="seed of the sample and of the paraphrases (0)")
     add("--report", type=output_file, metavar="FILE", help="page about the result (.html)")
     args = parser.parse_args(argv)
     translators = [args.forward, args.backward]
@@ -73,13 +74,14 @@ def main(argv: list[str]) -> None:
     from common_jax.report.html import to_html
     from common_jax.text.sentence_splitter import split_sentences
     from common_jax.text.squad import read_squad, write_squad
-    from qanet_jax.augmentation.augment import augment
+    from qanet_jax.augmentation.augment import augment, sample_passages
     from qanet_jax.augmentation.paraphrases import read_paraphrases
     from qanet_jax.augmentation.report import report
 
     bad_examples = BadExamples("skip")
     squad, dropped = read_squad(args.data, bad_examples), bad_examples.counts
     require_some(len(squad.questions), "questions", "augmentation", str(args.data), dropped)
+    squad = sample_passages(squad, args.passages, args.seed)
     spans = [split_sentences(context) for context in squad.contexts]
     each = zip(squad.contexts, spans, strict=True)
     sentences = [*dict.fromkeys(context[i:j] for context, cuts in each for i, j in cuts)]

@@ -3,7 +3,7 @@
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +46,11 @@ def main(argv: list[str]) -> None:
     from common_jax.tables.trials import require_data, trials_of
 
     if args.list:
-        for spec in read_tables(TABLES).values():
+        specs = read_tables(TABLES).values()
+        for spec in specs:
             print(_listed(spec))
+        if args.keep:
+            replace_text(STORED / "tables.md", _stored_page(specs))
         return
     if args.table is None:
         parser.error("name a table, or --list")
@@ -145,7 +148,8 @@ def _parser() -> Parser:
     parser = Parser(prog="python -m launch.reproduce", usage=usage, description=DESCRIPTION)
     add = parser.add_argument
     add("table", nargs="?", metavar="TABLE", help="PAPER/NAME")
-    add("--list", action="store_true", help="print all tables and exit")
+    text = "print all tables and exit; with --keep also write docs/results/tables.md"
+    add("--list", action="store_true", help=text)
     add("--scale", metavar="NAME", help="paper | small (the table's first)")
     add("--data", type=Path, metavar="DIR", help="folder with a folder for each corpus (data)")
     add("--out", type=Path, metavar="OUT", help="folder of the runs and the page")
@@ -185,6 +189,38 @@ def _listed(spec: "TableSpec") -> str:
             names = [row.name for row in scale.rows if row.missing == reason]
             lines.append(f"    not run: {', '.join(names)}: {reason}")
     return "\n".join(lines)
+
+
+def _stored_page(specs: Iterable["TableSpec"]) -> str:
+    """A Markdown page with the stored trials of each table, and what is not stored."""
+    from common_jax.report.markdown import table
+    from common_jax.tables.archive import path_of
+    from common_jax.tables.trials import ROW, trials_of
+
+    rows = []
+    for spec in specs:
+        for name, scale in spec.scales.items():
+            folder = f"{spec.name}/{name}"
+            has_page = (STORED / folder / "page.md").exists()
+            link = f"[{folder}]({folder}/page.md)" if has_page else folder
+            if scale.unavailable or spec.kind == "speed":
+                absent = scale.unavailable or ("" if has_page else "speeds")
+                rows.append((link, spec.title, "", absent))
+                continue
+            trials = trials_of(spec, scale, Path("data"), Path("out"))
+            missing = [t for t in trials if not path_of(t, STORED / folder).exists()]
+            names = ", ".join(dict.fromkeys(trial.values[ROW] for trial in missing))
+            absent = names if len(missing) < len(trials) else "all"
+            counts = f"{len(trials) - len(missing)} of {len(trials)}"
+            rows.append((link, spec.title, counts, absent))
+    head = ("table", "title", "stored trials", "not here")
+    return f"""# What is here and what is not
+
+Each table of the papers at each of its scales, with the rows without all trials, or the reason why
+it cannot be made. Made by `python -m launch.reproduce --list --keep`.
+
+{table(head, rows)}
+"""
 
 
 def _print_plan(trials: Sequence["Trial"], args: argparse.Namespace) -> None:

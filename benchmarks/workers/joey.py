@@ -141,9 +141,10 @@ def translation(model: Any, job: dict[str, Any]) -> Work:
             beam_size=job["beam_size"],
             beam_alpha=job["length_penalty"],
         )
+        end = (model.eos_index, model.pad_index)
         return [
-            [pieces.get(int(n), 0) for n in itertools.takewhile(model.eos_index.__ne__, row)]
-            for row in outputs
+            [pieces[n] for n in itertools.takewhile(lambda n: n not in end, row)]
+            for row in outputs.tolist()
         ]
 
     return Work(step, batches, count(batches), sum(p.numel() for p in model.parameters()))

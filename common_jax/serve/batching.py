@@ -112,10 +112,8 @@ class Batcher:
 
     def _computed(self, lines: Sequence[str]) -> Sequence[str | None]:
         """The answers; None where the predictor fails. In the thread."""
-        size = batch_size(len(lines), self._limits.batch)
-        filled = [*lines, *[lines[-1]] * (size - len(lines))]
         try:
-            return [*self._predictor.predict(filled, "input")][: len(lines)]
+            return [*self._predictor.predict(lines, "input")]
         except Exception as error:
             if len(lines) > 1:  # the others are answered
                 return [answer for line in lines for answer in self._computed([line])]
@@ -124,12 +122,9 @@ class Batcher:
 
 
 def batch_size(count: int, most: int) -> int:
-    """The size of the batch for `count` waiting inputs: the largest of 1, 4, 16, ... and `most`
-    that they fill at least by half."""
-    size = 1
-    while size < most and min(4 * size, most) <= 2 * count:
-        size = min(4 * size, most)
-    return size
+    """The size of the batch for `count` waiting inputs: `most`, or the largest power of two, that
+    they fill."""
+    return most if count >= most else 1 << (count.bit_length() - 1)
 
 
 def describe(error: BaseException) -> str:

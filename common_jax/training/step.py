@@ -1,6 +1,7 @@
 """The training step and the prediction step, compiled."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -120,12 +121,17 @@ def _summed(
         gradient, sums = gradient_of(params, *part)
         return jax.tree.map(jnp.add, total, (sums, gradient)), None
 
-    # A part has every `parts`-th row, so that each row stays on its device.
-    split = lambda a: jnp.swapaxes(a.reshape(-1, parts, *a.shape[1:]), 0, 1)
-    batches, keys = jax.tree.map(split, batch), jax.random.split(key, parts)
+    batches, keys = _split(batch, parts), jax.random.split(key, parts)
     sums = jax.eval_shape(task.loss, params, batch, key)
     empty = jax.tree.map(jnp.zeros_like, (sums, params))
     return jax.lax.scan(add, empty, (batches, keys))[0]
+
+
+def _split(batch: Batch, parts: int) -> Batch:
+    """A batch's parts [parts, rows of a part, ...]: every `parts`-th row, so that each row stays on
+    its device."""
+    split = lambda a: jnp.swapaxes(a.reshape(-1, parts, *a.shape[1:]), 0, 1)
+    return jax.tree.map(split, batch)
 
 
 def _update_ema(
@@ -144,12 +150,23 @@ def make_predict_step(
 ) -> Callable[[Params, Batch], dict[str, Any]]:
     """Predictions for a batch and its "index", jitted: computed on all devices, then replicated.
 
-    The parameters keep their sharding.
+    The parameters keep their sharding. As in training, a batch is computed in `train.accumulate`
+    parts, or in fewer if its rows on a device cannot be divided by it.
     """
 
+    def predict(params: Params, batch: Batch) -> dict[str, Array]:
+        return {"index": batch["index"], **task.predict_step(params, batch, final=final)}
+
     def predict_step(params: Params, batch: Batch) -> dict[str, Array]:
+        rows = len(batch["index"]) // (mesh.shape["data"] * mesh.shape["fsdp"])
+        parts = math.gcd(rows, task.config.train.accumulate)
         with activations_on(mesh):
-            outputs = {"index": batch["index"], **task.predict_step(params, batch, final=final)}
+            if parts == 1:
+                outputs = predict(params, batch)
+            else:
+                results = jax.lax.map(functools.partial(predict, params), _split(batch, parts))
+                join = lambda a: jnp.swapaxes(a, 0, 1).reshape(-1, *a.shape[2:])
+                outputs = jax.tree.map(join, results)
         return jax.lax.with_sharding_constraint(outputs, batch_sharding(mesh))
 
     step = jax.jit(

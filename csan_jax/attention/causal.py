@@ -12,43 +12,34 @@ from common_jax.pytrees import pytree
 from csan_jax.attention.base import DecoderAttention, Sizes
 
 
-@pytree()
+@pytree(static=["hypotheses"])
 class Cache:
     """A decoder layer's keys and values at every step, for k hypotheses of each sentence.
 
-    They are stored in the layout in which attention reads them. Hypotheses attend by their ancestry
+    They are stored in the layout in which attention reads them, since any other would be copied at
+    each step: entry n of `past` is of step n // k. Hypotheses attend by their ancestry
     (csan_jax.decode), so that the cache is never reordered.
+
+    Attributes:
+      hypotheses: k.
     """
 
-    keys: Float[Array, "B H K steps k"]
-    values: Float[Array, "B H steps k K"]
-
-    @property
-    def steps(self) -> Any:
-        """The capacity in steps."""
-        return self.values.shape[2]
+    keys: Float[Array, "B H K past"]
+    values: Float[Array, "B H past K"]
+    hypotheses: int
 
     def extended(self, steps: Any) -> "Cache":
         """The cache with a capacity of `steps`."""
-        more, none = (0, steps - self.steps), (0, 0)
-        return Cache(
-            jnp.pad(self.keys, (none, none, none, more, none)),
-            jnp.pad(self.values, (none, none, more, none, none)),
-        )
+        more, none = (0, steps * self.hypotheses - self.keys.shape[3]), (0, 0)
+        keys = jnp.pad(self.keys, (none, none, none, more))
+        values = jnp.pad(self.values, (none, none, more, none))
+        return dataclasses.replace(self, keys=keys, values=values)
 
     def update(self, now: Int[Array, ""], new: ProjectedKV) -> "Cache":
         """Writes the keys and values of the k hypotheses at step `now`."""
-        write = jax.lax.dynamic_update_slice_in_dim
-        return Cache(
-            write(self.keys, new[0][..., None, :], now, axis=3),
-            write(self.values, new[1][:, :, None], now, axis=2),
-        )
-
-    def flatten(self) -> ProjectedKV:
-        """All entries, as steps * k positions."""
-        keys, values = self.keys, self.values
-        flat = values.reshape(*values.shape[:2], -1, values.shape[-1])
-        return keys.reshape(*keys.shape[:3], -1), flat
+        at, write = now * self.hypotheses, jax.lax.dynamic_update_slice_in_dim
+        keys, values = write(self.keys, new[0], at, axis=3), write(self.values, new[1], at, axis=2)
+        return dataclasses.replace(self, keys=keys, values=values)
 
 
 class CausalAttention(SelfAttention):
@@ -65,7 +56,7 @@ class CausalAttention(SelfAttention):
         cache = cache.update(now, self.project_kv(x))
         places = jnp.arange(ancestry.shape[2]) // x.shape[1]  # entry n is of position n // k
         positions = jnp.broadcast_to(now, x.shape[1]), places
-        return self.attend_cached(x, cache.flatten(), ancestry, positions), cache
+        return self.attend_cached(x, (cache.keys, cache.values), ancestry, positions), cache
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,4 +69,5 @@ class Causal(DecoderAttention):
     def cache(self, sizes: Sizes, rows: Any, steps: Any, hypotheses: int) -> Cache:
         heads, size = sizes.num_heads, sizes.dim // sizes.num_heads
         empty = lambda *dims: jnp.zeros((rows, heads, *dims), sizes.dtype)
-        return Cache(empty(size, steps, hypotheses), empty(steps, hypotheses, size))
+        past = steps * hypotheses
+        return Cache(empty(size, past), empty(past, size), hypotheses)

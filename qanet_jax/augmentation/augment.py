@@ -94,6 +94,25 @@ class Augmented:
     replacements: Sequence[Replacement]
 
 
+def sample_passages(squad: Squad, count: int | None, seed: int) -> Squad:
+    """A random sample of `count` of the passages that have questions, in their order; None is all
+    of these."""
+    numbers = sorted({question.context for question in squad.questions})
+    if count is not None and count < len(numbers):
+        random = np.random.default_rng(seed)
+        numbers = sorted(random.choice(numbers, count, replace=False).tolist())
+    new = {old: number for number, old in enumerate(numbers)}
+    return Squad(
+        [squad.contexts[number] for number in numbers],
+        [
+            dataclasses.replace(question, context=new[question.context])
+            for question in squad.questions
+            if question.context in new
+        ],
+        [squad.articles[number] for number in numbers] if squad.articles else [],
+    )
+
+
 def sentences_of(spans: Sequence[Span], answers: Sequence[Answer]) -> list[Sentence]:
     """The sentences of a passage, with the answers to its questions."""
     result = []

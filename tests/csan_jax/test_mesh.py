@@ -154,16 +154,18 @@ def test_parts_remat_and_unrolling_equal_the_plain_step(alone):
     np.testing.assert_allclose(numbers, alone[1], rtol=2e-5)
 
 
-def test_a_mesh_translates_as_one_device_does(alone):
+def test_a_mesh_and_parts_of_a_batch_translate_as_one_device_does(alone):
     batch = next(batches())
     params = jax.device_get(alone[0].params)
     got = []
-    for shape in ((1, 1, 1), (2, 2, 2)):
-        task = translation(shape)
+    for shape, parts in (((1, 1, 1), 1), ((2, 2, 2), 3), ((1, 1, 1), 8)):
+        task = translation(shape, accumulate=parts)
         mesh = make_mesh(task.config.mesh)
         where = jax.tree.map(lambda a: a.sharding, abstract_state(task, mesh).params)
         step = make_predict_step(task, mesh, final=True)
         got.append(jax.device_get(step(jax.device_put(params, where), placed(batch, mesh))))
     rows = len(batch["index"])
-    np.testing.assert_array_equal(got[1]["pieces"][:rows], got[0]["pieces"][:rows])
-    np.testing.assert_allclose(got[1]["score"][:rows], got[0]["score"][:rows], rtol=1e-5)
+    for other in got[1:]:
+        np.testing.assert_array_equal(other["index"][:rows], batch["index"])
+        np.testing.assert_array_equal(other["pieces"][:rows], got[0]["pieces"][:rows])
+        np.testing.assert_allclose(other["score"][:rows], got[0]["score"][:rows], rtol=1e-5)

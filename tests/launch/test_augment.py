@@ -53,6 +53,8 @@ def test_a_file_of_paraphrases(folder, capsys):
     for before, after in zip(old.questions, new.questions, strict=True):
         assert after.answers[0].text == before.answers[0].text
         assert new.contexts[after.context].startswith("Well , ")
+    augment.main(arguments(folder, out="sample.json", passages=3))
+    assert f"{3:9,} new passages" in capsys.readouterr().out
     page = (folder / "page.html").read_text()
     assert "relocated answers" in page and "launch.augment" in page
     argv = test_qanet.arguments(folder, "prepared", **{"data.train": "train.json,new.json"})

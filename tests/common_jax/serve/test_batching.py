@@ -26,12 +26,11 @@ def ask(one, lines):
 
 
 @given(st.integers(1, 500), st.integers(1, 100))
-def test_sizes_are_few_and_at_least_half_full(count, most):
+def test_sizes_are_few_and_filled(count, most):
     size = batch_size(count, most)
-    assert size == most or size in {1, 4, 16, 64}
-    assert 1 <= size <= max(most, 1) and size <= 2 * count
-    assert batch_size(min(count, size), most) == size
-    assert size == most or min(4 * size, most) > 2 * count
+    assert size == most or size in {1, 2, 4, 8, 16, 32, 64}
+    assert 1 <= size <= min(count, most) < 2 * size
+    assert batch_size(size, most) == size
 
 
 @settings(max_examples=60, deadline=None)

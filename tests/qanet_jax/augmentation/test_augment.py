@@ -11,7 +11,7 @@ from common_jax.errors import UserError
 from common_jax.text.sentence_splitter import split_sentences
 from common_jax.text.squad import Answer, Question, Squad
 from qanet_jax.augmentation import paraphrases as module
-from qanet_jax.augmentation.augment import augment
+from qanet_jax.augmentation.augment import augment, sample_passages
 from qanet_jax.augmentation.paraphrases import (
     back_translate,
     read_paraphrases,
@@ -47,6 +47,24 @@ def answer_texts(result):
         squad.contexts[q.context][q.answers[0].start :][: len(q.answers[0].text)]
         for q in squad.questions
     ]
+
+
+@pytest.mark.parametrize("count", [None, 1, 7, 19, 50])
+def test_a_sample_of_passages_has_their_questions(count):
+    contexts = [f"The number is {n}." for n in range(20)]
+    numbers = [n for n in range(20) if n != 5] * 2  # no question about the sixth
+    questions = [Question(f"{i}", f"{n}?", n, (Answer(f"{n}", 14),)) for i, n in enumerate(numbers)]
+    squad = Squad(contexts, questions, [f"title {n}" for n in range(20)])
+    sample = sample_passages(squad, count, seed=3)
+    assert sample == sample_passages(squad, count, seed=3)
+    assert len(sample.contexts) == min(count or 19, 19)
+    assert len(sample.questions) == 2 * len(sample.contexts)
+    for question in sample.questions:
+        number = question.text[:-1]
+        assert sample.contexts[question.context] == f"The number is {number}."
+        assert sample.articles[question.context] == f"title {number}"
+    others = [sample_passages(squad, count, seed).contexts for seed in range(9)]
+    assert (sample.contexts in others) and (count in (None, 19, 50) or others[0] != others[8])
 
 
 # Table 1 of the paper; similarities by hand
