@@ -82,6 +82,7 @@ def arguments(description: str, checkouts: Sequence[str] = ()) -> Parser:
     for name in checkouts:
         add(f"--{name}", type=Path, required=True, help="checkout of the peer")
     add("--rounds", type=positive, default=3, help="rounds, in which all sides are timed (3)")
+    add("--only", default="", metavar="TEXT", help="measures whose names contain TEXT")
     text = "folder of the peers' environments (.benchmarks)"
     add("--environments", type=Path, default=Path(".benchmarks"), help=text)
     add("--out", type=Path, default=RESULTS, help="folder of the results")
@@ -203,10 +204,17 @@ def compare(
 
     Args:
       args: of the parser of `arguments`.
+
+    Raises:
+      UserError: if `--only` fits no measure.
     """
+    chosen = [measure for measure in measures if args.only in measure.name]
+    if not chosen:
+        names = " | ".join(measure.name for measure in measures)
+        raise UserError(f"--only {args.only}: fits none of {names}")
     command = shlex.join(["python", "-m", f"benchmarks.{name}", *sys.argv[1:]])
     about = {"command": command, **machine(os.getloadavg()[0])}
-    rows = alternate(sides, measures, args.rounds, THREADS)
+    rows = alternate(sides, chosen, args.rounds, THREADS)
     write(args.out, name, rows, measures, unequal, about)
 
 
@@ -218,15 +226,23 @@ def write(
     unequal: Sequence[str],
     about: Row,
 ) -> None:
-    """Writes NAME.json with all rows, and NAME.md with the table.
+    """Writes NAME.json with the rows of each measure, and NAME.md with a table.
+
+    Measures without rows are those of an existing NAME.json.
 
     Args:
       unequal: differences between the sides, a sentence each.
       about: the command, and the machine before the measurements.
     """
-    text = table([line for measure in measures for line in summary(measure, rows)])
+    file = out / f"{name}.json"
+    results = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    for measure in measures:
+        if own := [row for row in rows if row["measure"] == measure.name]:
+            results[measure.name] = {**about, "rounds": own}
+    known = [measure for measure in measures if measure.name in results]
+    text = table([n for one in known for n in summary(one, results[one.name]["rounds"])])
     out.mkdir(parents=True, exist_ok=True)
-    write_json(out / f"{name}.json", {**about, "rounds": [*rows]})
+    write_json(file, results)
     notes = "\n".join(f"- {sentence}" for sentence in unequal)
     replace_text(
         out / f"{name}.md",
@@ -256,9 +272,8 @@ def summary(measure: Measure, rows: Sequence[Row]) -> list[Row]:
             {
                 "measure": measure.name,
                 "side": side,
-                f"{'tokens' if measure.counted else 'examples'} a second": statistics.median(
-                    values
-                ),
+                "unit": "token" if measure.counted else "example",
+                "units a second": statistics.median(values),
                 "least": min(values),
                 "largest": max(values),
                 "suite, times as fast": statistics.median(ratios),

@@ -70,8 +70,9 @@ def _seconds(call: Callable[[], Any], repeats: int = 1) -> float:
 
 
 def table(rows: list[Row]) -> str:
-    """An aligned table, with blank lines between groups of rows of the first column."""
-    cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
+    """An aligned table of all columns, with blank lines between groups of rows of the first."""
+    names = [*dict.fromkeys(name for row in rows for name in row)]
+    cells = [names, *([_cell(row.get(name)) for name in names] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines, grouped = [], len({row[0] for row in cells}) < len(cells)
     for before, row in zip([cells[0], *cells], cells, strict=False):

@@ -13,6 +13,8 @@ from benchmarks.side_by_side import (
     Measure,
     Side,
     alternate,
+    arguments,
+    compare,
     environment,
     require_checkout,
     suite,
@@ -109,10 +111,23 @@ def test_sides_are_timed_in_turn_and_compared_round_by_round(tmp_path, monkeypat
     rate = {(row["round"], row["side"]): 10 / sum(row["seconds"]) for row in rows}
     ratios = [rate[number, "suite"] / rate[number, "peer"] for number in (0, 1)]
     assert peer["suite, times as fast"] == pytest.approx(sum(ratios) / 2)
-    assert peer["tokens a second"] == pytest.approx((rate[0, "peer"] + rate[1, "peer"]) / 2)
+    assert peer["units a second"] == pytest.approx((rate[0, "peer"] + rate[1, "peer"]) / 2)
     write(tmp_path, "peers", rows, measures, ["The peer sleeps."], {"command": "peers"})
-    assert json.loads((tmp_path / "peers.json").read_text())["rounds"] == rows
     assert "- The peer sleeps." in (tmp_path / "peers.md").read_text()
+    more = [{**row, "measure": "answers", "answers": [1, 2]} for row in rows]
+    measures.append(Measure("answers", "answer", BATCHES))
+    write(tmp_path, "peers", more, measures, [], {"command": "later"})
+    results = json.loads((tmp_path / "peers.json").read_text())
+    assert results["training"] == {"command": "peers", "rounds": rows}
+    assert results["answers"] == {"command": "later", "rounds": more}
+    assert "training" in (tmp_path / "peers.md").read_text()
+
+
+def test_only_some_measures(tmp_path):
+    args = arguments("").parse_args(["--data", str(tmp_path), "--only", "search"])
+    measures = [Measure(name, "train", BATCHES) for name in ("training", "answers")]
+    with pytest.raises(UserError, match=r"--only search: fits none of training \| answers"):
+        compare(args, "peers", [], measures, [])
 
 
 def test_a_worker_that_fails_names_its_last_line(tmp_path, monkeypatch):
