@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import AbstractMesh, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Shaped
 
@@ -20,6 +20,11 @@ PARAMETERS = {"vocab": "tensor", "heads": "tensor", "mlp": "tensor", "embed": "f
 ACTIVATIONS = {"vocab": "tensor", "heads": "tensor", "mlp": "tensor"}
 
 _mesh: contextvars.ContextVar[Mesh | None] = contextvars.ContextVar("mesh", default=None)
+
+
+def row_shards(mesh: Mesh | AbstractMesh) -> int:
+    """The number of parts into which the mesh divides the rows of a batch."""
+    return math.prod(mesh.shape[axis] for axis in ROWS)
 
 
 @contextlib.contextmanager
@@ -54,7 +59,7 @@ def spread(
     if mesh is None:
         return x
     spec: list[str | tuple[str, ...] | None] = [None] * x.ndim
-    if x.shape[0] % math.prod(mesh.shape[axis] for axis in ROWS) == 0:
+    if x.shape[0] % row_shards(mesh) == 0:
         spec[0] = ROWS
     if (mesh_axis := ACTIVATIONS.get(name or "")) and x.shape[axis] % mesh.shape[mesh_axis] == 0:
         spec[axis] = mesh_axis

@@ -246,10 +246,11 @@ def trace_step(task: "Task", mesh: "Mesh", shape: Sequence[int]) -> Any:
     """The training step, traced for a batch of the given sizes (`jax.stages.Traced`)."""
     import jax
 
+    from common_jax.sharding import row_shards
     from common_jax.training.state import abstract_state
     from common_jax.training.step import make_train_step
 
-    share = mesh.shape["data"] * mesh.shape["fsdp"] * task.config.train.accumulate
+    share = row_shards(mesh) * task.config.train.accumulate
     rows = -(-shape[0] // share) * share
     batch = task.abstract_batch(dict(zip(task.batch_dims, (rows, *shape[1:]), strict=True)))
     abstract = abstract_state(task, mesh)

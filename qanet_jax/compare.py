@@ -59,6 +59,7 @@ class SpanComparison(Comparison):
         if run.corpus.golds(split) is not None:
             return []
         squad = run.corpus.texts(split)
+        words = [TokenizedText.of(context) for context in squad.contexts]
         golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
         each = scores(answers, golds) if answers.keys() == golds.keys() else {}
         f1 = 100 * float(np.mean([f1 for _, f1 in each.values()])) if each else 0.0
@@ -68,7 +69,7 @@ class SpanComparison(Comparison):
         return [
             Example(
                 line=input_line(squad.contexts[question.context], question.text),
-                text=_around(question, squad.contexts[question.context]),
+                text=_around(question, squad.contexts[question.context], words[question.context]),
                 reference=question.answers[0].text,
                 prediction=answers[question.id],
                 score=100 * each[question.id][1],
@@ -132,10 +133,9 @@ class SpanComparison(Comparison):
         return sections
 
 
-def _around(question: Question, context: str) -> str:
+def _around(question: Question, context: str, words: TokenizedText) -> str:
     """A question, and its context around the first answer."""
     answer = question.answers[0]
-    words = TokenizedText.of(context)
     first, last = words.locate(answer) or (0, 0)
     spans = words.spans[max(0, first - _SHOWN) : last + 1 + _SHOWN]
     start, stop = spans[0][0], spans[-1][1]

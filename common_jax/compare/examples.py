@@ -32,7 +32,9 @@ def examples(runs: Sequence[Run], split: str) -> list[Section]:
     except NoCorpusError as error:
         return [Section(f"examples of {split}", [f"Not shown without the corpus: {error}"])]
     drawn: list[Part] = []
-    for number, one in _shortest(predictions[runs[0]]):
+    known = [(n, one) for n, one in enumerate(predictions[runs[0]][:_CANDIDATES]) if one.line]
+    if known:
+        number, one = min(known, key=lambda pair: len(pair[1].line))
         drawn = [f"Example {number} of {split}: {_short(one.text)} (reference: {one.reference})"]
         answers = [_drawn(comparison, run, one) for run in runs[:_DRAWN]]
         drawn += [text for text, _ in answers]
@@ -72,12 +74,6 @@ def differing(comparison: type[Comparison], predictions: Predictions) -> list[Pa
         "most between the runs."
     )
     return [Table(head, rows, note)]
-
-
-def _shortest(examples: Sequence[Example]) -> list[tuple[int, Example]]:
-    """The example with the shortest known input of the first ones and its index, if any."""
-    known = [(n, one) for n, one in enumerate(examples[:_CANDIDATES]) if one.line]
-    return sorted(known, key=lambda pair: len(pair[1].line))[:1]
 
 
 def _drawn(comparison: type[Comparison], run: Run, example: Example) -> tuple[str, Sequence[Part]]:

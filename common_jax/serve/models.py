@@ -103,7 +103,9 @@ class Model:
         Raises:
           UserError: if the model cannot answer one.
         """
-        sizes = {batch_size(count, self._limits.batch) for count in range(1, 2**10)}
+        sizes = {
+            batch_size(count, self._limits.batch) for count in range(1, self._limits.batch + 1)
+        }
         for size in sorted(sizes):
             for example in self.example_lines():
                 self._compute([example] * size)

@@ -19,7 +19,7 @@ from jax.sharding import PartitionSpec as P
 from common_jax.config import MeshConfig
 from common_jax.data.batches import Batch, Rows
 from common_jax.errors import UserError
-from common_jax.sharding import PARAMETERS, ROWS
+from common_jax.sharding import PARAMETERS, ROWS, row_shards
 
 
 def mesh_shape(config: MeshConfig, devices: int) -> dict[str, int]:
@@ -69,7 +69,7 @@ def _rows_split_evenly(mesh: Mesh) -> bool:
     """True if all processes have equally many batch rows, and any two the same rows or disjoint
     ones."""
     rows_of: dict[int, set[int]] = {process: set() for process in range(jax.process_count())}
-    rows = batch_sharding(mesh).devices_indices_map((mesh.shape["data"] * mesh.shape["fsdp"],))
+    rows = batch_sharding(mesh).devices_indices_map((row_shards(mesh),))
     for device, (row,) in rows.items():
         rows_of[device.process_index].add(row.start or 0)
     shares = {frozenset(own) for own in rows_of.values()}
@@ -117,7 +117,7 @@ def local_rows(mesh: Mesh, parts: int = 1) -> Rows:
     Empty rows are added until devices x parts divide the batch. They have no weight, so that the
     global batch depends neither on these numbers nor on the number of processes.
     """
-    share = mesh.shape["data"] * mesh.shape["fsdp"] * parts
+    share = row_shards(mesh) * parts
 
     def rows(count: int) -> np.ndarray:
         every = np.arange(-(-count // share) * share)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Int, Num
 
 from common_jax.data.batches import Batch
 from common_jax.scopes import part
-from common_jax.sharding import activations_on
+from common_jax.sharding import activations_on, row_shards
 from common_jax.training.mesh import batch_sharding, replicated
 from common_jax.training.multihost import with_compile_barrier
 from common_jax.training.state import (
@@ -158,7 +158,7 @@ def make_predict_step(
         return {"index": batch["index"], **task.predict_step(params, batch, final=final)}
 
     def predict_step(params: Params, batch: Batch) -> dict[str, Array]:
-        rows = len(batch["index"]) // (mesh.shape["data"] * mesh.shape["fsdp"])
+        rows = len(batch["index"]) // row_shards(mesh)
         parts = math.gcd(rows, task.config.train.accumulate)
         with activations_on(mesh):
             if parts == 1:
