@@ -3,6 +3,7 @@
 import argparse
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -208,16 +209,21 @@ def _stored_page(specs: Iterable["TableSpec"]) -> str:
                 rows.append((link, spec.title, "", absent))
                 continue
             trials = trials_of(spec, scale, Path("data"), Path("out"))
-            missing = [t for t in trials if not path_of(t, STORED / folder).exists()]
-            names = ", ".join(dict.fromkeys(trial.values[ROW] for trial in missing))
-            absent = names if len(missing) < len(trials) else "all"
-            counts = f"{len(trials) - len(missing)} of {len(trials)}"
-            rows.append((link, spec.title, counts, absent))
+            planned = Counter(trial.values[ROW] for trial in trials)
+            here = [trial for trial in trials if path_of(trial, STORED / folder).exists()]
+            stored = Counter(trial.values[ROW] for trial in here)
+            absent = "; ".join(
+                f"{row} ({stored[row]} of {seeds} seeds)" if stored[row] else row
+                for row, seeds in planned.items()
+                if stored[row] < seeds
+            )
+            counts = f"{len(here)} of {len(trials)}"
+            rows.append((link, spec.title, counts, absent if here else "all"))
     head = ("table", "title", "stored trials", "not here")
     return f"""# What is here and what is not
 
-Each table of the papers at each of its scales, with the rows without all trials, or the reason why
-it cannot be made. Made by `python -m launch.reproduce --list --keep`.
+Each table of the papers at each of its scales, with the rows without all their seeds, or the reason
+why it cannot be made. Made by `python -m launch.reproduce --list --keep`.
 
 {table(head, rows)}
 """
