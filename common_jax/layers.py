@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from common_jax.attention import Bias, Implementation, attention
 from common_jax.attention.dense import attend, heads_first
@@ -173,18 +173,43 @@ class Convolution(nn.Module):
     def __call__(
         self, x: Float[Array, "*b T D"], segments: Segments | None = None
     ) -> Float[Array, "*b T {self.size}"]:
-        named, shape = nn.with_logical_partitioning, (self.width, x.shape[-1], self.size)
-        glorot = named(nn.initializers.xavier_uniform(), (None, "embed", "mlp"))
-        kernel = self.param("kernel", glorot, shape)
-        bias = self.param("bias", named(nn.initializers.zeros, ("mlp",)), shape[2:])
+        kernel, bias = self.parameters(x.shape[-1])
         inputs = shifted(x.astype(self.dtype), self.width, segments)
         y = sum(product(x, kernel[tap], ("embed", "mlp")) for tap, x in enumerate(inputs))
         return add_bias(spread(y, "mlp"), bias)
 
+    def parameters(
+        self, dim: int
+    ) -> tuple[Float[Array | np.ndarray, "W {dim} F"], Float[Array | np.ndarray, "F"]]:
+        """Kernel and bias."""
+        named, shape = nn.with_logical_partitioning, (self.width, dim, self.size)
+        glorot = named(nn.initializers.xavier_uniform(), (None, "embed", "mlp"))
+        kernel = self.param("kernel", glorot, shape)
+        return kernel, self.param("bias", named(nn.initializers.zeros, ("mlp",)), shape[2:])
+
+
+class TableConvolution(Convolution):
+    """`Convolution` of the rows `ids` of a table, whose row 0 is read as zeros.
+
+    Computed as a sum of products of the table's rows: fewer operations if `ids` has far more
+    elements than the table has rows, and as many gathers, which are slow on accelerators.
+    """
+
+    @nn.compact
+    def __call__(
+        self, table: Float[Array, "R D"], ids: Int[Array, "*b T"]
+    ) -> Float[Array, "*b T {self.size}"]:
+        kernel, bias = self.parameters(table.shape[-1])
+        table = table.astype(self.dtype).at[0].set(0)
+        taps = [product(table, kernel[tap], ("embed", "mlp")) for tap in range(self.width)]
+        shifts = shifted(ids[..., None], self.width)
+        y = sum(jnp.take(tap, rows[..., 0], axis=0) for tap, rows in zip(taps, shifts, strict=True))
+        return add_bias(spread(y, "mlp"), bias)
+
 
 def shifted(
-    x: Float[Array, "*b T D"], width: int, segments: Segments | None = None
-) -> list[Float[Array, "*b T D"]]:
+    x: Shaped[Array, "*b T D"], width: int, segments: Segments | None = None
+) -> list[Shaped[Array, "*b T D"]]:
     """x shifted for each tap of a filter; zeros beyond the ends of x, in other segments than the
     position's, and at padding."""
     shifts = lambda x: [

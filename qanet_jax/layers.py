@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.layers import Convolution, Dense, Dropout
+from common_jax.layers import Convolution, Dense, Dropout, TableConvolution
 from common_jax.masks import masked_softmax
 from common_jax.pytrees import pytree
-from common_jax.sharding import gathered, spread
+from common_jax.sharding import gathered, platform, spread
 from common_jax.text.vocabulary import UNKNOWN
 from qanet_jax.models.base import WordsConfig
 
@@ -108,11 +108,14 @@ class Embedding(nn.Module):
         shape = (self.config.char_rows, self.char_dim)
         table = self.param("character_embedding", named(normal, ("vocab", "embed")), shape)
         table = gathered(table, "vocab", "embed").astype(self.dtype)
-        x = spread(jnp.take(table, words.characters, axis=0))
-        x = Dropout(self.char_dropout)(jnp.where(valid, x, 0), train=train)
-        if self.char_pooling == "convolution":
-            sizes, name = (self.char_dim, self.char_kernel), "character_convolution"
-            x = nn.relu(Convolution(*sizes, self.dtype, name=name)(x))
+        sizes, name = (self.char_dim, self.char_kernel, self.dtype), "character_convolution"
+        if self.char_pooling == "convolution" and not train and platform() == "cpu":
+            x = nn.relu(TableConvolution(*sizes, name=name)(table, words.characters))
+        else:
+            x = spread(jnp.take(table, words.characters, axis=0))
+            x = Dropout(self.char_dropout)(jnp.where(valid, x, 0), train=train)
+            if self.char_pooling == "convolution":
+                x = nn.relu(Convolution(*sizes, name=name)(x))
         maxima = jnp.where(valid, x, float(jnp.finfo(self.dtype).min)).max(axis=-2)
         return jnp.where(valid.any(axis=-2), maxima, 0)
 

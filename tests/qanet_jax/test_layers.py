@@ -37,6 +37,7 @@ def run(module, params, *inputs, **options):
     return np.asarray(jax.jit(call)(params, *inputs))
 
 
+@pytest.mark.parametrize("train", [False, True])  # without gradients, from a table of products
 @pytest.mark.parametrize(
     "changes",
     [
@@ -46,18 +47,18 @@ def run(module, params, *inputs, **options):
         {"char_kernel": 3, "rows": 7},
     ],
 )
-def test_embedding(changes):
+def test_embedding(changes, train):
     words = dataclasses.replace(WORDS, rows=changes.get("rows", 0))
     given = {"char_pooling": "convolution", "char_kernel": 5} | changes
     given.pop("rows", None)
     module = Embedding(
-        words, char_dim=5, std=0.5, word_dropout=0.1, char_dropout=0.1, dtype=jnp.float32, **given
+        words, char_dim=5, std=0.5, word_dropout=0.0, char_dropout=0.0, dtype=jnp.float32, **given
     )
     batch = batches.words([5, 3], 6, words)
     assert (batch.ids == 1).any()  # an unknown word
     params = random_params.parameters(module, batch, train=False)
     assert ("unknown_word_embedding" in params) != ("word_embedding" in params)
-    got = run(module, params, batch, train=False)
+    got = run(module, params, batch, train=train)
     for row, length in enumerate([5, 3]):
         want = numpy_reference.embedding(
             *batches.text(batch, row), random_params.exact(params), module
