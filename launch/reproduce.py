@@ -69,7 +69,8 @@ def main(argv: list[str]) -> None:
         _print_plan(trials, args)
         return
     configure_logging()
-    require_data(spec, scale, data)
+    if not (args.no_train and args.no_speed):
+        require_data(spec, scale, data)
     _make(spec, scale, trials, data, args)
 
 

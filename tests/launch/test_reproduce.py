@@ -94,6 +94,12 @@ def write(folder, kind="table", **changes):
     (folder / "tables" / "attconv" / "toy.toml").write_text(text)
 
 
+CORPUS = {
+    "seeds = 2": 'seeds = 2\ndata = "snli"\n\n[data.snli]\nfiles = ["a.jsonl"]\n'
+    'origin = "example.org"\n[scales.other]\nconfig = "c"'
+}
+
+
 def made(folder, out, *flags):
     reproduce.main(["attconv/toy", "--out", str(folder / out), "--no_speed", *flags])
     return (folder / out / "page.md").read_text(), (folder / out / "table.csv").read_text()
@@ -160,6 +166,13 @@ def test_rows_without_a_trial_are_not_run(folders, capsys):
     assert "attconv/toy --scale small --rows bi-CNN --data DIR --out OUT" in page
     stored = folder / "stored" / "attconv" / "toy" / "small" / "page.md"
     assert not unfounded(stored, folder / "tables", folder / "again")
+
+
+def test_a_page_of_existing_trials_needs_no_corpus(folders):
+    folder, _ = folders
+    write(folder, **CORPUS)
+    page, _ = made(folder, "out", "--no_train", "--data", "nowhere")
+    assert "| light | 86.30 | not run |" in page
 
 
 def test_rows_with_an_unknown_system_do_not_hinder_others(folders, monkeypatch, capsys):
@@ -234,8 +247,7 @@ def test_a_dry_run_lists_commands(folders, capsys):
         ({"seeds = 2": "seeds = 0"}, ["attconv/toy"], "seeds = 0: at least 1"),
         ({"[scales.small]": "[scales.small"}, ["attconv/toy"], "not TOML"),
         (
-            {"seeds = 2": 'seeds = 2\ndata = "snli"\n\n[data.snli]\nfiles = ["a.jsonl"]\n'
-             'origin = "example.org"\n[scales.other]\nconfig = "c"'},
+            CORPUS,
             ["attconv/toy", "--data", "nowhere"],
             "--data: .*nowhere/snli has no a.jsonl; they come from example.org",
         ),
