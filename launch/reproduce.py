@@ -1,6 +1,7 @@
 """Reproduces a table or figure of a paper: trains missing trials and writes a page."""
 
 import argparse
+import os
 import shlex
 import sys
 from collections import Counter
@@ -17,7 +18,7 @@ from launch.sweep import add_executor, summary, train
 if TYPE_CHECKING:
     from common_jax.report.document import Report
     from common_jax.sweep.plan import Trial
-    from common_jax.tables.page import Results, Speeds
+    from common_jax.tables.page import Results
     from common_jax.tables.spec import Scale, TableSpec
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -93,7 +94,7 @@ def _make(
     notes = [] if speed_only else _train(spec, scale, trials, data, args)
     same = not notes and all(path_of(trial, stored).exists() for trial in trials)
     folders = [args.out, stored] if same else [args.out]
-    speeds = {} if args.no_speed else _speeds(trials, folders)
+    speeds = {} if args.no_speed else _speeds(trials, scale.timed_steps, folders)
     results = read_results(spec, scale, trials, speeds, notes)
     unfinished = [
         trial.name
@@ -279,10 +280,13 @@ def _train(
     return notes
 
 
-def _speeds(trials: Sequence["Trial"], folders: Sequence[Path]) -> "Speeds":
-    """Batches a second of each row in each round of timing, measured once (`_once`).
+def _speeds(trials: Sequence["Trial"], steps: int, folders: Sequence[Path]) -> dict[str, Any]:
+    """The file of the rows' batches a second in each round of timing, measured once (`_once`).
 
     If some of the rows were timed before, the others have no speed.
+
+    Args:
+      steps: number of steps in a round.
     """
     from common_jax.tables.spec import SPEEDS
     from common_jax.tables.trials import ROW
@@ -293,7 +297,7 @@ def _speeds(trials: Sequence["Trial"], folders: Sequence[Path]) -> "Speeds":
     names = dict(zip(SPEEDS, ("steps_per_second", "inference_batches_per_second"), strict=True))
     measure = lambda: {
         row: {name: [one[measure] for one in rounds] for name, measure in names.items()}
-        for row, rounds in measure_rounds(configs, steps=10).items()
+        for row, rounds in measure_rounds(configs, steps).items()
     }
     return _once(SPEED, [*configs], folders, measure, some=True) if len(configs) > 1 else {}
 
@@ -306,30 +310,32 @@ def _once(
     *,
     some: bool = False,
 ) -> dict[str, Any]:
-    """The object of the JSON file `name` in the first folder where its keys match.
+    """The JSON file `name` in the first folder where the keys of its "rows" match.
 
-    If there is none, it is made and written to the first folder.
+    If there is none, it is made and written to the first folder, with the machine.
 
     Args:
-      keys: the keys that the object must have.
+      keys: the keys that the rows must have.
       some: whether a part of the keys suffices.
     """
     from common_jax.io.json_files import read_json
+    from launch.timing import machine
 
     for file in (folder / name for folder in folders):
         known = read_json(file).value if file.exists() else {}
-        if known and (known.keys() <= {*keys} if some else known.keys() == {*keys}):
-            return {key: known[key] for key in keys if key in known}
-    values = make()
+        rows = known.get("rows", {})
+        if rows and (rows.keys() <= {*keys} if some else rows.keys() == {*keys}):
+            return {**known, "rows": {key: rows[key] for key in keys if key in rows}}
+    busy = os.getloadavg()[0]
+    rows = make()
+    values = {**machine(busy), "rows": rows}
     with writing(folders[0]):
         folders[0].mkdir(parents=True, exist_ok=True)
         write_json(folders[0] / name, values)
     return values
 
 
-def _report(
-    results: "Results", answers: Mapping[str, Mapping[str, str]], args: argparse.Namespace
-) -> "Report":
+def _report(results: "Results", answers: Mapping[str, Any], args: argparse.Namespace) -> "Report":
     """The page, with the command that makes it."""
     from common_jax.tables.page import page
 
@@ -337,7 +343,7 @@ def _report(
     argv = [results.spec.name]
     argv += [text for k, v in options.items() if v for text in (f"--{k}", str(v))]
     argv += ["--no_train"] * args.no_train + ["--data", "DIR", "--out", "OUT"]
-    return page(results, command_line("reproduce", argv), answers)
+    return page(results, command_line("reproduce", argv), answers.get("rows", {}))
 
 
 def _write(folder: Path, results: "Results", report: "Report") -> None:
@@ -351,11 +357,12 @@ def _write(folder: Path, results: "Results", report: "Report") -> None:
         replace_text(folder / "table.csv", to_csv(results))
 
 
-def _answers(results: "Results", folders: Sequence[Path]) -> dict[str, dict[str, str]]:
-    """Predictions of each row's first run for each example, by the names of example and row.
+def _answers(results: "Results", folders: Sequence[Path]) -> dict[str, Any]:
+    """The file of the predictions of each row's first run for each example.
 
-    They are made once (`_once`), and include the attention if the predictor has `explain`. For an
-    example with `through`, each row's prediction is the input of the next row.
+    Its "rows" have them by the names of example and row. They are made once (`_once`), and include
+    the attention if the predictor has `explain`. For an example with `through`, each row's
+    prediction is the input of the next row.
     """
     from common_jax.deploy import load
     from common_jax.training.config import task_class

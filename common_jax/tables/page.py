@@ -57,6 +57,7 @@ class Results:
       speeds: by row and name of `SPEEDS`, batches a second in each round; the rows of a round were
         measured in turn.
       notes: on trials that were not used.
+      machine: that of the speeds.
     """
 
     spec: TableSpec
@@ -65,6 +66,7 @@ class Results:
     statuses: Sequence[TrialStatus]
     speeds: Speeds
     notes: Sequence[str]
+    machine: str = ""
 
     def values(self, row: str, metric: str) -> dict[int, float]:
         """A metric of a row's finished trials by seed; a speed by the number of its round."""
@@ -171,8 +173,7 @@ def _verdict(results: Results, claim: Claim, metric: str) -> Verdict:
     if claim.relation == "ratio":
         if not own or not other:
             raise IncomparableError("no speeds were measured")
-        ratios = [math.log(own[at] / other[at] / claim.factor) for at in own]
-        return judge(np.array(ratios))
+        return _ratio(own, other, claim.factor)
     seeds = sorted(own.keys() & other.keys())
     if not seeds:
         raise IncomparableError(f"{metric} of both rows with the same seed is needed")
@@ -187,11 +188,27 @@ def _verdict(results: Results, claim: Claim, metric: str) -> Verdict:
     return judge(differences, error, claim.within or None)
 
 
+def _ratio(own: Mapping[int, float], other: Mapping[int, float], factor: float = 1.0) -> Verdict:
+    """The logarithm of a ratio of speeds, relative to `factor`, over the rounds."""
+    return judge(np.array([math.log(own[at] / other[at] / factor) for at in own]))
+
+
 def read_results(
-    spec: TableSpec, scale: Scale, trials: Sequence[Trial], speeds: Speeds, notes: Sequence[str]
+    spec: TableSpec,
+    scale: Scale,
+    trials: Sequence[Trial],
+    timed: Mapping[str, Any],
+    notes: Sequence[str],
 ) -> Results:
-    """The results of a table's trials, from their workdirs."""
-    return Results(spec, scale, trials, [find(trial) for trial in trials], speeds, notes)
+    """The results of a table's trials, from their workdirs.
+
+    Args:
+      timed: the machine and, as "rows", the speeds; empty if there are none.
+    """
+    machine = "{devices} x {device}, {cpu_cores} CPU cores, jax {versions[jax]}"
+    machine = machine.format_map(timed) if timed else ""
+    statuses = [find(trial) for trial in trials]
+    return Results(spec, scale, trials, statuses, timed.get("rows", {}), notes, machine)
 
 
 def rows_of(results: Results) -> list[dict[str, Any]]:
@@ -236,6 +253,7 @@ def page(
     about = [
         f"{spec.source}, at the scale {scale.name!r}: {', '.join(files)}, split {scale.split}.",
         f"Made by: {command}",
+        *([f"Speeds were measured on {results.machine}."] if results.speeds else []),
         *results.notes,
     ]
     notes = [[row.name, row.missing or row.note] for row in scale.rows if row.missing or row.note]
@@ -309,10 +327,12 @@ def _tables(results: Results) -> list[Part]:
     titles, scale, not_run = results.spec.columns, results.scale, results.not_run
     note = "Ours: the mean over the seeds, with its 95 % interval (one deviation for all rows)."
     if results.speeds:
-        note += " Speed: of training steps, relative to the first row, timed in turn in one run. "
-        note += "The seeds of a speed are rounds of timing, its unit is batches a second."
+        note += " Speed: of training steps, relative to the first row, timed in turn in one run."
     made = rows_of(results)
     for metric in scale.metrics:
+        if metric in SPEEDS:
+            parts.append(_speeds(results, metric))
+            continue
         cells = [
             [row["row"], row["published"],
              "not run" if row["row"] in not_run else _interval(row),
@@ -328,6 +348,29 @@ def _tables(results: Results) -> list[Part]:
         rows = [[row.name, *map(row.published.get, further)] for row in published]
         parts.append(Table(columns, rows, "Further numbers of the paper."))
     return parts
+
+
+def _speeds(results: Results, metric: str) -> Table:
+    """A speed of each row relative to the first, in the paper and here."""
+    first, *_ = results.scale.rows
+    reference, published = results.values(first.name, metric), first.published.get(metric)
+    cells: list[list[Cell]] = []
+    for row in results.scale.rows:
+        paper, values = row.published.get(metric), results.values(row.name, metric)
+        relative = paper / published if paper and published else None
+        ours: Cell = "not run"
+        if values and reference:
+            ratio = _ratio(values, reference)
+            mean, low, high = map(math.exp, (ratio.mean, ratio.low, ratio.high))
+            ours = f"{mean:.2f} ({low:.2f} to {high:.2f})" if row is not first else mean
+        cells.append([row.name, paper, relative, ours])
+    title = results.spec.columns.get(metric, metric)
+    head = ("row", f"paper: {title}", f"paper, relative to {first.name}", "ours, relative")
+    note = (
+        f"Ours: {title}; the mean over {len(reference)} rounds, in which the rows were timed in "
+        "turn, with its 95 % interval. Rates are in table.csv."
+    )
+    return Table(head, cells, note)
 
 
 def _interval(row: Mapping[str, Any]) -> Cell:

@@ -119,6 +119,7 @@ class Scale:
       metrics: names in result.json, or of `MEASURED`; a figure shows the first.
       target: of `HOURS`: a metric of dev, and its value.
       unavailable: the reason why it cannot be reproduced; "" if it can.
+      timed_steps: number of steps in a round of the measurement of speed.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Scale:
     metrics: tuple[str, ...]
     target: tuple[str, float] | None
     unavailable: str
+    timed_steps: int
     rows: tuple[Row, ...]
     claims: tuple[Claim, ...]
     examples: tuple[Example, ...]
@@ -178,7 +180,8 @@ class TableSpec:
 _TABLE = ("title", "source", "kind", "split", "metrics", "columns", "data", "scales", "rows",
           "claims", "examples")  # fmt: skip
 _SETTING = ("config", "data", "seeds", "overrides")
-_SCALE = (*_SETTING, "split", "metrics", "claim_metrics", "target", "rows", "unavailable")
+_SCALE = (*_SETTING, "split", "metrics", "claim_metrics", "target", "rows", "unavailable",
+          "timed_steps")  # fmt: skip
 _ROW = (*_SETTING, "name", "system", "scales", "by_scale", "published", "note", "missing")
 _CLAIM = ("text", "row", "than", "metric", "metrics", "relation", "within", "factor", "scales")
 
@@ -247,6 +250,7 @@ def _scale(name: str, node: Node, table: Node, rows: Mapping[str, Node]) -> Scal
         metrics,
         (target.get("metric", str), target.get("value", float)) if target.value else None,
         unavailable,
+        node.get("timed_steps", int, 10),
         tuple(
             _row(row, node, name)
             for row in map(rows.__getitem__, named)

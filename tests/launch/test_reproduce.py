@@ -5,6 +5,7 @@ import json
 import re
 import statistics
 
+import jax
 import pytest
 
 from launch import local_executor, reproduce, train
@@ -195,7 +196,9 @@ def test_speeds_are_measured_without_training_to_the_end(folders):
     reproduce.main(argv)
     rows = [line.split(",") for line in (folder / "out" / "table.csv").read_text().splitlines()]
     values = {(row[0], row[1]): row for row in rows[1:]}
-    rounds = json.loads((folder / "out" / "speed.json").read_text())
+    file = json.loads((folder / "out" / "speed.json").read_text())
+    rounds = file["rows"]
+    assert file["device"] == jax.devices()[0].device_kind
     for row, metric in itertools.product(("bi-CNN", "light"), ("train_speed", "decode_speed")):
         mean = sum(rounds[row][metric]) / len(rounds[row][metric])
         assert float(values[row, metric][3]) == pytest.approx(mean, rel=1e-4)
@@ -208,7 +211,8 @@ def test_speeds_are_measured_without_training_to_the_end(folders):
     reproduce.main(argv)
     assert not trained and (folder / "out" / "page.md").read_text() == page
 
-    (folder / "out" / "speed.json").write_text(json.dumps({"bi-CNN": rounds["bi-CNN"]}))
+    some = {**file, "rows": {"bi-CNN": rounds["bi-CNN"]}}
+    (folder / "out" / "speed.json").write_text(json.dumps(some))
     reproduce.main(argv)  # speeds of some rows are enough
     rows = [line.split(",") for line in (folder / "out" / "table.csv").read_text().splitlines()]
     measured = {row[0]: row[8] for row in rows if row[1] == "train_speed"}

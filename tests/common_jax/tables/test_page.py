@@ -57,7 +57,7 @@ def made(folder, *claims, target=None):
             statuses.append(TrialStatus("finished", 1, metrics, 1.0, PARAMETERS[name]))
     default = {"metrics": ("accuracy",), "relation": "better", "within": 0.0, "factor": 1.0}
     claims = tuple(Claim(**{"text": "t", **default, **claim}) for claim in claims)
-    scale = Scale("small", "test", ("accuracy",), target, "", tuple(rows), claims, ())
+    scale = Scale("small", "test", ("accuracy",), target, "", 10, tuple(rows), claims, ())
     spec = TableSpec("csan/toy", "t", "s", "table", {}, {}, {"small": scale})
     results = Results(spec, scale, trials, statuses, SPEEDS, [])
     results.__dict__["comparison"] = Exact
@@ -149,6 +149,26 @@ def test_rows_of_the_page(tmp_path):
     assert further.head == ["row", "extra"] and further.rows[0] == ["base", 1.5]
     assert sections["Notes on rows"][0].rows == [["lost", "no code"]]
     assert sections["Claims"][0].rows[0][1:3] == ["accuracy", "confirmed"]
+
+
+def test_speeds_are_relative_to_the_first_row(tmp_path):
+    results = made(tmp_path)
+    published = {"base": {"train_speed": 4.0}, "better": {"train_speed": 6.0}}
+    rows = [dataclasses.replace(r, published=published.get(r.name, {})) for r in results.scale.rows]
+    scale = dataclasses.replace(results.scale, metrics=("train_speed",), rows=tuple(rows))
+    results = dataclasses.replace(results, scale=scale)
+    results.__dict__["comparison"] = Exact
+    sections = page(results, "made").sections
+    (table,) = next(section.parts for section in sections if section.title == "Results")
+    ratios = [math.log(value) for value in (3.0, 3.3, 2.7)]
+    mean = sum(ratios) / 3
+    half = stats.t.ppf(0.975, 2) * stats.tstd(ratios) / math.sqrt(3)
+    low, high = math.exp(mean - half), math.exp(mean + half)
+    assert table.rows[:3] == [
+        ["base", 4.0, 1.0, 1.0],
+        ["better", 6.0, 1.5, f"{math.exp(mean):.2f} ({low:.2f} to {high:.2f})"],
+        ["close", None, None, "not run"],
+    ]
 
 
 def test_a_row_without_the_fields_is_no_point_of_a_figure(tmp_path, monkeypatch):
