@@ -1,4 +1,4 @@
-"""Multi30k (multi30k.py) with a quarter of the parameters and eight heads, for sweeps.
+"""Multi30k (multi30k.py) with 3 + 3 layers, eight heads and a sixth of the steps, for sweeps.
 
   python -m launch.train --config configs/csan/multi30k_small.py --config.data.dir=FOLDER
   python -m launch.sweep --config configs/csan/multi30k_small.py --config.data.dir=FOLDER \\
@@ -14,9 +14,10 @@ from configs.csan import multi30k, systems
 
 def get_config(system: str = ""):
     config = multi30k.get_config()
-    config.model.dim = 128
-    config.model.mlp_dim = 512
     config.model.num_heads = 8
+    config.model.encoder_layers = 3
+    config.model.decoder_layers = 3
+    config.model.dropout = 0.1
     config.data.max_length = 100
     config.data.batching = "buckets"
     config.data.row_tokens = 128
