@@ -23,6 +23,14 @@ from launch.cli import run
 
 VERSION = "2.3.0"
 CONFIG, BATCHES = "configs/csan/multi30k.py:transformer", 60
+SIZES = {  # also in workers/joey.py
+    "model.dim": 256,
+    "model.mlp_dim": 1024,
+    "model.encoder_layers": 3,
+    "model.decoder_layers": 3,
+    "model.dropout": 0.1,
+    "data.batch_tokens": 1024,
+}
 MAX_PIECES = 1000  # of a translation
 DESCRIPTION = f"""Times a Transformer, En-De, of this suite and of Joey NMT {VERSION}: 3 + 3 layers
 of 256, three-way tied embeddings of the same 8,000 pieces. Training: about 1,000 real target tokens
@@ -30,7 +38,8 @@ a step, in each side's own batches. With --run also translation of the test set,
 beam of 4, with the same batches and parameters.
 
 example:
-  python -m launch.train --config {CONFIG} --config.data.dir=DATA/multi30k
+  python -m launch.train --config {CONFIG} --config.data.dir=DATA/multi30k \\
+    {" ".join(f"--config.{field}={value}" for field, value in SIZES.items())}
   python -m benchmarks.joeynmt --data DATA --run runs/csan/multi30k-transformer"""
 PACKAGES = (
     *("torch==2.13.0", "numpy==1.26.4", "setuptools==80.9.0", "importlib_metadata==8.7.0"),
@@ -50,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--run", type=Path, help=f"trained run of {CONFIG}")
     args = parser.parse_args(argv)
     corpus = args.data / "multi30k"
-    overrides = {"data.dir": corpus, "data.batch_tokens": 1024}
+    overrides = {"data.dir": corpus, **SIZES}
     task = task_of(CONFIG, overrides)
     batches, counted = first_batches(task, BATCHES), ("source", "target")
     python = environment(args.environments / "joeynmt", PACKAGES)

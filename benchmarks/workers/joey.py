@@ -16,7 +16,7 @@ from timing import Work, count, read, work
 
 
 def config(job: dict[str, Any]) -> dict[str, Any]:
-    """Joey NMT's config with the sizes and the training of configs/csan/multi30k.py."""
+    """Joey NMT's config with the sizes and the training of benchmarks/joeynmt.py."""
     side = {
         "level": "bpe",
         "max_length": 100,

@@ -60,6 +60,7 @@ def get_config(system: str = ""):
     config.optimizer.learning_rate = (config.model.dim * 4000) ** -0.5
     config.optimizer.clip_norm = 0.0
     config.train.compute_dtype = "bfloat16"
+    # as Vaswani et al. (2017); the paper states no number of steps
     config.train.steps = 300_000 if size == "big" else 100_000
     config.train.evaluate_every = 5000
     config.train.checkpoint_every = 1000
