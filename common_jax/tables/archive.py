@@ -18,7 +18,7 @@ from common_jax.versions import versions
 PACKAGE = "conv-attention-jax"
 CONFIG, RESULT = "config.json", "result.json"
 _DATE = (1980, 1, 1, 0, 0, 0)
-_DATA = "{data}"  # in an archived config, for the folder of the corpora
+_DATA, _RUN = "{data}", "{run}"  # in archives, for the folders of the corpora and of the run
 
 
 def path_of(trial: Trial, folder: Path) -> Path:
@@ -30,7 +30,7 @@ def keep(trial: Trial, folder: Path, data: Path) -> None:
     """Archives a finished trial's config, result, log, scores and predictions.
 
     Args:
-      data: the folder of the corpora, "{data}" in the archived config.
+      data: the folder of the corpora, "{data}" in the archive as the run's is "{run}".
     """
     run = trial.workdir.path
     config = json.dumps(to_mapping(trial.config), indent=1, sort_keys=True) + "\n"
@@ -41,6 +41,7 @@ def keep(trial: Trial, folder: Path, data: Path) -> None:
         name = file.relative_to(run).as_posix()
         text = file.read_text("utf-8")
         files[name] = _rounded(text) if name.endswith(".examples.tsv") else text
+    files[RESULT] = files[RESULT].replace(str(data), _DATA).replace(str(run), _RUN)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_LZMA) as archive:
         for name, text in files.items():

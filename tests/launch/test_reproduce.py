@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 import statistics
+import zipfile
 
 import jax
 import pytest
@@ -123,6 +124,9 @@ def test_trials_are_trained_once_stored_and_used_again(folders, capsys):
     assert made(folder, "first") == (page, table)  # nothing is trained, the same bytes
     files = {path: path.read_bytes() for path in (folder / "stored").rglob("*.zip")}
     assert len(files) == 4
+    for path in files:
+        with zipfile.ZipFile(path) as archive:
+            assert "--workdir {run}" in archive.read("result.json").decode()
     again, same = made(folder, "second", "--keep")  # from the stored trials
     assert len(trained) == 4 and (again, same) == (page, table)
     assert {path: path.read_bytes() for path in files} == files
