@@ -23,6 +23,7 @@ from common_jax.training.config import task_class
 from common_jax.training.log import read_metrics
 
 HEAD = ("row", "metric", "published", "mean", "low", "high", "seeds", "parameters", "speed")
+_FIRST = "first seed of each row"
 _RULE = (
     "A claim that A is better than B is confirmed if the 95 % interval of the mean difference over "
     "the seeds is above 0, contradicted if it is below 0, and otherwise undecidable; that A is "
@@ -284,7 +285,7 @@ def page(
         *(_figures(results) if spec.kind == "figure" else []),
         Section("Examples", [Table(columns, examples), *pictures] if examples else []),
         Section("Claims", [Table(head, claims, _RULE)] if claims else []),
-        Section("Examples that differ most", _differing(results)),
+        Section(f"Examples that differ most, {_FIRST}", _differing(results)),
         Section("Notes on rows", [Table(("row", "note"), notes)] if notes else []),
         Section("Rows that were not run, and their commands", commands),
     ]
@@ -309,7 +310,8 @@ def _figures(results: Results) -> list[Section]:
     row sets a field, the comparison of the runs."""
     scale = results.scale
     if not any(row.varied for row in scale.rows):
-        return [*results.comparison.compare(results.runs(), scale.split)] if results.runs() else []
+        sections = results.comparison.compare(results.runs(), scale.split) if results.runs() else ()
+        return [Section(f"{each.title}, {_FIRST}", each.parts) for each in sections]
     name = f"{scale.split}.{scale.metrics[0]}"
     if not any(name in status.metrics for status in results.statuses):
         return []

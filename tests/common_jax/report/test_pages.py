@@ -74,6 +74,12 @@ def test_a_page_needs_no_other_file():
     assert text == html.to_html(REPORT)  # each time the same
 
 
+def test_numbers_are_right_aligned():
+    columns = (("1D", "2D-CSAN"), ("22.50 (21.66 to 23.33)", "not run"), ("+1.5", "-"))
+    text = html.to_html(Report("t", [Section("a", [Table(("x", "y", "z"), [*zip(*columns)])])]))
+    assert re.findall(r'<td class="(\w+)">', text) == ["text", "number", "number"] * 2
+
+
 def test_ids_in_pictures_are_unique():
     text = html.to_html(REPORT)
     clips = re.findall(r'<clipPath id="([^"]*)"', text)
