@@ -253,6 +253,7 @@ def page(
     files = dict.fromkeys(row.file.partition(":")[0] for row in scale.made)
     about = [
         f"{spec.source}, at the scale {scale.name!r}: {', '.join(files)}, split {scale.split}.",
+        *([scale.note] if scale.note else []),
         f"Made by: {command}",
         *([f"Speeds were measured on {results.machine}."] if results.speeds else []),
         *results.notes,

@@ -29,6 +29,7 @@ data = "pairs"
 overrides = { "a" = 1, "b" = 1, "c" = 1 }
 [scales.small]
 config = "small.py"
+note = "shorter"
 seeds = 3
 metrics = ["f1"]
 claim_metrics = ["f1", "accuracy"]
@@ -114,6 +115,7 @@ def test_rows_have_what_the_scale_the_row_and_the_row_at_the_scale_set(tmp_path)
     assert [*small] == ["A", "B", "D"]
     assert (small["A"].file, small["A"].data) == ("small.py:one", "")
     assert [row.seeds for row in small.values()] == [1, 3, 3]
+    assert (scales["small"].note, scales["paper"].note) == ("shorter", "")
     assert not scales["huge"].rows and scales["huge"].unavailable == "too large"
 
 
