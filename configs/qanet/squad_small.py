@@ -5,10 +5,8 @@
 
 FOLDER holds train-v1.1.json and dev-v1.1.json, plain or .gz; glove.6B is of
 nlp.stanford.edu/projects/glove. Dev EM 60.3, F1 71.8 with the first 9,163 rows of it, in 63 minutes
-(docs/results/qanet/table2/medium). Half the paper's width, two blocks of the model encoder instead of seven,
-word vectors of 50 dimensions instead of 300; a learning rate that decays to zero, as an hour is too
-short for a constant one; and no dropout. `squad_small.py:SYSTEM` selects another system
-(systems.py).
+(docs/results/qanet/table2/medium, which lists the differences from the paper's setting).
+`squad_small.py:SYSTEM` selects another system (systems.py).
 """
 
 from configs.qanet.systems import config_of
