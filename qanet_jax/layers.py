@@ -60,6 +60,12 @@ class Highway(nn.Module):
         return x + gate * (transform - x)
 
 
+def vectors(module: nn.Module, name: str, rows: int, dim: int, std: float) -> Float[Array, "V D"]:
+    """The parameter `name`, a table of trained vectors with a normal initial distribution."""
+    init = named(nn.initializers.normal(std), ("vocab", "embed"))
+    return gathered(module.param(name, init, (rows, dim)), "vocab", "embed")
+
+
 class Embedding(nn.Module):
     """[x_w; x_c] through a two-layer highway network (section 2.2, layer 1).
 
@@ -93,21 +99,19 @@ class Embedding(nn.Module):
         return Highway(self.dtype, name="highway_1")(x)
 
     def _word(self, words: Words) -> Float[Array, "B T P"]:
-        normal = nn.initializers.normal(self.std)
+        config = self.config
         if words.vectors is None:
-            shape = (self.config.rows, self.config.dim)
-            table = self.param("word_embedding", named(normal, ("vocab", "embed")), shape)
-            return spread(jnp.take(gathered(table, "vocab", "embed"), words.ids, axis=0))
-        unknown = self.param("unknown_word_embedding", normal, (self.config.dim,))
-        vectors = jnp.where(words.valid[..., None], words.vectors, 0)
-        return jnp.where((words.ids == UNKNOWN)[..., None], unknown[None, None], vectors)
+            table = vectors(self, "word_embedding", config.rows, config.dim, self.std)
+            return spread(jnp.take(table, words.ids, axis=0))
+        normal = nn.initializers.normal(self.std)
+        unknown = self.param("unknown_word_embedding", normal, (config.dim,))
+        known = jnp.where(words.valid[..., None], words.vectors, 0)
+        return jnp.where((words.ids == UNKNOWN)[..., None], unknown[None, None], known)
 
     def _characters(self, words: Words, train: bool) -> Float[Array, "B T C"]:
         valid = (words.characters != 0)[..., None]
-        normal = nn.initializers.normal(self.std)
-        shape = (self.config.char_rows, self.char_dim)
-        table = self.param("character_embedding", named(normal, ("vocab", "embed")), shape)
-        table = gathered(table, "vocab", "embed").astype(self.dtype)
+        rows, dim = self.config.char_rows, self.char_dim
+        table = vectors(self, "character_embedding", rows, dim, self.std).astype(self.dtype)
         sizes, name = (self.char_dim, self.char_kernel, self.dtype), "character_convolution"
         # Without dropout equal characters have equal vectors; faster on a CPU alone.
         if self.char_pooling == "convolution" and not train and platform() == "cpu":

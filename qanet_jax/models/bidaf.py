@@ -17,8 +17,8 @@ from common_jax.layers import Convolution, Dropout
 from common_jax.masks import MASKED, masked_softmax
 from common_jax.recurrent import LSTM, Bidirectional
 from common_jax.scopes import part
-from common_jax.sharding import gathered, spread
-from qanet_jax.layers import ATTENTION, Highway, Words, named, trilinear
+from common_jax.sharding import spread
+from qanet_jax.layers import ATTENTION, Highway, Words, named, trilinear, vectors
 from qanet_jax.models.base import ReaderModel, WordsConfig
 
 
@@ -157,16 +157,13 @@ class BiDAFEmbedding(nn.Module):
     def _word(self, words: Words) -> Float[Array, "B T P"]:
         if words.vectors is not None:
             return jnp.where(words.valid[..., None], words.vectors, 0).astype(self.dtype)
-        normal, shape = nn.initializers.normal(0.5), (self.words.rows, self.words.dim)
-        table = self.param("word_embedding", named(normal, ("vocab", "embed")), shape)
-        table = gathered(table, "vocab", "embed").astype(self.dtype)
-        return spread(jnp.take(table, words.ids, axis=0))
+        table = vectors(self, "word_embedding", self.words.rows, self.words.dim, 0.5)
+        return spread(jnp.take(table.astype(self.dtype), words.ids, axis=0))
 
     def _characters(self, words: Words, train: bool) -> Float[Array, "B T C"]:
         config, real = self.config, words.characters != 0
-        normal, shape = nn.initializers.normal(0.5), (self.words.char_rows, config.char_dim)
-        table = self.param("character_embedding", named(normal, ("vocab", "embed")), shape)
-        table = gathered(table, "vocab", "embed").astype(self.dtype)
+        table = vectors(self, "character_embedding", self.words.char_rows, config.char_dim, 0.5)
+        table = table.astype(self.dtype)
         x = jnp.where(real[..., None], jnp.take(table, words.characters, axis=0), 0)
         x = Dropout(config.dropout)(spread(x), train=train)
         convolution = Convolution(
