@@ -8,7 +8,7 @@ from common_jax.compare.comparison import (
     comparison_of,
 )
 from common_jax.compare.examples import differing
-from common_jax.compare.page import report
+from common_jax.compare.page import learning_curves, report
 from common_jax.compare.runs import SEED, Run, read_notes, read_runs
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Run",
     "comparison_of",
     "differing",
+    "learning_curves",
     "read_notes",
     "read_runs",
     "report",

@@ -42,7 +42,7 @@ def report(runs: Sequence[Run], split: str | None = None) -> Report:
         missing = ", ".join(run.label for run in members if run not in scored)
         notes = [f"Not scored on {chosen}, hence not compared: {missing}."] if missing else []
         sections.append(Section(f"{name}: scores", [*_scores(members), *notes]))
-        sections.append(Section(f"{name}: learning", _curves(members)))
+        sections.append(Section(f"{name}: learning", learning_curves(members)))
         if scored:
             compared = comparison_of(family).compare(scored, chosen)
             compared = [*compared, *examples(scored, chosen)]
@@ -181,7 +181,7 @@ def _mean_label(group: Sequence[Run]) -> str:
     return f"{system}mean of {len(group)}: {', '.join(run.label for run in group)}"
 
 
-def _curves(runs: Sequence[Run]) -> list[Chart]:
+def learning_curves(runs: Sequence[Run]) -> list[Chart]:
     """Training loss; the metric that selects the checkpoint by steps and by minutes."""
     metric = runs[0].task.config.train.best_metric
     of_dev = lambda line: line.get("split") == "dev"

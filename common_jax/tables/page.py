@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from common_jax.compare import Comparison, IncomparableError, Run, comparison_of, differing
+from common_jax.compare import (
+    Comparison,
+    IncomparableError,
+    Run,
+    comparison_of,
+    differing,
+    learning_curves,
+)
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.metrics.verdict import Verdict, judge
 from common_jax.report.document import Cell, Part, Report, Section, Table
@@ -284,6 +291,7 @@ def page(
         Section("Setting", about),
         Section("Results", _tables(results)),
         *(_figures(results) if spec.kind == "figure" else []),
+        Section(f"Learning, {_FIRST}", learning_curves(results.runs()) if scale.curves else []),
         Section("Examples", [Table(columns, examples), *pictures] if examples else []),
         Section("Claims", [Table(head, claims, _RULE)] if claims else []),
         Section(f"Examples that differ most, {_FIRST}", _differing(results)),
@@ -327,7 +335,10 @@ def _figures(results: Results) -> list[Section]:
 def _tables(results: Results) -> list[Part]:
     """A table for each metric, and one for the paper's further columns."""
     parts: list[Part] = []
-    titles, scale, not_run = results.spec.columns, results.scale, results.not_run
+    titles, scale = results.spec.columns, results.scale
+    finished = {run.label for run in results.runs()}
+    absent = {row: "not run" for row in results.not_run}
+    never = absent | {row: "not reached" for row in finished}  # without hours to the target
     note = "Ours: the mean over the seeds, with its 95 % interval (one deviation for all rows)."
     if results.speeds:
         note += " Speed: of training steps, relative to the first row, timed in turn in one run."
@@ -338,7 +349,7 @@ def _tables(results: Results) -> list[Part]:
             continue
         cells = [
             [row["row"], row["published"],
-             "not run" if row["row"] in not_run else _interval(row),
+             _interval(row, (never if metric == HOURS else absent).get(row["row"])),
              row["seeds"], row["parameters"], row["speed"]]
             for row in made if row["metric"] == metric
         ]  # fmt: skip
@@ -376,7 +387,9 @@ def _speeds(results: Results, metric: str) -> Table:
     return Table(head, cells, note)
 
 
-def _interval(row: Mapping[str, Any]) -> Cell:
-    if row["mean"] is None or row["low"] is None:
+def _interval(row: Mapping[str, Any], absent: Cell) -> Cell:
+    if row["mean"] is None:
+        return absent
+    if row["low"] is None:
         return row["mean"]
     return f"{row['mean']:.2f} ({row['low']:.2f} to {row['high']:.2f})"

@@ -120,6 +120,7 @@ class Scale:
       target: of `HOURS`: a metric of dev, and its value.
       unavailable: the reason why it cannot be reproduced; "" if it can.
       timed_steps: number of steps in a round of the measurement of speed.
+      curves: whether the page has the learning curves of its rows.
       note: how it differs from the paper's setting.
     """
 
@@ -129,6 +130,7 @@ class Scale:
     target: tuple[str, float] | None
     unavailable: str
     timed_steps: int
+    curves: bool
     note: str
     rows: tuple[Row, ...]
     claims: tuple[Claim, ...]
@@ -183,7 +185,7 @@ _TABLE = ("title", "source", "kind", "split", "metrics", "columns", "data", "sca
           "claims", "examples")  # fmt: skip
 _SETTING = ("config", "data", "seeds", "overrides")
 _SCALE = (*_SETTING, "split", "metrics", "claim_metrics", "target", "rows", "unavailable",
-          "timed_steps", "note")  # fmt: skip
+          "timed_steps", "curves", "note")  # fmt: skip
 _ROW = (*_SETTING, "name", "system", "scales", "by_scale", "published", "note", "missing")
 _CLAIM = ("text", "row", "than", "metric", "metrics", "relation", "within", "factor", "scales")
 
@@ -253,6 +255,7 @@ def _scale(name: str, node: Node, table: Node, rows: Mapping[str, Node]) -> Scal
         (target.get("metric", str), target.get("value", float)) if target.value else None,
         unavailable,
         node.get("timed_steps", int, 10),
+        node.get("curves", bool, False),
         node.get("note", str, ""),
         tuple(
             _row(row, node, name)

@@ -26,6 +26,7 @@ split = "test"
 metrics = ["accuracy"]
 
 [scales.small]
+curves = true
 config = "configs/attconv/quickstart.py"
 seeds = 2
 overrides = {{ {overrides} }}
@@ -111,6 +112,7 @@ def test_trials_are_trained_once_stored_and_used_again(folders, capsys):
     folder, trained = folders
     page, table = made(folder, "first", "--keep")
     assert len(trained) == 4
+    assert "![Validation by time](page_charts/" in page
     assert "attention is better than none" in page and "their code is not public" in page
     assert re.search(r"\| (confirmed|contradicted|undecidable) \| [+-]\d", page)
     rows = [line.split(",") for line in table.splitlines()]

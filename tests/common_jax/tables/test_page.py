@@ -57,7 +57,9 @@ def made(folder, *claims, target=None):
             statuses.append(TrialStatus("finished", 1, metrics, 1.0, PARAMETERS[name]))
     default = {"metrics": ("accuracy",), "relation": "better", "within": 0.0, "factor": 1.0}
     claims = tuple(Claim(**{"text": "t", **default, **claim}) for claim in claims)
-    scale = Scale("small", "test", ("accuracy",), target, "", 10, "half", tuple(rows), claims, ())
+    scale = Scale(
+        "small", "test", ("accuracy",), target, "", 10, False, "half", tuple(rows), claims, ()
+    )
     spec = TableSpec("csan/toy", "t", "s", "table", {}, {}, {"small": scale})
     results = Results(spec, scale, trials, statuses, SPEEDS, [])
     results.__dict__["comparison"] = Exact
