@@ -73,7 +73,7 @@ def restore(trial: Trial, folder: Path, others: Iterable[Path], data: Path) -> s
 
 def _obstacle(trial: Trial, path: Path, data: Path) -> str | None:
     """The reason why an archive is not this trial's; None if it is."""
-    files = _read(path)
+    files = _read(path, CONFIG, RESULT)
     texts = files[CONFIG].replace(_DATA, str(data)), files[RESULT]
     values, result = (parse_json(text, path).value for text in texts)
     if values.get("task") != trial.config.task:
@@ -99,11 +99,11 @@ def unpack(trial: Trial, path: Path) -> None:
                 (run / name).write_text(text, "utf-8")
 
 
-def _read(path: Path) -> dict[str, str]:
-    """The files of an archive."""
+def _read(path: Path, *names: str) -> dict[str, str]:
+    """Files of an archive by name; all if no name is given."""
     try:
         with zipfile.ZipFile(path) as archive:
-            files = {name: archive.read(name).decode() for name in archive.namelist()}
+            files = {name: archive.read(name).decode() for name in names or archive.namelist()}
         return {CONFIG: files.pop(CONFIG), RESULT: files.pop(RESULT), **files}
     except (zipfile.BadZipFile, LookupError, ValueError, EOFError) as error:
         raise UserError(f"{path}: not an archived trial ({error})") from error
