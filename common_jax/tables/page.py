@@ -285,13 +285,14 @@ def page(
             text, own = (answer, ()) if piped else results.comparison.pictured(answer, rows, line)
             examples.append([one.name, "; ".join(one.texts), one.paper or None, rows, text])
             pictures += own
+    runs = results.runs()
     columns = ("example", "texts", "paper", "row", "ours")
     head = ("claim", "metric", "verdict", "difference", "detectable")
     sections = [
         Section("Setting", about),
         Section("Results", _tables(results)),
         *(_figures(results) if spec.kind == "figure" else []),
-        Section(f"Learning, {_FIRST}", learning_curves(results.runs()) if scale.curves else []),
+        Section(f"Learning, {_FIRST}", learning_curves(runs) if scale.curves and runs else []),
         Section("Examples", [Table(columns, examples), *pictures] if examples else []),
         Section("Claims", [Table(head, claims, _RULE)] if claims else []),
         Section(f"Examples that differ most, {_FIRST}", _differing(results)),
