@@ -100,7 +100,9 @@ def _table(table: Table) -> str:
 
 def _kind(column: Sequence[Cell]) -> str:
     """The CSS class of a column: "number", which is right-aligned, or "text"."""
-    numbers = all(re.match(r"[-+]?\d[\d.,]*(\s|$)|-$|not (run|reached)$", shown(cell)) for cell in column)
+    numbers = all(
+        re.match(r"[-+]?\d[\d.,]*(\s|$)|-$|not (run|reached)$", shown(cell)) for cell in column
+    )
     return "number" if numbers else "text"
 
 
