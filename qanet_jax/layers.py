@@ -60,7 +60,9 @@ class Highway(nn.Module):
         return x + gate * (transform - x)
 
 
-def vectors(module: nn.Module, name: str, rows: int, dim: int, std: float) -> Float[Array, "V D"]:
+def vectors(
+    module: nn.Module, name: str, rows: int, dim: int, std: float
+) -> Float[Array | np.ndarray, "V D"]:
     """The parameter `name`, a table of trained vectors with a normal initial distribution."""
     init = named(nn.initializers.normal(std), ("vocab", "embed"))
     return gathered(module.param(name, init, (rows, dim)), "vocab", "embed")
