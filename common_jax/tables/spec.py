@@ -3,11 +3,15 @@
 tables/PAPER/NAME.toml has the fields of `TableSpec`; `[data.NAME]` is a `Corpus`. Each
 `[scales.NAME]` is combined with `[[rows]]`, `[[claims]]` and `[[examples]]` to a `Scale`:
 
+* a scale with `setting = "NAME"` inherits the fields of `[settings.NAME]` unless it has its own;
+  overrides and notes are joined;
 * a row inherits config, data, seeds and overrides of the scale unless it has its own;
   `by_scale.NAME` in a row has seeds and overrides for one scale;
 * a row is in all scales, or only in its `scales`; a scale with `rows` has only these rows;
 * a claim or an example is in the scales that have all of its rows, or in `scales` of them; a claim
   without a metric is judged by each of the scale's `claim_metrics`, by default the first metric.
+
+tables/shared.toml has the corpora and settings of several tables.
 """
 
 import dataclasses
@@ -184,8 +188,8 @@ class TableSpec:
 _TABLE = ("title", "source", "kind", "split", "metrics", "columns", "data", "scales", "rows",
           "claims", "examples")  # fmt: skip
 _SETTING = ("config", "data", "seeds", "overrides")
-_SCALE = (*_SETTING, "split", "metrics", "claim_metrics", "target", "rows", "unavailable",
-          "timed_steps", "curves", "note")  # fmt: skip
+_SCALE = (*_SETTING, "setting", "split", "metrics", "claim_metrics", "target", "rows",
+          "unavailable", "timed_steps", "curves", "note")  # fmt: skip
 _ROW = (*_SETTING, "name", "system", "scales", "by_scale", "published", "note", "missing")
 _CLAIM = ("text", "row", "than", "metric", "metrics", "relation", "within", "factor", "scales")
 
@@ -207,17 +211,21 @@ def read_table(path: Path) -> TableSpec:
       UserError: if it cannot be read, a field is missing, unknown or of another type, or a row,
         corpus or scale does not exist.
     """
-    try:
-        node = Node(tomllib.loads("\n".join(read_lines(path))), str(path))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path}: not TOML ({error})") from error
+    common = path.parents[1] / "shared.toml"
+    node, shared = _toml(path), _toml(common) if common.exists() else Node({}, str(common))
     _require_fields(node, _TABLE)
+    _require_fields(shared, ("data", "settings"))
     kind = node.get("kind", str)
     _require(kind in KINDS, node, f"kind {kind!r}: must be {' | '.join(KINDS)}")
-    corpora = {name: _corpus(below, name) for name, below in _named(node, "data")}
+    both = (*_named(shared, "data"), *_named(node, "data"))
+    corpora = {name: _corpus(below, name) for name, below in both}
+    settings = dict(_named(shared, "settings"))
     rows = {row.get("name", str): row for row in node.nodes("rows", [])}
     _require(len(rows) == len(node.get("rows", list, [])), node, "two rows of one name")
-    scales = {name: _scale(name, below, node, rows) for name, below in _named(node, "scales")}
+    scales = {
+        name: _scale(name, _with_setting(below, settings), node, rows)
+        for name, below in _named(node, "scales")
+    }
     _require(bool(scales), node, "no [scales.NAME]")
     for one in (*rows.values(), *node.nodes("claims", [])):
         for name in (*one.get("scales", list[str], []), *one.get("by_scale", dict, {})):
@@ -238,8 +246,22 @@ def _corpus(node: Node, name: str) -> Corpus:
     return Corpus(folder, files, node.get("origin", str), node.get("note", str, ""))
 
 
-def _scale(name: str, node: Node, table: Node, rows: Mapping[str, Node]) -> Scale:
+def _with_setting(node: Node, settings: Mapping[str, Node]) -> Node:
+    """A scale, or a setting, with the fields of the setting that it names."""
     _require_fields(node, _SCALE)
+    name = node.get("setting", str, "")
+    if not name:
+        return node
+    _require(name in settings, node, f"no setting {name!r}{suggestion(name, [*settings])}")
+    base = _with_setting(settings[name], settings).value
+    joined = {
+        "overrides": base.get("overrides", {}) | node.get("overrides", dict, {}),
+        "note": f"{base.get('note', '')} {node.get('note', str, '')}".strip(),
+    }
+    return Node({**base, **node.value, **joined}, node.place)
+
+
+def _scale(name: str, node: Node, table: Node, rows: Mapping[str, Node]) -> Scale:
     named = node.get("rows", list[str], [*rows])
     for row in named:
         _require(row in rows, node, f"no row {row!r}")
@@ -322,6 +344,13 @@ def _example(node: Node, rows: Mapping[str, Node]) -> Example:
         _require(name in rows, node, f"no row {name!r}")
     texts = tuple(node.get("texts", list[str]))
     return Example(node.get("name", str), texts, through, node.get("paper", str, ""))
+
+
+def _toml(path: Path) -> Node:
+    try:
+        return Node(tomllib.loads("\n".join(read_lines(path))), str(path))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: not TOML ({error})") from error
 
 
 def _named(node: Node, key: str) -> list[tuple[str, Node]]:

@@ -70,6 +70,26 @@ metric = "train_speed"
 scales = ["small"]
 """
 
+SHARED = """
+[data.pairs]
+folder = "elsewhere"
+files = ["a.tsv"]
+origin = "example.org"
+[data.words]
+files = ["words.tsv"]
+origin = "example.org"
+[settings.short]
+config = "small.py"
+data = "words"
+seeds = 2
+overrides = { "a" = 1, "b" = 1 }
+note = "Of half the width."
+[settings.shorter]
+setting = "short"
+overrides = { "b" = 2, "d" = 2 }
+note = "100 steps."
+"""
+
 
 def read(folder, text):
     (folder / "csan").mkdir(exist_ok=True)
@@ -127,6 +147,23 @@ def test_claims_are_in_the_scales_that_have_their_rows(tmp_path):
     *better, faster = scales["small"].claims
     assert [claim.metrics for claim in better] == [("f1",), ("accuracy",)]
     assert (faster.relation, faster.factor) == ("ratio", 1.0)
+
+
+def test_a_scale_inherits_a_shared_setting(tmp_path):
+    (tmp_path / "shared.toml").write_text(SHARED)
+    own = 'setting = "shorter"\noverrides = { "d" = 4 }\nnote = "Greedy."\nseeds = 3\n'
+    old = 'config = "small.py"\nnote = "shorter"\nseeds = 3\n'
+    spec = read(tmp_path, TEXT.replace(old, own))
+    small = spec.scales["small"]
+    assert small.note == "Of half the width. 100 steps. Greedy."
+    second = small.rows[1]  # its own config
+    assert second.overrides == {"a": "1", "b": "2", "d": "4"}
+    assert (second.data, second.seeds, small.rows[0].file) == ("words", 3, "small.py:one")
+    assert spec.corpora["pairs"].folder == "snli"  # the table's own
+    folders = [corpus.folder for corpus in corpora_of(spec, small)]
+    assert folders == ["words", "vectors"]
+    with pytest.raises(UserError, match="no setting 'shortest'; did you mean 'shorter'"):
+        read(tmp_path, TEXT.replace(old, own.replace("shorter", "shortest")))
 
 
 def test_some_rows_and_another_number_of_seeds(tmp_path):
