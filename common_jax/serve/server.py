@@ -16,7 +16,6 @@ from common_jax.serve.app import Service
 HEADER_SECONDS = 10.0  # for the headers of a request
 DRAIN_SECONDS = 6.0  # after a signal, for requests in flight; then they are given up
 STOP_SECONDS = 8  # after a signal, until connections are closed
-_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class Protocol(H11Protocol):
@@ -40,6 +39,16 @@ class Protocol(H11Protocol):
         """Whether the connection stays open for an answer after the client has closed its side."""
         return self._in_request()
 
+    def send_400_response(self, msg: str) -> None:
+        self._refuse("400 Bad Request", msg)
+
+    def _refuse(self, status: str, text: str) -> None:
+        """Answers and closes. With its length the answer is complete to a client that is still
+        sending, whose next read fails as the connection is reset."""
+        head = f"HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {len(text)}\r\n"
+        self.transport.write(f"{head}connection: close\r\n\r\n{text}".encode("ascii"))
+        self.transport.close()
+
     def _in_request(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
@@ -57,8 +66,7 @@ class Protocol(H11Protocol):
 
     def _too_slow(self) -> None:
         if not self._in_request() and not self.transport.is_closing():
-            self.transport.write(_TOO_SLOW)
-            self.transport.close()
+            self._refuse("408 Request Timeout", "")
 
 
 class Server(uvicorn.Server):

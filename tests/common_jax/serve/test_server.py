@@ -43,7 +43,7 @@ def _send(connection, data, half_close):
 
 
 def check(port, bad):
-    status, body = exchange(port, bad.data, bad.half_close)
+    status, body = exchange(port, bad.data, half_close=bad.half_close)
     assert status == bad.status, body
     message = json.loads(body)["error"]["message"] if body.startswith(b"{") else body.decode()
     assert bad.words in message
@@ -55,6 +55,18 @@ def check(port, bad):
 @pytest.mark.parametrize("name", [name for name in BAD if name not in SLOW])
 def test_a_bad_request_is_refused_and_the_next_is_answered(port, name):
     check(port, BAD[name])
+
+
+def test_a_client_that_still_sends_gets_the_complete_refusal(port):
+    data = BAD["headers of 100 kilobytes"].data
+    for _ in range(10):  # in most of them the server resets the connection
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+            _send(connection, data[:70_000], half_close=False)
+            _send(connection, data[70_000:], half_close=False)
+            time.sleep(0.05)
+            response = http.client.HTTPResponse(connection)
+            response.begin()
+            assert response.status == 400 and response.read()
 
 
 def test_slow_requests_are_refused_and_the_next_are_answered(port):
