@@ -23,9 +23,10 @@ from launch.cli import run
 
 VERSION = "2.3.0"
 CONFIG, BATCHES = "configs/csan/multi30k.py:transformer", 60
-SIZES = {  # also in workers/joey.py
+SIZES = {
     "model.dim": 256,
     "model.mlp_dim": 1024,
+    "model.num_heads": 4,
     "model.encoder_layers": 3,
     "model.decoder_layers": 3,
     "model.dropout": 0.1,
@@ -72,6 +73,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             "train": f"{folder}/train",
             "items": BATCHES,
             "batch_tokens": 2048,
+            "sizes": {field.removeprefix("model."): size for field, size in SIZES.items()},
             **write_data(Path(folder), corpus, task),
         }
         sides = [suite(CONFIG, overrides), Side("Joey NMT", python, "joey", job)]

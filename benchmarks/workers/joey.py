@@ -16,7 +16,7 @@ from timing import Work, count, read, work
 
 
 def config(job: dict[str, Any]) -> dict[str, Any]:
-    """Joey NMT's config with the sizes and the training of benchmarks/joeynmt.py."""
+    """Joey NMT's config with the job's sizes and the suite's training."""
     side = {
         "level": "bpe",
         "max_length": 100,
@@ -24,14 +24,15 @@ def config(job: dict[str, Any]) -> dict[str, Any]:
         "tokenizer_type": "sentencepiece",
         "tokenizer_cfg": {"model_file": job["sentencepiece"]},
     }
+    sizes = job["sizes"]
+    dim, dropout = sizes["dim"], sizes["dropout"]
     layers = {
         "type": "transformer",
-        "num_layers": 3,
-        "num_heads": 4,
-        "embeddings": {"embedding_dim": 256, "scale": True, "dropout": 0.1},
-        "hidden_size": 256,
-        "ff_size": 1024,
-        "dropout": 0.1,
+        "num_heads": sizes["num_heads"],
+        "embeddings": {"embedding_dim": dim, "scale": True, "dropout": dropout},
+        "hidden_size": dim,
+        "ff_size": sizes["mlp_dim"],
+        "dropout": dropout,
         "layer_norm": "pre",
     }
     return {
@@ -49,8 +50,8 @@ def config(job: dict[str, Any]) -> dict[str, Any]:
         "model": {
             "tied_embeddings": True,
             "tied_softmax": True,
-            "encoder": layers,
-            "decoder": layers,
+            "encoder": {**layers, "num_layers": sizes["encoder_layers"]},
+            "decoder": {**layers, "num_layers": sizes["decoder_layers"]},
         },
         "training": {
             "optimizer": "adam",
