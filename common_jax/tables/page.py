@@ -24,7 +24,7 @@ from common_jax.report.document import Cell, Part, Report, Section, Table
 from common_jax.sweep.figure import sweep_charts
 from common_jax.sweep.plan import SEED, Trial
 from common_jax.sweep.results import TrialStatus, csv_text, find
-from common_jax.tables.spec import HOURS, SPEEDS, Claim, Scale, TableSpec
+from common_jax.tables.spec import HOURS, MEASURED, SPEEDS, Claim, Scale, TableSpec
 from common_jax.tables.trials import ROW, fields_of
 from common_jax.training.config import task_class
 from common_jax.training.log import read_metrics
@@ -231,13 +231,22 @@ def rows_of(results: Results) -> list[dict[str, Any]]:
         for row in results.scale.rows:
             mean = statistics.fmean(values[row.name]) if values[row.name] else None
             half = halves.get(row.name)
-            bounds = (None, None) if mean is None or half is None else (mean - half, mean + half)
+            bounds: tuple[float | None, float | None] = (None, None)
+            if mean is not None and half is not None:
+                bounds = (mean - half, mean + half)
+                if _is_rate(metric):
+                    bounds = (max(mean - half, 0.0), min(mean + half, 100.0))
             cells = (
                 *(row.name, metric, row.published.get(metric), mean, *bounds),
                 *(len(values[row.name]), results.parameters(row.name), results.speed(row.name)),
             )
             rows.append(dict(zip(HEAD, cells, strict=True)))
     return rows
+
+
+def _is_rate(metric: str) -> bool:
+    """Whether a metric is in percent."""
+    return metric not in MEASURED and not metric.startswith(("nll", "log_likelihood"))
 
 
 def to_csv(results: Results) -> str:

@@ -153,6 +153,13 @@ def test_rows_of_the_page(tmp_path):
     assert sections["Claims"][0].rows[0][1:3] == ["accuracy", "confirmed"]
 
 
+def test_intervals_of_rates_are_cut_at_their_bounds(tmp_path, monkeypatch):
+    monkeypatch.setitem(VALUES, "base", [2.0, 1.0, 90.0])
+    rows = {row["row"]: row for row in rows_of(made(tmp_path))}
+    assert rows["base"]["low"] == 0.0 < rows["base"]["mean"] < rows["base"]["high"] < 100.0
+    assert rows["better"]["low"] > 0.0 and rows["better"]["high"] == 100.0
+
+
 def test_speeds_are_relative_to_the_first_row(tmp_path):
     results = made(tmp_path)
     published = {"base": {"train_speed": 4.0}, "better": {"train_speed": 6.0}}
