@@ -15,7 +15,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from common_jax.attention.dense import product
-from common_jax.layers import Convolution, Dense, Dropout
+from common_jax.convolution import Convolution
+from common_jax.layers import Dense, Dropout
 from common_jax.masks import MASKED, masked_softmax
 from common_jax.scopes import part
 from common_jax.sharding import gathered

@@ -7,18 +7,16 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int
 
 from common_jax.attention import Bias, Implementation, attention
 from common_jax.attention.dense import attend, heads_first
 from common_jax.dropout import dropout
-from common_jax.masks import Mask, valid
+from common_jax.masks import Mask
 from common_jax.sharding import gathered, platform, spread
 
 DROPOUT = "dropout"  # the name of the stream of random keys
 NEAR = 512  # positions whose encodings an export stores in a table
-
-Segments = Bool[Array, "*b T"] | Int[Array, "*b T"]  # as in `Mask`
 
 # Projected keys and values in the layout that decoding reads without a transpose.
 ProjectedKV = tuple[Float[Array, "B H K S"], Float[Array, "B H S K"]]
@@ -155,125 +153,6 @@ class Dense(nn.Module):
             return y
         zeros = named(nn.initializers.zeros, self.axes[1:])
         return add_bias(y, self.param("bias", zeros, (self.size,)))
-
-
-class Convolution(nn.Module):
-    """A convolution with bias along the last axis but one. Positions beyond the ends, in other
-    `segments` and at padding are read as zeros.
-
-    Computed as a sum over `width` shifted inputs, since on a CPU XLA's convolutions of many short
-    inputs are several times slower.
-    """
-
-    size: int
-    width: int
-    dtype: Any
-
-    @nn.compact
-    def __call__(
-        self, x: Float[Array, "*b T D"], segments: Segments | None = None
-    ) -> Float[Array, "*b T {self.size}"]:
-        kernel, bias = self.parameters(x.shape[-1])
-        inputs = shifted(x.astype(self.dtype), self.width, segments)
-        y = sum(product(x, kernel[tap], ("embed", "mlp")) for tap, x in enumerate(inputs))
-        return add_bias(spread(y, "mlp"), bias)
-
-    def parameters(
-        self, dim: int
-    ) -> tuple[Float[Array | np.ndarray, "W {dim} F"], Float[Array | np.ndarray, "F"]]:
-        """Kernel and bias."""
-        named, shape = nn.with_logical_partitioning, (self.width, dim, self.size)
-        glorot = named(nn.initializers.xavier_uniform(), (None, "embed", "mlp"))
-        kernel = self.param("kernel", glorot, shape)
-        return kernel, self.param("bias", named(nn.initializers.zeros, ("mlp",)), shape[2:])
-
-
-class TableConvolution(Convolution):
-    """`Convolution` of the rows `ids` of a table, whose row 0 is read as zeros.
-
-    Computed as a sum of products of the table's rows: fewer operations if `ids` has far more
-    elements than the table has rows, and as many gathers, which are slow on accelerators.
-    """
-
-    @nn.compact
-    def __call__(
-        self, table: Float[Array, "R D"], ids: Int[Array, "*b T"]
-    ) -> Float[Array, "*b T {self.size}"]:
-        kernel, bias = self.parameters(table.shape[-1])
-        table = table.astype(self.dtype).at[0].set(0)
-        taps = [product(table, kernel[tap], ("embed", "mlp")) for tap in range(self.width)]
-        shifts = shifted(ids[..., None], self.width)
-        y = sum(jnp.take(tap, rows[..., 0], axis=0) for tap, rows in zip(taps, shifts, strict=True))
-        return add_bias(spread(y, "mlp"), bias)
-
-
-def shifted(
-    x: Shaped[Array, "*b T D"], width: int, segments: Segments | None = None
-) -> list[Shaped[Array, "*b T D"]]:
-    """x shifted for each tap of a filter; zeros beyond the ends of x, in other segments than the
-    position's, and at padding."""
-    shifts = lambda x: [
-        jax.lax.slice_in_dim(
-            jnp.pad(x, [*[(0, 0)] * (x.ndim - 2), (width // 2, width // 2), (0, 0)]),
-            at,
-            at + x.shape[-2],
-            axis=-2,
-        )
-        for at in range(width)
-    ]
-    if segments is None:
-        return shifts(x)
-    ids = segments[..., None]
-    return [
-        jnp.where((shifted_ids == ids) & valid(ids), shifted_x, 0)
-        for shifted_x, shifted_ids in zip(shifts(x), shifts(ids), strict=True)
-    ]
-
-
-class SeparableConvolution(nn.Module):
-    """A depthwise convolution, then a product over channels (Chollet 2016). Positions beyond the
-    ends, in other `segments` and at padding are read as zeros."""
-
-    size: int
-    width: int
-    dtype: Any
-
-    @nn.compact
-    def __call__(
-        self, x: Float[Array, "B T D"], segments: Segments | None = None
-    ) -> Float[Array, "B T {self.size}"]:
-        uniform = nn.initializers.variance_scaling(1.0, "fan_in", "uniform", 0, 1)
-        uniform = nn.with_logical_partitioning(uniform, (None, "embed"))
-        kernel = self.param("depthwise_kernel", uniform, (self.width, x.shape[-1]))
-        filtered = depthwise(spread(x).astype(self.dtype), kernel, segments)
-        return Dense(self.size, ("embed", "mlp"), self.dtype, name="pointwise")(filtered)
-
-
-@jax.custom_vjp
-def depthwise(
-    x: Float[Array, "B T D"], filters: Float[Array, "W D"], segments: Segments | None
-) -> Float[Array, "B T D"]:
-    """Each channel's convolution with its own filter, in the type of x, with zeros as in `shifted`.
-
-    The backward pass stores x instead of its W shifted copies.
-    """
-    own = filters.astype(x.dtype)
-    return sum(x * own[at, None, None] for at, x in enumerate(shifted(x, len(own), segments)))
-
-
-def _depthwise_forward(x, filters, segments):
-    return depthwise(x, filters, segments), (x, filters, segments)
-
-
-def _depthwise_backward(residuals, cotangent):
-    x, filters, segments = residuals
-    inputs = shifted(x, len(filters), segments)
-    to_filters = [jnp.sum(x * cotangent, axis=(0, 1), dtype=jnp.float32) for x in inputs]
-    to_x = depthwise(cotangent, filters[::-1], segments)
-    return to_x, jnp.stack(to_filters).astype(filters.dtype), None
-
-
-depthwise.defvjp(_depthwise_forward, _depthwise_backward)
 
 
 class FeedForward(nn.Module):

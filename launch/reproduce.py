@@ -18,7 +18,7 @@ from launch.sweep import add_executor, summary, train
 if TYPE_CHECKING:
     from common_jax.report.document import Report
     from common_jax.sweep.plan import Trial
-    from common_jax.tables.page import Results
+    from common_jax.tables.results import Results
     from common_jax.tables.spec import Scale, TableSpec
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -88,7 +88,7 @@ def _make(
     """
     from common_jax.report import html
     from common_jax.tables.archive import keep, path_of, unpack
-    from common_jax.tables.page import read_results
+    from common_jax.tables.results import read_results
 
     speed_only, stored = spec.kind == "speed", STORED / spec.name / scale.name
     notes = [] if speed_only else _train(spec, scale, trials, data, args)
@@ -349,7 +349,7 @@ def _report(results: "Results", answers: Mapping[str, Any], args: argparse.Names
 def _write(folder: Path, results: "Results", report: "Report") -> None:
     """Writes the page and the rows."""
     from common_jax.report import markdown
-    from common_jax.tables.page import to_csv
+    from common_jax.tables.results import to_csv
 
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

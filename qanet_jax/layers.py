@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.layers import Convolution, Dense, Dropout, TableConvolution
+from common_jax.convolution import Convolution, TableConvolution
+from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
 from common_jax.pytrees import pytree
 from common_jax.sharding import gathered, platform, spread

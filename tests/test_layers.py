@@ -28,7 +28,7 @@ LAYERS = (
     {"config", "text"},
     {"attention", "predictor", "data", "inputs"},
     {"layers"},
-    {"stack", "recurrent"},
+    {"convolution", "stack", "recurrent"},
     {"export", "report"},
     {"training"},
     {"deploy"},

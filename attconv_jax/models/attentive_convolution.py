@@ -26,9 +26,10 @@ from jaxtyping import Array, Bool, Float
 from attconv_jax.layers import Energy, FeatureMap, Features, Head, max_pooled
 from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
 from attconv_jax.models.word_count import WordCounts, word_shares
+from common_jax.convolution import Convolution
 from common_jax.fields import require, require_odd, require_rates, require_sizes
 from common_jax.inputs import Input
-from common_jax.layers import Convolution, Dense, Dropout
+from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax, padding
 from common_jax.scopes import part
 

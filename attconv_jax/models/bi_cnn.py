@@ -14,8 +14,9 @@ from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import Head, max_pooled
 from attconv_jax.models.base import Explained, PairModel, PairModule, Text
+from common_jax.convolution import Convolution
 from common_jax.fields import require, require_odd, require_rates, require_sizes
-from common_jax.layers import Convolution, Dropout
+from common_jax.layers import Dropout
 from common_jax.scopes import part
 
 

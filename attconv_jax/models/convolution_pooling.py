@@ -25,8 +25,9 @@ from attconv_jax.models.base import (
     PairModel,
     Text,
 )
+from common_jax.convolution import Convolution
 from common_jax.fields import require, require_rates, require_sizes
-from common_jax.layers import Convolution, Dense, Dropout
+from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
 from common_jax.scopes import part
 

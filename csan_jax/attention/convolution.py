@@ -13,8 +13,9 @@ from typing import Any, Literal
 import flax.linen as nn
 from jaxtyping import Array, Float
 
+from common_jax.convolution import Convolution, SeparableConvolution
 from common_jax.fields import require_odd, require_sizes
-from common_jax.layers import Convolution, Dropout, LayerNorm, SeparableConvolution
+from common_jax.layers import Dropout, LayerNorm
 from common_jax.masks import Mask
 from csan_jax.attention.base import EncoderAttention, Sizes
 

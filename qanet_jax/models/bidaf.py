@@ -12,8 +12,9 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from common_jax.convolution import Convolution
 from common_jax.fields import require_odd, require_rates, require_sizes
-from common_jax.layers import Convolution, Dropout
+from common_jax.layers import Dropout
 from common_jax.masks import MASKED, masked_softmax
 from common_jax.recurrent import LSTM, Bidirectional
 from common_jax.scopes import part

@@ -27,17 +27,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from common_jax.convolution import Convolution, SeparableConvolution
 from common_jax.dropout import drop, keep_mask
 from common_jax.fields import require, require_odd, require_sizes
-from common_jax.layers import (
-    DROPOUT,
-    Convolution,
-    FeedForward,
-    LayerNorm,
-    SelfAttention,
-    SeparableConvolution,
-    sinusoids,
-)
+from common_jax.layers import DROPOUT, FeedForward, LayerNorm, SelfAttention, sinusoids
 from common_jax.masks import padding
 from common_jax.sharding import spread
 from common_jax.stack import Stack

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from common_jax.layers import NEAR, Convolution, SeparableConvolution, depthwise, sinusoids
+from common_jax.convolution import Convolution, SeparableConvolution, depthwise
+from common_jax.layers import NEAR, sinusoids
 from tests import numpy_reference, random_params
 from tests.gradcheck import assert_slopes
 

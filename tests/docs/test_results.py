@@ -17,7 +17,8 @@ import pytest
 
 from common_jax.report import markdown
 from common_jax.tables.archive import path_of, unpack
-from common_jax.tables.page import page, read_results
+from common_jax.tables.page import page
+from common_jax.tables.results import read_results
 from common_jax.tables.spec import read_table, read_tables
 from common_jax.tables.trials import trials_of
 from launch import reproduce

@@ -11,7 +11,9 @@ from common_jax.compare import Comparison, IncomparableError
 from common_jax.sweep.plan import Trial
 from common_jax.sweep.results import TrialStatus
 from common_jax.tables import page as page_module
-from common_jax.tables.page import Results, judged, page, rows_of
+from common_jax.tables.claims import judged
+from common_jax.tables.page import page
+from common_jax.tables.results import Results, rows_of
 from common_jax.tables.spec import Claim, Row, Scale, TableSpec
 
 VALUES = {  # test accuracy by seed
