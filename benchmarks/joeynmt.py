@@ -51,6 +51,7 @@ UNEQUAL = (
     "length to the longest, the suite groups or packs them by length.",
     "Translation: Joey NMT's vocabulary has a start symbol, here with the zeros that the suite "
     "starts with; the suite ends a sentence when no open hypothesis can be better.",
+    "Tokens are of both languages.",
     "First pass: the suite compiles each shape, the peer does not compile.",
 )
 

@@ -34,6 +34,10 @@ ALLOCATOR = {
 THREADS = 2
 TORCH = ("torch==2.13.0", "numpy==2.3.5")
 SUITE = "suite"  # name of this suite's side
+ABOUT = (
+    "The suite is this project. Medians over rounds, with minimum and maximum; \"times as fast\" is "
+    "the median of the ratios within a round."
+)
 
 
 @dataclass(frozen=True)
@@ -246,8 +250,8 @@ def write(
     notes = "\n".join(f"- {sentence}" for sentence in unequal)
     replace_text(
         out / f"{name}.md",
-        f"# {name}\n\nMedians over rounds, with minimum and maximum; `{name}.json` has all "
-        f"rounds.\n\n```\n{text}\n```\n\nDifferences between the sides:\n\n{notes}\n",
+        f"# {name}\n\n{ABOUT} `{name}.json` has all rounds and versions.\n\n```\n{text}\n```\n\n"
+        f"Differences between the sides:\n\n{notes}\n",
     )
     print(text)
 

@@ -16,9 +16,11 @@ RULE = (
     "A claim that A is better than B is confirmed if the 95 % interval of the mean difference over "
     "the seeds is above 0, contradicted if it is below 0, and otherwise undecidable; that A is "
     "comparable with B, if the interval is within the bounds, or outside of them. The interval has "
-    "the noise of the seeds (Student's t) and of the examples. A ratio of speeds is judged by its "
+    "the noise of the seeds (Student's t) and of the examples; with one seed, that of the examples "
+    "alone, and the claim is undecidable. A ratio of speeds is judged by its "
     "logarithm in several rounds of timing. A claim on several metrics must hold for all; the one "
-    "with the lowest interval is shown. Detectable is the true difference that is confirmed with a "
+    "with the lowest interval is shown. Each verdict holds at 95 % by itself, so that among many "
+    "some are wrong by chance. Detectable is the true difference that is confirmed with a "
     "probability of 80 % under this noise; of comparable systems, the bound."
 )
 

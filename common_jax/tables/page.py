@@ -110,7 +110,10 @@ def _tables(results: Results) -> list[Part]:
     finished = {run.label for run in results.runs()}
     absent = {row: "not run" for row in results.not_run}
     never = absent | {row: "not reached" for row in finished}  # without hours to the target
-    note = "Ours: the mean over the seeds, with its 95 % interval (one deviation for all rows)."
+    note = (
+        "Ours: the mean over the seeds, with its 95 % interval; the deviation between seeds is "
+        "estimated from all rows together, also for rows with one seed."
+    )
     if results.speeds:
         note += " Speed: of training steps, relative to the first row, timed in turn in one run."
     made = rows_of(results)
