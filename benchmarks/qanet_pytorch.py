@@ -37,8 +37,8 @@ UNEQUAL = (
     "The peer looks up word vectors on the device, the suite reads them from host memory.",
     "The peer's highway network has the width of the model, the suite's that of words and "
     "characters together.",
-    "The suite computes a batch in eight parts, the peer in one, which needs more memory; the suite "
-    "unrolls the loops over blocks.",
+    "The suite computes a batch in eight parts, the peer in one, which needs more memory; the "
+    "suite unrolls the loops over blocks.",
     "First pass: the suite compiles each shape, the peer does not compile.",
 )
 

@@ -35,7 +35,7 @@ THREADS = 2
 TORCH = ("torch==2.13.0", "numpy==2.3.5")
 SUITE = "suite"  # name of this suite's side
 ABOUT = (
-    "The suite is this project. Medians over rounds, with minimum and maximum; \"times as fast\" is "
+    'The suite is this project. Medians over rounds, with minimum and maximum; "times as fast" is '
     "the median of the ratios within a round."
 )
 
