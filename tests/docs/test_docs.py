@@ -298,6 +298,18 @@ def test_links_resolve(page):
         assert not [*broken_links(page)]
 
 
+def test_results_named_in_code_exist():
+    packages = {path.parent for path in ROOT.glob("*/__init__.py")} - {ROOT / "tests"}
+    files = [file for package in packages for file in package.rglob("*.py")]
+    named = {
+        (str(file.relative_to(ROOT)), name.rstrip("."))
+        for file in files
+        for name in re.findall(r"docs/results/[a-z][\w./]*", file.read_text("utf-8"))
+    }
+    assert ("configs/csan/multi30k.py", "docs/results/csan/recipe") in named
+    assert not [pair for pair in named if not (ROOT / pair[1]).exists()]
+
+
 def test_readme_fits_and_the_manual_lists_all_results():
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 200
     index = (ROOT / "docs" / "results" / "index.md").read_text("utf-8")
