@@ -80,7 +80,7 @@ class SentenceClassifier(Predictor):
         """
         self._vocabulary, self._settings, self._explain = vocabulary, settings, explain
         self._labels = settings.labels.split(",")
-        inputs = inputs_from_text(settings.inputs, "settings.inputs")
+        inputs = inputs_from_text(settings.inputs)
         self._columns = columns_of(inputs, TEXTS[: settings.texts])
         self._classify = programs()
 

@@ -38,7 +38,7 @@ def score_labels(
 
 
 def score_ranking(
-    corpus: Corpus, likely: Float[np.ndarray, "n labels"], names: Sequence[str]
+    corpus: Corpus, likely: Float[np.ndarray, "n labels"]
 ) -> tuple[dict[str, float], Notes, Results]:
     """Precision at 1, the share of questions whose most probable sentence answers them.
 

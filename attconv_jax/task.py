@@ -127,8 +127,9 @@ class SentenceClassification(WordLevelTask[Config]):
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
         corpus, likely = self.data.corpus(split), predictions["probabilities"]
         names, texts = self.config.data.names, self.data.texts(split)
-        measure = score_ranking if self.ranking else score_labels
-        metrics, notes, results = measure(corpus, likely, names)
+        metrics, notes, results = (
+            score_ranking(corpus, likely) if self.ranking else score_labels(corpus, likely, names)
+        )
         gold = corpus.column("label")
         lines = ["\t".join(("gold", "label", *names))]
         for label, chances in zip(gold, likely, strict=True):

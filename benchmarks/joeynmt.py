@@ -2,7 +2,6 @@
 
 import gzip
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +55,7 @@ UNEQUAL = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: list[str]) -> None:
     parser = arguments(DESCRIPTION)
     parser.add_argument("--run", type=Path, help=f"trained run of {CONFIG}")
     args = parser.parse_args(argv)

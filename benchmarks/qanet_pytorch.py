@@ -1,6 +1,5 @@
 """`python -m benchmarks.qanet_pytorch`: QANet of this suite and one in PyTorch, on SQuAD."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ UNEQUAL = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: list[str]) -> None:
     args = arguments(DESCRIPTION, ["checkout"]).parse_args(argv)
     require_checkout(args.checkout, COMMIT)
     config, overrides = "configs/qanet/squad.py", settings(args.data)

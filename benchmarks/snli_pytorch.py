@@ -1,7 +1,6 @@
 """`python -m benchmarks.snli_pytorch`: attentive convolution, ESIM and RE2, on SNLI."""
 
 import dataclasses
-from collections.abc import Sequence
 
 from benchmarks.side_by_side import (
     TORCH,
@@ -45,7 +44,7 @@ UNEQUAL = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: list[str]) -> None:
     args = arguments(DESCRIPTION, [*PEERS]).parse_args(argv)
     for name, (_, commit) in PEERS.items():
         require_checkout(getattr(args, name), commit)

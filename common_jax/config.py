@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import ml_collections
 
-from common_jax.fields import from_mapping, renamed, require, to_mapping
+from common_jax.fields import from_mapping, renamed, require, require_sizes, to_mapping
 from common_jax.old_names import CLASSES, CONFIG_KEYS
 
 T = TypeVar("T")
@@ -111,12 +111,9 @@ class TrainConfig:
     keep_checkpoints: int = 2
 
     def __post_init__(self):
-        for name, least in (
-            *dict.fromkeys(("steps", "evaluate_every", "checkpoint_every", "log_every"), 1).items(),
-            *dict.fromkeys(("accumulate", "steps_per_call", "max_bad_steps"), 1).items(),
-            ("keep_checkpoints", 2),
-            *(("patience", 0), ("seed", 0)),
-        ):
+        require_sizes("train", self, "steps", "evaluate_every", "checkpoint_every", "log_every")
+        require_sizes("train", self, "accumulate", "steps_per_call", "max_bad_steps")
+        for name, least in (("keep_checkpoints", 2), ("patience", 0), ("seed", 0)):
             value = getattr(self, name)
             require(value >= least, f"train.{name}={value}: at least {least}")
         require(0 <= self.ema_decay < 1, f"train.ema_decay={self.ema_decay}: a rate in [0, 1)")
@@ -190,7 +187,7 @@ class SplitsConfig(SourceConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        require(self.holdout_size >= 1, f"data.holdout_size={self.holdout_size}: at least 1")
+        require_sizes("data", self, "holdout_size")
         require(
             self.source != "generated" or self.examples >= 1,
             "data.examples: at least 1 if generated",

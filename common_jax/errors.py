@@ -30,7 +30,7 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-class Interrupted(Exception):  # noqa: N818 (nothing is wrong)
+class Interrupted(Exception):  # noqa: N818 (a requested stop, not an error)
     """A run stopped at a signal's request; `launch` exits with status 128 + `signal`.
 
     Attributes:

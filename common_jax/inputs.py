@@ -149,11 +149,11 @@ def inputs_to_text(inputs: Sequence[Input]) -> str:
     return json.dumps([to_mapping(one) for one in inputs], sort_keys=True) if inputs else ""
 
 
-def inputs_from_text(text: str, place: str) -> list[Any]:
+def inputs_from_text(text: str) -> list[Any]:
     """The inputs that `inputs_to_text` wrote.
 
     Raises:
       UserError: for a class that is not installed, or unknown fields.
     """
     kind: Any = Input
-    return [from_choice(kind, values, place) for values in json.loads(text or "[]")]
+    return [from_choice(kind, values, "settings.inputs") for values in json.loads(text or "[]")]

@@ -16,6 +16,7 @@ from common_jax.masks import Mask
 from common_jax.sharding import gathered, platform, spread
 
 DROPOUT = "dropout"  # the name of the stream of random keys
+EPSILON = 1e-6  # of layer normalisation
 NEAR = 512  # positions whose encodings an export stores in a table
 
 # Projected keys and values in the layout that decoding reads without a transpose.
@@ -37,40 +38,37 @@ class Dropout(nn.Module):
 class LayerNorm(nn.Module):
     """Layer normalisation (Ba et al. 2016), computed in float32 whatever the type of its input."""
 
-    epsilon: float = 1e-6
-
     @nn.compact
     def __call__(self, x: Float[Array, "*b D"]) -> Float[Array, "*b D"]:
         scale = self.param("scale", nn.initializers.ones, x.shape[-1:])
         bias = self.param("bias", nn.initializers.zeros, x.shape[-1:])
-        return layer_norm(spread(x), scale, bias, self.epsilon)
+        return layer_norm(spread(x), scale, bias)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+@jax.custom_vjp
 def layer_norm(
     x: Float[Array, "*b D"],
     scale: Float[Array | np.ndarray, "D"],
     bias: Float[Array | np.ndarray, "D"],
-    epsilon: float,
 ) -> Float[Array, "*b D"]:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axis, in x's type.
+    """(x - mean) / sqrt(variance + EPSILON) * scale + bias, over the last axis, in x's type.
 
     The backward pass stores x instead of float32 intermediates.
     """
-    return _layer_norm_forward(x, scale, bias, epsilon)[0]
+    return _layer_norm_forward(x, scale, bias)[0]
 
 
-def _layer_norm_forward(x, scale, bias, epsilon):
+def _layer_norm_forward(x, scale, bias):
     wide = x.astype(jnp.float32)
     mean = wide.mean(-1, keepdims=True)
     variance = jnp.maximum(0, (wide * wide).mean(-1, keepdims=True) - mean * mean)
-    inverse = jax.lax.rsqrt(variance + epsilon)
+    inverse = jax.lax.rsqrt(variance + EPSILON)
     rows = (1,) * (x.ndim - 1)
     y = (wide - mean) * (inverse * scale.reshape(*rows, -1)) + bias.reshape(*rows, -1)
     return y.astype(x.dtype), (x, mean, inverse, scale)
 
 
-def _layer_norm_backward(epsilon, residuals, cotangent):
+def _layer_norm_backward(residuals, cotangent):
     x, mean, inverse, scale = residuals
     normalised = (x.astype(jnp.float32) - mean) * inverse
     cotangent, rows = cotangent.astype(jnp.float32), tuple(range(x.ndim - 1))
@@ -272,14 +270,6 @@ class _Heads(nn.Module):
         )
         return self.out(heads_first(out).reshape(x.shape))
 
-    def attention_weights(
-        self, x: Float[Array, "B T D"], memory: Float[Array, "B S D"], mask: Mask
-    ) -> Float[Array, "B H T N S"]:
-        """The weights of `attend`."""
-        query = self._split(self.query(x))
-        inputs = query, *self._keys_values(memory), mask, self.bias(query, mask)
-        return attention(*inputs, implementation="dense", return_weights=True)[1]
-
     def _keys_values(
         self, memory: Float[Array, "B S D"]
     ) -> tuple[Float[Array, "B S H K"], Float[Array, "B S H K"]]:
@@ -311,7 +301,9 @@ class SelfAttention(_Heads):
 
     def weights(self, x: Float[Array, "B T D"], mask: Mask) -> Float[Array, "B H T N T"]:
         """The attention weights."""
-        return self.attention_weights(x, x, mask)
+        query = self._split(self.query(x))
+        inputs = query, *self._keys_values(x), mask, self.bias(query, mask)
+        return attention(*inputs, implementation="dense", return_weights=True)[1]
 
 
 def sinusoids(length: SupportsInt, dim: int) -> Float[np.ndarray | Array, "T D"]:

@@ -5,8 +5,8 @@ attention expands it, the banded one slices it. Restrictions compose with `&`:
 
     mask = padding(valid, valid) & token_window(11) & head_window(3)
 
-Legend of dims, here and everywhere: B batch, T queries, S keys, D model, H heads, K head size,
-V vocabulary, N heads in an area.
+Legend of dims, here and in attention: B batch, T queries, S keys, D model, H heads, K head size of
+queries and keys, V of values, N heads in an area. In the outputs of models V is the vocabulary.
 
 Sources: token and head windows are CSAN's Equations 4-5 and 7-8 (M + 1 tokens, N + 1 heads);
 `direction("alternate")` is its comparison system BI_DIRECT.
@@ -254,8 +254,8 @@ def masked_softmax(
     return jnp.where(allowed, weights, 0)
 
 
-def _has_ids(segments: Array | None) -> bool:
-    return segments is not None and segments.dtype != bool
+def _has_ids(segments: Array) -> bool:
+    return segments.dtype != bool
 
 
 def _both(a: Array | None, b: Array | None) -> Array | None:

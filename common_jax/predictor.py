@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 from jaxtyping import Shaped
 from numpy import ndarray
 
-from common_jax.errors import UserError
 from common_jax.schema import Schema, Text
 
 # The computation on arrays: a dict of numpy arrays to a dict of arrays or trees of them.
@@ -130,11 +129,3 @@ class Predictor(abc.ABC):
 def format_options(static: Mapping[str, int]) -> str:
     """Static arguments as text: "beam_size=4"."""
     return ", ".join(f"{name}={value}" for name, value in static.items())
-
-
-def require_options(kind: type[Predictor], options: Mapping[str, Any], path: Path) -> None:
-    """Raises UserError for an option that a predictor does not have."""
-    known = [option.name for option in kind.options]
-    if unknown := set(options) - set(known):
-        names = ", ".join(known) or "none"
-        raise UserError(f"{path}: its predictor has no option {min(unknown)}; it has {names}")

@@ -16,8 +16,8 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Shaped
 
 ROWS = ("data", "fsdp")
-PARAMETERS = {"vocab": "tensor", "heads": "tensor", "mlp": "tensor", "embed": "fsdp"}
 ACTIVATIONS = {"vocab": "tensor", "heads": "tensor", "mlp": "tensor"}
+PARAMETERS = {**ACTIVATIONS, "embed": "fsdp"}
 
 _mesh: contextvars.ContextVar[Mesh | None] = contextvars.ContextVar("mesh", default=None)
 

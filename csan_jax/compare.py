@@ -189,19 +189,17 @@ class TranslationComparison(Comparison):
 
 
 def _sentence_metrics(run: Run, split: str) -> dict[str, float]:
-    """The metrics computed from a run's sentences, without those whose files are missing."""
+    """The metrics computed from a run's sentences; no log-likelihoods without the results of each
+    sentence, as in older runs."""
     references, results = run.file(split, ".references"), run.workdir.example_results(split)
     values: dict[str, float] = {}
-    if not references:
-        return values
-    for suffix in ("", _THIRD):
-        members = _members(references, suffix)
-        if results and "nll" in results:
-            values[f"log_likelihood{suffix}"] = float(-results["nll"][members].mean())
-    hypotheses = run.file(split, ".predictions.txt")
-    if hypotheses:
-        pairs = [[text[n] for n in members] for text in (hypotheses, references)]
-        values[f"sacrebleu{_THIRD}"] = translation.bleu(*pairs, language=_language(run))
+    if results and "nll" in results:
+        for suffix in ("", _THIRD):
+            nll = results["nll"][_members(references, suffix)]
+            values[f"log_likelihood{suffix}"] = float(-nll.mean())
+    longest = _members(references, _THIRD)
+    pairs = [[text[n] for n in longest] for text in (_hypotheses(run, split), references)]
+    values[f"sacrebleu{_THIRD}"] = translation.bleu(*pairs, language=_language(run))
     return values
 
 

@@ -78,8 +78,8 @@ class ModelConfig:
 
     def sizes(self, dtype: Any = None) -> Sizes:
         """The fields that attentions read; `dtype` is that of activations."""
-        names = ("dim", "num_heads", "encoder_layers", "decoder_layers", "norm", "dropout")
-        shared = {name: getattr(self, name) for name in (*names, "attention_dropout")}
+        names = ("dim", "num_heads", "encoder_layers", "norm", "dropout", "attention_dropout")
+        shared = {name: getattr(self, name) for name in names}
         return Sizes(**shared, implementation=self.attention, dtype=dtype)
 
 

@@ -26,7 +26,6 @@ from csan_jax.loss import cross_entropy
 from csan_jax.model import Transformer
 from csan_jax.predictor import Translator, to_text
 
-EVALUATION_SHAPES = 3  # at most; the search is compiled for each
 EXAMPLES = 5  # translations shown after an evaluation
 
 
@@ -79,8 +78,7 @@ class Translation(Task[Config]):
         return self.data.train_batches(self.config.train.seed)
 
     def split_batches(self, split: str) -> Batches:
-        shapes = min(EVALUATION_SHAPES, self.config.data.max_shapes)
-        return self.data.split_batches(split, self.config.decode.batch_tokens, shapes)
+        return self.data.split_batches(split, self.config.decode.batch_tokens)
 
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
         decode = self.config.decode

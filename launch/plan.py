@@ -141,7 +141,7 @@ def main(argv: list[str]) -> None:
         "--topology",
         required=True,
         metavar="CHIP:SHAPE,...",
-        type=lambda text: [_topology(one) for one in text.split(",")],
+        type=lambda text: [topology(one) for one in text.split(",")],
         help=f"{' | '.join(CHIPS)}, each with a shape",
     )
     text = "sizes of a batch; may be repeated"
@@ -163,9 +163,9 @@ def main(argv: list[str]) -> None:
                 f"{','.join(task.batch_dims)}"
             )
     plans = []
-    for topology in args.topology:
-        devices = topology_devices(*topology)
-        plans += [plan(task, f"{topology[0]}:{topology[1]}", devices, shape) for shape in shapes]
+    for name in args.topology:
+        devices = topology_devices(name)
+        plans += [plan(task, name, devices, shape) for shape in shapes]
     print(table([one.cells for one in plans]))
     for one in plans:
         for collective in one.collectives:
@@ -258,26 +258,25 @@ def trace_step(task: "Task", mesh: "Mesh", shape: Sequence[int]) -> Any:
     return make_train_step(task, mesh, abstract).trace(abstract, (batch,), key)
 
 
-def topology_devices(name: str, shape: str) -> Sequence[Any]:
-    """Descriptions of a topology's devices, to compile for.
+def topology_devices(topology: str) -> Sequence[Any]:
+    """Descriptions of the devices of a topology "CHIP:SHAPE", to compile for.
 
     Raises:
       UserError: for a missing extra or an impossible shape.
     """
     from jax.experimental import topologies
 
+    name, _, shape = topology.partition(":")
     gpu, extra = CHIPS[name].gpu, "cuda" if CHIPS[name].gpu else "tpu"
     needed = "jax_cuda13_plugin" if gpu else "libtpu"
     if importlib.util.find_spec(needed) is None:
         raise UserError(
-            f"--topology {name}:{shape}: needs the extra {extra} "
+            f"--topology {topology}: needs the extra {extra} "
             f"(pip install 'conv-attention-jax[{extra}]'), though no such device"
         )
     try:
         if gpu is None:
-            return topologies.get_topology_desc(
-                platform="tpu", topology_name=f"{name}:{shape}"
-            ).devices
+            return topologies.get_topology_desc(platform="tpu", topology_name=topology).devices
         machines = -(-int(shape) // _GPUS_A_MACHINE)
         if int(shape) > _GPUS_A_MACHINE and int(shape) % _GPUS_A_MACHINE:
             raise ValueError(f"machines have {_GPUS_A_MACHINE} GPUs")
@@ -288,7 +287,7 @@ def topology_devices(name: str, shape: str) -> Sequence[Any]:
         ).devices
     except (ValueError, RuntimeError, NotImplementedError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UserError(f"--topology {name}:{shape}: no such topology ({reason})") from error
+        raise UserError(f"--topology {topology}: no such topology ({reason})") from error
 
 
 def _target(chip: Chip, gpu: Gpu) -> str:
@@ -313,15 +312,15 @@ device_description_str: "{chip.kind}"
 """
 
 
-def _topology(text: str) -> tuple[str, str]:
-    """The chip and the shape of CHIP:SHAPE."""
+def topology(text: str) -> str:
+    """Argument type: CHIP:SHAPE of a known chip."""
     name, _, shape = text.partition(":")
     if name not in CHIPS:
         raise argparse.ArgumentTypeError(f"{text!r}: the chips are {', '.join(CHIPS)}")
     pattern, example = (r"[1-9]\d*", "8") if CHIPS[name].gpu else (r"[1-9]\d*(x[1-9]\d*)+", "2x2")
     if not re.fullmatch(pattern, shape):
         raise argparse.ArgumentTypeError(f"{text!r}: write {name}:{example}")
-    return name, shape
+    return text
 
 
 def _sizes(text: str) -> tuple[int, ...]:

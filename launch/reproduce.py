@@ -13,6 +13,7 @@ from common_jax.errors import UserError, error_context
 from common_jax.fields import suggestion
 from common_jax.io.atomic import replace_text, write_json, writing
 from launch.cli import Parser, command_line, configure_logging, positive, run
+from launch.plan import topology
 from launch.sweep import add_executor, summary, train
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ def _make(
 
     speed_only, stored = spec.kind == "speed", STORED / spec.name / scale.name
     notes = [] if speed_only else _train(spec, scale, trials, data, args)
-    same = not notes and all(path_of(trial, stored).exists() for trial in trials)
+    complete = all(path_of(trial, stored).exists() for trial in trials)
+    same = not notes and (args.no_train or complete)
     folders = [args.out, stored] if same else [args.out]
     speeds = {} if args.no_speed else _speeds(trials, scale.timed_steps, folders)
     results = read_results(spec, scale, trials, speeds, notes)
@@ -165,7 +167,7 @@ def _parser() -> Parser:
     add("--keep", action="store_true", help="store the page and the trials in docs/results/TABLE")
     add("--dry_run", action="store_true", help="list the trials and exit")
     text = "with --dry_run: estimate the hours on these devices (launch.plan)"
-    add("--topology", metavar="CHIP:SHAPE", help=text)
+    add("--topology", metavar="CHIP:SHAPE", type=topology, help=text)
     return parser
 
 
@@ -243,8 +245,7 @@ def _print_plan(trials: Sequence["Trial"], args: argparse.Namespace) -> None:
         from common_jax.training.config import task_class
         from launch.plan import plan, prepared_shapes, topology_devices
 
-        chip, _, shape = args.topology.partition(":")
-        devices = topology_devices(chip, shape)
+        devices = topology_devices(args.topology)
         for trial in {trial.values[ROW]: trial for trial in trials}.values():
             task = task_class(trial.config.task)(trial.config)
             largest = max(prepared_shapes(task), key=lambda sizes: sizes[0] * sum(sizes[1:]))
@@ -292,11 +293,12 @@ def _speeds(trials: Sequence["Trial"], steps: int, folders: Sequence[Path]) -> d
     from common_jax.tables.trials import ROW
     from launch.bench_train import measure_rounds
 
-    first = {trial.values[ROW]: trial.config for trial in reversed(trials)}
-    configs = {row: first[row] for row in dict.fromkeys(trial.values[ROW] for trial in trials)}
+    configs: dict[str, Any] = {}
+    for trial in trials:
+        configs.setdefault(trial.values[ROW], trial.config)
     names = dict(zip(SPEEDS, ("steps_per_second", "inference_batches_per_second"), strict=True))
     measure = lambda: {
-        row: {name: [one[measure] for one in rounds] for name, measure in names.items()}
+        row: {name: [one[rate] for one in rounds] for name, rate in names.items()}
         for row, rounds in measure_rounds(configs, steps).items()
     }
     return _once(SPEED, [*configs], folders, measure, some=True) if len(configs) > 1 else {}

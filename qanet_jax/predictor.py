@@ -129,7 +129,7 @@ class QuestionAnswerer(Predictor):
         self._settings, self._count, self._vectors = settings, count, vectors
         self._explain = explain
         self._attention: Compute | None = None
-        self._inputs = columns_of(inputs_from_text(settings.inputs, "settings.inputs"), TEXTS)
+        self._inputs = columns_of(inputs_from_text(settings.inputs), TEXTS)
         self._looked_up: set[str] = set()
         if vectors and self._vocabulary.table is None:
             raise UserError(f"vectors={vectors}: this run has trained vectors, and reads no others")

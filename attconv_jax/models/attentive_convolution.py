@@ -82,8 +82,9 @@ class AttentiveConvolution(PairModel):
     def __post_init__(self):
         require_sizes("model", self, "dim", "layers", "author_length")
         require_odd("model", self, "filter_width", "phrase_width")
+        wide = [features == "multigranular" for features in (self.source, self.focus)]
         require(
-            self.energy != "dot" or self._wide(self.source) == self._wide(self.focus),
+            self.energy != "dot" or wide[0] == wide[1],
             f"model.energy=dot: model.source={self.source} and model.focus={self.focus} must be "
             "equally wide; use bilinear or additive",
         )
@@ -108,10 +109,6 @@ class AttentiveConvolution(PairModel):
 
     def module(self, labels: int, dtype: Any) -> "AttentiveConvNet":
         return AttentiveConvNet(self, labels, dtype)
-
-    @staticmethod
-    def _wide(features: Features) -> bool:
-        return features == "multigranular"
 
 
 class AttentionInputs(NamedTuple):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from common_jax.data.plan import Plan, PlannedBatch, PlannedEpoch, epoch_random
+from common_jax.data.plan import Plan, PlannedBatch, PlannedEpoch, epoch_random, running
 
 _CLOSE = 4  # the rest of a row, in mean lengths, from which the best two examples are searched
 _STEEP = 8  # exponent of a column's weight, in the column's share of remaining tokens
@@ -126,9 +126,7 @@ class _Templates:
         """For all widths up to the longest lengths, the volume of the largest kind that fits."""
         best = np.zeros(self._grid, np.int64)
         best[tuple(kinds.T)] = volume
-        for axis in range(best.ndim):
-            best = np.maximum.accumulate(best, axis=axis)
-        return best
+        return running(np.maximum, best)
 
 
 class _Row:

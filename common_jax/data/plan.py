@@ -97,7 +97,7 @@ def choose_shapes(lengths: Int[np.ndarray, "n c"], max_shapes: int) -> Int[np.nd
     if 0 in lengths.shape or max_shapes < 1:
         raise ValueError(f"choose_shapes: {lengths.shape} lengths, {max_shapes} shapes")
     widths, count = _histogram(lengths)
-    fit = _running(np.add, count)
+    fit = running(np.add, count)
     width = sum(np.ix_(*widths), np.zeros(count.shape, np.int64))
     best = [fit * width]
     for _ in range(min(max_shapes, count.size) - 1):
@@ -137,12 +137,12 @@ def _add_shape(best: np.ndarray, fit: np.ndarray, width: np.ndarray) -> np.ndarr
     result = fit * width  # no smaller shape
     for total in np.unique(width):
         here = width == total
-        smaller = _running(np.minimum, best - fit * total)
+        smaller = running(np.minimum, best - fit * total)
         result[here] += np.minimum(smaller[here], 0)
     return result
 
 
-def _running(operation: np.ufunc, table: np.ndarray) -> np.ndarray:
+def running(operation: np.ufunc, table: np.ndarray) -> np.ndarray:
     for axis in range(table.ndim):
         table = operation.accumulate(table, axis=axis)
     return table

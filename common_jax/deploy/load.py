@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from common_jax.errors import error_context
+from common_jax.errors import UserError, error_context
 from common_jax.export.format import Export
 from common_jax.fields import from_mapping, named_class, renamed
 from common_jax.old_names import PREDICTOR_FIELDS
-from common_jax.predictor import Predictor, require_options
+from common_jax.predictor import Predictor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,12 @@ class LoadedModel:
         Raises:
           UserError: for an option that it does not have, or that the export does not support.
         """
-        require_options(self.kind, options, self.path)
+        known = [option.name for option in self.kind.options]
+        if unknown := {*options} - {*known}:
+            names = ", ".join(known) or "none"
+            raise UserError(
+                f"{self.path}: its predictor has no option {min(unknown)}; it has {names}"
+            )
         return self.make(**options)
 
 

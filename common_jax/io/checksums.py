@@ -10,7 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from common_jax.io.atomic import replace_text
+
 NAME = "checksums.json"
+_PARTIAL = f"{NAME}.partial"  # of `replace_text`, left by a killed process
 
 
 def seal(folder: Path, leave: Collection[str] = ()) -> None:
@@ -26,9 +29,8 @@ def seal(folder: Path, leave: Collection[str] = ()) -> None:
     new = [n for n in names if n not in files and Path(n).name not in {*leave, NAME, _PARTIAL}]
     with ThreadPoolExecutor() as pool:  # hashing lets other threads run
         files.update(zip(new, pool.map(lambda name: describe(folder / name), new), strict=True))
-    partial = folder / _PARTIAL
-    partial.write_text(json.dumps({"sha256": _digest(files), "files": files}, indent=1) + "\n")
-    os.replace(partial, folder / NAME)
+    content = json.dumps({"sha256": _digest(files), "files": files}, indent=1)
+    replace_text(folder / NAME, content + "\n")
 
 
 def find_damage(folder: Path, under: str = "", listed: Iterable[str] = ()) -> str | None:
@@ -64,9 +66,6 @@ def find_damage(folder: Path, under: str = "", listed: Iterable[str] = ()) -> st
     with ThreadPoolExecutor() as pool:
         wrong = pool.map(lambda name: _difference(folder / name, files[name]), names)
         return next((f"{n}: {what}" for n, what in zip(names, wrong, strict=True) if what), None)
-
-
-_PARTIAL = f"{NAME}.partial"
 
 
 def _read(folder: Path) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def paired_t(differences: Float[np.ndarray, "n"]) -> Difference:
     return Difference(mean, mean - half, mean + half, p, detectable)
 
 
-def permutation_p(differences: Float[np.ndarray, "n"], seed: int = 12345) -> float:
+def permutation_p(differences: Float[np.ndarray, "n"]) -> float:
     """p of the two-sided paired permutation test of a mean of 0 (Fisher 1935), for differences that
     are mostly 0, or far from normal: the frequency of sums as far from 0 under random signs.
 
@@ -59,7 +59,7 @@ def permutation_p(differences: Float[np.ndarray, "n"], seed: int = 12345) -> flo
     count = len(differences)
     if not count:
         return 1.0
-    random, extreme, remaining = np.random.default_rng(seed), 0, _RESAMPLES
+    random, extreme, remaining = np.random.default_rng(12345), 0, _RESAMPLES
     least = abs(differences.sum()) - 1e-9 * np.abs(differences).sum()  # but for rounding
     while remaining:
         rows = min(remaining, max(1, _CHUNK // count))

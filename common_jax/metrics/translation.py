@@ -158,12 +158,12 @@ def bleu_error(
     Args:
       order: of the longest n-grams, unsmoothed as in `ngrams`; None for BLEU as in `score`.
     """
-    options: dict[str, Any] = {"max_ngram_order": order or 4}
+    longest, smoothing = order or 4, "none" if order else "exp"
+    options: dict[str, Any] = {"max_ngram_order": longest, "smooth_method": smoothing}
     counts = [
-        _ngram_counts(tuple(system), tuple(references), language, order or 4)
+        _ngram_counts(tuple(system), tuple(references), language, longest)
         for system in (hypotheses, others)
     ]
-    options["smooth_method"] = "none" if order else "exp"
     random, size, differences = np.random.default_rng(12345), len(references), []
     for _ in range(resamples):
         weights = np.bincount(random.integers(0, size, size), minlength=size)

@@ -163,12 +163,11 @@ class Program:
             return sides * min((array.bytes for array in moving), default=0)
         if instruction.kind.endswith("-start"):
             return instruction.bytes
-        read = (arrays[name].bytes for name in instruction.operands if name in arrays)
         if instruction.kind in ("dynamic-slice", "slice", "gather"):
             return 2 * instruction.bytes
         if instruction.kind == "dynamic-update-slice":
             return 2 * arrays[instruction.operands[1]].bytes
-        return instruction.bytes + sum(read)
+        return instruction.bytes + sum(arrays[n].bytes for n in instruction.operands if n in arrays)
 
     def _of_fusion(self, name: str, fusion: _Instruction) -> int:
         """The traffic of a fusion: of operands that it only slices, the slices; of an array that it

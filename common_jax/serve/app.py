@@ -73,9 +73,10 @@ class Service:
         inner.router.redirect_slashes = False
         self.app: ASGIApp = Outermost(inner, metrics, log)
 
-    def abandon(self) -> bool:
-        """Answers all requests that wait with status 503; returns whether there were any."""
-        return any([model.abandon() for model in self._models.values()])
+    def abandon(self) -> None:
+        """Answers all requests that wait with status 503."""
+        for model in self._models.values():
+            model.abandon()
 
     async def _index(self, request: Request) -> Response:
         return HTMLResponse(pages.index([*self._models.values()]))

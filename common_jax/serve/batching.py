@@ -78,12 +78,11 @@ class Batcher:
             self._worker = loop.create_task(self._work())
         return await asyncio.gather(*(one.answer for one in new))
 
-    def abandon(self) -> bool:
-        """Gives up what waits and what is computed; returns whether there was anything."""
-        given_up = [one for one in (*self._waiting, *self._batch) if not one.answer.done()]
-        for one in given_up:
-            one.answer.set_exception(Refused(503, STOPPING))
-        return bool(given_up)
+    def abandon(self) -> None:
+        """Gives up what waits and what is computed."""
+        for one in (*self._waiting, *self._batch):
+            if not one.answer.done():
+                one.answer.set_exception(Refused(503, STOPPING))
 
     async def _work(self) -> None:
         """Computes batches until nothing waits."""

@@ -40,7 +40,7 @@ class Limits:
         return 32 * self.length
 
 
-class Refused(Exception):  # noqa: N818 (the server is right)
+class Refused(Exception):  # noqa: N818 (an error of the request)
     """A request without an answer.
 
     Attributes:

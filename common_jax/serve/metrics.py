@@ -81,7 +81,7 @@ class Metrics:
 
     Attributes:
       in_flight: requests that have not been answered.
-      gauges: further ones are added by those who know their values.
+      gauges: `Service` adds one for the inputs that wait.
     """
 
     def __init__(self) -> None:

@@ -39,7 +39,7 @@ class Request:
         except UserError as error:
             raise Refused(422, str(error)) from None
         if unknown := set(request.value) - {"inputs", "explain"}:
-            raise Refused(422, f"body: unknown field {_short(min(unknown))}")
+            raise Refused(422, f"body: unknown field {json.dumps(min(unknown)[:60])}")
         if not inputs:
             raise Refused(422, "body: inputs: is empty")
         if len(inputs) > limits.inputs:
@@ -93,9 +93,10 @@ class Model:
         answers = await self._batchers[explain].answers(lines, lengths)
         return [predictor.schema.to_output(answer) for answer in answers]
 
-    def abandon(self) -> bool:
-        """Gives up all that waits; returns whether there was anything."""
-        return any([batcher.abandon() for batcher in self._batchers.values()])
+    def abandon(self) -> None:
+        """Gives up all that waits."""
+        for batcher in self._batchers.values():
+            batcher.abandon()
 
     def warm_up(self) -> None:
         """Compiles the shapes of the examples for all sizes of a batch.
@@ -116,7 +117,7 @@ class Model:
         Raises:
           UserError: if the model cannot.
         """
-        self._compute([*self.example_lines()][:1])
+        self._compute(self.example_lines()[:1])
 
     def example_lines(self) -> list[str]:
         """The lines of the schema's examples."""
@@ -195,7 +196,3 @@ def _parsed(body: bytes) -> Node:
         raise Refused(400, f"body: not UTF-8 after {error.start} bytes") from None
     except UserError as error:
         raise Refused(400, str(error)) from None
-
-
-def _short(name: str) -> str:
-    return json.dumps(name[:60])

@@ -1,7 +1,7 @@
 """The pages: a list of the models, and for each a form with examples, made from its schema."""
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from common_jax.schema import Schema, Text
 from common_jax.serve.models import Model
@@ -36,7 +36,11 @@ def model_page(model: Model, models: Sequence[Model]) -> str:
             "Explain the answer</label></p>"
         )
     if others:
-        fields.append(_choice("compare", "Compare with", others))
+        items = "".join(f"<option>{html.escape(name)}</option>" for name in others)
+        fields.append(
+            '<p class="field"><label for="compare">Compare with</label> '
+            f'<select id="compare"><option value="">no other model</option>{items}</select></p>'
+        )
     return _page(
         model.name,
         f'<p class="task">{html.escape(schema.title)}</p>'
@@ -68,14 +72,6 @@ def _text_box(text: Text) -> str:
         f'<p class="field"><label for="text-{name}">{title}</label>'
         f'<textarea id="text-{name}" name="{name}" rows="{text.lines}" dir="auto" required '
         'spellcheck="false"></textarea></p>'
-    )
-
-
-def _choice(name: str, title: str, options: Iterable[str]) -> str:
-    items = "".join(f"<option>{html.escape(option)}</option>" for option in options)
-    return (
-        f'<p class="field"><label for="{name}">{title}</label> '
-        f'<select id="{name}"><option value="">no other model</option>{items}</select></p>'
     )
 
 

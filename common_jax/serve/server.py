@@ -70,11 +70,7 @@ class Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """A server that stops upon SIGTERM or SIGINT: it answers the requests in flight and returns.
-
-    Attributes:
-      abandoned: whether some were given up.
-    """
+    """A server that stops upon SIGTERM or SIGINT: it answers the requests in flight and returns."""
 
     def __init__(self, service: Service):
         super().__init__(
@@ -91,7 +87,7 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=STOP_SECONDS,
             )
         )
-        self._service, self.abandoned = service, False
+        self._service = service
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -106,11 +102,8 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._service.stopping = True
-        asyncio.get_running_loop().call_later(DRAIN_SECONDS, self._abandon)
+        asyncio.get_running_loop().call_later(DRAIN_SECONDS, self._service.abandon)
         await super().shutdown(sockets)
-
-    def _abandon(self) -> None:
-        self.abandoned = self._service.abandon()
 
 
 def listen(host: str, port: int) -> socket.socket:

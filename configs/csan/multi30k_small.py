@@ -1,8 +1,8 @@
 """Multi30k (multi30k.py) with 3 + 3 layers, eight heads and a sixth of the steps, for sweeps.
 
   python -m launch.train --config configs/csan/multi30k_small.py --config.data.dir=FOLDER
-  python -m launch.sweep --config configs/csan/multi30k_small.py --config.data.dir=FOLDER \\
-    --zip model.token_window=3,7,11,21,11,11 --zip model.head_window=1,1,1,1,3,5 --seeds 2 \\
+  python -m launch.sweep --config configs/csan/multi30k_small.py --config.data.dir=FOLDER \
+    --zip model.token_window=3,7,11,21,11,11 --zip model.head_window=1,1,1,1,3,5 --seeds 2 \
     --out sweeps/figure2
 
 The second is the paper's Figure 2: 1D-CSAN's windows, then 2D-CSAN's heads at a window of 11

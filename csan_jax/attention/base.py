@@ -22,7 +22,7 @@ class Sizes:
     Attributes:
       dim: D.
       num_heads: H, which divides `dim`.
-      encoder_layers, decoder_layers: numbers of layers.
+      encoder_layers: number of the encoder's layers.
       norm: layer normalisation before each sub-layer, or after it.
       dropout: rate on each sub-layer's output.
       attention_dropout: rate on the attention weights.
@@ -33,7 +33,6 @@ class Sizes:
     dim: int
     num_heads: int
     encoder_layers: int
-    decoder_layers: int
     norm: Literal["pre", "post"]
     dropout: float
     attention_dropout: float

@@ -68,7 +68,7 @@ class BlockAttention(SelfAttention):
     def weights(self, x: Float[Array, "B T D"], mask: Mask) -> Float[Array, "B H T 1 T"]:
         """The attention weights inside the blocks."""
         blocks = self._blocks(x, mask)
-        return self.attention_weights(x, x, segments(blocks, blocks))
+        return super().weights(x, segments(blocks, blocks))
 
     def _ids(self, x: Array, mask: Mask) -> Int[Array, "B T"]:
         """Each word's segment, from 1; 0 is padding."""

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from csan_jax.data.prepare import Builder
 
 
+EVALUATION_SHAPES = 3  # at most; the search is compiled for each
+
+
 class TranslationData(PreparedData):
     """One run's sentence pairs (see `PreparedData`), with subword vocabularies."""
 
@@ -110,19 +113,16 @@ class TranslationData(PreparedData):
         )
         return BucketPlan(lengths, arrays["shapes"], config.batch_tokens, seed)
 
-    def split_batches(
-        self, split: str, batch_tokens: int, max_shapes: int | None = None
-    ) -> Batches:
+    def split_batches(self, split: str, batch_tokens: int) -> Batches:
         """All pairs of a split once, ordered by length, without truncation.
 
         Args:
           split: "dev" or "test", which have the same shapes, to share the compiled search.
           batch_tokens: rows x the longer padded side; a longer sentence is a batch of its own.
-          max_shapes: largest number of shapes; None is the config's.
         """
         lengths = {str(name): self._corpus(name).lengths(*COLUMNS) for name in SPLITS[1:]}
         both = np.concatenate(list(lengths.values()))
-        shapes = choose_shapes(both, max_shapes or self.config.max_shapes)
+        shapes = choose_shapes(both, min(EVALUATION_SHAPES, self.config.max_shapes))
         plan = BucketPlan(lengths[split], shapes, batch_tokens, seed=None)
         return Batches(self._corpus(split), COLUMNS, plan)
 

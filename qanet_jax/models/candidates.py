@@ -85,7 +85,7 @@ class CandidateScores(nn.Module):
         repeated = _shared(context, question)
         if self.config.choice == "random":
             possible = own(inside & ~repeated) > 0
-            scores = jnp.where(possible, 1.0 + _noise(context, question), MASKED)
+            scores = jnp.where(possible, 1.0 + _noise(context, question, starts), MASKED)
             other = MASKED
         else:
             scores, other = self._scores(context, question, kinds, own, repeated), 0.0
@@ -148,12 +148,11 @@ def _spelling(words: Words) -> Int[Array, "B T"]:
     return (words.characters * powers[None, None]).sum(axis=2)
 
 
-def _noise(context: Words, question: Words) -> Float[Array, "B N"]:
+def _noise(context: Words, question: Words, starts: Bool[Array, "B N"]) -> Float[Array, "B N"]:
     """Uniform random numbers in [0, 1), equal for the words of a candidate, independent between
     candidates and questions; seeded by the texts, hence the same in every run."""
     weights = jnp.arange(1, context.ids.shape[1] + 1)[None]
     seeds = (_spelling(context) * weights).sum(axis=1) + _spelling(question).sum(axis=1)
-    inside = context.inputs["kinds"][..., 0] > OTHER
-    number = jnp.cumsum(inside & ~_shifted(inside, 1), axis=1)
+    number = jnp.cumsum(starts, axis=1)
     draw = lambda seed, n: jax.random.uniform(jax.random.fold_in(jax.random.key(seed), n))
     return jax.vmap(lambda seed, own: jax.vmap(lambda n: draw(seed, n))(own))(seeds, number)

@@ -90,7 +90,7 @@ def test_precision_at_1_is_of_all_questions(tmp_path):
     chances = RANDOM.integers(0, 4, len(rows)) / 4  # with ties
     likely = np.stack([1 - chances, chances], axis=1)
     ranked = corpus(tmp_path, "ranking", rows)
-    metrics, notes, results = score_ranking(ranked, likely, ("no", "yes"))
+    metrics, notes, results = score_ranking(ranked, likely)
     plain = [(row[3][0], row[2][0]) for row in rows]
     hits = first(plain, chances)
     assert metrics == {"precision_at_1": pytest.approx(100 * sum(hits) / 40)}
@@ -116,6 +116,6 @@ def test_word_overlap_on_squad(tmp_path):
     data = LabelledData(config, WordsConfig())
     data.prepare()
     corpus = data.corpus("test")
-    _, notes, _ = score_ranking(corpus, np.zeros((len(corpus), 2)), ("no", "yes"))
+    _, notes, _ = score_ranking(corpus, np.zeros((len(corpus), 2)))
     assert (notes["examples"], notes["pairs"]) == (10_570, 53_658)
     assert (notes["WordC1"], notes["WordC2"]) == (69.1, 79.47)

@@ -72,7 +72,7 @@ def test_a_step_sends_what_the_method_needs(mesh):
 @pytest.mark.slow
 def test_a_step_on_a_pod_sends_what_fsdp_needs():
     changes = ("train.compute_dtype=bfloat16", "model.dim=256", "model.mlp_dim=1024")
-    devices = topology_devices("v5e", "2x4")
+    devices = topology_devices("v5e:2x4")
     _, program, params = compiled("csan", (1, 8, 1), *changes, devices=devices)
     sent = sum(one.bytes for one in program.collectives)
     assert sent <= 1.2 * (2 * 2 + 4) * params * 7 / 8

@@ -19,7 +19,7 @@ from tests import random_params
 from tests.csan_jax.attention import numpy_reference
 
 DIM, HEADS = 12, 4
-SIZES = Sizes(DIM, HEADS, 6, 6, "pre", 0.0, 0.0, "auto", jnp.float32)
+SIZES = Sizes(DIM, HEADS, 6, "pre", 0.0, 0.0, "auto", jnp.float32)
 LENGTHS = (8, 1, 6)  # two blocks of four words, one word, one and a half blocks
 ROW = 9
 SENTENCES = [np.random.default_rng(n).normal(size=(n, DIM)).astype(np.float32) for n in LENGTHS]
