@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -134,9 +135,8 @@ def rows_of(results: Results) -> list[dict[str, Any]]:
             half = halves.get(row.name)
             bounds: tuple[float | None, float | None] = (None, None)
             if mean is not None and half is not None:
-                bounds = (mean - half, mean + half)
-                if _is_rate(metric):
-                    bounds = (max(mean - half, 0.0), min(mean + half, 100.0))
+                least, most = _range(metric)
+                bounds = (max(mean - half, least), min(mean + half, most))
             cells = (
                 *(row.name, metric, row.published.get(metric), mean, *bounds),
                 *(len(values[row.name]), results.parameters(row.name), results.speed(row.name)),
@@ -145,9 +145,13 @@ def rows_of(results: Results) -> list[dict[str, Any]]:
     return rows
 
 
-def _is_rate(metric: str) -> bool:
-    """Whether a metric is in percent."""
-    return metric not in MEASURED and not metric.startswith(("nll", "log_likelihood"))
+def _range(metric: str) -> tuple[float, float]:
+    """The least and the largest possible value."""
+    if metric in MEASURED:
+        return 0.0, math.inf
+    if metric.startswith(("nll", "log_likelihood")):
+        return -math.inf, math.inf
+    return 0.0, 100.0
 
 
 def to_csv(results: Results) -> str:
