@@ -9,9 +9,10 @@ from pathlib import Path
 
 from common_jax.errors import Interrupted, UserError, error_context
 from common_jax.io.atomic import writing
-from common_jax.sweep.plan import SEED, Trial, grid_axis, plan, require_own_folders, zipped_axis
+from common_jax.sweep.plan import Trial, grid_axis, plan, require_own_folders, zipped_axis
 from common_jax.sweep.results import TrialStatus, find, write_results
 from common_jax.training.config import task_class
+from common_jax.training.workdir import SEED
 from launch.cli import Parser, add_config, add_systems, configure_logging, natural, positive, run
 
 DESCRIPTION = (

@@ -1,4 +1,4 @@
-"""Layers that readers share: words from vectors and characters, context-query attention.
+"""What readers share: their inputs, highway layers, context-query attention.
 
 Dims beside the legend of `common_jax.masks`: N words of the context, M of the question, W
 characters of a word.
@@ -7,20 +7,17 @@ characters of a word.
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.convolution import Convolution, TableConvolution
-from common_jax.layers import Dense, Dropout
+from common_jax.layers import Dense
 from common_jax.masks import masked_softmax
 from common_jax.pytrees import pytree
-from common_jax.sharding import gathered, platform, spread
-from common_jax.text.vocabulary import UNKNOWN
-from qanet_jax.models.base import WordsConfig
+from common_jax.sharding import gathered
 
 named = nn.with_logical_partitioning
 ATTENTION = "intermediates"  # the collection of a reader's context-query attention [B, N, M]
@@ -67,65 +64,6 @@ def vectors(
     """The parameter `name`, a table of trained vectors with a normal initial distribution."""
     init = named(nn.initializers.normal(std), ("vocab", "embed"))
     return gathered(module.param(name, init, (rows, dim)), "vocab", "embed")
-
-
-class Embedding(nn.Module):
-    """[x_w; x_c] through a two-layer highway network (section 2.2, layer 1).
-
-    x_w is the word's fixed vector, with one trained vector for all unknown words, or its trained
-    vector. x_c is the maximum over the word's characters of a convolution of their vectors, or of
-    the vectors; padding characters are excluded.
-
-    Attributes:
-      config: dimension and rows of both tables of vectors.
-      char_dim: p2, size of a character's vector.
-      char_pooling: whether x_c pools the "convolution", or the vectors ("max").
-      char_kernel: width of the convolution.
-      std: standard deviation of the initial trained vectors.
-      word_dropout, char_dropout: rates on word vectors and on characters' vectors.
-    """
-
-    config: WordsConfig
-    char_dim: int
-    char_pooling: Literal["convolution", "max"]
-    char_kernel: int
-    std: float
-    word_dropout: float
-    char_dropout: float
-    dtype: Any
-
-    @nn.compact
-    def __call__(self, words: Words, *, train: bool) -> Float[Array, "B T P"]:
-        x_w = Dropout(self.word_dropout)(self._word(words), train=train)
-        x = jnp.concatenate([x_w.astype(self.dtype), self._characters(words, train)], axis=-1)
-        x = Highway(self.dtype, name="highway_0")(x)
-        return Highway(self.dtype, name="highway_1")(x)
-
-    def _word(self, words: Words) -> Float[Array, "B T P"]:
-        config = self.config
-        if words.vectors is None:
-            table = vectors(self, "word_embedding", config.rows, config.dim, self.std)
-            return spread(jnp.take(table, words.ids, axis=0))
-        normal = nn.initializers.normal(self.std)
-        unknown = self.param("unknown_word_embedding", normal, (config.dim,))
-        known = jnp.where(words.valid[..., None], words.vectors, 0)
-        return jnp.where((words.ids == UNKNOWN)[..., None], unknown[None, None], known)
-
-    def _characters(self, words: Words, train: bool) -> Float[Array, "B T C"]:
-        valid = (words.characters != 0)[..., None]
-        rows, dim = self.config.char_rows, self.char_dim
-        table = vectors(self, "character_embedding", rows, dim, self.std).astype(self.dtype)
-        sizes, name = (self.char_dim, self.char_kernel, self.dtype), "character_convolution"
-        # Without dropout equal characters have equal vectors; faster on a CPU alone.
-        if self.char_pooling == "convolution" and not train and platform() == "cpu":
-            x = nn.relu(TableConvolution(*sizes, name=name)(table, words.characters))
-        else:
-            x = spread(jnp.take(table, words.characters, axis=0))
-            x = Dropout(self.char_dropout)(jnp.where(valid, x, 0), train=train)
-            if self.char_pooling == "convolution":
-                x = nn.relu(Convolution(*sizes, name=name)(x))
-        maxima = jnp.where(valid, x, float(jnp.finfo(self.dtype).min)).max(axis=-2)
-        return jnp.where(valid.any(axis=-2), maxima, 0)
 
 
 class ContextQueryAttention(nn.Module):

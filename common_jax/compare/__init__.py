@@ -9,10 +9,9 @@ from common_jax.compare.comparison import (
 )
 from common_jax.compare.examples import differing
 from common_jax.compare.page import learning_curves, report
-from common_jax.compare.runs import SEED, Run, read_notes, read_runs
+from common_jax.compare.runs import Run, read_notes, read_runs
 
 __all__ = [
-    "SEED",
     "Comparison",
     "Example",
     "IncomparableError",

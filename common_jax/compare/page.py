@@ -9,12 +9,12 @@ from typing import Any
 
 from common_jax.compare.comparison import comparison_of
 from common_jax.compare.examples import examples
-from common_jax.compare.runs import SEED, Run
+from common_jax.compare.runs import Run
 from common_jax.errors import UserError
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.report.document import Cell, Chart, Part, Report, Section, Series, Table
 from common_jax.training.task import Task
-from common_jax.training.workdir import devices
+from common_jax.training.workdir import SEED, devices
 
 
 def report(runs: Sequence[Run], split: str | None = None) -> Report:

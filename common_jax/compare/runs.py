@@ -12,9 +12,7 @@ from common_jax.errors import UserError
 from common_jax.io.files import read_lines
 from common_jax.training.log import read_metrics
 from common_jax.training.task import Task
-from common_jax.training.workdir import Workdir, result_fields
-
-SEED = "train.seed"
+from common_jax.training.workdir import SEED, Workdir, result_fields
 
 
 class NoCorpusError(UserError):

@@ -6,8 +6,9 @@ from typing import Any
 
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.report.document import Chart, Series
-from common_jax.sweep.plan import SEED, Trial
+from common_jax.sweep.plan import Trial
 from common_jax.sweep.results import TrialStatus
+from common_jax.training.workdir import SEED
 
 Point = tuple[tuple[str, Any], ...]  # a setting: each field's value, without the seed
 

@@ -14,9 +14,9 @@ from typing import Any
 from common_jax.config import value_of
 from common_jax.errors import UserError, error_context
 from common_jax.training.config import parse
-from common_jax.training.workdir import Workdir
+from common_jax.training.workdir import SEED, Workdir
 
-SEED, SYSTEM = "train.seed", "system"
+SYSTEM = "system"
 _MOST = 10_000  # trials of a sweep; all configs are checked before training starts
 _LONGEST = 120  # characters of a trial's name; file systems take 255 bytes
 

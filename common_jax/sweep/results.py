@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from common_jax.io.atomic import replace_text, write_json, writing
 from common_jax.io.json_files import Node, read_json
-from common_jax.sweep.plan import SEED, Trial
+from common_jax.sweep.plan import Trial
 from common_jax.training.log import read_metrics
+from common_jax.training.workdir import SEED
 
 State = Literal["new", "begun", "finished", "stopped", "failed"]
 

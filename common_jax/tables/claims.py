@@ -8,9 +8,9 @@ import numpy as np
 
 from common_jax.compare import IncomparableError, Run
 from common_jax.metrics.verdict import Verdict, judge
-from common_jax.sweep.plan import SEED
 from common_jax.tables.results import Results
 from common_jax.tables.spec import HOURS, Claim
+from common_jax.training.workdir import SEED
 
 RULE = (
     "A claim that A is better than B is confirmed if the 95 % interval of the mean difference over "

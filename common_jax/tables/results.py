@@ -9,12 +9,13 @@ from typing import Any
 
 from common_jax.compare import Comparison, Run, comparison_of
 from common_jax.metrics.seeds import interval_of_means
-from common_jax.sweep.plan import SEED, Trial
+from common_jax.sweep.plan import Trial
 from common_jax.sweep.results import TrialStatus, csv_text, find
 from common_jax.tables.spec import HOURS, MEASURED, SPEEDS, Scale, TableSpec
 from common_jax.tables.trials import ROW
 from common_jax.training.config import task_class
 from common_jax.training.log import read_metrics
+from common_jax.training.workdir import SEED
 
 HEAD = ("row", "metric", "published", "mean", "low", "high", "seeds", "parameters", "speed")
 Speeds = Mapping[str, Mapping[str, Sequence[float]]]

@@ -7,9 +7,10 @@ from typing import Any
 from common_jax.compare import comparison_of
 from common_jax.config import value_of
 from common_jax.errors import UserError, error_context
-from common_jax.sweep.plan import SEED, Trial
+from common_jax.sweep.plan import Trial
 from common_jax.tables.spec import MEASURED, Corpus, Row, Scale, TableSpec
 from common_jax.training.config import parse, task_class
+from common_jax.training.workdir import SEED
 
 ROW = "row"
 

@@ -27,6 +27,7 @@ from common_jax.training.multihost import first_process_only, gather_from_all
 from common_jax.training.task import Scores, Task
 
 VERSION = 1  # of config.json
+SEED = "train.seed"  # the only field in which repeated runs differ
 _RESULT = {  # fields of every result.json
     **{"steps": int, "parameters": int, "wall_seconds": float, "devices": list[str]},
     **{"metrics": dict[str, dict[str, float]], "versions": dict[str, str]},

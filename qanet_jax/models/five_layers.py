@@ -12,12 +12,15 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from common_jax.convolution import Convolution, TableConvolution
 from common_jax.fields import require, require_odd, require_rates, require_sizes
 from common_jax.layers import DROPOUT, Dense, Dropout
 from common_jax.masks import MASKED
 from common_jax.scopes import part
+from common_jax.sharding import platform, spread
 from common_jax.stack import unrolled
-from qanet_jax.layers import ContextQueryAttention, Embedding, Words
+from common_jax.text.vocabulary import UNKNOWN
+from qanet_jax.layers import ContextQueryAttention, Highway, Words, vectors
 from qanet_jax.models.base import ReaderModel, WordsConfig
 
 
@@ -85,16 +88,7 @@ class FiveLayerNetwork(nn.Module):
 
     def setup(self):
         config = self.config
-        self.embedding = Embedding(
-            self.words,
-            config.char_dim,
-            config.char_pooling,
-            config.char_kernel,
-            config.embedding_std,
-            config.word_dropout,
-            config.char_dropout,
-            self.dtype,
-        )
+        self.embedding = Embedding(config, self.words, self.dtype)
         self.embedding_projection = Dense(config.dim, ("embed", "mlp"), self.dtype)
         self.embedding_encoder, self.model_encoder = config.encoders(self.dtype)
         self.context_query_attention = ContextQueryAttention(self.dtype)
@@ -143,3 +137,52 @@ class FiveLayerNetwork(nn.Module):
             unroll=self.config.encoder_passes if unrolled(self.config.unroll) else 1,
         )
         return passes(self.model_encoder, x, None)[1]
+
+
+class Embedding(nn.Module):
+    """[x_w; x_c] through a two-layer highway network (section 2.2, layer 1).
+
+    x_w is the word's fixed vector, with one trained vector for all unknown words, or its trained
+    vector. x_c is the maximum over the word's characters of a convolution of their vectors, or of
+    the vectors; padding characters are excluded.
+
+    Attributes:
+      config, words, dtype: as in `FiveLayerNetwork`.
+    """
+
+    config: FiveLayers
+    words: WordsConfig
+    dtype: Any
+
+    @nn.compact
+    def __call__(self, words: Words, *, train: bool) -> Float[Array, "B T P"]:
+        x_w = Dropout(self.config.word_dropout)(self._word(words), train=train)
+        x = jnp.concatenate([x_w.astype(self.dtype), self._characters(words, train)], axis=-1)
+        x = Highway(self.dtype, name="highway_0")(x)
+        return Highway(self.dtype, name="highway_1")(x)
+
+    def _word(self, words: Words) -> Float[Array, "B T P"]:
+        std = self.config.embedding_std
+        if words.vectors is None:
+            table = vectors(self, "word_embedding", self.words.rows, self.words.dim, std)
+            return spread(jnp.take(table, words.ids, axis=0))
+        normal = nn.initializers.normal(std)
+        unknown = self.param("unknown_word_embedding", normal, (self.words.dim,))
+        known = jnp.where(words.valid[..., None], words.vectors, 0)
+        return jnp.where((words.ids == UNKNOWN)[..., None], unknown[None, None], known)
+
+    def _characters(self, words: Words, train: bool) -> Float[Array, "B T C"]:
+        config, valid = self.config, (words.characters != 0)[..., None]
+        rows, dim, std = self.words.char_rows, config.char_dim, config.embedding_std
+        table = vectors(self, "character_embedding", rows, dim, std).astype(self.dtype)
+        sizes, name = (dim, config.char_kernel, self.dtype), "character_convolution"
+        # Without dropout equal characters have equal vectors; faster on a CPU alone.
+        if config.char_pooling == "convolution" and not train and platform() == "cpu":
+            x = nn.relu(TableConvolution(*sizes, name=name)(table, words.characters))
+        else:
+            x = spread(jnp.take(table, words.characters, axis=0))
+            x = Dropout(config.char_dropout)(jnp.where(valid, x, 0), train=train)
+            if config.char_pooling == "convolution":
+                x = nn.relu(Convolution(*sizes, name=name)(x))
+        maxima = jnp.where(valid, x, float(jnp.finfo(self.dtype).min)).max(axis=-2)
+        return jnp.where(valid.any(axis=-2), maxima, 0)

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from qanet_jax.layers import ContextQueryAttention, Embedding
+from qanet_jax.layers import ContextQueryAttention
 from qanet_jax.models.base import WordsConfig
+from qanet_jax.models.five_layers import Embedding
 from qanet_jax.models.qanet import Encoder, QANet
 from tests import random_params
 from tests.qanet_jax import batches, numpy_reference
@@ -39,21 +40,13 @@ def run(module, params, *inputs, **options):
 
 @pytest.mark.parametrize("train", [False, True])  # without gradients, from a table of products
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"char_pooling": "max"},
-        {"rows": 7},
-        {"char_kernel": 3, "rows": 7},
-    ],
+    ("changes", "rows"),
+    [({}, 0), ({"char_pooling": "max"}, 0), ({}, 7), ({"char_kernel": 3}, 7)],
 )
-def test_embedding(changes, train):
-    words = dataclasses.replace(WORDS, rows=changes.get("rows", 0))
-    given = {"char_pooling": "convolution", "char_kernel": 5} | changes
-    given.pop("rows", None)
-    module = Embedding(
-        words, char_dim=5, std=0.5, word_dropout=0.0, char_dropout=0.0, dtype=jnp.float32, **given
-    )
+def test_embedding(changes, rows, train):
+    words = dataclasses.replace(WORDS, rows=rows)
+    config = dataclasses.replace(CONFIG, word_dropout=0.0, char_dropout=0.0, **changes)
+    module = Embedding(config, words, jnp.float32)
     batch = batches.words([5, 3], 6, words)
     assert (batch.ids == 1).any()  # an unknown word
     params = random_params.parameters(module, batch, train=False)
@@ -61,7 +54,7 @@ def test_embedding(changes, train):
     got = run(module, params, batch, train=train)
     for row, length in enumerate([5, 3]):
         want = numpy_reference.embedding(
-            *batches.text(batch, row), random_params.exact(params), module
+            *batches.text(batch, row), random_params.exact(params), config
         )
         np.testing.assert_allclose(got[row, :length], want, rtol=1e-5, atol=1e-5)
 
