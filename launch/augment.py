@@ -8,6 +8,7 @@ each sentence. Those of translators are stored beside OUT, and the same command 
 
 import argparse
 import hashlib
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,9 +50,10 @@ def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.augment", usage=usage, description=DESCRIPTION)
     add = parser.add_argument
     add("--data", type=Path, required=True, metavar="IN", help="file in SQuAD's format")
-    add("--out", type=Path, required=True, help="file to write, in the same format")
+    add("--out", type=output_file, required=True, help="file to write, in the same format")
     add("--forward", metavar="RUN", help="translator from the corpus's language")
     add("--backward", metavar="RUN", help="translator into it")
+    add("--language", default="en", metavar="CODE", help="of the corpus, for translators (en)")
     add("--paraphrases", type=Path, metavar="FILE", help="instead of translators")
     add("--beam", type=positive, default=5, help="hypotheses of a sentence, each way (5)")
     add("--count", type=positive, default=1, help="copies of each passage (1)")
@@ -64,8 +66,11 @@ def main(argv: list[str]) -> None:
     translators = [args.forward, args.backward]
     if (args.paraphrases is not None) == any(translators) or None in translators != [None, None]:
         parser.error("give --forward and --backward, or --paraphrases")
-    if args.out.exists() and args.data.exists() and args.out.samefile(args.data):
-        parser.error("--out: the same file as --data; name another")
+    paths = {name: getattr(args, name) for name in ("data", "paraphrases", "out", "report")}
+    given = [(name, path.resolve()) for name, path in paths.items() if path is not None]
+    for (first, path), (second, other) in itertools.combinations(given, 2):
+        if path == other:
+            parser.error(f"--{second}: the same file as --{first}; name another")
     configure_logging()
 
     from common_jax.bad_examples import BadExamples, summary
@@ -87,6 +92,7 @@ def main(argv: list[str]) -> None:
     sentences = [*dict.fromkeys(context[i:j] for context, cuts in each for i, j in cuts)]
     file = args.paraphrases
     if file is None:
+        _require_languages(args.forward, args.backward, args.language)
         file = _translated(sentences, args.forward, args.backward, args.beam, args.out)
     settings = {"count": args.count, "threshold": args.threshold, "seed": args.seed}
     augmented = augment(squad, spans, read_paraphrases(file, sentences), **settings)
@@ -111,13 +117,6 @@ def _translated(
     from common_jax.deploy import load
     from qanet_jax.augmentation.paraphrases import Translate, write_paraphrases
 
-    (start, middle), (middle_back, end) = _languages(forward), _languages(backward)
-    if (middle, start) != (middle_back, end):
-        raise UserError(
-            f"--backward {backward}: translates {middle_back} into {end}, but must translate "
-            f"{middle} into {start}, as --forward {forward} translates {start} into {middle}"
-        )
-
     def translator(path: str) -> Translate:
         predictor = load(path, beam_size=beam, hypotheses=True)
 
@@ -138,6 +137,25 @@ def _translated(
     return file
 
 
+def _require_languages(forward: str, backward: str, language: str) -> None:
+    """Requires translators from the corpus's language into another, and back.
+
+    Raises:
+      UserError: if they translate between other languages, or are no translators.
+    """
+    (start, middle), (middle_back, end) = _languages(forward), _languages(backward)
+    if start != language:
+        raise UserError(
+            f"--forward {forward}: translates {start} into {middle}, but must translate from "
+            f"{language}, the corpus's language (--language)"
+        )
+    if (middle, start) != (middle_back, end):
+        raise UserError(
+            f"--backward {backward}: translates {middle_back} into {end}, but must translate "
+            f"{middle} into {start}, as --forward {forward} translates {start} into {middle}"
+        )
+
+
 def _languages(path: str) -> tuple[str, str]:
     """The source and the target language of a translator.
 
@@ -154,13 +172,15 @@ def _languages(path: str) -> tuple[str, str]:
 
 
 def _identity(path: str) -> list[str]:
-    """The folder, and the text of a file that changes with the parameters."""
+    """The folder, and names or contents of files that change with the parameters."""
+    from common_jax.io import checksums
     from common_jax.training.workdir import Workdir
 
     workdir = Workdir(path)
-    export = workdir.export
-    about = workdir.result if export is None else export.file
-    return [path, about.read_text("utf-8") if about.exists() else ""]
+    about = workdir.result if workdir.export is None else workdir.path / checksums.NAME
+    if about.exists():
+        return [path, about.read_text("utf-8")]
+    return [path, *sorted(step.name for step in workdir.checkpoints.iterdir())]
 
 
 if __name__ == "__main__":

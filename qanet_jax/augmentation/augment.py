@@ -58,7 +58,8 @@ class Counts:
 
     Attributes:
       events: by name.
-      scores: paraphrases by the similarity of their least similar answer, in bins of `CURVE`.
+      scores: paraphrases in which all answers are located, by the similarity of the least similar
+        one, in bins of `CURVE`.
     """
 
     events: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -188,7 +189,8 @@ def _choices(
     events = counts.events
     events["sentences"] += 1
     events["paraphrases"] += len(texts)
-    other = [paraphrase for paraphrase in texts if paraphrase not in (text, "")]
+    unchanged = " ".join(text.split())  # as the white space of paraphrases is
+    other = [paraphrase for paraphrase in texts if paraphrase not in (unchanged, "")]
     different = dict.fromkeys(other)
     events["equal to the sentence, or empty"] += len(texts) - len(other)
     events["repeated"] += len(other) - len(different)
@@ -200,9 +202,9 @@ def _choices(
         relocated = [relocate(answer.text, paraphrase) for answer in sentence.answers]
         located = [pair for pair in relocated if pair is not None]
         complete = len(located) == len(relocated)
-        least = min((score for _, score in located), default=1.0) if complete else 0.0
-        if relocated:
-            events["of sentences with answers"] += 1
+        least = min((score for _, score in located), default=1.0)
+        events["of sentences with answers"] += bool(relocated)
+        if relocated and complete:
             counts.scores[max(edge for edge in CURVE if edge <= least)] += 1
         if least < threshold or not complete:
             events["without one of the answers"] += 1

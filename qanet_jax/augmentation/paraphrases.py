@@ -65,14 +65,14 @@ def write_paraphrases(
     if start == len(sentences):
         return
     both = translators()
-    with writing(path, lambda: state), path.open("ab") as file:
-        groups = range(start, len(sentences), _SENTENCES)
-        for at in progress(groups, "paraphrasing", f"groups of {_SENTENCES} sentences"):
-            group = sentences[at : at + _SENTENCES]
-            for sentence, texts in zip(group, back_translate(group, *both), strict=True):
-                line = {"sentence": sentence, "paraphrases": texts}
-                file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
-            file.flush()
+    groups = range(start, len(sentences), _SENTENCES)
+    for at in progress(groups, "paraphrasing", f"groups of {_SENTENCES} sentences"):
+        group = sentences[at : at + _SENTENCES]
+        pairs = zip(group, back_translate(group, *both), strict=True)
+        lines = [{"sentence": sentence, "paraphrases": texts} for sentence, texts in pairs]
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        with writing(path, lambda: state), path.open("ab") as file:
+            file.write(text.encode())
 
 
 def _complete_lines(file: BinaryIO, total: int) -> int:

@@ -21,7 +21,7 @@ def report(augmented: Augmented, threshold: float, command: str) -> Report:
 
 
 def _curve(counts: Counts, threshold: float) -> Chart:
-    total = counts.scores.total()
+    total = counts.events["of sentences with answers"]
     shares = [
         100 * sum(n for score, n in counts.scores.items() if score >= edge) / total
         for edge in CURVE

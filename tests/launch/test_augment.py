@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from unittest.mock import Mock
 
 import pytest
 
@@ -89,7 +90,8 @@ def translators(tmp_path_factory):
 
 def test_translators_there_and_back(folder, translators, tmp_path, monkeypatch):
     """A run and an export; the threshold is 0, since the models are untrained. Resumes."""
-    both = {"forward": translators / "export", "backward": translators / "back", "beam": 3}
+    exported = shutil.copytree(translators / "export", tmp_path / "export")
+    both = {"forward": exported, "backward": translators / "back", "beam": 3}
     flags = [str(v) for name, value in both.items() for v in (f"--{name}", value)]
     few = generate(2, 0, "train")
     write_squad(tmp_path / "few.json", few)
@@ -105,9 +107,14 @@ def test_translators_there_and_back(folder, translators, tmp_path, monkeypatch):
     file.write_bytes(killed[: len(killed) // 2])
     augment_or_nothing([*argv, "--out", "a.json"])
     assert file.read_bytes() == killed
-    monkeypatch.setattr("common_jax.deploy.load", None)  # a complete file needs no translator
-    augment_or_nothing([*argv, "--out", "a.json"])
+    load = Mock(side_effect=UserError("translates"))
+    monkeypatch.setattr("common_jax.deploy.load", load)
+    augment_or_nothing([*argv, "--out", "a.json"])  # a complete file needs no translator
     assert file.read_bytes() == killed
+    checksums = tmp_path / "export/checksums.json"
+    checksums.write_text(checksums.read_text() + "\n")  # an export of other parameters
+    with pytest.raises(UserError, match="translates"):
+        augment.main([*argv, "--out", "a.json"])
 
 
 def augment_or_nothing(argv):
@@ -137,8 +144,14 @@ def augment_or_nothing(argv):
         ({"threshold": 1.5}, "--threshold: 1.5: from 0 to 1"),
         ({"seed": -1}, "--seed: must be a whole number, not '-1'"),
         ({"count": 0}, "--count"),
-        ({"out": "{here}/no/such/new.json"}, "cannot be written: No such file"),
+        (
+            {"paraphrases": None, "forward": "{back}", "backward": "{run}"},
+            "--forward .*back: translates de into en, but must translate from en, the corpus's",
+        ),
+        ({"out": "{here}/no/such/new.json"}, "--out: there is no folder .*no/such"),
         ({"out": "{here}/train.json"}, "--out: the same file as --data"),
+        ({"out": "{here}/paraphrases.jsonl"}, "--out: the same file as --paraphrases"),
+        ({"report": "{here}/train.json"}, "--report: the same file as --data"),
         ({"data": "{here}/broken"}, "not JSON"),
     ],
 )
@@ -154,11 +167,12 @@ def test_mistakes(folder, translators, changes, message, monkeypatch, capsys):
     }
     given = {name: value for name, value in values.items() if value is not None}
     argv = [t.format(**places) for n, v in given.items() for t in (f"--{n}", str(v))]
-    before = (folder / "train.json").read_bytes()
+    inputs = [folder / "train.json", folder / "paraphrases.jsonl"]
+    before = [file.read_bytes() for file in inputs]
     line = fails(monkeypatch, capsys, argv, augment.main)
     assert re.search(message, line), line
     assert not (folder / "never.json").exists()
-    assert (folder / "train.json").read_bytes() == before
+    assert [file.read_bytes() for file in inputs] == before
 
 
 @pytest.mark.parametrize(

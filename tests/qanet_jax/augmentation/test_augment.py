@@ -1,6 +1,7 @@
 """Augmentation: relocation of answers, unchanged sentences, reproducibility by seed, the files."""
 
 import json
+import resource
 from collections import Counter
 
 import pytest
@@ -127,8 +128,11 @@ def test_an_answer_of_one_character_and_none():
     assert relocate("Rome", "") is None
 
 
-def test_a_translator_that_copies_changes_nothing():
-    result = augmented({text: [text, text] for text in TEXTS})
+@pytest.mark.parametrize("context", [CONTEXT, "Ada was  born in Paris. She lived\nin Rome.  Ben!"])
+def test_a_translator_that_copies_changes_nothing(context):
+    squad = squad_of({"q": "Rome"}, context)
+    texts = [context[start:end] for start, end in split_sentences(context)]
+    result = augmented({text: [" ".join(text.split()), ""] for text in texts}, squad)
     assert not result.squad.contexts and not result.squad.questions
     events = result.counts.events
     assert events["equal to the sentence, or empty"] == 6 and events["copies without a change"] == 1
@@ -239,6 +243,27 @@ def test_an_interrupted_translation_continues(tmp_path, monkeypatch):
     assert read_paraphrases(tmp_path / "one", ["s3"]) == {"s3": texts}
 
 
+def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
+    """A limit on the size of files stands for it."""
+    monkeypatch.setattr(module, "_SENTENCES", 2)
+    sentences, translators = [f"s{n}" for n in range(9)], lambda: (forward, backward)
+    write_paraphrases(tmp_path / "one", sentences, translators)
+    complete = (tmp_path / "one").read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(complete) // 2, limits[1]))
+    try:
+        with pytest.raises(UserError, match="cannot be written: File too large; the sentences al"):
+            write_paraphrases(tmp_path / "full", sentences, translators)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    written, translated = len((tmp_path / "full").read_bytes().splitlines()), []
+    assert written >= 2
+    again = lambda texts: translated.extend(texts) or forward(texts)
+    write_paraphrases(tmp_path / "full", sentences, lambda: (again, backward))
+    assert (tmp_path / "full").read_bytes() == complete
+    assert translated == sentences[written // 2 * 2 :]
+
+
 def test_files_of_paraphrases_by_others(tmp_path):
     file = tmp_path / "p.jsonl"
     lines = [{"sentence": "s", "paraphrases": [" a \n b"]}, {"sentence": "t", "paraphrases": []}]
@@ -266,3 +291,15 @@ def test_the_page_shows_what_was_relocated():
     assert table.rows == [(TEXTS[0], TEXTS[0].upper(), "Paris", "PARIS", 1.0)]
     (curve,) = page.sections[1].parts
     assert [*curve.series[0].y] == [100.0] * 21
+
+
+def test_the_curve_counts_answers_that_are_nowhere():
+    """By similarity: none, 0.667 (the paper's example), 1."""
+    squad = squad_of({"q": ORIGINAL}, f"Except for the {ORIGINAL}.")
+    paraphrases = {squad.contexts[0]: ["No.", PARAPHRASE, f"But for the {ORIGINAL}."]}
+    page = report(augmented(paraphrases, squad, threshold=0.0), 0.0, "")
+    (curve,) = page.sections[1].parts
+    shares = dict(zip(curve.series[0].x, curve.series[0].y, strict=True))
+    assert [shares[x] for x in (0, 0.65, 0.7, 1)] == pytest.approx(
+        [200 / 3, 200 / 3, 100 / 3, 100 / 3]
+    )
