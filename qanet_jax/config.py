@@ -6,6 +6,7 @@ from typing import Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
 from common_jax.fields import require, require_sizes
+from common_jax.io.files import names_in
 from qanet_jax.models.base import ReaderModel, WordsConfig
 from qanet_jax.models.qanet import QANet
 
@@ -94,7 +95,7 @@ class DataConfig(SplitsConfig):
     @property
     def train_files(self) -> dict[str, float]:
         """The weight of each file of `train`, without those of weight 0."""
-        names = self.train.split(",")
+        names = names_in(self.train, "data.train")
         try:
             weights = [float(text) for text in self.weights.split(",")] if self.weights else []
         except ValueError:

@@ -71,6 +71,8 @@ def _judged(results: Results, claim: Claim) -> Judged:
         bounds = f"{written(shown.mean - half)} to {written(shown.mean + half)} by the examples; "
         return Judged(claim, decision, f"{written(shown.mean)} ({bounds if half else ''}one seed)")
     interval = f"{written(shown.mean)} ({written(shown.low)} to {written(shown.high)})"
+    if HOURS in claim.metrics and results.unreached(claim.row):
+        interval = f"at least {interval}"
     return Judged(claim, decision, interval, written(shown.detectable).removeprefix("+"))
 
 
@@ -81,6 +83,8 @@ def _verdict(results: Results, claim: Claim, metric: str) -> Verdict:
         if not own or not other:
             raise IncomparableError("no speeds were measured")
         return speed_ratio(own, other, claim.factor)
+    at_least = results.unreached(claim.row) if metric == HOURS else {}
+    own |= at_least
     seeds = sorted(own.keys() & other.keys())
     if not seeds:
         raise IncomparableError(f"{metric} of both rows with the same seed is needed")
@@ -92,7 +96,10 @@ def _verdict(results: Results, claim: Claim, metric: str) -> Verdict:
     if metric != HOURS:
         error = results.comparison.example_error(first, second, results.scale.split, metric)
     differences = np.array([own[seed] - other[seed] for seed in seeds])
-    return judge(differences, error, claim.within or None)
+    verdict = judge(differences, error, claim.within or None)
+    if at_least and verdict.decision == "contradicted":
+        raise IncomparableError(f"{claim.row} does not reach the target")
+    return verdict
 
 
 def speed_ratio(

@@ -1,6 +1,7 @@
 """The page of a table: each row beside the paper, a verdict on each claim; as a report and CSV."""
 
 import dataclasses
+import functools
 import math
 import shlex
 from collections.abc import Mapping
@@ -15,6 +16,10 @@ from common_jax.tables.spec import HOURS, SPEEDS
 from common_jax.tables.trials import fields_of
 
 _FIRST = "first seed of each row"
+_BOUND = (
+    " The hours are those until the first evaluation that reaches the target. In a claim that a "
+    "row needs more, a training that never reaches it counts with all its hours, a lower bound."
+)
 
 
 def page(
@@ -107,9 +112,7 @@ def _tables(results: Results) -> list[Part]:
     """A table for each metric, and one for the paper's further columns."""
     parts: list[Part] = []
     titles, scale = results.spec.columns, results.scale
-    finished = {run.label for run in results.runs()}
     absent = {row: "not run" for row in results.not_run}
-    never = absent | {row: "not reached" for row in finished}  # without hours to the target
     note = (
         "Ours: the mean over the seeds, with its 95 % interval; the deviation between seeds is "
         "estimated from all rows together, also for rows with one seed."
@@ -121,14 +124,14 @@ def _tables(results: Results) -> list[Part]:
         if metric in SPEEDS:
             parts.append(_speeds(results, metric))
             continue
+        show = functools.partial(_hours, results) if metric == HOURS else _interval
         cells = [
-            [row["row"], row["published"],
-             _interval(row, (never if metric == HOURS else absent).get(row["row"])),
+            [row["row"], row["published"], show(row, absent.get(row["row"])),
              row["seeds"], row["parameters"], row["speed"]]
             for row in made if row["metric"] == metric
         ]  # fmt: skip
         head = ("row", "paper", titles.get(metric, metric), "seeds", "parameters", "speed")
-        parts.append(Table(head, cells, note))
+        parts.append(Table(head, cells, note + (_BOUND if metric == HOURS else "")))
     keys = [key for row in scale.rows for key in row.published if key not in scale.metrics]
     if further := [*dict.fromkeys(keys)]:
         columns = ["row", *(titles.get(key, key) for key in further)]
@@ -159,6 +162,13 @@ def _speeds(results: Results, metric: str) -> Table:
         "turn, with its 95 % interval. Rates are in table.csv."
     )
     return Table(head, cells, note)
+
+
+def _hours(results: Results, row: Mapping[str, Any], absent: Cell) -> Cell:
+    missed = len(results.unreached(row["row"]))
+    if not missed:
+        return _interval(row, absent)
+    return f"not reached by {missed} of {missed + row['seeds']} seeds"
 
 
 def _interval(row: Mapping[str, Any], absent: Cell) -> Cell:

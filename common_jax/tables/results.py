@@ -15,7 +15,7 @@ from common_jax.tables.spec import HOURS, MEASURED, SPEEDS, Scale, TableSpec
 from common_jax.tables.trials import ROW
 from common_jax.training.config import task_class
 from common_jax.training.log import read_metrics
-from common_jax.training.workdir import SEED
+from common_jax.training.workdir import SEED, Workdir
 
 HEAD = ("row", "metric", "published", "mean", "low", "high", "seeds", "parameters", "speed")
 Speeds = Mapping[str, Mapping[str, Sequence[float]]]
@@ -46,6 +46,12 @@ class Results:
             return dict(enumerate(self.speeds.get(row, {}).get(metric, ())))
         values = {t.values[SEED]: self._value(t, status, metric) for t, status in self.of(row)}
         return {seed: value for seed, value in values.items() if value is not None}
+
+    def unreached(self, row: str) -> dict[int, float]:
+        """The hours, until the last evaluation, of finished trials that never reach the target."""
+        finished = {t.values[SEED]: t.workdir for t, s in self.of(row) if s.state == "finished"}
+        missed = finished.keys() - self.values(row, HOURS).keys()
+        return {seed: self._evaluations(finished[seed])[-1][0] for seed in sorted(missed)}
 
     def parameters(self, row: str) -> int | None:
         """The number of parameters of a row's model."""
@@ -87,16 +93,21 @@ class Results:
         if status.state != "finished":
             return None
         if metric == HOURS and self.scale.target:
-            name, least = self.scale.target
-            dev = (line for line in read_metrics(trial.workdir.metrics) if line.get(name))
-            seconds = (line["wall_seconds"] for line in dev if line[name] >= least)
-            return next((second / 3600 for second in seconds), None)
+            least = self.scale.target[1]
+            reached = (hours for hours, value in self._evaluations(trial.workdir) if value >= least)
+            return next(reached, None)
         if metric not in self.comparison.metrics:
             return status.metrics.get(f"{self.scale.split}.{metric}")
         if trial.name not in self._further:
             run = Run(trial.name, trial.workdir)
             self._further[trial.name] = self.comparison.further(run, self.scale.split)
         return self._further[trial.name].get(metric)
+
+    def _evaluations(self, workdir: Workdir) -> list[tuple[float, float]]:
+        """The hours of training until each evaluation on dev, and the target's metric then."""
+        name = self.scale.target[0] if self.scale.target else ""
+        lines = [line for line in read_metrics(workdir.metrics) if line.get("split") == "dev"]
+        return [(line["wall_seconds"] / 3600, line[name]) for line in lines]
 
     @functools.cached_property
     def _further(self) -> dict[str, Mapping[str, float]]:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from common_jax.convolution import Convolution
-from common_jax.fields import require_odd, require_rates, require_sizes
+from common_jax.fields import require, require_odd, require_rates, require_sizes
 from common_jax.layers import Dropout
 from common_jax.masks import MASKED, masked_softmax
 from common_jax.recurrent import LSTM, Bidirectional
@@ -44,6 +44,10 @@ class BiDAF(ReaderModel):
     def __post_init__(self):
         require_sizes("model", self, "char_dim", "char_filters", "hidden")
         require_odd("model", self, "char_kernel")
+        require(
+            self.char_kernel <= self.word_length,
+            f"model.char_kernel={self.char_kernel}: words have {self.word_length} characters",
+        )
         require_rates("model", self, "dropout")
 
     @property

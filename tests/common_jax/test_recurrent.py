@@ -106,3 +106,28 @@ def test_both_directions():
         np.testing.assert_allclose(states[..., half], alone, atol=1e-6)
         np.testing.assert_allclose(last[:, half], state.hidden, atol=1e-6)
         np.testing.assert_allclose(last[2, half], states[2, end, half], atol=1e-6)  # of 3 words
+
+
+@pytest.mark.parametrize("kind", [LSTM, GRU])
+def test_a_reversed_text_and_exchanged_directions_give_the_reversed_states(kind):
+    layer = Bidirectional(kind, INPUTS, SIZE, jnp.float32)
+    params, every = params_of(layer), jnp.ones_like(VALID)
+    exchanged = {"forward": params["backward"], "backward": params["forward"]}
+    states, last = layer.apply({"params": params}, jnp.asarray(X), every)
+    back, back_last = layer.apply({"params": exchanged}, jnp.asarray(X[:, ::-1]), every)
+    halves = np.split(np.asarray(back[:, ::-1]), 2, axis=-1)
+    np.testing.assert_allclose(states, np.concatenate(halves[::-1], axis=-1), atol=1e-6)
+    np.testing.assert_allclose(last, np.roll(back_last, SIZE, axis=-1), atol=1e-6)
+
+
+def test_states_without_recurrent_weights_depend_on_the_words_alone():
+    """With a forget gate that is closed too."""
+    layer = LSTM(INPUTS, SIZE, jnp.float32)
+    params = params_of(layer)
+    closed = params["bias"].at[SIZE : 2 * SIZE].set(-100)
+    params |= {"recurrent": jnp.zeros_like(params["recurrent"]), "bias": closed}
+    params["kernel"] = params["kernel"].at[:, SIZE : 2 * SIZE].set(0)
+    texts = jnp.asarray(X.reshape(-1, 1, INPUTS))
+    alone, _ = layer.apply({"params": params}, texts, jnp.ones((len(texts), 1), bool))
+    together, _ = layer.apply({"params": params}, jnp.asarray(X), jnp.ones_like(VALID))
+    np.testing.assert_allclose(together, alone.reshape(together.shape), atol=1e-6)

@@ -129,15 +129,46 @@ def test_a_claim_on_several_metrics_must_hold_for_all(tmp_path):
     assert worse.decision == "contradicted"
 
 
-def test_hours_until_dev_reaches_the_target(tmp_path):
-    results = made(tmp_path, target=("f1", 60.0))
-    scored = ((50.0, 1800), (61.0, 3600), (59.0, 5400), (62.0, 7200))
-    lines = [{"step": 1, "loss": 1.0, "wall_seconds": 9.0}]
-    lines += [{"step": 2, "split": "dev", "f1": f1, "wall_seconds": s} for f1, s in scored]
-    for trial, _ in results.of("base")[:2]:
-        trial.workdir.path.mkdir(parents=True)
+HOURS = {"metrics": ("hours_to_target",), "row": "better", "than": "base"}
+
+
+def timed(folder, f1, *claims):
+    """Results with F1 of dev after each hour, for "better"; other rows reach 61 in the third."""
+    results = made(folder, *claims, target=("f1", 60.0))
+    for trial in results.trials:
+        values = f1 if trial.values["row"] == "better" else [50.0, 50.0, 61.0, 59.0]
+        lines = [{"step": 1, "loss": 1.0, "wall_seconds": 9.0}]
+        for hour, value in enumerate(values, 1):
+            lines.append({"step": 2, "split": "dev_oracle", "f1": 90.0, "wall_seconds": 1.0})
+            lines.append({"step": 2, "split": "dev", "f1": value, "wall_seconds": 3600 * hour})
+        trial.workdir.path.mkdir(parents=True, exist_ok=True)
         trial.workdir.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert results.values("base", "hours_to_target") == {0: 1.0, 1: 1.0}
+    scale = dataclasses.replace(results.scale, metrics=("hours_to_target",))
+    results = dataclasses.replace(results, scale=scale)
+    results.__dict__["comparison"] = Exact
+    return results
+
+
+def test_hours_until_dev_reaches_the_target(tmp_path):
+    results = timed(tmp_path, [50.0, 50.0, 50.0, 50.0, 60.0, 61.0], HOURS)
+    assert results.values("base", "hours_to_target") == {0: 3.0, 1: 3.0, 2: 3.0}
+    assert results.values("better", "hours_to_target") == {0: 5.0, 1: 5.0, 2: 5.0}
+    (verdict,) = judged(results)
+    assert verdict.decision == "confirmed" and verdict.difference.startswith("+2.00")
+
+
+def test_a_trial_that_does_not_reach_the_target_gives_a_lower_bound(tmp_path):
+    back = {**HOURS, "row": "base", "than": "better"}
+    results = timed(tmp_path, [50.0] * 5, HOURS, back)
+    later, sooner = judged(results)
+    assert later.decision == "confirmed" and later.difference.startswith("at least +2.00")
+    assert sooner.decision.endswith("hours_to_target of both rows with the same seed is needed")
+    sections = {section.title: section.parts for section in page(results, "made").sections}
+    cells = {row[0]: row[2] for row in sections["Results"][0].rows}
+    assert cells["base"].startswith("3.00") and cells["lost"] is None
+    assert cells["better"] == "not reached by 3 of 3 seeds"
+    (short,) = judged(timed(tmp_path, [50.0], HOURS))
+    assert short.decision == "undecidable: better does not reach the target"
 
 
 def test_rows_of_the_page(tmp_path):

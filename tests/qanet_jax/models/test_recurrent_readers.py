@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from qanet_jax.layers import ATTENTION
 from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.bidaf import BiDAF
 from qanet_jax.models.rnn import RecurrentReader
@@ -176,20 +177,42 @@ def test_dropout_changes_training_alone():
         assert np.abs(np.asarray(one - two)[0, : CONTEXT[0]]).max() > 1e-3
 
 
-LSTM_128 = lambda inputs: 2 * 4 * 128 * (inputs + 128 + 1)
+def test_bidafs_attention_to_a_question():
+    """A question of one word has all of it; without the weights of the question's words it is
+    uniform."""
+    module, params, _ = build("bidaf")
+    uniform = {**params, "similarity": params["similarity"] * np.float32([[1], [0], [0]])}
+    for own, weights in ((params, [[1.0]] * 3), (uniform, [[1 / 2] * 2, [1 / 4] * 4, [1.0]])):
+        apply = functools.partial(module.apply, train=False, mutable=[ATTENTION])
+        _, sown = jax.jit(apply)({"params": own}, *texts_of(question=[len(w) for w in weights]))
+        (rows,) = sown[ATTENTION]["row"]
+        for row, expected in enumerate(weights):
+            want = np.pad(expected, (0, WIDTHS[1] - len(expected)))
+            np.testing.assert_array_equal(rows[row], np.broadcast_to(want, rows[row].shape))
 
 
-@pytest.mark.parametrize(
-    "layers, blocks, parameters",
-    [(1, 1, 296_064), (2, 1, 690_304), (3, 1, 1_084_544), (1, 7, 7 * 296_064)],
-)
-def test_sizes_of_the_twins_encoders(layers, blocks, parameters):
-    per = "encoder" if blocks == 1 else "block"
+LSTM_128 = lambda inputs: 2 * 4 * 128 * (inputs + 128 + 1)  # both directions
+REST = 1_384_388  # of QANet, without its encoders
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("per,encoders", [("encoder", 2), ("block", 8)])
+def test_sizes_of_the_twins(layers, per, encoders):
+    """At the paper's sizes; passes of the model encoder share its parameters."""
+    encoder = LSTM_128(128) + (layers - 1) * LSTM_128(256) + 256 * 128 + 128
+    known = {1: 1_976_516, 2: 2_764_996, 3: 3_553_476}
+    assert per == "block" or REST + 2 * encoder == known[layers]
     config = RecurrentReader(lstm_layers=layers, lstm_per=per)
-    _, encoder = config.encoders(jnp.float32)
-    shapes = random_params.shapes(
-        encoder, np.zeros((1, 2, 128), np.float32), np.ones((1, 2), bool), train=False
-    )
-    assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == parameters
-    by_hand = LSTM_128(128) + (layers - 1) * LSTM_128(256) + 256 * 128 + 128
-    assert parameters == blocks * by_hand
+    assert parameters(config, WordsConfig()) == REST + encoders * encoder
+
+
+def test_bidafs_size():
+    """By hand, and 8 for each of 256 characters; "2.6M" in its paper."""
+    layers = 4_100 + 160_800 + 240_800 + 601 + 720_800 + 240_800 + 1_001 + 1_200_800 + 1_001
+    assert parameters(BiDAF(), WordsConfig(dim=100)) == layers + 8 * 256 == 2_570_703 + 8 * 256
+
+
+def parameters(config, words):
+    """The number of a reader's parameters."""
+    shapes = random_params.shapes(config.module(words, jnp.float32), *texts_of(words), train=False)
+    return sum(leaf.size for leaf in jax.tree.leaves(shapes))
