@@ -43,8 +43,8 @@ def page(
     notes = [[row.name, row.missing or row.note] for row in scale.rows if row.missing or row.note]
     commands: list[Part] = [
         f"python -m launch.reproduce {spec.name} --scale {scale.name} "
-        f"--rows {shlex.quote(name)} --data DIR --out OUT"
-        for name in results.not_run
+        f"--rows {shlex.quote(name)} --data DIR --out OUT  # {number} of its trials"
+        for name, number in results.not_run.items()
         if spec.kind != "speed"
     ]
     titles = spec.columns
@@ -72,7 +72,7 @@ def page(
         Section("Claims", [Table(head, claims, RULE)] if claims else []),
         Section(f"Examples that differ most, {_FIRST}", _differing(results)),
         Section("Notes on rows", [Table(("row", "note"), notes)] if notes else []),
-        Section("Rows that were not run, and their commands", commands),
+        Section("Commands of trials that were not run", commands),
     ]
     title = f"{spec.name}: {spec.title}"
     return Report(title, [section for section in sections if section.parts])

@@ -57,12 +57,11 @@ class Results:
         """The number of parameters of a row's model."""
         return next((s.parameters for _, s in self.of(row) if s.parameters), None)
 
-    def speed(self, row: str) -> float | None:
-        """The speed of a row's training steps relative to the first row, the median of rounds."""
+    def speed(self, row: str, name: str) -> float | None:
+        """A speed of `SPEEDS` relative to the first row, the median of rounds."""
         if row not in self.speeds:
             return None
-        first = next(iter(self.speeds.values()))[SPEEDS[0]]
-        own = self.speeds[row][SPEEDS[0]]
+        first, own = next(iter(self.speeds.values()))[name], self.speeds[row][name]
         return statistics.median(a / b for a, b in zip(own, first, strict=True))
 
     def of(self, row: str) -> list[tuple[Trial, TrialStatus]]:
@@ -71,10 +70,11 @@ class Results:
         return [(trial, status) for trial, status in pairs if trial.values[ROW] == row]
 
     @property
-    def not_run(self) -> list[str]:
-        """The rows with trials, none of them finished."""
-        finished = {run.label for run in self.runs()}
-        return [row.name for row in self.scale.made if row.name not in finished]
+    def not_run(self) -> dict[str, int]:
+        """The number of unfinished trials of each row that has any."""
+        states = {row.name: [s.state for _, s in self.of(row.name)] for row in self.scale.made}
+        missing = {row: sum(s != "finished" for s in own) for row, own in states.items()}
+        return {row: number for row, number in missing.items() if number}
 
     def runs(self) -> list[Run]:
         """The first finished run of each row."""
@@ -129,6 +129,8 @@ def read_results(
     """
     machine = "{devices} x {device}, {cpu_cores} CPU cores, jax {versions[jax]}"
     machine = machine.format_map(timed) if timed else ""
+    if "load_before" in timed:
+        machine += f", load average {timed['load_before']} before the first round"
     statuses = [find(trial) for trial in trials]
     return Results(spec, scale, trials, statuses, timed.get("rows", {}), notes, machine)
 
@@ -151,7 +153,8 @@ def rows_of(results: Results) -> list[dict[str, Any]]:
                 bounds = (max(mean - half, least), min(mean + half, most))
             cells = (
                 *(row.name, metric, row.published.get(metric), mean, *bounds),
-                *(len(values[row.name]), results.parameters(row.name), results.speed(row.name)),
+                *(len(values[row.name]), results.parameters(row.name)),
+                results.speed(row.name, metric if metric in SPEEDS else SPEEDS[0]),
             )
             rows.append(dict(zip(HEAD, cells, strict=True)))
     return rows

@@ -1,4 +1,4 @@
-"""Bidirectional attention flow (Seo et al. 2017), compared with QANet in Tables 2, 4 and 6.
+"""Bidirectional attention flow (Seo et al. 2017), compared with QANet in Tables 2, 4, 6 and 7.
 
 Differences from the authors' code: padding is excluded from both softmaxes and from the maximum
 over the question's words; windows of characters that begin after a word's end are excluded; the

@@ -171,6 +171,20 @@ def test_a_trial_that_does_not_reach_the_target_gives_a_lower_bound(tmp_path):
     assert short.decision == "undecidable: better does not reach the target"
 
 
+def test_trials_that_are_not_finished_are_listed(tmp_path):
+    results = made(tmp_path)
+    states = [dataclasses.replace(s, state="new") for s in results.statuses[:2]]
+    results.statuses[:2] = states  # two of three of base
+    results.statuses[-1] = dataclasses.replace(results.statuses[-1], state="failed")
+    assert results.not_run == {"base": 2, "once": 1}
+    *_, last = page(results, "made").sections
+    command = "python -m launch.reproduce csan/toy --scale small --rows"
+    assert last.title == "Commands of trials that were not run" and last.parts == [
+        f"{command} base --data DIR --out OUT  # 2 of its trials",
+        f"{command} once --data DIR --out OUT  # 1 of its trials",
+    ]
+
+
 def test_rows_of_the_page(tmp_path):
     results = made(tmp_path, {"row": "better", "than": "base"})
     rows = {row["row"]: row for row in rows_of(results)}
@@ -200,6 +214,7 @@ def test_speeds_are_relative_to_the_first_row(tmp_path):
     scale = dataclasses.replace(results.scale, metrics=("train_speed",), rows=tuple(rows))
     results = dataclasses.replace(results, scale=scale)
     results.__dict__["comparison"] = Exact
+    assert [row["speed"] for row in rows_of(results)] == [1.0, 3.0, None, None, None]
     sections = page(results, "made").sections
     (table,) = next(section.parts for section in sections if section.title == "Results")
     ratios = [math.log(value) for value in (3.0, 3.3, 2.7)]
