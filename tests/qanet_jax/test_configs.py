@@ -51,6 +51,20 @@ def test_systems_differ_in_the_model_alone(name):
     )
 
 
+def test_bidaf_is_trained_as_in_its_paper():
+    """Seo et al. 2017, section 4.1."""
+    config = parse(str(FOLDER / "squad.py:bidaf"), [])
+    assert config.data.vectors.endswith("glove.6B.100d.txt") and config.words.dim == 100
+    assert (config.data.batch_size, config.model.char_dim, config.word_length) == (60, 8, 16)
+    assert (config.optimizer.name, config.optimizer.learning_rate) == ("adadelta", 0.5)
+    assert (config.model.dropout, config.train.ema_decay, config.train.steps) == (
+        0.2,
+        0.999,
+        20_000,
+    )
+    assert config.optimizer.l2 == config.optimizer.clip_norm == config.optimizer.warmup_steps == 0
+
+
 def test_former_keys_are_read_from_runs_and_refused_with_the_new_one():
     old = {"model.word_dim": 50, "model.word_rows": 20_000, "data.form": "triviaqa"}
     config = from_values(

@@ -1,5 +1,6 @@
 """Table files: all of the repository's, and how rows, scales and claims are combined."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from common_jax.errors import UserError
 from common_jax.tables.spec import MEASURED, read_table, read_tables
 from common_jax.tables.trials import corpora_of
+from common_jax.training.config import parse
 
 TABLES = Path(__file__).parents[3] / "tables"
 TEXT = """
@@ -120,6 +122,18 @@ def test_each_file_is_consistent(name):
         assert needed <= {corpus.folder for corpus in spec.corpora.values()}
         if scale.target:
             assert "hours_to_target" in scale.metrics
+
+
+def test_vectors_have_the_dimension_of_the_models_words():
+    keys = ("data.vectors", "words.dim")
+    rows = [r for t in read_tables(TABLES).values() for s in t.scales.values() for r in s.made]
+    given = {(r.file, *(r.overrides.get(key, "") for key in keys)) for r in rows}
+    given = [(file, *values) for file, *values in given if values[0]]
+    assert len(given) > 20
+    for file, *values in given:
+        overrides = [f"--config.{k}={v}" for k, v in zip(keys, values, strict=True) if v]
+        (dim,) = re.findall(r"\.(\d+)d\.", values[0])
+        assert parse(file, overrides).words.dim == int(dim), (file, values)
 
 
 def test_rows_have_what_the_scale_the_row_and_the_row_at_the_scale_set(tmp_path):
