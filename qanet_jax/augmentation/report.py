@@ -12,11 +12,11 @@ def report(augmented: Augmented, threshold: float, command: str) -> Report:
     """The report; `command` is the command line that made the passages."""
     counts = augmented.counts
     numbers: list[list[Cell]] = [[name, count] for name, count in counts.events.items()]
-    sections = [Section("counts", [f"`{command}`", Table(("", "number"), numbers)])]
+    sections = [Section("Counts", [f"Made by: {command}", Table(("", "number"), numbers)])]
     if counts.scores:
-        sections.append(Section("similarity of relocated answers", [_curve(counts, threshold)]))
+        sections.append(Section("Similarity of relocated answers", [_curve(counts, threshold)]))
     if augmented.replacements:
-        sections.append(Section("relocated answers", [_examples(augmented)]))
+        sections.append(Section("Relocated answers", [_examples(augmented)]))
     return Report("Augmented passages", sections)
 
 

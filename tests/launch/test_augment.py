@@ -57,7 +57,7 @@ def test_a_file_of_paraphrases(folder, capsys):
     augment.main(arguments(folder, out="sample.json", passages=3))
     assert f"{3:9,} new passages" in capsys.readouterr().out
     page = (folder / "page.html").read_text()
-    assert "relocated answers" in page and "launch.augment" in page
+    assert "Relocated answers" in page and "launch.augment" in page
     argv = test_qanet.arguments(folder, "prepared", **{"data.train": "train.json,new.json"})
     train.main([*argv, "--config.data.on_bad_example=error", "--prepare"])
     assert "92 questions" in capsys.readouterr().err  # 12 in dev and test

@@ -283,9 +283,9 @@ def test_the_page_shows_what_was_relocated():
     result = augmented({text: [text.upper()] for text in TEXTS})
     page = report(result, 0.5, "python -m launch.augment")
     assert [section.title for section in page.sections] == [
-        "counts",
-        "similarity of relocated answers",
-        "relocated answers",
+        "Counts",
+        "Similarity of relocated answers",
+        "Relocated answers",
     ]
     (table,) = page.sections[2].parts
     assert table.rows == [(TEXTS[0], TEXTS[0].upper(), "Paris", "PARIS", 1.0)]
