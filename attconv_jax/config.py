@@ -99,6 +99,14 @@ class DataConfig(SplitsConfig):
             f"data.labels={self.labels!r}: at least two different ones, separated by commas",
         )
         require(
+            not {*self.names} & {*self.ignored_names},
+            f"data.ignored_labels={self.ignored_labels!r}: some are in data.labels",
+        )
+        require(
+            self.format == "ranking" or self.negatives == 1,
+            f"data.negatives={self.negatives}: only for data.format=ranking",
+        )
+        require(
             self.format != "ranking" or self.names == ("no", "yes"),
             f"data.labels={self.labels!r}: must be no,yes for data.format=ranking",
         )
@@ -158,6 +166,10 @@ class Config:
     def __post_init__(self):
         self.model.require_texts(self.data.texts)
         require(self.margin > 0, f"margin={self.margin}: above 0")
+        ranked = dict(margin=0.85, loss="hinge", pairs="question")
+        for name, default in ranked.items() if self.data.format != "ranking" else ():
+            value = getattr(self, name)
+            require(value == default, f"{name}={value}: only for data.format=ranking")
 
     @classmethod
     def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -111,8 +111,9 @@ class LSTM(_Recurrent):
     Computed by cuDNN in float32 on a GPU.
     """
 
+    forget_bias: float = 1.0  # above 0 an untrained cell remembers
+
     gates = 4
-    forget_bias = 1.0  # above 0 an untrained cell remembers
 
     def __call__(
         self,

@@ -153,7 +153,7 @@ class TranslationComparison(Comparison):
     @classmethod
     def example_error(cls, run: Run, other: Run, split: str, metric: str) -> float:
         """As the base class; of BLEU by resampling the sentences."""
-        if "bleu" not in metric:
+        if "bleu" not in metric or metric == "tokenized_bleu":
             return super().example_error(run, other, split, metric)
         cls.require_same(run, other, split, split)
         references = run.file(split, ".references")

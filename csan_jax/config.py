@@ -1,6 +1,7 @@
 """CSAN's config: fields, types, defaults and limits."""
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
@@ -153,7 +154,8 @@ class DataConfig(SplitsConfig):
         )
         columns = self.tsv_columns.split(",")
         require(
-            len(columns) == 2 and all(re.fullmatch("-?[1-9][0-9]*", c) for c in columns),
+            len({*columns}) == len(columns) == 2
+            and all(re.fullmatch("-?[1-9][0-9]*", c) for c in columns),
             f"data.tsv_columns={self.tsv_columns!r}: two 1-based columns such as '1,2' or '-2,-1'",
         )
         require(bool(self.separator), "data.separator: at least one character")
@@ -184,7 +186,10 @@ class DecodeConfig:
 
     def __post_init__(self):
         require_sizes("decode", self, "beam_size", "dev_beam_size", "extra_length", "batch_tokens")
-        require(self.length_penalty >= 0, "decode.length_penalty: must not be negative")
+        require(
+            0 <= self.length_penalty < math.inf,
+            f"decode.length_penalty={self.length_penalty}: not negative, and finite",
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,6 @@ each sentence. Those of translators are stored beside OUT, and the same command 
 
 import argparse
 import hashlib
-import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,11 +65,6 @@ def main(argv: list[str]) -> None:
     translators = [args.forward, args.backward]
     if (args.paraphrases is not None) == any(translators) or None in translators != [None, None]:
         parser.error("give --forward and --backward, or --paraphrases")
-    paths = {name: getattr(args, name) for name in ("data", "paraphrases", "out", "report")}
-    given = [(name, path.resolve()) for name, path in paths.items() if path is not None]
-    for (first, path), (second, other) in itertools.combinations(given, 2):
-        if path == other:
-            parser.error(f"--{second}: the same file as --{first}; name another")
     configure_logging()
 
     from common_jax.bad_examples import BadExamples, summary
@@ -177,10 +171,10 @@ def _identity(path: str) -> list[str]:
     from common_jax.training.workdir import Workdir
 
     workdir = Workdir(path)
-    about = workdir.result if workdir.export is None else workdir.path / checksums.NAME
-    if about.exists():
-        return [path, about.read_text("utf-8")]
-    return [path, *sorted(step.name for step in workdir.checkpoints.iterdir())]
+    if workdir.export is not None:
+        return [path, (workdir.path / checksums.NAME).read_text("utf-8")]
+    steps = sorted(step.name for step in workdir.checkpoints.glob("*"))
+    return [path, *steps, json.dumps(workdir.read_result())]
 
 
 if __name__ == "__main__":

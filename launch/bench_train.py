@@ -69,6 +69,10 @@ def measure_train(args: argparse.Namespace) -> list[Row]:
     """A row for each measure, with a column for each system, or for each number of steps a call."""
     files = system_files(args.config, args.systems)
     configs = {name: parse(file, args.overrides) for name, file in files.items()}
+    if args.inference and any(map(_is_packed, configs.values())):
+        raise UserError("--inference: predictions need data.batching=buckets, a row for each text")
+    if args.profile and args.profile.exists() and not args.profile.is_dir():
+        raise UserError(f"--profile {args.profile}: not a folder")
     configure_logging()
     several = bool(args.systems)
     columns = _timed(configs, args, ROUNDS if several else 1)
@@ -83,12 +87,14 @@ def measure_train(args: argparse.Namespace) -> list[Row]:
 
 
 def measure_rounds(configs: Mapping[str, Any], steps: int) -> dict[str, list[dict[str, float]]]:
-    """The rates of training and inference in each round, by the names of the configs.
+    """The rates of training in each round, and of inference unless batches are packed, by the names
+    of the configs.
 
     Args:
       steps: number of steps timed in a round.
     """
-    args = argparse.Namespace(steps=steps, inference=True, parts=False, profile=None)
+    inference = not any(map(_is_packed, configs.values()))
+    args = argparse.Namespace(steps=steps, inference=inference, parts=False, profile=None)
     return {name: timer.rounds for name, timer in _timed(configs, args, ROUNDS).items()}
 
 
@@ -315,6 +321,11 @@ def parts(trace: Path, program: str) -> dict[str, float]:
                     busy[part[event.name]] += event.duration_ns
     total = sum(busy.values()) or 1.0
     return {name: time / total for name, time in busy.most_common()}
+
+
+def _is_packed(config: Any) -> bool:
+    """Whether a row of a training batch has several texts, which a prediction would join."""
+    return getattr(config.data, "batching", "") == "packed"
 
 
 def _shapes(placed: tuple[Any, ...]) -> Any:

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import errno
 import functools
+import itertools
 import os
 import re
 import shlex
@@ -35,6 +36,18 @@ class Parser(argparse.ArgumentParser):
         raw = functools.partial(argparse.RawDescriptionHelpFormatter, max_help_position=30)
         super().__init__(**{"formatter_class": raw, "allow_abbrev": False, **kwargs})
 
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[override]
+        """As in the base class; an output must not be a file that another option names."""
+        parsed, rest = super().parse_known_args(args, namespace)
+        given = {action: getattr(parsed, action.dest, None) for action in self._actions}
+        outputs = {one: path for one, path in given.items() if one.type is output_file and path}
+        each = itertools.product(outputs.items(), given.items())
+        for (output, file), (other, value) in each:
+            for path in value if isinstance(value, list) else [value]:
+                if other is not output and isinstance(path, (str, Path)):
+                    _require_another(output, file, other, Path(path))
+        return parsed, rest
+
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message} (see {self.prog} --help)")
 
@@ -61,6 +74,17 @@ def output_file(text: str) -> Path:
     if not os.path.isdir(path.absolute().parent):
         raise argparse.ArgumentTypeError(f"there is no folder {path.absolute().parent}")
     return path
+
+
+def _require_another(
+    output: argparse.Action, file: Path, other: argparse.Action, path: Path
+) -> None:
+    if not os.path.isfile(path):
+        path = Path(str(path).partition(":")[0])  # of --config FILE:ARGUMENT
+    is_file = other.type is output_file or os.path.isfile(path)
+    if is_file and os.path.realpath(file) == os.path.realpath(path):
+        first, second = ("".join(one.option_strings) or one.dest for one in (output, other))
+        raise UserError(f"{first}: the same file as {second}; name another")
 
 
 def add_config(parser: argparse.ArgumentParser, override: str) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -85,8 +86,9 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
 
     if args.data is not None and args.split is not None:
         parser.error("--data is scored instead of --split: give one of them")
-    for folder in args.workdir:
-        if args.workdir.count(folder) > 1:
+    paths = [os.path.realpath(folder) for folder in args.workdir]
+    for folder, path in zip(args.workdir, paths, strict=True):
+        if paths.count(path) > 1:
             parser.error(f"--workdir {folder}: given twice")
     runs = [Workdir(folder) for folder in args.workdir]
     tasks = [workdir.read_task(test=args.data) for workdir in runs]

@@ -38,7 +38,7 @@ example:
   python -m launch.plan --config configs/csan/wmt14_ende.py --topology h100:8 --shape 3072,64,64"""
 )
 
-_ENVIRONMENT = {  # read when jax and libtpu are imported
+ENVIRONMENT = {  # read when jax and libtpu are imported
     "JAX_PLATFORMS": "cpu",
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_WORKER_HOSTNAMES": "localhost",
@@ -148,7 +148,7 @@ def main(argv: list[str]) -> None:
     add("--shape", action="append", metavar="N,N,...", type=_sizes, help=text)
     add("--json", type=output_file, metavar="FILE", help="also write the numbers to FILE")
     args, overrides = parser.parse_known_args(argv)
-    os.environ |= _ENVIRONMENT
+    os.environ |= ENVIRONMENT
     configure_logging()
     from common_jax.training.config import parse, task_class
     from launch.timing import table

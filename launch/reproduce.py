@@ -13,7 +13,7 @@ from common_jax.errors import UserError, error_context
 from common_jax.fields import suggestion
 from common_jax.io.atomic import replace_text, write_json, writing
 from launch.cli import Parser, command_line, configure_logging, positive, run
-from launch.plan import topology
+from launch.plan import ENVIRONMENT, topology
 from launch.sweep import add_executor, summary, train
 
 if TYPE_CHECKING:
@@ -65,6 +65,10 @@ def main(argv: list[str]) -> None:
     scale = _scale(spec, args)
     if args.out is None:
         parser.error("--out: name the folder of the runs and the page")
+    if args.keep and args.rows:
+        parser.error("--keep: the stored page has all rows; leave out --rows")
+    if args.topology:
+        os.environ |= ENVIRONMENT
     data = (args.data or Path("data")).absolute()
     trials = trials_of(spec, scale, data, args.out)
     if args.dry_run:
@@ -96,7 +100,8 @@ def _make(
     complete = all(path_of(trial, stored).exists() for trial in trials)
     same = not notes and (args.no_train or complete)
     folders = [args.out, stored] if same else [args.out]
-    speeds = {} if args.no_speed else _speeds(trials, scale.timed_steps, folders)
+    of = f"{spec.name} {scale.name}"
+    speeds = {} if args.no_speed else _speeds(of, trials, scale.timed_steps, folders)
     results = read_results(spec, scale, trials, speeds, notes)
     unfinished = [
         trial.name
@@ -109,7 +114,7 @@ def _make(
             keep(trial, stored, data)
             unpack(trial, path_of(trial, stored))  # the page shows the stored, rounded results
         results = read_results(spec, scale, trials, speeds, notes)
-    answers = _answers(results, folders) if not unfinished else {}
+    answers = _answers(of, results, folders) if not unfinished else {}
     report = _report(results, answers, args)
     with writing(args.out):
         _write(args.out, results, report)
@@ -250,7 +255,10 @@ def _print_plan(trials: Sequence["Trial"], args: argparse.Namespace) -> None:
             task = task_class(trial.config.task)(trial.config)
             largest = max(prepared_shapes(task), key=lambda sizes: sizes[0] * sum(sizes[1:]))
             planned = plan(task, args.topology, devices, largest)
-            times = [planned.seconds.get(name, 0) for name in ("arithmetic", "memory", "links")]
+            if not planned.fits:
+                print(f"{trial.values[ROW]}: does not fit on {args.topology}")
+                continue
+            times = [planned.seconds[name] for name in ("arithmetic", "memory", "links")]
             hours = trial.config.train.steps * max(times) / 3600
             print(f"{trial.values[ROW]}: at least {hours:.2f} hours a seed on {args.topology}")
 
@@ -281,12 +289,15 @@ def _train(
     return notes
 
 
-def _speeds(trials: Sequence["Trial"], steps: int, folders: Sequence[Path]) -> dict[str, Any]:
+def _speeds(
+    of: str, trials: Sequence["Trial"], steps: int, folders: Sequence[Path]
+) -> dict[str, Any]:
     """The file of the rows' batches a second in each round of timing, measured once (`_once`).
 
     If some of the rows were timed before, the others have no speed.
 
     Args:
+      of: the table and its scale.
       steps: number of steps in a round.
     """
     from common_jax.tables.spec import SPEEDS
@@ -298,21 +309,23 @@ def _speeds(trials: Sequence["Trial"], steps: int, folders: Sequence[Path]) -> d
         configs.setdefault(trial.values[ROW], trial.config)
     names = dict(zip(SPEEDS, ("steps_per_second", "inference_batches_per_second"), strict=True))
     measure = lambda: {
-        row: {name: [one[rate] for one in rounds] for name, rate in names.items()}
+        row: {n: [one[rate] for one in rounds] for n, rate in names.items() if rate in rounds[0]}
         for row, rounds in measure_rounds(configs, steps).items()
     }
-    return _once(SPEED, [*configs], folders, measure, some=True) if len(configs) > 1 else {}
+    return _once(SPEED, of, [*configs], folders, measure, some=True) if len(configs) > 1 else {}
 
 
 def _once(
     name: str,
+    of: str,
     keys: Sequence[str],
     folders: Sequence[Path],
     make: Callable[[], dict[str, Any]],
     *,
     some: bool = False,
 ) -> dict[str, Any]:
-    """The JSON file `name` in the first folder where the keys of its "rows" match.
+    """The JSON file `name` in the first folder where it is `of` this table and scale, and the keys
+    of its "rows" match.
 
     If there is none, it is made and written to the first folder, with the machine.
 
@@ -325,12 +338,12 @@ def _once(
 
     for file in (folder / name for folder in folders):
         known = read_json(file).value if file.exists() else {}
-        rows = known.get("rows", {})
+        rows = known.get("rows", {}) if known.get("of") == of else {}
         if rows and (rows.keys() <= {*keys} if some else rows.keys() == {*keys}):
             return {**known, "rows": {key: rows[key] for key in keys if key in rows}}
     busy = os.getloadavg()[0]
     rows = make()
-    values = {**machine(busy), "rows": rows}
+    values = {"of": of, **machine(busy), "rows": rows}
     with writing(folders[0]):
         folders[0].mkdir(parents=True, exist_ok=True)
         write_json(folders[0] / name, values)
@@ -359,7 +372,7 @@ def _write(folder: Path, results: "Results", report: "Report") -> None:
         replace_text(folder / "table.csv", to_csv(results))
 
 
-def _answers(results: "Results", folders: Sequence[Path]) -> dict[str, Any]:
+def _answers(of: str, results: "Results", folders: Sequence[Path]) -> dict[str, Any]:
     """The file of the predictions of each row's first run for each example.
 
     Its "rows" have them by the names of example and row. They are made once (`_once`), and include
@@ -389,7 +402,7 @@ def _answers(results: "Results", folders: Sequence[Path]) -> dict[str, Any]:
         }
         for one in examples
     }
-    return _once(ANSWERS, [one.name for one in examples], folders, make) if examples else {}
+    return _once(ANSWERS, of, [one.name for one in examples], folders, make) if examples else {}
 
 
 if __name__ == "__main__":

@@ -108,14 +108,14 @@ class Tape(nn.Module):
             past = valid & (jnp.arange(length) < at)[None]
             weights = scores(tape.hidden, x, summary, past)
             state = State(*(jnp.einsum("bs,bsd->bd", weights, stored) for stored in tape))
-            new = lstm.step(state, of_x, recurrent)
-            shares = jnp.zeros((rows, 0))
+            shares, from_source = jnp.zeros((rows, 0)), 0.0
             if source is not None:
                 memory, real_source = source
                 shares = other(memory.hidden, x, attended, real_source)
                 attended, cells = (jnp.einsum("bs,bsd->bd", shares, stored) for stored in memory)
                 r = nn.sigmoid(jnp.concatenate([x, attended], -1) @ gate + gate_bias[None])
-                new = lstm.step(state, of_x, recurrent, r * cells)
+                from_source = r * cells
+            new = lstm.step(state, of_x, recurrent, from_source)
             new = State(*(jnp.where(real[:, None], part, 0) for part in new))
             write = lambda stored, part: jax.lax.dynamic_update_index_in_dim(stored, part, at, 1)
             tape = State(*(write(stored, part) for stored, part in zip(tape, new, strict=True)))

@@ -68,7 +68,10 @@ class BinaryParse(WordInput):
             assert tree is not None
             return tree + 1
 
-        number(tree_of_words(words, annotations["binary_parse"]))
+        try:
+            number(tree_of_words(words, annotations["binary_parse"]))
+        except RecursionError as error:
+            raise UserError("a binary_parse that is too deep") from error
         return np.array([*children, (0, 0)], np.int32)
 
 

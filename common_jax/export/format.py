@@ -74,7 +74,11 @@ class Export:
         self.path = Path(path)
         self.manifest = self._read()
         parts = (MANIFEST, "config.json", "vocabulary", PARAMETERS, ORBAX, PROGRAMS)
-        if damage := checksums.find_damage(self.path, listed=parts):
+        try:
+            damage = checksums.find_damage(self.path, listed=parts)
+        except PermissionError as error:
+            raise UserError(f"{error.filename}: {error.strerror}") from error
+        if damage:
             raise UserError(f"{self.path}: a damaged export: {damage}")
 
     @staticmethod

@@ -4,12 +4,15 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from common_jax.errors import UserError, causes
+
+PARTIAL = ".partial"  # end of the names of files that are being written
 
 
 @contextlib.contextmanager
@@ -50,8 +53,11 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def replace_bytes(path: Path, content: bytes) -> None:
-    """Replaces a file atomically; on an error, such as a full disk, the old file remains."""
-    partial = path.with_name(path.name + ".partial")
+    """Replaces a file atomically; on an error, such as a full disk, the old file remains.
+
+    Of several processes that replace it at once, the last one's content remains.
+    """
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PARTIAL}")
     try:
         partial.write_bytes(content)
         os.replace(partial, path)

@@ -10,10 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from common_jax.io.atomic import replace_text
+from common_jax.io.atomic import PARTIAL, replace_text
 
 NAME = "checksums.json"
-_PARTIAL = f"{NAME}.partial"  # of `replace_text`, left by a killed process
 
 
 def seal(folder: Path, leave: Collection[str] = ()) -> None:
@@ -26,7 +25,8 @@ def seal(folder: Path, leave: Collection[str] = ()) -> None:
     files = _read(folder) if (folder / NAME).exists() else {}
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     names = [path.relative_to(folder).as_posix() for path in paths]
-    new = [n for n in names if n not in files and Path(n).name not in {*leave, NAME, _PARTIAL}]
+    new = [n for n in names if n not in files and Path(n).name not in {*leave, NAME}]
+    new = [n for n in new if not n.endswith(PARTIAL)]  # left by a killed process
     with ThreadPoolExecutor() as pool:  # hashing lets other threads run
         files.update(zip(new, pool.map(lambda name: describe(folder / name), new), strict=True))
     content = json.dumps({"sha256": _digest(files), "files": files}, indent=1)

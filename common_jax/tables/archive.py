@@ -9,7 +9,7 @@ from pathlib import Path
 from common_jax.config import from_values
 from common_jax.errors import UserError, error_context
 from common_jax.fields import to_mapping
-from common_jax.io.atomic import replace_bytes, writing
+from common_jax.io.atomic import replace_bytes, replace_text, writing
 from common_jax.io.json_files import parse_json
 from common_jax.sweep.plan import Trial
 from common_jax.training.workdir import result_fields
@@ -33,7 +33,8 @@ def keep(trial: Trial, folder: Path, data: Path) -> None:
       data: the folder of the corpora, "{data}" in the archive as the run's is "{run}".
     """
     run = trial.workdir.path
-    config = json.dumps(to_mapping(trial.config), indent=1, sort_keys=True) + "\n"
+    values = to_mapping(trial.config)
+    config = json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     files = {CONFIG: config.replace(str(data), _DATA)}
     endings = (".json", ".examples.tsv", ".predictions.*", ".references", ".sources")
     patterns = (RESULT, "metrics.jsonl", *(f"eval/*{ending}" for ending in endings))
@@ -88,15 +89,18 @@ def _obstacle(trial: Trial, path: Path, data: Path) -> str | None:
 
 
 def unpack(trial: Trial, path: Path) -> None:
-    """Unpacks an archive into a trial's workdir, without comparing configs and versions."""
+    """Unpacks an archive into a trial's workdir, without comparing configs and versions.
+
+    The result, by which a run counts as finished, is written last.
+    """
     run = trial.workdir.path
     trial.workdir.claim(trial.config)
-    trial.workdir.release()
+    files = _read(path)
     with writing(run):
-        for name, text in _read(path).items():
-            if name != CONFIG:
-                (run / name).parent.mkdir(parents=True, exist_ok=True)
-                (run / name).write_text(text, "utf-8")
+        for name in sorted(files.keys() - {CONFIG}, key=lambda name: name == RESULT):
+            (run / name).parent.mkdir(parents=True, exist_ok=True)
+            replace_text(run / name, files[name])
+    trial.workdir.release()
 
 
 def _read(path: Path, *names: str) -> dict[str, str]:

@@ -59,9 +59,10 @@ class Results:
 
     def speed(self, row: str, name: str) -> float | None:
         """A speed of `SPEEDS` relative to the first row, the median of rounds."""
-        if row not in self.speeds:
+        pair = self.scale.rows[0].name, row
+        if not {*pair} <= self.speeds.keys():
             return None
-        first, own = next(iter(self.speeds.values()))[name], self.speeds[row][name]
+        first, own = (self.speeds[row][name] for row in pair)
         return statistics.median(a / b for a, b in zip(own, first, strict=True))
 
     def of(self, row: str) -> list[tuple[Trial, TrialStatus]]:

@@ -107,11 +107,12 @@ class _Board:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a metrics.jsonl, without damaged ones; empty if there is no such file."""
+    """The lines of a metrics.jsonl, without damaged ones and without null values; empty if there is
+    no such file."""
     lines = []
     for text in path.read_bytes().splitlines() if path.is_file() else []:
         try:
-            line = json.loads(text)
+            line = {name: value for name, value in json.loads(text).items() if value is not None}
             numbers = [value for name, value in line.items() if name != "split"]
             real = all(type(number) in (int, float) for number in numbers)
             if type(line["step"]) is int and line["step"] >= 0 and real:

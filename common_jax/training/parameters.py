@@ -83,7 +83,8 @@ def _read(
     has_ema = bool(task.config.train.ema_decay)
     if ema and not has_ema:
         raise UserError(f"{workdir.path}: has no moving average (train.ema_decay=0)")
-    steps = checkpoints.steps[-average:] if average > 1 else [best]
+    newest = checkpoints.steps[-task.config.train.keep_checkpoints :]  # the best may be older
+    steps = newest[-average:] if average > 1 else [best]
     if len(steps) < average:
         raise UserError(
             f"{workdir.path}: has {len(steps)} checkpoints, too few to average {average}; "

@@ -87,6 +87,7 @@ SYSTEMS: dict[str, Callable[[int], PairModel]] = {
 def _decomposable(config: ml_collections.ConfigDict) -> None:
     """Parikh et al. 2016."""
     config.words.update(trained=False, unknown_rows=100)
+    config.model.dropout = 0.2
     config.optimizer.update(name="adagrad", learning_rate=0.05, initial_sum=0.1)
     config.data.batch_size = 4
 
@@ -103,6 +104,7 @@ def _match_lstm(config: ml_collections.ConfigDict) -> None:
 def _nse(config: ml_collections.ConfigDict) -> None:
     """Munkhdalai and Yu 2017."""
     config.optimizer.update(name="adam", learning_rate=3e-4, b2=0.999, clip_norm=15.0, l2=3e-5)
+    config.model.dropout = 0.3
     config.data.batch_size = 128
 
 
@@ -115,6 +117,7 @@ def _self_attentive(config: ml_collections.ConfigDict) -> None:
 def _multichannel_cnn(config: ml_collections.ConfigDict) -> None:
     """Kim 2014."""
     config.optimizer.update(name="adadelta", learning_rate=1.0, b2=0.95, eps=1e-6, output_norm=3.0)
+    config.model.dropout = 0.5
     config.data.batch_size = 50
 
 
@@ -141,6 +144,8 @@ def config_of(
     """
     system, dash, original = name.partition("-")
     model = system_named(SYSTEMS, system)(data.texts)
+    if not getattr(model, "hidden", True):  # logits directly above the pooled text
+        fields.pop("hidden", None)
     if dash and (original != "original" or system not in ORIGINALS):
         raise ValueError(f"{name!r}: must be SYSTEM, or SYSTEM-original of {', '.join(ORIGINALS)}")
     return system_config(Config(data=data, words=words, model=model), name, **fields)
@@ -160,8 +165,11 @@ def finish(
     if dash:
         before = config.data.batch_size
         ORIGINALS[system](config)
+        train, optimizer = config.train, config.optimizer
         for name in ("steps", "evaluate_every", "checkpoint_every"):
-            config.train[name] = config.train[name] * before // config.data.batch_size
+            train[name] = train[name] * before // config.data.batch_size
+        for name in ("warmup_steps", "cooldown_start", "cooldown_steps"):
+            optimizer[name] = optimizer[name] * before // config.data.batch_size
     rows = tomllib.loads((TABLES / f"{table}.toml").read_text("utf-8"))["rows"] if table else []
     for row in rows:
         if row.get("system") == system and "published" in row and not config.paper.results:

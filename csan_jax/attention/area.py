@@ -41,6 +41,8 @@ class Area(EncoderAttention):
 
     def check(self, sizes: Sizes) -> None:
         super().check(sizes)
+        if not self.local_layers:
+            return
         try:
             head_table(sizes.num_heads, self.head_window, self.head_edge)
         except ValueError as error:

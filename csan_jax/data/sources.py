@@ -78,7 +78,7 @@ class Table(sources.FileSource):
         return [super().identity(), list(self.columns), self.separator]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
-        needed = max(map(abs, self.columns))
+        needed = max(0, *self.columns) - min(0, *self.columns)  # so that no column is both
         for number, line in enumerate(read_raw_lines(self.path), start=1):
             place = f"{self.path}:{number}"
             for text in decode([(line, place)], bad_examples) or ():

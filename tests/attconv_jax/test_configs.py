@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import jax.numpy as jnp
 import pytest
 
 from attconv_jax.config import DataConfig, WordsConfig
 from common_jax.errors import UserError
 from common_jax.text.squad import write_squad
 from common_jax.training.config import parse
+from common_jax.training.state import make_schedule
 from configs.attconv.systems import ORIGINALS, SYSTEMS, config_of
 from launch import train
 from tests.attconv_jax.anss import squad
@@ -94,12 +96,27 @@ def test_originals(name):
         assert config.paper.results == own.paper.results
         seen, expected = (c.train.steps * c.data.batch_size for c in (config, own))
         assert seen == pytest.approx(expected, rel=0.01)
+        rates = [make_schedule(c.optimizer) for c in (config, own)]
+        shares = [
+            [
+                float(rate(jnp.int32(part * c.train.steps))) / c.optimizer.learning_rate
+                for part in (0.3, 0.9)
+            ]
+            for rate, c in zip(rates, (config, own), strict=True)
+        ]
+        assert shares[0] == pytest.approx(shares[1], abs=0.02)
         changed = (config.optimizer, config.model, config.words) != (
             *(own.optimizer, own.model, own.words),
         )
         assert changed
     with pytest.raises(UserError, match="SYSTEM-original of decomposable"):
         parse(f"{FOLDER / name}.py:cnn-original", [])
+
+
+@pytest.mark.parametrize("field", ["loss=cross_entropy", "pairs=batch", "margin=0.1"])
+def test_settings_of_rankings_alone(field):
+    with pytest.raises(UserError, match=f"{field}: only for data.format=ranking"):
+        parse(str(FOLDER / "snli_small.py"), [f"--config.{field}"])
 
 
 def test_published_numbers():

@@ -54,6 +54,13 @@ ADDED = {  # parameters over `transformer` of base, by the formulas of the paper
 }
 
 
+def test_a_transformer_may_have_one_head():
+    config = parse(f"{FOLDER}/multi30k.py:transformer", ["--config.model.num_heads=1"])
+    assert config.model.num_heads == 1
+    with pytest.raises(UserError, match="a window of 3 heads does not fit 1 heads"):
+        parse(f"{FOLDER}/multi30k.py:csan_2d", ["--config.model.num_heads=1"])
+
+
 def parameters(config) -> int:
     """The number of parameters with Table 1's vocabularies, without initialising the model."""
     sizes = {"source_vocab_size": 24_004, "target_vocab_size": 30_851}

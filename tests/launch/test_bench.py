@@ -13,6 +13,7 @@ from tests.toy import Toy
 
 SMALL = ["--heads", "3", "--head_size", "4", "--window", "3"]
 SMALL_ATTENTION = ["attention", *SMALL, "--repeats", "1"]
+PACKED = "--config configs/csan/quickstart.py --config.data.batching=packed"
 TINY = [*SMALL_ATTENTION, "--lengths", "5"]
 
 
@@ -61,6 +62,13 @@ def test_calls_are_timed_in_turn():
         ("attention --lengths 16,,32", "--lengths: .* not ''"),
         ("attention --json missing/bench.json", "no folder .*missing"),
         ("attention --head 4", "--head"),
+        ("train --config README.md --json ./README.md", "--json: the same file as --config"),
+        (
+            "predict --workdir x --model y --input README.md --json README.md",
+            "--json: .* as --input",
+        ),
+        (f"train {PACKED} --inference", "--inference: predictions need data.batching=buckets"),
+        (f"train {PACKED} --profile README.md", "--profile README.md: not a folder"),
     ],
 )
 def test_mistakes_are_named(flags, message):

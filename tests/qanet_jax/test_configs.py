@@ -30,7 +30,7 @@ ABLATIONS = {
 def test_systems_differ_in_the_model_alone(name):
     base = parse(str(FOLDER / f"{name}.py"), [])
     assert base.paper.system == "qanet"
-    assert set(SYSTEMS) == {"qanet", "bidaf", "random", "classifier", *OTHERS, *ABLATIONS}
+    assert {"qanet", "bidaf", "random", "classifier", *OTHERS, *ABLATIONS} <= {*SYSTEMS}
     for system, fields in ABLATIONS.items():
         config = parse(f"{FOLDER / name}.py:{system}", [])
         assert config.paper.system == system
@@ -45,10 +45,7 @@ def test_systems_differ_in_the_model_alone(name):
             assert getattr(config, section) == getattr(base, section)
     with pytest.raises(UserError) as refused:
         parse(f"{FOLDER / name}.py:qanets", [])
-    assert str(refused.value).endswith(
-        "'qanets': must be qanet | no_convolution | no_attention | ordinary_convolution | rnn1 | "
-        "rnn2 | rnn3 | bidaf | random | classifier"
-    )
+    assert str(refused.value).endswith(f"'qanets': must be {' | '.join(SYSTEMS)}")
 
 
 def test_bidaf_is_trained_as_in_its_paper():

@@ -264,6 +264,11 @@ def test_nothing_to_learn_ranking_from_is_one_line(tmp_path):
         ({"examples": -1}, "data.examples=-1: at least 0"),
         ({**RANKING, "examples": 5}, "data.examples=5: rankings are not sampled"),
         ({**RANKING, "balanced": True}, "data.balanced: not for data.format=ranking"),
+        ({"negatives": 5}, "data.negatives=5: only for data.format=ranking"),
+        (
+            {"ignored_labels": "-,neutral"},
+            "data.ignored_labels='-,neutral': some are in data.labels",
+        ),
         ({**RANKING, "labels": "yes,no"}, "data.labels='yes,no': must be no,yes"),
     ],
 )

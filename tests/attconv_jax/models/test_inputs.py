@@ -95,6 +95,9 @@ def test_a_parse_of_other_words_or_broken_is_refused(parse):
 
 
 def test_texts_without_a_parse_are_refused():
+    deep = ["a"] * 3000
+    with pytest.raises(UserError, match="a binary_parse that is too deep"):
+        BinaryParse().encode(deep, {"binary_parse": "( a " * 2999 + "a" + " )" * 2999})
     with pytest.raises(UserError, match="no binary_parse"):
         BinaryParse().encode(["a"], {})
 

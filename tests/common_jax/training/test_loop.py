@@ -282,6 +282,9 @@ def test_the_mean_of_the_newest_checkpoints(config, complete, tmp_path, ema_deca
     assert abs(expected - np.asarray(states[-1].inference_params["out"])).max() > 1e-4
     with pytest.raises(UserError, match=r"too few to average 9; see train\.keep_checkpoints"):
         read_parameters(folder, task, mesh, average=9)
+    task.config = changed(task.config, "train", keep_checkpoints=2)  # others: only of the best
+    with pytest.raises(UserError, match="has 2 checkpoints, too few to average 3"):
+        read_parameters(folder, task, mesh, average=3)
 
 
 def batches_of(widths):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from common_jax.errors import UserError
-from common_jax.training.log import MetricsLog
+from common_jax.training.log import MetricsLog, read_metrics
 from common_jax.training.task import Scores
 from common_jax.training.workdir import Workdir
 from tests.toy import Toy, ToyConfig
@@ -177,6 +177,13 @@ def test_something_in_the_place_of_a_file_or_folder(place, name, tmp_path):
         WRITERS[name](Workdir(tmp_path))
 
 
+def test_lines_of_the_log_with_null_values_are_kept(tmp_path):
+    """A window in which every step was bad has no loss."""
+    file = tmp_path / "metrics.jsonl"
+    file.write_text('{"step": 1, "loss": null, "bad_steps": 2}\n{"step": 2, "loss": "x"}\n')
+    assert read_metrics(file) == [{"step": 1, "bad_steps": 2}]
+
+
 def test_the_log_on_a_device_that_is_always_full(tmp_path):
     if not os.path.exists("/dev/full"):
         pytest.skip("needs /dev/full")
@@ -199,7 +206,6 @@ def test_tensorboard_on_a_full_disk_does_not_hang(tmp_path):
 def test_the_log_forgets_what_comes_after_the_step_and_what_is_damaged(tmp_path):
     path = tmp_path / "metrics.jsonl"
     damaged = [b'{"st\xff', b"7", b"{}", b'{"step": 2, "split": "dev", "accuracy": "high"}']
-    damaged += [b'{"step": 2, "loss": null}']
     lines = [b'{"step": 1}', *damaged, b'{"step": 3}', b'{"step": 9}', b'{"step": 2']
     path.write_bytes(b"\n".join(lines))
     log = MetricsLog(path, 3)

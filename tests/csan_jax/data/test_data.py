@@ -226,6 +226,10 @@ def test_tsv_columns(tmp_path):
     table(tmp_path, [f"{n}\t{t}\tx\t{s}" for n, (s, t) in enumerate(PAIRS)])
     options = dict(train="all.tsv.gz", dev="all.tsv", test="all.tsv", tsv_columns="4,2")
     assert train_pairs(prepared(tmp_path, **options)) == PAIRS
+    with pytest.raises(UserError, match=r"all\.tsv\.gz:1: fewer than 5 columns"):
+        prepared(tmp_path, **options | {"tsv_columns": "2,-3"})  # both are the second of four
+    with pytest.raises(UserError, match="two 1-based columns"):
+        prepared(tmp_path, **options | {"tsv_columns": "2,2"})
 
 
 LONG = ("the cat " * 30, "die Katze " * 30)
