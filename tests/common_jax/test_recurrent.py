@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax.experimental import rnn
 
+from common_jax import recurrent
 from common_jax.recurrent import GRU, LSTM, Bidirectional, State, flipped
 from tests import random_params
 from tests.gradcheck import assert_slopes
@@ -94,6 +95,25 @@ def test_an_lstm_is_that_of_cudnns_reference(reverse):
     np.testing.assert_allclose(hidden, np.where(valid[..., None], want, 0), atol=1e-6)
     for actual, expected in zip(last, ends, strict=True):
         np.testing.assert_allclose(actual, expected[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_texts_are_passed_to_cudnn_and_back(monkeypatch, reverse):
+    """With the reference in the place of cuDNN; texts of all lengths, an empty one too."""
+
+    def lstm(x, h, c, weights, lengths, *sizes):
+        pieces = rnn.unpack_lstm_weights(weights, *sizes[:3], False)
+        with jax.numpy_rank_promotion("allow"):
+            return rnn.lstm_ref(x, h, c, *pieces, lengths, *sizes)
+
+    layer, first = LSTM(INPUTS, SIZE, jnp.float32, reverse=reverse), State(*map(jnp.asarray, FIRST))
+    params = params_of(layer)
+    run = lambda: layer.apply({"params": params}, jnp.asarray(X), jnp.asarray(VALID), first)
+    want = run()
+    monkeypatch.setattr(rnn, "lstm", lstm)
+    monkeypatch.setattr(recurrent, "platform", lambda: "gpu")
+    got = run()
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), got, want)
 
 
 def test_both_directions():
