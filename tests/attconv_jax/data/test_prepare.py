@@ -219,7 +219,7 @@ def test_all_that_decides_the_content_is_in_the_fingerprint(folder, monkeypatch)
             {"examples": 3},
             {"max_length": 9},
         ),
-        *({"labels": "neutral,entailment,contradiction"}, {"ignored_labels": "neutral"}),
+        *({"labels": "neutral,entailment,contradiction"}, {"ignored_labels": "-,hidden"}),
         *({"balanced": True}, {"on_bad_example": "skip"}, {"vectors": str(folder / "glove.txt")}),
     ]
     made = lambda words=WORDS, **options: Builder(config(folder, **options), words).fingerprint()
