@@ -166,10 +166,12 @@ class Config:
     def __post_init__(self):
         self.model.require_texts(self.data.texts)
         require(self.margin > 0, f"margin={self.margin}: above 0")
-        ranked = dict(margin=0.85, loss="hinge", pairs="question")
-        for name, default in ranked.items() if self.data.format != "ranking" else ():
-            value = getattr(self, name)
-            require(value == default, f"{name}={value}: only for data.format=ranking")
+        for name in ("margin", "loss", "pairs"):
+            value, default = getattr(self, name), getattr(Config, name)
+            require(
+                self.data.format == "ranking" or value == default,
+                f"{name}={value}: only for data.format=ranking",
+            )
 
     @classmethod
     def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -67,8 +67,6 @@ def main(argv: list[str]) -> None:
         parser.error("--out: name the folder of the runs and the page")
     if args.keep and args.rows:
         parser.error("--keep: the stored page has all rows; leave out --rows")
-    if args.topology:
-        os.environ |= ENVIRONMENT
     data = (args.data or Path("data")).absolute()
     trials = trials_of(spec, scale, data, args.out)
     if args.dry_run:
@@ -247,6 +245,7 @@ def _print_plan(trials: Sequence["Trial"], args: argparse.Namespace) -> None:
     for trial in trials:
         print(f"{trial.name}: {summary(find(trial))}\n  {shlex.join(command(trial)[1:])}")
     if args.topology:
+        os.environ |= ENVIRONMENT  # only here: trials would inherit it
         from common_jax.training.config import task_class
         from launch.plan import plan, prepared_shapes, topology_devices
 

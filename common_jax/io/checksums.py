@@ -25,8 +25,8 @@ def seal(folder: Path, leave: Collection[str] = ()) -> None:
     files = _read(folder) if (folder / NAME).exists() else {}
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     names = [path.relative_to(folder).as_posix() for path in paths]
+    names = [name for name in names if not name.endswith(PARTIAL)]  # left by a killed process
     new = [n for n in names if n not in files and Path(n).name not in {*leave, NAME}]
-    new = [n for n in new if not n.endswith(PARTIAL)]  # left by a killed process
     with ThreadPoolExecutor() as pool:  # hashing lets other threads run
         files.update(zip(new, pool.map(lambda name: describe(folder / name), new), strict=True))
     content = json.dumps({"sha256": _digest(files), "files": files}, indent=1)
