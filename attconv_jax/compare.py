@@ -12,7 +12,7 @@ from common_jax.errors import UserError
 from common_jax.metrics.classification import equal_proportions, members_by_length
 from common_jax.metrics.paired import mcnemar
 from common_jax.report.document import Cell, Chart, Heatmap, Panel, Part, Section, Series, Table
-from common_jax.training.examples import LENGTH
+from common_jax.training.example_results import LENGTH
 
 # Notes of `attconv_jax.score`.
 ByLength = list[tuple[int, int, float]]  # shortest, longest and accuracy of each tenth

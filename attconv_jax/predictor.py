@@ -11,13 +11,13 @@ import numpy as np
 from jaxtyping import Int32
 
 from attconv_jax.data.text import TEXTS, tokenize
-from attconv_jax.schema import schema_of
-from common_jax.data.requests import Group, groups, padded
+from attconv_jax.predictor_schema import schema_of
+from common_jax.data.padding import Group, groups, padded
 from common_jax.errors import UserError, error_context
 from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.predictor import CompiledFunctions, Option, Predictor
-from common_jax.schema import Schema
+from common_jax.predictor_schema import Schema
 from common_jax.text.vocabulary import Vocabulary
 
 

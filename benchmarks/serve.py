@@ -28,7 +28,8 @@ from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, write_json
 from common_jax.io.files import read_lines
 from launch.cli import Parser, keep_compiled, positive, run
-from launch.timing import Row, machine, table
+from launch.measure.timing import machine
+from launch.text_table import Row, table
 
 CLIENTS = (1, 8, 64)
 SIDES = {"batches": (), "--max_batch 1": ("--max_batch", "1")}

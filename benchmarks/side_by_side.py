@@ -21,7 +21,8 @@ from common_jax.data.batches import Batch
 from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, write_json
 from launch.cli import Parser, positive
-from launch.timing import Row, machine, table
+from launch.measure.timing import machine
+from launch.text_table import Row, table
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "benchmarks"
 WORKERS = Path(__file__).parent / "workers"

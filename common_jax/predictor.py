@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from jaxtyping import Shaped
 from numpy import ndarray
 
-from common_jax.schema import Schema, Text
+from common_jax.predictor_schema import Schema, Text
 
 # The computation on arrays: a dict of numpy arrays to a dict of arrays or trees of them.
 Compute = Callable[[Mapping[str, Shaped[ndarray, "..."]]], Mapping[str, Any]]

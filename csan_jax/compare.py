@@ -12,7 +12,6 @@ from jaxtyping import Float, Int
 
 from common_jax.compare import Comparison, Example, Paired, Run
 from common_jax.errors import UserError
-from common_jax.metrics import translation
 from common_jax.report.document import (
     Cell,
     Chart,
@@ -24,6 +23,7 @@ from common_jax.report.document import (
     Series,
     Table,
 )
+from csan_jax import metrics as translation
 
 _BY_ORDER = tuple(f"bleu_{n}" for n in range(1, 9))  # BLEU of n-grams up to n, unsmoothed
 _THIRD = "_longest_third"

@@ -108,7 +108,7 @@ class DataConfig(SplitsConfig):
       batch_tokens: size of the global batch: rows x the longer padded side.
       max_shapes: largest number of distinct batch shapes, hence of compilations.
       batching: "buckets" batches pairs of similar lengths, one in each row; "packed" puts several
-        pairs into a row, in one shape (common_jax.data.packing).
+        pairs into a row, in one shape (csan_jax.data.packing).
       row_tokens: width of a packed row, on both sides.
     """
 

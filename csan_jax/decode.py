@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num
 
 from common_jax.pytrees import pytree
-from common_jax.text.subwords import END, PAD
+from csan_jax.data.subwords import END, PAD
 
 NEG_INF = -jnp.inf  # log-probability of an empty slot
 

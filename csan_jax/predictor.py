@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int
 
-from common_jax.data.requests import groups, padded, padded_width
+from common_jax.data.padding import groups, padded, padded_width
 from common_jax.fields import require
 from common_jax.predictor import CompiledFunctions, Option, Predictor
-from common_jax.schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
-from common_jax.text.subwords import END, Subwords
+from common_jax.predictor_schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
 from csan_jax.data import JOINT, SEPARATE
+from csan_jax.data.subwords import END, Subwords
 
 
 class Translator(Predictor):

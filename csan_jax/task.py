@@ -13,13 +13,13 @@ from jaxtyping import Array, Bool, Float, Int
 from common_jax.data.batches import Batch, Batches
 from common_jax.errors import UserError
 from common_jax.layers import DROPOUT
-from common_jax.metrics import translation
 from common_jax.scopes import part
-from common_jax.text.subwords import Subwords
 from common_jax.training.task import Params, Scores, Task
+from csan_jax import metrics as translation
 from csan_jax.config import Config, ModelConfig
 from csan_jax.data import COLUMNS
 from csan_jax.data.dataset import TranslationData
+from csan_jax.data.subwords import Subwords
 from csan_jax.decode import beam_search
 from csan_jax.initialization import as_released
 from csan_jax.loss import cross_entropy

@@ -4,16 +4,25 @@ import ast
 import sys
 from pathlib import Path
 
+FOLDER = Path(__file__).parent
+
 
 def commands() -> dict[str, str]:
     """The first line of the docstring of each command of this folder, by name."""
     lines = {}
-    for path in sorted(Path(__file__).parent.glob("[!_]*.py")):
+    for path in [*FOLDER.glob("[!_]*.py"), *FOLDER.glob("*/__main__.py")]:
         source = path.read_text("utf-8")
         if "\n    run(main)" in source:
             docstring = ast.get_docstring(ast.parse(source)) or ""
-            lines[path.stem] = docstring.partition("\n")[0]
-    return lines
+            name = path.parent.name if path.stem == "__main__" else path.stem
+            lines[name] = docstring.partition("\n")[0]
+    return dict(sorted(lines.items()))
+
+
+def module_of(command: str) -> str:
+    """The full name of the module with the `main` of a command."""
+    is_folder = (FOLDER / command).is_dir()
+    return f"launch.{command}.__main__" if is_folder else f"launch.{command}"
 
 
 def main(argv: list[str]) -> None:

@@ -110,6 +110,19 @@ def add_systems(parser: argparse.ArgumentParser, purpose: str) -> None:
     parser.add_argument("--systems", type=names, default=[], metavar="A,B,...", help=text)
 
 
+def system_files(file: str, systems: Sequence[str]) -> dict[str, str]:
+    """`--config` of each system by its name: FILE:SYSTEM; {"": file} for no systems.
+
+    Raises:
+      UserError: for a repeated system, or a file with an argument.
+    """
+    if systems and ":" in file:
+        raise UserError(f"--systems: --config {file} names one already")
+    if twice := [name for name in systems if list(systems).count(name) > 1]:
+        raise UserError(f"--systems: {twice[0]} is given twice")
+    return {name: f"{file}:{name}" for name in systems} or {"": file}
+
+
 def add_options(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
     """Adds a flag for each option of a predictor."""
     group = parser.add_argument_group("options of this model") if options else parser
@@ -143,7 +156,7 @@ def configure_logging() -> None:
     absl.logging.set_verbosity(absl.logging.FATAL)
     threading.excepthook = _unless_from_orbax
     logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
-    for name in ("jax", "tensorboardX", "grain", "matplotlib"):
+    for name in ("jax", "tensorboardX", "matplotlib"):
         logging.getLogger(name).setLevel(logging.ERROR)
     for name in ("absl", "orbax"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

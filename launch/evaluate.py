@@ -79,8 +79,8 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
     from common_jax.compare import Run, comparison_of
     from common_jax.config import MeshConfig
     from common_jax.training.evaluate import ensemble_mean, predict
+    from common_jax.training.load_parameters import read_parameters
     from common_jax.training.mesh import make_mesh
-    from common_jax.training.parameters import read_parameters
     from common_jax.training.step import make_predict_step
     from common_jax.training.workdir import Workdir
 

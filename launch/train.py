@@ -57,7 +57,7 @@ def main(argv: list[str]) -> None:
         return
     processes.join()
     from common_jax.training.loop import train
-    from common_jax.training.memory import keep_freed_memory
+    from common_jax.training.malloc import keep_freed_memory
     from common_jax.training.multihost import gather_from_all, is_first
     from common_jax.training.workdir import Workdir
 

@@ -11,7 +11,6 @@ from common_jax.compare import Comparison, Example, Run, read_notes
 from common_jax.errors import UserError
 from common_jax.io.json_files import read_json
 from common_jax.metrics.paired import permutation_p
-from common_jax.metrics.spans import ANSWER_LENGTHS, scores
 from common_jax.report.document import (
     Cell,
     Chart,
@@ -25,6 +24,7 @@ from common_jax.report.document import (
 )
 from common_jax.text.squad import Answer, Question
 from qanet_jax.data.text import TokenizedText, input_line
+from qanet_jax.metrics import ANSWER_LENGTHS, scores
 from qanet_jax.score import read_predictions
 
 # Notes of `SpanExtraction.score`: number of questions, exact match and F1 of each kind.

@@ -11,13 +11,13 @@ import numpy as np
 from jaxtyping import Num
 
 from common_jax.bad_examples import BadExamples
-from common_jax.data.requests import Group, grouped, padded, padded_width
+from common_jax.data.padding import Group, grouped, padded, padded_width
 from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.io.json_files import parse_json
 from common_jax.predictor import CompiledFunctions, Compute, Option, Predictor
-from common_jax.schema import (
+from common_jax.predictor_schema import (
     ATTENTION_MAP,
     INTEGER,
     NUMBER,

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from common_jax.errors import UserError
 from common_jax.io.json_files import read_json
-from common_jax.metrics import spans
+from qanet_jax import metrics as spans
 from qanet_jax import triviaqa_metrics
 
 

@@ -13,11 +13,11 @@ from jaxtyping import Array, Float, Int
 from common_jax.data.batches import Batch
 from common_jax.inputs import columns_of, inputs_to_text
 from common_jax.layers import DROPOUT
-from common_jax.metrics import spans
 from common_jax.scopes import part
 from common_jax.text.squad import Squad
 from common_jax.training.task import Params, Scores
 from common_jax.training.word_level import WordLevelTask
+from qanet_jax import metrics as spans
 from qanet_jax import triviaqa_metrics
 from qanet_jax.config import Config
 from qanet_jax.data.dataset import ReadingData

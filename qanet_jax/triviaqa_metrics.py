@@ -9,7 +9,7 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from common_jax.metrics import spans
+from qanet_jax import metrics as spans
 
 _SPACES = str.maketrans({character: " " for character in string.punctuation + "‘’´`"})
 

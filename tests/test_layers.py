@@ -21,9 +21,9 @@ PACKAGE_LAYERS = {
 # Inside common_jax, lowest first. A module imports from lower layers and from its own package.
 LAYERS = (
     {"pytrees", "old_names"},
-    {"errors", "versions", "scopes", "sharding", "masks", "dropout", "metrics", "planning"},
+    {"errors", "versions", "scopes", "sharding", "masks", "dropout", "metrics"},
     {"fields"},
-    {"bad_examples", "schema"},
+    {"bad_examples", "predictor_schema"},
     {"io"},
     {"config", "text"},
     {"attention", "predictor", "data", "inputs"},
@@ -32,11 +32,12 @@ LAYERS = (
     {"export", "report"},
     {"training"},
     {"deploy"},
-    {"compare", "sweep"},
-    {"serve", "tables"},
+    {"compare"},
 )
+# Inside launch, lowest first; above them the commands, which do not import each other.
+LAUNCH_LAYERS = ({"text_table", "distributed"}, {"cli"}, {"measure", "trials"})
 SERVER = {"starlette", "uvicorn"}  # of the extra `serve`, which only its package imports
-HEAVY = {"tensorflow_datasets", "tensorboardX", "nltk", "ray", "sacremoses", "grain", *SERVER}
+HEAVY = {"tensorflow_datasets", "tensorboardX", "nltk", "ray", "sacremoses", *SERVER}
 WITHOUT_JAX = (
     "errors",
     "versions",
@@ -44,7 +45,7 @@ WITHOUT_JAX = (
     "fields",
     "old_names",
     "bad_examples",
-    "schema",
+    "predictor_schema",
     "io",
     "config",
     "text",
@@ -74,10 +75,12 @@ def imported(tree: ast.AST, package: str, inside_functions: bool = True) -> Iter
 
 
 def layer_of(name: str) -> int:
-    """The layer of a module of common_jax by its full name; -1 for the package itself."""
-    parts = name.split(".")
-    units_of_file = [at for at, units in enumerate(LAYERS) if len(parts) > 1 and parts[1] in units]
-    return units_of_file[0] if units_of_file else -1
+    """The layer of a module of common_jax or launch by its full name; -1 for the package itself."""
+    package, *parts = name.split(".")
+    if not parts or not parts[0]:
+        return -1
+    layers = LAUNCH_LAYERS if package == "launch" else LAYERS
+    return next((at for at, units in enumerate(layers) if parts[0] in units), len(layers))
 
 
 def forbidden(source: str, package: str, module: str = "") -> list[str]:
@@ -94,7 +97,7 @@ def forbidden(source: str, package: str, module: str = "") -> list[str]:
         top = name.split(".")[0]
         sibling = top != home and {top, home} <= PAPERS
         upwards = PACKAGE_LAYERS.get(top, 0) > PACKAGE_LAYERS[home]
-        if top == home == "common_jax" and ".".join(name.split(".")[:2]) != unit:
+        if top == home in ("common_jax", "launch") and ".".join(name.split(".")[:2]) != unit:
             upwards = layer_of(name) >= layer_of(unit)
         if top == "tests" or sibling or upwards:
             wrong.append(name)
@@ -196,11 +199,10 @@ def test_a_planted_cycle_is_detected():
 
 
 def test_heavy_modules_are_imported_lazily():
-    sources = {path: path.read_text(encoding="utf-8") for path in LIBRARY}
-    wrong = {_module(p): heavy_at_import(text, _package(p)) for p, text in sources.items()}
-    serving = {name: wrong.pop(name) for name in [*wrong] if name.startswith("common_jax.serve")}
-    assert {name: heavy for name, heavy in wrong.items() if heavy} == {}
-    assert set().union(*serving.values()) == SERVER
+    heavy = {_module(p): heavy_at_import(p.read_text("utf-8"), _package(p)) for p in FILES}
+    heavy = {name: modules for name, modules in heavy.items() if modules}
+    assert {name for name in heavy if not name.startswith("launch.serve.")} == set()
+    assert set().union(*heavy.values()) == SERVER
 
 
 def test_only_the_server_imports_its_extra():
@@ -210,7 +212,7 @@ def test_only_the_server_imports_its_extra():
         if SERVER
         & {n.split(".")[0] for n in imported(ast.parse(path.read_text("utf-8")), _package(path))}
     }
-    assert users and all(name.startswith("common_jax.serve.") for name in users)
+    assert users and all(name.startswith("launch.serve.") for name in users)
 
 
 def test_reading_a_prepared_corpus_imports_nothing_that_builds_one():
@@ -259,4 +261,4 @@ def test_heavy_imports_are_detected():
         "ray"
     }
     assert heavy_at_import("class A:\n  from nltk import data", "common_jax") == {"nltk"}
-    assert heavy_at_import("def f():\n  import grain", "common_jax") == set()
+    assert heavy_at_import("def f():\n  import ray", "common_jax") == set()

@@ -10,7 +10,7 @@ import numpy as np
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SourceConfig, TrainConfig
 from common_jax.data.batches import Batches
 from common_jax.data.corpus import Corpus, Writer, prepare
-from common_jax.data.plan import BucketPlan
+from common_jax.data.epoch_plan import BucketPlan
 from common_jax.dropout import dropout
 from common_jax.predictor import Option, Predictor
 from common_jax.training.task import Scores, Task

@@ -13,7 +13,7 @@ from attconv_jax.data.text import TEXTS
 from common_jax.bad_examples import Counts
 from common_jax.data.batches import Batch, Batches, Epoch, Position
 from common_jax.data.corpus import Corpus
-from common_jax.data.plan import Plan, PlannedBatch, epoch_random
+from common_jax.data.epoch_plan import Plan, PlannedBatch, epoch_random
 from common_jax.data.prepared import SPLITS
 from common_jax.data.word_level import WordLevelData
 from common_jax.errors import UserError

@@ -20,8 +20,8 @@ def task_of(config: str, overrides: Mapping[str, Any]) -> Any:
 def trained(folder: str) -> tuple[Any, Any]:
     """The task of a run, and the parameters of its best checkpoint."""
     from common_jax.config import MeshConfig
+    from common_jax.training.load_parameters import read_parameters
     from common_jax.training.mesh import make_mesh
-    from common_jax.training.parameters import read_parameters
     from common_jax.training.workdir import Workdir
 
     run = Workdir(folder)
@@ -34,7 +34,7 @@ def translation(job: dict[str, Any]) -> Work:
     import jax
     import numpy as np
 
-    from common_jax.text.subwords import END
+    from csan_jax.data.subwords import END
 
     task, params = trained(job["run"])
     serve = jax.jit(lambda params, arrays: task.serve(params, arrays, beam_size=job["beam_size"]))
@@ -57,7 +57,7 @@ def make(job: dict[str, Any]) -> Work:
         return translation(job)
     import jax
 
-    from common_jax.training.memory import keep_freed_memory
+    from common_jax.training.malloc import keep_freed_memory
     from common_jax.training.mesh import make_mesh, put_batch
     from common_jax.training.state import abstract_state, init_state
     from common_jax.training.step import make_predict_step, make_train_step

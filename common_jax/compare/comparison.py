@@ -13,7 +13,7 @@ from common_jax.errors import UserError
 from common_jax.fields import named_class
 from common_jax.metrics.paired import paired_t
 from common_jax.report.document import Cell, Part, Section, Table
-from common_jax.training.examples import LENGTH
+from common_jax.training.example_results import LENGTH
 from common_jax.training.task import Task
 
 # Metrics that are means of a column of eval/<split>.examples.tsv.

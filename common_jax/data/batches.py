@@ -1,20 +1,24 @@
 """Batches of fixed shapes from a prepared corpus and a plan, and an infinite stream of them."""
 
+import collections
 import copy
+import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Int, Shaped
 
 from common_jax.data.corpus import Corpus
-from common_jax.data.packing import PackedPlan
-from common_jax.data.plan import Plan, PlannedBatch
+from common_jax.data.epoch_plan import Plan, PlannedBatch
 
 Batch = dict[str, Shaped[Any, "..."]]  # arrays of NumPy, or on devices of JAX
 Position = tuple[int, int]  # epoch and batch
 Rows = Callable[[int], Int[np.ndarray, "n"]]  # selects rows of a batch by its size; ascending
 _PREFETCHED = 4  # batches
+T = TypeVar("T")
 
 
 class Batches:
@@ -23,10 +27,6 @@ class Batches:
     A batch has "index", int32 [B], each row's example in the corpus (-1: no example, the row is
     zeros), and for each column an int32 [B, width] array padded with zeros. B and the widths are
     those of the batch's shape, whether or not it is full.
-
-    With a `PackedPlan` a row has several concatenated examples, "index" has the first of them, and
-    for each column there is an int32 [B, width] array "COLUMN_segments": 1 for tokens of the row's
-    first example, 2 for the second and so on, the same in all columns, and 0 for padding.
     """
 
     def __init__(self, corpus: Corpus, columns: Sequence[str], plan: Plan):
@@ -64,41 +64,15 @@ class Batches:
           ValueError: if an example is longer than its row; nothing is truncated.
         """
         index, widths = self.index(planned), self.plan.shapes[planned.shape].tolist()
-        batch = {"index": index}
-        if not isinstance(self.plan, PackedPlan):
-            gather = self.corpus.gather
-            return batch | {
-                c: gather(index, c, width) for c, width in zip(self.columns, widths, strict=True)
-            }
-        rows = self._selected(int(self.plan.rows[planned.shape]))
-        selected = np.isin(planned.places, rows)
-        examples = planned.examples[selected]
-        places = np.searchsorted(rows, planned.places[selected])
-        lengths = self.plan.lengths(examples).T
-        for column, width, length in zip(self.columns, widths, lengths, strict=True):
-            tokens = self.corpus.gather(examples, column, width)
-            batch |= _packed(column, tokens, length, places, len(index))
-        return batch
+        columns = zip(self.columns, widths, strict=True)
+        return {"index": index} | {c: self.corpus.gather(index, c, width) for c, width in columns}
 
     def index(self, planned: PlannedBatch) -> Int[np.ndarray, "B"]:
         """Each row's first example; -1 for an empty row."""
         index = np.full(self.plan.rows[planned.shape], -1, np.int32)
-        index[planned.places[::-1]] = planned.examples[::-1]
+        index[planned.rows[::-1]] = planned.examples[::-1]
         rows = self._selected(len(index))
         return np.where(rows < len(index), index[np.minimum(rows, len(index) - 1)], -1)
-
-
-def _packed(
-    column: str, tokens: np.ndarray, lengths: np.ndarray, places: np.ndarray, rows: int
-) -> Batch:
-    """Concatenates the examples `tokens` [n, width] in the rows `places`."""
-    columns = np.arange(tokens.shape[1])
-    filled = columns < np.bincount(places, lengths, rows)[:, None]
-    packed, segments = np.zeros((2, *filled.shape), np.int32)
-    packed[filled] = tokens[columns < lengths[:, None]]
-    number = np.arange(len(places)) - np.searchsorted(places, places) + 1
-    segments[filled] = np.repeat(number, lengths)
-    return {column: packed, f"{column}_segments": segments}
 
 
 class Epoch(Sequence[Batch]):
@@ -128,33 +102,26 @@ def stream(batches: Batches, position: Position = (0, 0)) -> Iterator[tuple[Posi
     """
     if not len(batches) or min(position) < 0 or position[1] > len(batches):
         raise ValueError(f"position {position} of {len(batches)} batches an epoch")
-    return _prefetch(_Stream(batches, position[0] * len(batches) + position[1]))
+    first = position[0] * len(batches) + position[1]
+    return _prefetch(functools.partial(next, _from(batches, first)))
 
 
-def _prefetch(source: "_Stream") -> Iterator[tuple[Position, Batch]]:
-    import grain  # takes half a second
+def _from(batches: Batches, first: int) -> Iterator[tuple[Position, Batch]]:
+    """The batches of all epochs from the batch number `first` on, with the position of the next."""
+    size = len(batches)
+    for number in itertools.count(first // size):
+        epoch = batches.epoch(number)
+        for batch in range(max(first - number * size, 0), size):
+            yield divmod(number * size + batch + 1, size), epoch[batch]
 
-    options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=_PREFETCHED)
-    iterator = iter(grain.MapDataset.source(source).to_iter_dataset(options))
+
+def _prefetch(read: Callable[[], T]) -> Iterator[T]:
+    """The results of repeated calls, of which `_PREFETCHED` are made ahead in a thread."""
+    reader = ThreadPoolExecutor(1, "batches")
+    ahead = collections.deque(reader.submit(read) for _ in range(_PREFETCHED))
     try:
-        yield from iterator
+        while True:
+            yield ahead.popleft().result()
+            ahead.append(reader.submit(read))
     finally:
-        iterator.close()
-
-
-class _Stream:
-    """The batches of all epochs from the batch number `first` on, as a source for grain."""
-
-    def __init__(self, batches: Batches, first: int):
-        self._batches, self._first = batches, first
-        self._epoch: tuple[int, Sequence[Batch]] = (-1, ())
-
-    def __len__(self) -> int:
-        return 2**40
-
-    def __getitem__(self, at) -> tuple[Position, Batch]:
-        number, size = self._first + int(at), len(self._batches)
-        epoch, batch = divmod(number, size)
-        if self._epoch[0] != epoch:
-            self._epoch = (epoch, self._batches.epoch(epoch))
-        return divmod(number + 1, size), self._epoch[1][batch]
+        reader.shutdown(cancel_futures=True)

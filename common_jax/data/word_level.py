@@ -15,7 +15,7 @@ from common_jax.bad_examples import BadExamples, summary
 from common_jax.data.batches import Batches
 from common_jax.data.cached_arrays import cached_arrays
 from common_jax.data.corpus import file_identity, recorded_identity
-from common_jax.data.plan import BucketPlan, Mixture, choose_shapes
+from common_jax.data.epoch_plan import BucketPlan, Mixture, choose_shapes
 from common_jax.data.prepared import PreparedData
 from common_jax.errors import UserError
 from common_jax.text.vectors import Vectors, read_vectors

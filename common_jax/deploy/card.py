@@ -12,7 +12,7 @@ from common_jax.export.format import Manifest
 from common_jax.fields import to_mapping
 from common_jax.predictor import format_options
 from common_jax.report.markdown import table
-from common_jax.training.parameters import Parameters
+from common_jax.training.load_parameters import Parameters
 from common_jax.training.task import Task
 from common_jax.training.workdir import Workdir, devices
 

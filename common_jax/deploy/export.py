@@ -25,8 +25,8 @@ from common_jax.export.format import (
 from common_jax.io import checksums
 from common_jax.io.atomic import write_json, writing
 from common_jax.io.parameters import write_safetensors
+from common_jax.training.load_parameters import Parameters, read_parameters
 from common_jax.training.mesh import make_mesh
-from common_jax.training.parameters import Parameters, read_parameters
 from common_jax.training.task import Task
 from common_jax.training.workdir import Workdir
 from common_jax.versions import versions

@@ -73,8 +73,8 @@ def load_model(path: str | Path | Export, average: int = 1) -> LoadedModel:
     if export is not None and export.manifest.format == "stablehlo":
         return _of_programs(export)
     from common_jax.config import MeshConfig
+    from common_jax.training.load_parameters import read_parameters
     from common_jax.training.mesh import make_mesh
-    from common_jax.training.parameters import read_parameters
     from common_jax.training.workdir import Workdir
 
     run = Workdir(export.path, export) if export is not None else Workdir(str(path))

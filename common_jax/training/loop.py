@@ -25,10 +25,10 @@ from common_jax.fields import to_mapping
 from common_jax.io.parameters import named_parameters, parameters_sha256
 from common_jax.training.checkpoint import Checkpoints, Position, comparable_score
 from common_jax.training.evaluate import evaluate
+from common_jax.training.load_parameters import starting_parameters
 from common_jax.training.log import MetricsLog, Progress
 from common_jax.training.mesh import local_rows, make_mesh, put_batch, to_host
 from common_jax.training.multihost import broadcast_from_first, gather_from_all
-from common_jax.training.parameters import starting_parameters
 from common_jax.training.preemption import PreemptionHandler
 from common_jax.training.state import abstract_state, init_state, run_key
 from common_jax.training.step import Metrics, make_predict_step, make_train_step

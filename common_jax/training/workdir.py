@@ -22,7 +22,7 @@ from common_jax.io.atomic import replace_text, write_json, writing
 from common_jax.io.json_files import Node, read_json
 from common_jax.old_names import CLASSES
 from common_jax.training.config import task_class
-from common_jax.training.examples import Results, read_tsv, to_tsv
+from common_jax.training.example_results import Results, read_tsv, to_tsv
 from common_jax.training.multihost import first_process_only, gather_from_all
 from common_jax.training.task import Scores, Task
 
@@ -280,7 +280,7 @@ class Workdir:
         runs.
 
         Raises:
-          UserError: as `common_jax.training.examples.read_tsv`.
+          UserError: as `common_jax.training.example_results.read_tsv`.
         """
         file = self.path / "eval" / f"{split}{_EXAMPLES}"
         return read_tsv(file) if file.exists() else None

@@ -10,12 +10,12 @@ from common_jax.bad_examples import Counts
 from common_jax.data.batches import Batches
 from common_jax.data.cached_arrays import cached_arrays
 from common_jax.data.corpus import Corpus
-from common_jax.data.packing import PackedPlan, Packing, pack
-from common_jax.data.plan import BucketPlan, Plan, choose_shapes
+from common_jax.data.epoch_plan import BucketPlan, Plan, choose_shapes
 from common_jax.data.prepared import SPLITS, PreparedData
 from common_jax.errors import UserError
-from common_jax.text.subwords import Subwords
 from csan_jax.data import COLUMNS, JOINT, SEPARATE, TEXT_FILES
+from csan_jax.data.packing import PackedBatches, PackedPlan, Packing, pack
+from csan_jax.data.subwords import Subwords
 
 if TYPE_CHECKING:
     from csan_jax.config import DataConfig
@@ -95,7 +95,8 @@ class TranslationData(PreparedData):
     def train_batches(self, seed: int = 0) -> Batches:
         """The training split, its order a function of `seed` and the epoch."""
         corpus = self._corpus("train")
-        return Batches(corpus, COLUMNS, self._train_plan(corpus.lengths(*COLUMNS), seed))
+        batches = PackedBatches if self.config.batching == "packed" else Batches
+        return batches(corpus, COLUMNS, self._train_plan(corpus.lengths(*COLUMNS), seed))
 
     def _train_plan(self, lengths: np.ndarray, seed: int) -> Plan:
         """The epoch plan, whose slow parts are cached beside the corpus."""

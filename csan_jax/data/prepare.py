@@ -22,9 +22,9 @@ from common_jax.data.sampling import reservoir
 from common_jax.data.sources import held_out_splits
 from common_jax.errors import UserError
 from common_jax.io.progress import progress
-from common_jax.text.subwords import END, Subwords
 from csan_jax.data import COLUMNS, JOINT, SEPARATE, TEXT_FILES
 from csan_jax.data.sources import Pair, Source, source_of
+from csan_jax.data.subwords import END, Subwords
 
 if TYPE_CHECKING:
     from csan_jax.config import DataConfig

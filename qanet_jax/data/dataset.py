@@ -11,7 +11,7 @@ from jaxtyping import Int
 from common_jax.bad_examples import Counts
 from common_jax.data.batches import Batch, Batches
 from common_jax.data.corpus import Corpus
-from common_jax.data.plan import Mixture, Plan, PlannedBatch
+from common_jax.data.epoch_plan import Mixture, Plan, PlannedBatch
 from common_jax.data.word_level import WordLevelData
 from common_jax.errors import UserError
 from common_jax.inputs import Column, columns_of

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import serve
 from benchmarks.workers import load
-from tests.common_jax.serve.toy_server import running
+from tests.launch.serve.toy_server import running
 
 
 def test_clients_time_each_request():

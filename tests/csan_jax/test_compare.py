@@ -15,9 +15,9 @@ from scipy import stats
 
 from common_jax.compare import IncomparableError, Run
 from common_jax.errors import UserError
-from common_jax.metrics import translation
 from common_jax.training.task import Scores
 from common_jax.training.workdir import Workdir
+from csan_jax import metrics as translation
 from csan_jax.compare import TranslationComparison
 
 RANDOM = np.random.default_rng(3)

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from common_jax.text.subwords import END
 from csan_jax.attention.area import Area
 from csan_jax.attention.relative import RelativeCausal
 from csan_jax.config import ModelConfig
+from csan_jax.data.subwords import END
 from csan_jax.decode import _top_k, beam_search
 from csan_jax.model import Transformer
 

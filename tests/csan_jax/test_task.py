@@ -10,9 +10,9 @@ import pytest
 import scipy.special
 
 from common_jax.config import OptimizerConfig, TrainConfig
-from common_jax.text.subwords import Subwords
 from csan_jax.attention.area import Area
 from csan_jax.config import Config, DataConfig, ModelConfig
+from csan_jax.data.subwords import Subwords
 from csan_jax.task import Translation, cross_entropy, to_text
 
 

@@ -17,11 +17,14 @@ import types
 import pytest
 
 from common_jax.errors import UserError
-from common_jax.sweep.plan import grid_axis, plan, system_files, zipped_axis
-from common_jax.tables.spec import read_table
 from common_jax.training.config import parse
-from launch import cli, export, predict, reproduce
+from launch import cli, export, predict
 from launch.__main__ import commands as listed_commands
+from launch.__main__ import module_of
+from launch.cli import system_files
+from launch.reproduce import __main__ as reproduce
+from launch.reproduce.spec import read_table
+from launch.trials.trials import grid_axis, grid_trials, zipped_axis
 from tests.docs import manual
 from tests.docs.manual import PAGES, RESULTS, ROOT, blocks, commands, prose
 
@@ -65,7 +68,7 @@ def error(name, argv):
     if "--help" in argv:
         return ""
     try:
-        importlib.import_module(f"launch.{name}").main(argv)
+        importlib.import_module(module_of(name)).main(argv)
     except UserError as mistake:
         return str(mistake)
     except ParsedError as parsed:
@@ -87,7 +90,7 @@ def _require_fields(name, args, rest):
     elif name == "sweep":
         axes = [grid_axis(text) for text in args.grid]
         axes += [zipped_axis(args.zip)] if args.zip else []
-        plan(args.config, rest, axes, args.seeds, args.out, args.systems)
+        grid_trials(args.config, rest, axes, args.seeds, args.out, args.systems)
     else:
         files = system_files(args.config, getattr(args, "systems", [])) or {"": args.config}
         for file in files.values():
@@ -160,7 +163,7 @@ def test_commands_that_do_not_train_run(name, argv, monkeypatch, capsys, tmp_pat
     for linked in ("configs", "tables"):
         (tmp_path / "out" / linked).symlink_to(ROOT / linked)
     try:
-        importlib.import_module(f"launch.{name}").main(argv)
+        importlib.import_module(module_of(name)).main(argv)
     except SystemExit as exit_:
         assert not exit_.code
     assert capsys.readouterr().out

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from common_jax.report import markdown
-from common_jax.tables.archive import path_of, unpack
-from common_jax.tables.page import page
-from common_jax.tables.results import read_results
-from common_jax.tables.spec import read_table, read_tables
-from common_jax.tables.trials import trials_of
-from launch import reproduce
+from launch.reproduce import __main__ as reproduce
+from launch.reproduce.archive import path_of, unpack
+from launch.reproduce.page import page
+from launch.reproduce.results import read_results
+from launch.reproduce.spec import read_table, read_tables
+from launch.reproduce.trials import trials_of
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"

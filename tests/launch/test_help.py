@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launch.__main__ import commands, main
+from launch.__main__ import commands, main, module_of
 
 ROOT = Path(__file__).parents[2]
 LINES, COLUMNS = 40, 100  # of a screen
@@ -20,7 +20,7 @@ PAGES = [[name] for name in commands()] + [
 
 def page(capsys, command, *words):
     with pytest.raises(SystemExit) as exit_:
-        importlib.import_module(f"launch.{command}").main([*words, "--help"])
+        importlib.import_module(module_of(command)).main([*words, "--help"])
     assert exit_.value.code == 0
     return capsys.readouterr().out
 
@@ -57,15 +57,16 @@ def test_the_list_has_each_command_with_a_line_and_imports_no_jax():
     )
     listed = dict(re.findall(r"^  (\w+) {2,}(\S.*)$", done.stdout, re.MULTILINE))
     assert listed == commands()
-    scripts = {path.stem for path in (ROOT / "launch").glob("*.py") if is_command(path)}
-    assert set(listed) == scripts
+    files = [path for path in (ROOT / "launch").rglob("*.py") if is_command(path)]
+    names = {path.parent.name if path.stem == "__main__" else path.stem for path in files}
+    assert set(listed) == names
     assert max(map(len, done.stdout.splitlines())) <= COLUMNS
 
 
 def is_command(path):
     """Whether a file of `launch` has the entry point of a command."""
     text = path.read_text("utf-8")
-    return "\ndef main(argv: list[str])" in text and path.stem != "__main__"
+    return "\ndef main(argv: list[str])" in text and path != ROOT / "launch" / "__main__.py"
 
 
 def test_a_command_as_argument_is_answered_by_its_module(capsys):

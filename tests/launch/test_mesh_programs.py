@@ -5,12 +5,12 @@ import re
 import jax
 import pytest
 
-from common_jax.planning.hlo import Program
 from common_jax.training.config import parse, task_class
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import abstract_state
-from launch.plan import topology_devices, trace_step
-from tests.launch.test_plan import VOCABULARY, needs_tpu
+from launch.measure.compile import topology_devices, trace_step
+from launch.measure.hlo import Program
+from tests.launch.plan.test_plan import VOCABULARY, needs_tpu
 
 ROWS, LENGTHS = 104, {"csan": (24, 24), "qanet": (24, 16), "attconv": (24, 24)}
 SIZES = {

@@ -21,7 +21,9 @@ from common_jax.training.config import parse, task_class
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import init_state
 from common_jax.training.workdir import Workdir
-from launch import bench, evaluate, export, predict, report, sweep, train
+from launch import evaluate, export, predict, report, train
+from launch.bench import __main__ as bench
+from launch.sweep import __main__ as sweep
 from tests.launch import test_attconv, test_csan, test_qanet
 from tests.launch.bad_inputs import MISTAKES, Mistake
 from tests.launch.commands import fails

@@ -7,11 +7,11 @@ from starlette.testclient import TestClient
 
 from common_jax.deploy import load_model
 from common_jax.errors import UserError
-from common_jax.serve.app import Service
-from common_jax.serve.limits import Limits
-from common_jax.serve.metrics import Metrics
-from common_jax.serve.models import served
 from launch import evaluate, export, predict, train
+from launch.serve.app import Service
+from launch.serve.limits import Limits
+from launch.serve.metrics import Metrics
+from launch.serve.models import served
 from tests.launch.commands import answers, toy_config
 
 

@@ -14,8 +14,8 @@ from common_jax.io import checksums
 from common_jax.io.parameters import named_parameters, nested_parameters
 from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.config import parse, task_class
+from common_jax.training.load_parameters import read_parameters, starting_parameters
 from common_jax.training.mesh import make_mesh
-from common_jax.training.parameters import read_parameters, starting_parameters
 from common_jax.training.state import abstract_state
 from common_jax.training.workdir import Workdir
 from launch import train

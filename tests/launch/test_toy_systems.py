@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from common_jax.deploy import load
-from launch import evaluate, sweep, train
+from launch import evaluate, train
+from launch.sweep import __main__ as sweep
 from tests.launch import commands
 from tests.launch.commands import fails
 from tests.launch.test_csan import TINY

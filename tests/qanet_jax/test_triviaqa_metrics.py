@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from common_jax.metrics import spans
+from qanet_jax import metrics as spans
 from qanet_jax.triviaqa_metrics import aggregate, golds, normalize_answer, score
 from tests.real import needs_real_data, real_data
 

@@ -9,8 +9,8 @@ import pytest
 
 from common_jax.data.batches import Batches, stream
 from common_jax.data.corpus import Corpus, Writer
-from common_jax.data.packing import PackedPlan, pack
-from common_jax.data.plan import BucketPlan, choose_shapes
+from common_jax.data.epoch_plan import BucketPlan, choose_shapes
+from csan_jax.data.packing import PackedBatches, PackedPlan, pack
 
 COLUMNS = ("source", "target")
 
@@ -23,7 +23,9 @@ def make(path, rows: int, seed: int = 0, packed: bool = False) -> Batches:
     corpus = Corpus.open(path)
     lengths = corpus.lengths(*COLUMNS)
     if packed:
-        return Batches(corpus, COLUMNS, PackedPlan(lengths, pack(lengths, [32, 30]), 100, seed))
+        return PackedBatches(
+            corpus, COLUMNS, PackedPlan(lengths, pack(lengths, [32, 30]), 100, seed)
+        )
     return Batches(corpus, COLUMNS, BucketPlan(lengths, choose_shapes(lengths, 3), 64, seed))
 
 
@@ -169,9 +171,9 @@ def test_an_open_stream_does_not_hold_up_the_exit(tmp_path):
 
 def test_importing_is_light():
     code = (
-        "import sys, common_jax.data.batches, common_jax.io.files, common_jax.text.subwords, "
+        "import sys, common_jax.data.batches, common_jax.io.files, csan_jax.data.subwords, "
         "csan_jax.data.dataset; "
-        "print(*{'jax', 'grain', 'tqdm', 'sentencepiece'} & set(sys.modules))"
+        "print(*{'jax', 'tqdm', 'sentencepiece'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -14,9 +14,9 @@ from common_jax.deploy import load
 from common_jax.errors import Interrupted, UserError
 from common_jax.training import loop
 from common_jax.training.checkpoint import Checkpoints
+from common_jax.training.load_parameters import read_parameters
 from common_jax.training.loop import train
 from common_jax.training.mesh import make_mesh
-from common_jax.training.parameters import read_parameters
 from common_jax.training.state import abstract_state
 from common_jax.training.workdir import Workdir
 from tests.launch.tiny_runs import lines, numbers

@@ -1,0 +1,72 @@
+"""Schemas of the sentence classifier's inputs and outputs: pairs, reviews and rankings."""
+
+from attconv_jax.data import LABELS
+from attconv_jax.data.text import TEXTS
+from common_jax.predictor_schema import (
+    ATTENTION_MAP,
+    NUMBERS_BY_NAME,
+    STRING,
+    Schema,
+    Text,
+    View,
+    array,
+    record,
+)
+
+_OUTPUT = record(
+    {"label": STRING, "probabilities": NUMBERS_BY_NAME},
+    words=array(STRING, dims=2),
+    layers=array(ATTENTION_MAP, dims=2),
+)
+_LABEL = (
+    View("text", "label", "Label"),
+    View("table", "probabilities", "Probabilities"),
+    View("words", "layers", "Attended words", of="words"),
+)
+_REVIEWS = Schema(
+    title="Reviews",
+    texts=(Text("text", "Text", lines=6),),
+    output=_OUTPUT,
+    views=_LABEL,
+    examples=(
+        (
+            "The rooms were not good. The food was superb. What I care about is the food and the "
+            "service. The service, to be honest, was average.",
+        ),
+        ("The coffee was awful, and the terrace really nice. Only the coffee matters to me.",),
+    ),
+)
+_PAIRS = Schema(
+    title="Sentence pairs",
+    texts=(Text(TEXTS[0], "First text"), Text(TEXTS[1], "Second text")),
+    line="tab",
+    output=_OUTPUT,
+    views=_LABEL,
+    examples=(
+        ("There are two red cups in the shed.", "The shed has no red cups."),
+        ("There are two red cups in the shed.", "The shed has more than one red cup."),
+        ("A man rides a horse on the beach.", "A person is outdoors."),
+    ),
+)
+_RANKING = Schema(
+    title="Answer selection",
+    texts=(
+        Text(TEXTS[0], "Question", lines=2),
+        Text(TEXTS[1], "Sentences, one a line", lines=8, several=True),
+    ),
+    line="tab",
+    output=_OUTPUT,
+    views=(View("ranking", "probabilities", "Sentences", of=LABELS[1]),),
+    examples=(
+        (
+            "Where does Ada live?",
+            "Rome has many bakers.\nAda has lived in Rome since 1950.\n"
+            "Ben, her brother, is a painter.",
+        ),
+    ),
+)
+
+
+def schema_of(texts: int, ranking: bool) -> Schema:
+    """The schema for examples of one or two texts, or for a ranking."""
+    return _RANKING if ranking else _REVIEWS if texts == 1 else _PAIRS

@@ -1,1 +1,0 @@
-"""Costs of compiled programs on devices that need not be present."""

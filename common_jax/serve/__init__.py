@@ -1,1 +1,0 @@
-"""The HTTP application: pages and an API for predictors; needs the extra `serve`."""

@@ -1,0 +1,1 @@
+"""Timings of attention, training and predictions."""

@@ -1,0 +1,150 @@
+"""`launch.bench attention`: time and memory of the implementations of attention."""
+
+import argparse
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from common_jax import masks
+from common_jax.attention import attention
+from common_jax.errors import UserError
+from common_jax.masks import Mask
+from common_jax.training.malloc import physical_memory
+from launch.cli import out_of_memory, positive
+from launch.measure.timing import ROUNDS, SECONDS_A_LENGTH, medians
+from launch.text_table import Row
+
+ATTENTION = """Time and temporary memory of attention with its gradient, float32, for each length:
+"vanilla" is jax.nn.dot_product_attention without a mask; 1D attends in a token window, 2D in an
+area of tokens and heads; translation uses "auto", QANet "chunked", without a window; on a GPU,
+"cudnn" is vanilla in bfloat16.
+
+All forms are timed in turn within one run, in a new random order in each round; the table shows
+medians. On a busy machine compare the ratios, not the milliseconds. "speed" is how many times
+faster than the dense form (or than vanilla) a form is. A form that does not fit into memory has no
+time.
+
+example:
+  python -m launch.bench attention --lengths 64,512,2048 --json attention.json"""
+
+
+def add_attention(commands) -> argparse.ArgumentParser:
+    """Adds the command and its arguments."""
+    parser = commands.add_parser(
+        "attention", help="attention with its gradient: time and memory", description=ATTENTION
+    )
+    add = parser.add_argument
+    parser.set_defaults(measure=measure_attention)
+    default = "16,32,64,128,256,512,1024,2048,4096"
+    text = f"tokens in a sequence ({default})"
+    add("--lengths", type=lengths, default=lengths(default), metavar="T,T,...", help=text)
+    for flag, number, meaning in (
+        ("--heads", 8, "heads"),
+        ("--head_size", 64, "size of a head's queries, keys and values"),
+        ("--window", 11, "tokens in the window, odd"),
+        ("--head_window", 3, "heads in the area of the 2D forms, odd"),
+        ("--batch", 1, "sequences"),
+    ):
+        text = f"{meaning} ({number})"
+        add(flag, type=positive, default=number, metavar="N", help=text)
+    text = f"timed rounds ({ROUNDS[0]} to {ROUNDS[1]}, as fit in {SECONDS_A_LENGTH:.0f} s a length)"
+    add("--repeats", type=positive, metavar="N", help=text)
+    return parser
+
+
+def lengths(text: str) -> list[int]:
+    """Argument type: positive integers, separated by commas."""
+    return [positive(part.strip()) for part in text.split(",")]
+
+
+def measure_attention(args: argparse.Namespace) -> list[Row]:
+    """A row for each length and form."""
+    forms = attention_forms(args)
+    return [row for length in args.lengths for row in measure_length(args, forms, length)]
+
+
+def attention_forms(args: argparse.Namespace) -> dict[str, Callable]:
+    """The forms by name, each a function of query, key and value."""
+    try:
+        masks.head_table(args.heads, args.head_window, "truncate")
+        one = masks.token_window(args.window)
+        two = one & masks.head_window(args.head_window)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+    def form(mask: Mask, implementation: Any) -> Callable:
+        return lambda q, k, v: attention(q, k, v, mask, implementation=implementation)
+
+    def cudnn(q, k, v):  # supports half precision only, and no window to the right
+        half = (x.astype(jnp.bfloat16) for x in (q, k, v))
+        return jax.nn.dot_product_attention(*half, implementation="cudnn").astype(q.dtype)
+
+    unwindowed = {"vanilla": jax.nn.dot_product_attention, "chunked": form(Mask(), "chunked")}
+    if jax.default_backend() == "gpu":
+        unwindowed["cudnn"] = cudnn
+    return unwindowed | {
+        f"{implementation} {dims}": form(mask, implementation)
+        for dims, mask in (("1D", one), ("2D", two))
+        for implementation in ("dense", "banded", "auto")
+    }
+
+
+def measure_length(args: argparse.Namespace, forms: dict[str, Callable], length: int) -> list[Row]:
+    """A row for each form; None for a value that was not measured."""
+    shape = (args.batch, length, args.heads, args.head_size)
+    inputs = [jax.random.normal(key, shape) for key in jax.random.split(jax.random.key(0), 4)]
+    programs = {
+        name: jax.jit(with_gradient(form)).lower(*inputs).compile() for name, form in forms.items()
+    }
+    memory = {
+        name: program.memory_analysis().temp_size_in_bytes for name, program in programs.items()
+    }
+    calls = {name: functools.partial(program, *inputs) for name, program in programs.items()}
+    calls = {name: call for name, call in calls.items() if fits(call, memory[name])}
+    seconds = dict.fromkeys(forms, math.nan) | medians(calls, args.repeats)
+    rows = []
+    for name in forms:
+        dense = "dense 2D" if name.endswith("2D") else "dense 1D"
+        rows.append(
+            {
+                "length": length,
+                "form": name,
+                "milliseconds": 1e3 * seconds[name],
+                "temporary_mib": memory[name] / 2**20,
+                "speed_to_dense": seconds[dense] / seconds[name],
+                "speed_to_vanilla": seconds["vanilla"] / seconds[name],
+                "memory_to_dense": memory[name] / memory[dense],
+            }
+        )
+    return [{key: None if value != value else value for key, value in row.items()} for row in rows]
+
+
+def fits(call: Callable, temporary: int) -> bool:
+    """Whether a call fits into memory.
+
+    A device raises an error; on a CPU the system may kill the process, so that `temporary`, the
+    bytes that the call needs, are compared with the physical memory first.
+    """
+    if jax.default_backend() == "cpu" and temporary > physical_memory():
+        return False
+    try:
+        jax.block_until_ready(call())
+    except jax.errors.JaxRuntimeError as error:
+        if out_of_memory(error) is None:
+            raise
+        return False
+    return True
+
+
+def with_gradient(form: Callable) -> Callable:
+    """The output and the gradients of all inputs, for a given cotangent of the output."""
+
+    def forward_and_backward(query, key, value, cotangent):
+        out, back = jax.vjp(form, query, key, value)
+        return out, back(cotangent)
+
+    return forward_and_backward

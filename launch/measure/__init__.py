@@ -1,0 +1,1 @@
+"""Times and costs of programs, on this machine or compiled for absent devices."""

@@ -1,0 +1,282 @@
+"""Times training steps and predictions of configs, in turn."""
+
+import argparse
+import collections
+import itertools
+import random
+import re
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from common_jax.config import TrainConfig
+from common_jax.data.batches import stream
+from common_jax.errors import UserError
+from common_jax.scopes import part_of
+from common_jax.training.config import task_class
+from common_jax.training.malloc import keep_freed_memory
+from common_jax.training.mesh import local_rows, make_mesh, put_batch
+from common_jax.training.state import abstract_state, init_state
+from common_jax.training.step import make_predict_step, make_train_step
+from launch.measure.chips import chip_of
+from launch.measure.flops import count_flops
+
+ROUNDS = 5  # of timing, for several systems
+
+
+NEVER = 2**40  # steps
+
+
+def measure_rounds(configs: Mapping[str, Any], steps: int) -> dict[str, list[dict[str, float]]]:
+    """The rates of training in each round, and of inference unless batches are packed, by the names
+    of the configs.
+
+    Args:
+      steps: number of steps timed in a round.
+    """
+    inference = not any(map(is_packed, configs.values()))
+    args = argparse.Namespace(steps=steps, inference=inference, parts=False, profile=None)
+    return {name: timer.rounds for name, timer in timed(configs, args, ROUNDS).items()}
+
+
+def timed(
+    configs: Mapping[str, Any], args: argparse.Namespace, rounds: int
+) -> dict[str, "StepTimer"]:
+    """Times configs in turn, by the names of their columns.
+
+    A config named "" has a column for each number of steps a call: 1 and `train.steps_per_call`.
+    """
+    keep_freed_memory()
+    columns = {}
+    for name, config in configs.items():
+        task = task_class(config.task)(config)
+        task.prepare()
+        calls = {config.train.steps_per_call} if name else {1, config.train.steps_per_call}
+        for per_call in sorted(calls):
+            columns[name or f"{per_call} a call"] = StepTimer(task, per_call, args)
+    order = list(columns.values())
+    for number in range(rounds):
+        random.Random(number).shuffle(order)
+        for timer in order:
+            timer.time()
+    return columns
+
+
+class StepTimer:
+    """Times the training step of a task with one number of steps a call.
+
+    Attributes:
+      values: the results, by name.
+      rounds: the rates of each round.
+    """
+
+    def __init__(self, task: Any, per_call: int, args: argparse.Namespace):
+        self.task, self.mesh, self.per_call = task, make_mesh(task.config.mesh), per_call
+        abstract = abstract_state(task, self.mesh)
+        self.state = init_state(task, self.mesh, abstract)
+        self.key = jax.random.key(task.config.train.seed)
+        self.step = make_train_step(task, self.mesh, abstract)
+        self.predict_step = make_predict_step(task, self.mesh, final=True)
+        self.programs: dict[Any, Any] = {}
+        self.flops: dict[Any, float] = {}
+        self.values: dict[str, float | None] = {}
+        self.rounds: list[dict[str, float]] = []
+        self._args = args
+        self._compile()
+
+    def finish(self, first: Self | None) -> None:
+        """Computes the medians of the rounds, and measures what needs no rounds.
+
+        Args:
+          first: the timer whose speed is compared with this one's, round by round.
+        """
+        for name in self.rounds[0]:
+            self.values[name] = statistics.median(values[name] for values in self.rounds)
+        flops, peak = self.values["gflop_per_second"] or 0.0, self._peak()
+        self.values["flop_utilisation"] = 1e9 * flops / peak if peak else None
+        if first is not None:
+            rates = zip(self.rounds, first.rounds, strict=True)
+            ratios = (own["steps_per_second"] / one["steps_per_second"] for own, one in rates)
+            self.values["speed_to_first"] = statistics.median(ratios)
+        self._save()
+        if self._args.parts or self._args.profile:
+            self._trace()
+
+    def _calls(self) -> Iterator[list[Any]]:
+        """The batches of each call, as in training without validations, saves and logging."""
+        from common_jax.training.loop import group_steps
+
+        config = TrainConfig(
+            steps_per_call=self.per_call,
+            steps=NEVER,
+            evaluate_every=NEVER,
+            checkpoint_every=NEVER,
+            log_every=NEVER,
+        )
+        rows = local_rows(self.mesh, self.task.config.train.accumulate)
+        for _, group in group_steps(stream(self.task.train_batches().select_rows(rows)), 0, config):
+            yield group
+
+    def _place(self, group: list[Any]) -> tuple[Any, ...]:
+        return tuple(put_batch(batch, self.mesh) for batch in group)
+
+    def _compile(self) -> None:
+        """Compiles the programs of all shapes in the steps to time, and runs each once."""
+        seconds = taken = 0.0
+        for group in self._calls():
+            placed = self._place(group)
+            shapes = _shapes(placed)
+            if shapes not in self.programs:
+                start = time.perf_counter()
+                traced = self.step.trace(self.state, placed, self.key)
+                self.programs[shapes] = traced.lower().compile()
+                seconds += time.perf_counter() - start
+                self.flops[shapes] = count_flops(traced.jaxpr)
+                self.state, metrics = self.programs[shapes](self.state, placed, self.key)
+                jax.block_until_ready(metrics)
+            taken += len(group)
+            if taken >= self._args.steps:
+                break
+        self.values |= {"shapes": len(self.programs), "compile_seconds": seconds}
+        temporary = [p.memory_analysis().temp_size_in_bytes for p in self.programs.values()]
+        self.values["temporary_mib"] = max(temporary) / 2**20
+
+    def time(self) -> None:
+        """Times one round of steps."""
+        steps, calls = self._args.steps, self._calls()
+        start, waited, taken, flops, previous = time.perf_counter(), 0.0, 0, 0.0, None
+        sizes = []
+        while taken < steps:
+            before_data = time.perf_counter()
+            group = next(calls)
+            placed = self._place(group)
+            waited += time.perf_counter() - before_data
+            shapes = _shapes(placed)
+            self.state, metrics = self.programs[shapes](self.state, placed, self.key)
+            jax.block_until_ready(previous)  # as in training: one call ahead
+            previous, taken, flops = metrics, taken + len(group), flops + self.flops[shapes]
+            sizes += [self.task.count_units(batch) for batch in group]
+        jax.block_until_ready(previous)
+        seconds = time.perf_counter() - start
+        real, positions = np.sum(sizes, axis=0)
+        values = {
+            "steps_per_second": taken / seconds,
+            f"{self.task.unit}_per_second": real / seconds,
+            "padding_fraction": 1 - real / positions,
+            "waiting_for_data_share": waited / seconds,
+            "gflop_per_second": flops / seconds / 1e9,
+        }
+        self.rounds.append(values | (self._infer() if self._args.inference else {}))
+
+    def _peak(self) -> float | None:
+        """Floating-point operations a second of all devices at their peak; None if unknown.
+
+        On a CPU: of a large matrix product, measured now.
+        """
+        device, dtype = jax.devices()[0], self.task.config.train.compute_dtype
+        if device.platform != "cpu":
+            chip = chip_of(device.device_kind)
+            return chip.peak[dtype] * self.mesh.size if chip else None
+        size, repeats = 2048, 5
+        a = jnp.ones((size, size), dtype)
+        product = jax.jit(lambda a: a @ a)
+        jax.block_until_ready(product(a))
+        start = time.perf_counter()
+        for _ in range(repeats):
+            jax.block_until_ready(product(a))
+        return 2 * size**3 * repeats / (time.perf_counter() - start)
+
+    def _save(self) -> None:
+        """Measures a save, and the peak memory."""
+        from common_jax.training.checkpoint import Checkpoints
+
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoints = Checkpoints(Path(folder) / "checkpoints", "loss")
+            start = time.perf_counter()
+            checkpoints.save(self.state, 1, (0, 0), None)
+            blocked = time.perf_counter() - start
+            checkpoints.wait()
+            self.values |= {
+                "saving_blocks_seconds": blocked,
+                "saving_seconds": time.perf_counter() - start,
+            }
+            checkpoints.close()
+        stats = jax.local_devices()[0].memory_stats() or {}
+        host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        self.values["peak_memory_mib"] = stats.get("peak_bytes_in_use", host) / 2**20
+
+    def _infer(self) -> dict[str, float]:
+        """The rates of predictions for the same batches."""
+        steps = self._args.steps
+        batches = [batch for group in itertools.islice(self._calls(), steps) for batch in group]
+        placed = [put_batch(batch, self.mesh) for batch in batches[:steps]]
+        if not self.rounds:  # compile every shape
+            for batch in {_shapes((batch,)): batch for batch in placed}.values():
+                jax.block_until_ready(self.predict_step(self.state.params, batch))
+        start = time.perf_counter()
+        for batch in placed:
+            jax.block_until_ready(self.predict_step(self.state.params, batch))
+        seconds = time.perf_counter() - start
+        real = sum(self.task.count_units(batch)[0] for batch in batches[:steps])
+        return {
+            "inference_batches_per_second": len(placed) / seconds,
+            f"inference_{self.task.unit}_per_second": real / seconds,
+        }
+
+    def _trace(self) -> None:
+        """Traces three calls, for `--profile` and `--parts`."""
+        group = self._place(next(self._calls()))
+        program = self.programs[_shapes(group)]
+        with tempfile.TemporaryDirectory() as folder:
+            folder = self._args.profile or folder
+            try:
+                with jax.profiler.trace(str(folder)):
+                    for _ in range(3):
+                        self.state, metrics = program(self.state, group, self.key)
+                    jax.block_until_ready(metrics)
+            except OSError as error:
+                raise UserError(f"--profile {folder}: {error.strerror}") from error
+            if self._args.parts:
+                newest = max(Path(folder).rglob("*.xplane.pb"), key=lambda p: p.stat().st_mtime)
+                for name, share in parts(newest, program.as_text()).items():
+                    self.values[f"part: {name}"] = share
+
+
+def parts(trace: Path, program: str) -> dict[str, float]:
+    """The share of each part of a compiled program in the devices' busy time, largest first.
+
+    Args:
+      trace: an `.xplane.pb` of `jax.profiler.trace`.
+      program: the text of the compiled program, with the names of the trace's operations.
+    """
+    lines = re.findall(r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*)", program, re.MULTILINE)
+    part = {}
+    for operation, text in lines:
+        name = re.search(r'op_name="([^"]*)"', text)
+        part[operation] = part_of(name[1]) if name else "other"
+    busy: collections.Counter[str] = collections.Counter()
+    for plane in jax.profiler.ProfileData.from_file(str(trace)).planes:
+        for line in plane.lines:
+            for event in line.events:
+                if event.name in part:
+                    busy[part[event.name]] += event.duration_ns
+    total = sum(busy.values()) or 1.0
+    return {name: time / total for name, time in busy.most_common()}
+
+
+def is_packed(config: Any) -> bool:
+    """Whether a row of a training batch has several texts, which a prediction would join."""
+    return getattr(config.data, "batching", "") == "packed"
+
+
+def _shapes(placed: tuple[Any, ...]) -> Any:
+    """The shapes of a call's batches, as a key."""
+    return tuple(tuple((k, v.shape) for k, v in batch.items()) for batch in placed)

@@ -1,0 +1,1 @@
+"""Plans training for devices that are not present."""

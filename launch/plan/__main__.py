@@ -1,0 +1,107 @@
+"""Compiles a training step for absent TPUs and GPUs: memory, arithmetic and times."""
+
+import argparse
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from common_jax.errors import UserError
+from common_jax.io.atomic import write_json, writing
+from launch.cli import Parser, add_config, command_line, configure_logging, output_file, run
+from launch.measure.chips import CHIPS, GIB
+from launch.measure.compile import (
+    ENVIRONMENT,
+    compile_plan,
+    prepared_shapes,
+    topology,
+    topology_devices,
+)
+from launch.text_table import table
+
+if TYPE_CHECKING:
+    pass
+
+DESCRIPTION = (
+    __doc__
+    + """
+
+A topology is CHIP:SHAPE, the devices of a slice of TPUs (v5e:4x4, v5p:2x2x1) or the number of GPUs
+(h100:8; eight a machine). It needs the extra `tpu` or `cuda`, but no such device. A shape gives the
+sizes of a batch: its rows, then lengths (source and target for translation, passage and question
+for reading, the texts for classification; packed batches have rows only). Without --shape, each
+shape of the prepared corpus is planned.
+
+Memory and collectives are the compiler's exact numbers. The rest is an estimate: bytes moved ignore
+a GPU's cache, each time is at the maker's peak rate, and a GPU's kernels are chosen without timing.
+
+example:
+  python -m launch.plan --config configs/csan/wmt14_ende.py:big --topology v5e:4x4 --shape 512,32,32
+  python -m launch.plan --config configs/csan/wmt14_ende.py --topology h100:8 --shape 3072,64,64"""
+)
+
+_LESS_MEMORY = "fewer rows, train.accumulate, mesh.fsdp over more devices or bfloat16 need less"
+
+
+def main(argv: list[str]) -> None:
+    parser = Parser(prog="python -m launch.plan", description=DESCRIPTION)
+    add = parser.add_argument
+    add_config(parser, "set a field: --config.mesh.fsdp=4")
+    add(
+        "--topology",
+        required=True,
+        metavar="CHIP:SHAPE,...",
+        type=lambda text: [topology(one) for one in text.split(",")],
+        help=f"{' | '.join(CHIPS)}, each with a shape",
+    )
+    text = "sizes of a batch; may be repeated"
+    add("--shape", action="append", metavar="N,N,...", type=_sizes, help=text)
+    add("--json", type=output_file, metavar="FILE", help="also write the numbers to FILE")
+    args, overrides = parser.parse_known_args(argv)
+    os.environ |= ENVIRONMENT
+    configure_logging()
+    from common_jax.training.config import parse, task_class
+
+    config = parse(args.config, overrides)
+    task = task_class(config.task)(config)
+    shapes = args.shape or prepared_shapes(task)
+    for shape in shapes:
+        if len(shape) != len(task.batch_dims):
+            raise UserError(
+                f"--shape {','.join(map(str, shape))}: a batch has {len(task.batch_dims)} sizes, "
+                f"{','.join(task.batch_dims)}"
+            )
+    plans = []
+    for name in args.topology:
+        devices = topology_devices(name)
+        plans += [compile_plan(task, name, devices, shape) for shape in shapes]
+    print(table([one.cells for one in plans]))
+    for one in plans:
+        for collective in one.collectives:
+            print(
+                f"{one.label}: {collective.count} {collective.kind} over "
+                f"{' x '.join(collective.axes)}, {collective.bytes / 1e6:,.1f} MB"
+            )
+    if args.json:
+        report = {"command": command_line("plan", argv), "rows": [one.row for one in plans]}
+        with writing(args.json):
+            write_json(args.json, report)
+    too_large = [one for one in plans if not one.fits]
+    for one in too_large:
+        print(
+            f"{one.label}: does not fit: {sum(one.memory_bytes.values()) / GIB:.1f} GiB a device, "
+            f"which has {one.chip.memory / GIB:.1f}; {_LESS_MEMORY}",
+            file=sys.stderr,
+        )
+    if too_large:
+        sys.exit(1)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    if not re.fullmatch(r"[1-9]\d{0,8}(,[1-9]\d{0,8})*", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: write sizes above 0, such as 512,32,32")
+    return tuple(map(int, text.split(",")))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,314 @@
+"""Reproduces a table or figure of a paper: trains missing trials and writes a page."""
+
+import argparse
+import os
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from common_jax.errors import UserError, error_context
+from common_jax.fields import suggestion
+from common_jax.io.atomic import replace_text, write_json, writing
+from launch.cli import Parser, command_line, configure_logging, positive, run
+from launch.measure.compile import ENVIRONMENT, topology
+from launch.reproduce.measurements import ANSWERS, SPEED, answers_of, speeds_of
+from launch.trials.train import add_executor, summary, train
+
+if TYPE_CHECKING:
+    from common_jax.report.document import Report
+    from launch.reproduce.results import Results
+    from launch.reproduce.spec import Scale, TableSpec
+    from launch.trials.trials import Trial
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLES, STORED = ROOT / "tables", ROOT / "docs" / "results"
+DESCRIPTION = (
+    __doc__
+    + """
+TABLE is a file tables/TABLE.toml, such as csan/figure2: rows, seeds, claims and the paper's
+numbers. --list prints all tables and the data that they need. A row is trained with each seed, as a
+trial of an ordinary sweep in OUT/trials; the same command resumes. Trials stored in docs/results,
+for this table or another, are not trained again while config and version are the same.
+
+OUT/page.md and page.html have each row beside the paper's, and a verdict on each claim;
+OUT/table.csv has the rows.
+
+example:
+  python -m launch.reproduce --list
+  python -m launch.reproduce csan/figure2 --scale small --data DIR --out OUT"""
+)
+
+
+def main(argv: list[str]) -> None:
+    parser = _parser()
+    args = parser.parse_args(argv)
+    from launch.reproduce.spec import read_table, read_tables
+    from launch.reproduce.trials import require_data, trials_of
+
+    if args.list:
+        specs = read_tables(TABLES).values()
+        for spec in specs:
+            print(_listed(spec))
+        if args.keep:
+            replace_text(STORED / "tables.md", _stored_page(specs))
+        return
+    if args.table is None:
+        parser.error("name a table, or --list")
+    path = TABLES / f"{args.table}.toml"
+    if not path.is_file():
+        names = [str(file.relative_to(TABLES))[:-5] for file in sorted(TABLES.glob("*/*.toml"))]
+        raise UserError(f"{args.table}: no such table{suggestion(args.table, names)}")
+    spec = read_table(path)
+    scale = _scale(spec, args)
+    if args.out is None:
+        parser.error("--out: name the folder of the runs and the page")
+    if args.keep and args.rows:
+        parser.error("--keep: the stored page has all rows; leave out --rows")
+    data = (args.data or Path("data")).absolute()
+    trials = trials_of(spec, scale, data, args.out)
+    if args.dry_run:
+        _print_plan(trials, args)
+        return
+    configure_logging()
+    if not (args.no_train and args.no_speed):
+        require_data(spec, scale, data)
+    _make(spec, scale, trials, data, args)
+
+
+def _make(
+    spec: "TableSpec",
+    scale: "Scale",
+    trials: Sequence["Trial"],
+    data: Path,
+    args: argparse.Namespace,
+) -> None:
+    """Trains and times the rows, and writes the page; exits with status 1 if trials are unfinished.
+
+    With `--keep` it also stores the page and the finished trials.
+    """
+    from common_jax.report import html
+    from launch.reproduce.archive import keep, path_of, unpack
+    from launch.reproduce.results import read_results
+
+    speed_only, stored = spec.kind == "speed", STORED / spec.name / scale.name
+    notes = [] if speed_only else _train(spec, scale, trials, data, args)
+    complete = all(path_of(trial, stored).exists() for trial in trials)
+    same = not notes and (args.no_train or complete)
+    folders = [args.out, stored] if same else [args.out]
+    of = f"{spec.name} {scale.name}"
+    speeds = {} if args.no_speed else speeds_of(of, trials, scale.timed_steps, folders)
+    results = read_results(spec, scale, trials, speeds, notes)
+    unfinished = [
+        trial.name
+        for trial, status in zip(trials, results.statuses, strict=True)
+        if status.state != "finished" and not speed_only
+    ]
+    finished = [trial for trial in trials if trial.name not in unfinished and not speed_only]
+    if args.keep and (args.no_train or not unfinished):
+        for trial in finished:
+            keep(trial, stored, data)
+            unpack(trial, path_of(trial, stored))  # the page shows the stored, rounded results
+        results = read_results(spec, scale, trials, speeds, notes)
+    answers = answers_of(of, results, folders) if not unfinished else {}
+    report = _report(results, answers, args)
+    with writing(args.out):
+        _write(args.out, results, report)
+        replace_text(args.out / "page.html", html.to_html(report))
+    print(f"wrote {args.out / 'page.md'}, page.html and table.csv")
+    if unfinished and not args.no_train:
+        names = ", ".join(unfinished)
+        print(f"{len(unfinished)} of {len(trials)} trials have not finished: {names}")
+        sys.exit(1)
+    if args.keep:
+        _write(stored, results, report)
+        for name, values in ((SPEED, speeds), (ANSWERS, answers)):
+            if values:
+                write_json(stored / name, values)
+        print(f"stored {len(finished)} trials in {stored}")
+
+
+def _scale(spec: "TableSpec", args: argparse.Namespace) -> "Scale":
+    """The scale, restricted to the rows and seeds of the arguments."""
+    name = args.scale or next(iter(spec.scales))
+    if name not in spec.scales:
+        raise UserError(f"--scale {name}: {spec.name} has {' | '.join(spec.scales)}")
+    scale = spec.scales[name]
+    if scale.unavailable:
+        raise UserError(f"{spec.name} --scale {name}: cannot be made: {scale.unavailable}")
+    return scale.only(_row_names(args.rows or "", [row.name for row in scale.rows]), args.seeds)
+
+
+def _row_names(text: str, known: Sequence[str]) -> list[str]:
+    """Splits names at commas; a known name may contain commas itself, and the longest is taken."""
+    names = []
+    while text := text.strip():
+        fits = [name for name in known if f"{text},".startswith(f"{name},")]
+        names.append(max(fits, key=len, default=text.partition(",")[0]))
+        text = text[len(names[-1]) + 1 :]
+    return names
+
+
+def _parser() -> Parser:
+    usage = "%(prog)s --list | TABLE --out OUT [options]"
+    parser = Parser(prog="python -m launch.reproduce", usage=usage, description=DESCRIPTION)
+    add = parser.add_argument
+    add("table", nargs="?", metavar="TABLE", help="PAPER/NAME")
+    text = "print all tables and exit; with --keep also write docs/results/tables.md"
+    add("--list", action="store_true", help=text)
+    add("--scale", metavar="NAME", help="paper | small (the table's first)")
+    add("--data", type=Path, metavar="DIR", help="folder with a folder for each corpus (data)")
+    add("--out", type=Path, metavar="OUT", help="folder of the runs and the page")
+    add("--rows", metavar="ROW,ROW,...", help="some rows (all)")
+    add("--seeds", type=positive, metavar="N", help="seeds of each row (the file's)")
+    add_executor(parser)
+    parser.set_defaults(asha=None)  # which `train` reads
+    add("--no_train", action="store_true", help="train nothing: make the page of existing trials")
+    add("--no_speed", action="store_true", help="do not time training steps")
+    add("--keep", action="store_true", help="store the page and the trials in docs/results/TABLE")
+    add("--dry_run", action="store_true", help="list the trials and exit")
+    text = "with --dry_run: estimate the hours on these devices (launch.plan)"
+    add("--topology", metavar="CHIP:SHAPE", type=topology, help=text)
+    return parser
+
+
+def _listed(spec: "TableSpec") -> str:
+    """A table in a few lines: scales, systems, data, stored trials, what cannot be made and why."""
+    from launch.reproduce.trials import corpora_of
+
+    lines = [f"{spec.name}: {spec.title} ({spec.source})"]
+    for name, scale in spec.scales.items():
+        if scale.unavailable:
+            lines.append(f"  --scale {name}: cannot be made: {scale.unavailable}")
+            continue
+        stored = len([*(STORED / spec.name / name).glob("*.zip")])
+        counts = f"{len(scale.made)} rows, {sum(row.seeds for row in scale.made)} trials"
+        files = ", ".join(dict.fromkeys(row.file.partition(":")[0] for row in scale.made))
+        lines.append(f"  --scale {name}: {counts} of {files}; {stored} stored")
+        systems = dict.fromkeys(row.file.partition(":")[2] or "its default" for row in scale.made)
+        lines.append(f"    systems {', '.join(systems)}")
+        for corpus in corpora_of(spec, scale):
+            note = f"; {corpus.note}" if corpus.note else ""
+            listed = ", ".join(corpus.files) or "an empty folder"
+            lines.append(f"    data {corpus.folder}: {listed} ({corpus.origin}{note})")
+        for reason in dict.fromkeys(row.missing for row in scale.rows if row.missing):
+            names = [row.name for row in scale.rows if row.missing == reason]
+            lines.append(f"    not run: {', '.join(names)}: {reason}")
+    return "\n".join(lines)
+
+
+def _stored_page(specs: Iterable["TableSpec"]) -> str:
+    """A Markdown page with the stored trials of each table, and what is not stored."""
+    from common_jax.report.markdown import table
+    from launch.reproduce.archive import path_of
+    from launch.reproduce.trials import ROW, trials_of
+
+    rows = []
+    for spec in specs:
+        for name, scale in spec.scales.items():
+            folder = f"{spec.name}/{name}"
+            has_page = (STORED / folder / "page.md").exists()
+            link = f"[{folder}]({folder}/page.md)" if has_page else folder
+            if scale.unavailable or spec.kind == "speed":
+                absent = scale.unavailable or ("" if has_page else "speeds")
+                rows.append((link, spec.title, "", absent))
+                continue
+            trials = trials_of(spec, scale, Path("data"), Path("out"))
+            planned = Counter(trial.values[ROW] for trial in trials)
+            here = [trial for trial in trials if path_of(trial, STORED / folder).exists()]
+            stored = Counter(trial.values[ROW] for trial in here)
+            absent = "; ".join(
+                f"{row} ({stored[row]} of {seeds} seeds)" if stored[row] else row
+                for row, seeds in planned.items()
+                if stored[row] < seeds
+            )
+            counts = f"{len(here)} of {len(trials)}"
+            rows.append((link, spec.title, counts, absent if here else "all"))
+    head = ("table", "title", "stored trials", "not here")
+    return f"""# What is here and what is not
+
+Each table of the papers at each of its scales, with the rows without all their seeds, or the reason
+why it cannot be made. Made by `python -m launch.reproduce --list --keep`.
+
+{table(head, rows)}
+"""
+
+
+def _print_plan(trials: Sequence["Trial"], args: argparse.Namespace) -> None:
+    """Prints each trial with its command, and the hours of each row on a topology."""
+    from launch.reproduce.trials import ROW
+    from launch.trials.local_executor import command
+    from launch.trials.status import find
+
+    for trial in trials:
+        print(f"{trial.name}: {summary(find(trial))}\n  {shlex.join(command(trial)[1:])}")
+    if args.topology:
+        os.environ |= ENVIRONMENT  # only here: trials would inherit it
+        from common_jax.training.config import task_class
+        from launch.measure.compile import compile_plan, prepared_shapes, topology_devices
+
+        devices = topology_devices(args.topology)
+        for trial in {trial.values[ROW]: trial for trial in trials}.values():
+            task = task_class(trial.config.task)(trial.config)
+            largest = max(prepared_shapes(task), key=lambda sizes: sizes[0] * sum(sizes[1:]))
+            planned = compile_plan(task, args.topology, devices, largest)
+            if not planned.fits:
+                print(f"{trial.values[ROW]}: does not fit on {args.topology}")
+                continue
+            times = [planned.seconds[name] for name in ("arithmetic", "memory", "links")]
+            hours = trial.config.train.steps * max(times) / 3600
+            print(f"{trial.values[ROW]}: at least {hours:.2f} hours a seed on {args.topology}")
+
+
+def _train(
+    spec: "TableSpec",
+    scale: "Scale",
+    trials: Sequence["Trial"],
+    data: Path,
+    args: argparse.Namespace,
+) -> list[str]:
+    """Restores stored trials and, without `--no_train`, trains the others.
+
+    Returns: notes on stored trials that are not used.
+    """
+    from launch.reproduce.archive import restore
+    from launch.trials.trials import require_own_folders
+
+    with error_context("--out"):
+        require_own_folders(trials)
+    stored = STORED / spec.name / scale.name
+    notes: list[str] = []
+    if not scale.examples or (stored / ANSWERS).exists():  # predictions need a trained model
+        others = [*STORED.glob("*/*/*/*.zip")]
+        notes = [note for trial in trials if (note := restore(trial, stored, others, data))]
+    if not args.no_train:
+        train(trials, args.out / "results.csv", args)
+    return notes
+
+
+def _report(results: "Results", answers: Mapping[str, Any], args: argparse.Namespace) -> "Report":
+    """The page, with the command that makes it."""
+    from launch.reproduce.page import page
+
+    options = {"scale": results.scale.name, "rows": args.rows, "seeds": args.seeds}
+    argv = [results.spec.name]
+    argv += [text for k, v in options.items() if v for text in (f"--{k}", str(v))]
+    argv += ["--no_train"] * args.no_train + ["--data", "DIR", "--out", "OUT"]
+    return page(results, command_line("reproduce", argv), answers.get("rows", {}))
+
+
+def _write(folder: Path, results: "Results", report: "Report") -> None:
+    """Writes the page and the rows."""
+    from common_jax.report import markdown
+    from launch.reproduce.results import to_csv
+
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        markdown.write(folder / "page.md", report)
+        replace_text(folder / "table.csv", to_csv(results))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,120 @@
+"""Archives of finished trials in the repository: one deterministic zip file for each trial."""
+
+import io
+import json
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from common_jax.config import from_values
+from common_jax.errors import UserError, error_context
+from common_jax.fields import to_mapping
+from common_jax.io.atomic import replace_bytes, replace_text, writing
+from common_jax.io.json_files import parse_json
+from common_jax.training.workdir import result_fields
+from common_jax.versions import versions
+from launch.trials.trials import Trial
+
+PACKAGE = "conv-attention-jax"
+CONFIG, RESULT = "config.json", "result.json"
+_DATE = (1980, 1, 1, 0, 0, 0)
+_DATA, _RUN = "{data}", "{run}"  # in archives, for the folders of the corpora and of the run
+
+
+def path_of(trial: Trial, folder: Path) -> Path:
+    """The file of a trial in a table's folder of archives."""
+    return folder / f"{trial.name}.zip"
+
+
+def keep(trial: Trial, folder: Path, data: Path) -> None:
+    """Archives a finished trial's config, result, log, scores and predictions.
+
+    Args:
+      data: the folder of the corpora, "{data}" in the archive as the run's is "{run}".
+    """
+    run = trial.workdir.path
+    values = to_mapping(trial.config)
+    config = json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    files = {CONFIG: config.replace(str(data), _DATA)}
+    endings = (".json", ".examples.tsv", ".predictions.*", ".references", ".sources")
+    patterns = (RESULT, "metrics.jsonl", *(f"eval/*{ending}" for ending in endings))
+    for file in sorted(path for pattern in patterns for path in run.glob(pattern)):
+        name = file.relative_to(run).as_posix()
+        text = file.read_text("utf-8")
+        files[name] = _rounded(text) if name.endswith(".examples.tsv") else text
+    files[RESULT] = files[RESULT].replace(str(data), _DATA).replace(str(run), _RUN)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_LZMA) as archive:
+        for name, text in files.items():
+            archive.writestr(zipfile.ZipInfo(name, _DATE), text, zipfile.ZIP_LZMA)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_bytes(path_of(trial, folder), packed.getvalue())
+
+
+def restore(trial: Trial, folder: Path, others: Iterable[Path], data: Path) -> str | None:
+    """Unpacks an archived trial into its workdir, unless it has a run: its own file in `folder`, or
+    the file of an equal trial of another table.
+
+    Returns: why its own file is not used; None if it is, or does not exist.
+
+    Raises:
+      UserError: for a damaged file.
+    """
+    if trial.workdir.result.exists():
+        return None
+    path = path_of(trial, folder)
+    own = path.exists()
+    reasons = {one: _obstacle(trial, one, data) for one in ([path] if own else others)}
+    fits = [one for one, reason in reasons.items() if reason is None]
+    if fits:
+        unpack(trial, fits[0])
+    return f"{path.name}: {reasons[path]}" if own and not fits else None
+
+
+def _obstacle(trial: Trial, path: Path, data: Path) -> str | None:
+    """The reason why an archive is not this trial's; None if it is."""
+    files = _read(path, CONFIG, RESULT)
+    texts = files[CONFIG].replace(_DATA, str(data)), files[RESULT]
+    values, result = (parse_json(text, path).value for text in texts)
+    if values.get("task") != trial.config.task:
+        return "has another task"
+    with error_context(f"{path}: {CONFIG}"):
+        config = result_fields(from_values(type(trial.config), values))
+    settings = result_fields(trial.config)
+    if differing := sorted(k for k in config.keys() | settings if config.get(k) != settings.get(k)):
+        return f"has another {', '.join(differing[:3])}"
+    own, earlier = (of.get(PACKAGE) for of in (versions(), result["versions"]))
+    return None if own == earlier else f"is of version {earlier}, not {own}"
+
+
+def unpack(trial: Trial, path: Path) -> None:
+    """Unpacks an archive into a trial's workdir, without comparing configs and versions.
+
+    The result, by which a run counts as finished, is written last.
+    """
+    run = trial.workdir.path
+    trial.workdir.claim(trial.config)
+    files = _read(path)
+    with writing(run):
+        for name in sorted(files.keys() - {CONFIG}, key=lambda name: name == RESULT):
+            (run / name).parent.mkdir(parents=True, exist_ok=True)
+            replace_text(run / name, files[name])
+    trial.workdir.release()
+
+
+def _read(path: Path, *names: str) -> dict[str, str]:
+    """Files of an archive by name; all if no name is given."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            files = {name: archive.read(name).decode() for name in names or archive.namelist()}
+        return {CONFIG: files.pop(CONFIG), RESULT: files.pop(RESULT), **files}
+    except (zipfile.BadZipFile, LookupError, ValueError, EOFError) as error:
+        raise UserError(f"{path}: not an archived trial ({error})") from error
+
+
+def _rounded(table: str) -> str:
+    """A TSV table with numbers of four significant digits."""
+    head, *rows = table.splitlines()
+    short = lambda field: f"{float(field):.4g}" if "." in field or "e" in field else field
+    return "\n".join([head, *("\t".join(map(short, row.split("\t"))) for row in rows)]) + "\n"

@@ -1,0 +1,179 @@
+"""The page of a table: each row beside the paper, a verdict on each claim; as a report and CSV."""
+
+import dataclasses
+import functools
+import math
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from common_jax.compare import differing, learning_curves
+from common_jax.report.document import Cell, Part, Report, Section, Table
+from launch.reproduce.claims import RULE, judged, speed_ratio
+from launch.reproduce.results import Results, rows_of
+from launch.reproduce.spec import HOURS, SPEEDS
+from launch.reproduce.trials import fields_of
+from launch.trials.figure import sweep_charts
+
+_FIRST = "first seed of each row"
+_BOUND = (
+    " The hours are those until the first evaluation that reaches the target. In a claim that a "
+    "row needs more, a training that never reaches it counts with all its hours, a lower bound."
+)
+
+
+def page(
+    results: Results, command: str, answers: Mapping[str, Mapping[str, str]] | None = None
+) -> Report:
+    """The page of a table.
+
+    Args:
+      command: that reproduces it.
+      answers: by the example's name and the row's.
+    """
+    spec, scale = results.spec, results.scale
+    files = dict.fromkeys(row.file.partition(":")[0] for row in scale.made)
+    about = [
+        f"{spec.source}, at the scale {scale.name!r}: {', '.join(files)}, split {scale.split}.",
+        *([scale.note] if scale.note else []),
+        f"Made by: {command}",
+        *([f"Speeds were measured on {results.machine}."] if results.speeds else []),
+        *results.notes,
+    ]
+    notes = [[row.name, row.missing or row.note] for row in scale.rows if row.missing or row.note]
+    commands: list[Part] = [
+        f"python -m launch.reproduce {spec.name} --scale {scale.name} "
+        f"--rows {shlex.quote(name)} --data DIR --out OUT  # {number} of its trials"
+        for name, number in results.not_run.items()
+        if spec.kind != "speed"
+    ]
+    titles = spec.columns
+    claims = [[one.claim.text, ", ".join(titles.get(name, name) for name in one.claim.metrics),
+               one.decision, one.difference or None, one.detectable or None]
+              for one in judged(results)]  # fmt: skip
+    examples: list[list[Cell]] = []
+    pictures: list[Part] = []
+    for one in scale.examples:
+        for rows, answer in (answers or {}).get(one.name, {}).items():
+            piped = len(one.through) > 1  # each run's answer is the next one's text
+            line = "\t".join(one.texts)
+            text, own = (answer, ()) if piped else results.comparison.pictured(answer, rows, line)
+            examples.append([one.name, "; ".join(one.texts), one.paper or None, rows, text])
+            pictures += own
+    runs = results.runs()
+    columns = ("example", "texts", "paper", "row", "ours")
+    head = ("claim", "metric", "verdict", "difference", "detectable")
+    sections = [
+        Section("Setting", about),
+        Section("Results", _tables(results)),
+        *(_figures(results) if spec.kind == "figure" else []),
+        Section(f"Learning, {_FIRST}", learning_curves(runs) if scale.curves and runs else []),
+        Section("Examples", [Table(columns, examples), *pictures] if examples else []),
+        Section("Claims", [Table(head, claims, RULE)] if claims else []),
+        Section(f"Examples that differ most, {_FIRST}", _differing(results)),
+        Section("Notes on rows", [Table(("row", "note"), notes)] if notes else []),
+        Section("Commands of trials that were not run", commands),
+    ]
+    title = f"{spec.name}: {spec.title}"
+    return Report(title, [section for section in sections if section.parts])
+
+
+def _differing(results: Results) -> list[Part]:
+    """The examples where the first runs of the first claim's rows differ most, if the files of the
+    runs suffice for it."""
+    if results.comparison.needs_corpus or not results.scale.claims:
+        return []
+    claim, split = results.scale.claims[0], results.scale.split
+    runs = {run.label: run for run in results.runs()}
+    chosen = [runs[row] for row in (claim.than, claim.row) if row in runs]
+    each = {run: results.comparison.predictions(run, split) for run in chosen}
+    return differing(results.comparison, each) if len(each) == 2 else []
+
+
+def _figures(results: Results) -> list[Section]:
+    """Charts of the metric by the fields that rows set, with the rows that set all of them; if no
+    row sets a field, the comparison of the runs."""
+    scale = results.scale
+    if not any(row.varied for row in scale.rows):
+        sections = results.comparison.compare(results.runs(), scale.split) if results.runs() else ()
+        return [Section(f"{each.title}, {_FIRST}", each.parts) for each in sections]
+    name = f"{scale.split}.{scale.metrics[0]}"
+    if not any(name in status.metrics for status in results.statuses):
+        return []
+    varied = {field for row in scale.rows for field in row.varied}
+    settings = [fields_of(scale, trial) for trial in results.trials]
+    points = [at for at, fields in enumerate(settings) if varied <= fields.keys()]
+    trials = [dataclasses.replace(results.trials[at], values=settings[at]) for at in points]
+    charts = sweep_charts(trials, [results.statuses[at] for at in points], name)
+    return [Section("Figure", charts)]
+
+
+def _tables(results: Results) -> list[Part]:
+    """A table for each metric, and one for the paper's further columns."""
+    parts: list[Part] = []
+    titles, scale = results.spec.columns, results.scale
+    absent = {row: "not run" for row in results.not_run}
+    note = (
+        "Ours: the mean over the seeds, with its 95 % interval; the deviation between seeds is "
+        "estimated from all rows together, also for rows with one seed."
+    )
+    if results.speeds:
+        note += " Speed: of training steps, relative to the first row, timed in turn in one run."
+    made = rows_of(results)
+    for metric in scale.metrics:
+        if metric in SPEEDS:
+            parts.append(_speeds(results, metric))
+            continue
+        show = functools.partial(_hours, results) if metric == HOURS else _interval
+        cells = [
+            [row["row"], row["published"], show(row, absent.get(row["row"])),
+             row["seeds"], row["parameters"], row["speed"]]
+            for row in made if row["metric"] == metric
+        ]  # fmt: skip
+        head = ("row", "paper", titles.get(metric, metric), "seeds", "parameters", "speed")
+        parts.append(Table(head, cells, note + (_BOUND if metric == HOURS else "")))
+    keys = [key for row in scale.rows for key in row.published if key not in scale.metrics]
+    if further := [*dict.fromkeys(keys)]:
+        columns = ["row", *(titles.get(key, key) for key in further)]
+        published = [row for row in scale.rows if {*further} & {*row.published}]
+        rows = [[row.name, *map(row.published.get, further)] for row in published]
+        parts.append(Table(columns, rows, "Further numbers of the paper."))
+    return parts
+
+
+def _speeds(results: Results, metric: str) -> Table:
+    """A speed of each row relative to the first, in the paper and here."""
+    first, *_ = results.scale.rows
+    reference, published = results.values(first.name, metric), first.published.get(metric)
+    cells: list[list[Cell]] = []
+    for row in results.scale.rows:
+        paper, values = row.published.get(metric), results.values(row.name, metric)
+        relative = paper / published if paper and published else None
+        ours: Cell = "not run"
+        if values and reference:
+            ratio = speed_ratio(values, reference)
+            mean, low, high = map(math.exp, (ratio.mean, ratio.low, ratio.high))
+            ours = f"{mean:.2f} ({low:.2f} to {high:.2f})" if row is not first else mean
+        cells.append([row.name, paper, relative, ours])
+    title = results.spec.columns.get(metric, metric)
+    head = ("row", f"paper: {title}", f"paper, relative to {first.name}", "ours, relative")
+    note = (
+        f"Ours: {title}; the mean over {len(reference)} rounds, in which the rows were timed in "
+        "turn, with its 95 % interval. Rates are in table.csv."
+    )
+    return Table(head, cells, note)
+
+
+def _hours(results: Results, row: Mapping[str, Any], absent: Cell) -> Cell:
+    missed = len(results.unreached(row["row"]))
+    if not missed:
+        return _interval(row, absent)
+    return f"not reached by {missed} of {missed + row['seeds']} seeds"
+
+
+def _interval(row: Mapping[str, Any], absent: Cell) -> Cell:
+    if row["mean"] is None:
+        return absent
+    if row["low"] is None:
+        return row["mean"]
+    return f"{row['mean']:.2f} ({row['low']:.2f} to {row['high']:.2f})"

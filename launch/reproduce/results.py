@@ -1,0 +1,177 @@
+"""The results of a table's trials: metrics of its rows, speeds, and the rows as CSV."""
+
+import dataclasses
+import functools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from common_jax.compare import Comparison, Run, comparison_of
+from common_jax.metrics.seeds import interval_of_means
+from common_jax.training.config import task_class
+from common_jax.training.log import read_metrics
+from common_jax.training.workdir import SEED, Workdir
+from launch.reproduce.spec import HOURS, MEASURED, SPEEDS, Scale, TableSpec
+from launch.reproduce.trials import ROW
+from launch.trials.status import TrialStatus, csv_text, find
+from launch.trials.trials import Trial
+
+HEAD = ("row", "metric", "published", "mean", "low", "high", "seeds", "parameters", "speed")
+Speeds = Mapping[str, Mapping[str, Sequence[float]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """The results of a table's trials at a scale.
+
+    Attributes:
+      speeds: by row and name of `SPEEDS`, batches a second in each round; the rows of a round were
+        measured in turn.
+      notes: on trials that were not used.
+      machine: that of the speeds.
+    """
+
+    spec: TableSpec
+    scale: Scale
+    trials: Sequence[Trial]
+    statuses: Sequence[TrialStatus]
+    speeds: Speeds
+    notes: Sequence[str]
+    machine: str = ""
+
+    def values(self, row: str, metric: str) -> dict[int, float]:
+        """A metric of a row's finished trials by seed; a speed by the number of its round."""
+        if metric in SPEEDS:
+            return dict(enumerate(self.speeds.get(row, {}).get(metric, ())))
+        values = {t.values[SEED]: self._value(t, status, metric) for t, status in self.of(row)}
+        return {seed: value for seed, value in values.items() if value is not None}
+
+    def unreached(self, row: str) -> dict[int, float]:
+        """The hours, until the last evaluation, of finished trials that never reach the target."""
+        finished = {t.values[SEED]: t.workdir for t, s in self.of(row) if s.state == "finished"}
+        missed = finished.keys() - self.values(row, HOURS).keys()
+        return {seed: self._evaluations(finished[seed])[-1][0] for seed in sorted(missed)}
+
+    def parameters(self, row: str) -> int | None:
+        """The number of parameters of a row's model."""
+        return next((s.parameters for _, s in self.of(row) if s.parameters), None)
+
+    def speed(self, row: str, name: str) -> float | None:
+        """A speed of `SPEEDS` relative to the first row, the median of rounds."""
+        pair = self.scale.rows[0].name, row
+        if not {*pair} <= self.speeds.keys():
+            return None
+        first, own = (self.speeds[row][name] for row in pair)
+        return statistics.median(a / b for a, b in zip(own, first, strict=True))
+
+    def of(self, row: str) -> list[tuple[Trial, TrialStatus]]:
+        """A row's trials."""
+        pairs = zip(self.trials, self.statuses, strict=True)
+        return [(trial, status) for trial, status in pairs if trial.values[ROW] == row]
+
+    @property
+    def not_run(self) -> dict[str, int]:
+        """The number of unfinished trials of each row that has any."""
+        states = {row.name: [s.state for _, s in self.of(row.name)] for row in self.scale.made}
+        missing = {row: sum(s != "finished" for s in own) for row, own in states.items()}
+        return {row: number for row, number in missing.items() if number}
+
+    def runs(self) -> list[Run]:
+        """The first finished run of each row."""
+        first: dict[str, Run] = {}
+        for trial, status in zip(self.trials, self.statuses, strict=True):
+            if status.state == "finished":
+                first.setdefault(trial.values[ROW], Run(trial.values[ROW], trial.workdir))
+        return [*first.values()]
+
+    @functools.cached_property
+    def comparison(self) -> type[Comparison]:
+        """The comparison of the rows' task."""
+        return comparison_of(task_class(self.trials[0].config.task))
+
+    def _value(self, trial: Trial, status: TrialStatus, metric: str) -> float | None:
+        if status.state != "finished":
+            return None
+        if metric == HOURS and self.scale.target:
+            least = self.scale.target[1]
+            reached = (hours for hours, value in self._evaluations(trial.workdir) if value >= least)
+            return next(reached, None)
+        if metric not in self.comparison.metrics:
+            return status.metrics.get(f"{self.scale.split}.{metric}")
+        if trial.name not in self._further:
+            run = Run(trial.name, trial.workdir)
+            self._further[trial.name] = self.comparison.further(run, self.scale.split)
+        return self._further[trial.name].get(metric)
+
+    def _evaluations(self, workdir: Workdir) -> list[tuple[float, float]]:
+        """The hours of training until each evaluation on dev, and the target's metric then."""
+        name = self.scale.target[0] if self.scale.target else ""
+        lines = [line for line in read_metrics(workdir.metrics) if line.get("split") == "dev"]
+        return [(line["wall_seconds"] / 3600, line[name]) for line in lines]
+
+    @functools.cached_property
+    def _further(self) -> dict[str, Mapping[str, float]]:
+        """By trial, the metrics computed from its files; a page reads each many times."""
+        return {}
+
+
+def read_results(
+    spec: TableSpec,
+    scale: Scale,
+    trials: Sequence[Trial],
+    timed: Mapping[str, Any],
+    notes: Sequence[str],
+) -> Results:
+    """The results of a table's trials, from their workdirs.
+
+    Args:
+      timed: the machine and, as "rows", the speeds; empty if there are none.
+    """
+    machine = "{devices} x {device}, {cpu_cores} CPU cores, jax {versions[jax]}"
+    machine = machine.format_map(timed) if timed else ""
+    if "load_before" in timed:
+        machine += f", load average {timed['load_before']} before the first round"
+    statuses = [find(trial) for trial in trials]
+    return Results(spec, scale, trials, statuses, timed.get("rows", {}), notes, machine)
+
+
+def rows_of(results: Results) -> list[dict[str, Any]]:
+    """The table's rows, also those without trials, by the columns of `HEAD`."""
+    rows = []
+    for metric in results.scale.metrics:
+        values = {
+            row.name: [*results.values(row.name, metric).values()] for row in results.scale.rows
+        }
+        present = {name: group for name, group in values.items() if group}
+        halves = dict(zip(present, interval_of_means([*present.values()]), strict=True))
+        for row in results.scale.rows:
+            mean = statistics.fmean(values[row.name]) if values[row.name] else None
+            half = halves.get(row.name)
+            bounds: tuple[float | None, float | None] = (None, None)
+            if mean is not None and half is not None:
+                least, most = _range(metric)
+                bounds = (max(mean - half, least), min(mean + half, most))
+            cells = (
+                *(row.name, metric, row.published.get(metric), mean, *bounds),
+                *(len(values[row.name]), results.parameters(row.name)),
+                results.speed(row.name, metric if metric in SPEEDS else SPEEDS[0]),
+            )
+            rows.append(dict(zip(HEAD, cells, strict=True)))
+    return rows
+
+
+def _range(metric: str) -> tuple[float, float]:
+    """The least and the largest possible value."""
+    if metric in MEASURED:
+        return 0.0, math.inf
+    if metric.startswith(("nll", "log_likelihood")):
+        return -math.inf, math.inf
+    return 0.0, 100.0
+
+
+def to_csv(results: Results) -> str:
+    """The rows as CSV, numbers with six significant digits."""
+    short = lambda value: f"{value:.6g}" if isinstance(value, float) else value
+    rows = [{name: short(value) for name, value in row.items()} for row in rows_of(results)]
+    return csv_text(HEAD, rows)

@@ -1,0 +1,98 @@
+"""The trials of a table at a scale, as those of an ordinary sweep."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from common_jax.compare import comparison_of
+from common_jax.config import value_of
+from common_jax.errors import UserError, error_context
+from common_jax.training.config import parse, task_class
+from common_jax.training.workdir import SEED
+from launch.reproduce.spec import MEASURED, Corpus, Row, Scale, TableSpec
+from launch.trials.trials import Trial
+
+ROW = "row"
+
+
+def trials_of(spec: TableSpec, scale: Scale, data: Path, out: Path) -> list[Trial]:
+    """Each row's trials, one for each seed.
+
+    Args:
+      data: the folder with a folder for each corpus.
+      out: the folder of the runs, which are in OUT/trials.
+
+    Raises:
+      UserError: for an unknown system, field or metric, with the rows that can be trained; or for
+        no rows.
+    """
+    trials, wrong = [], dict[str, UserError]()
+    for row in scale.made:
+        try:
+            trials += _of_row(spec, row, data, out)
+        except UserError as error:
+            wrong[row.name] = error
+    if wrong:
+        first = next(iter(wrong.values()))
+        others = ",".join(row.name for row in scale.made if row.name not in wrong)
+        raise UserError(
+            f"{first}; --rows {shlex.quote(others)} can be made" if others else str(first)
+        )
+    if not trials:
+        raise UserError(f"tables/{spec.name}.toml: no rows at the scale {scale.name}")
+    task = task_class(trials[0].config.task)(trials[0].config)
+    known = (*task.metric_names, *comparison_of(type(task)).metrics, *MEASURED)
+    for name in (*scale.metrics, *(name for claim in scale.claims for name in claim.metrics)):
+        if name not in known:
+            raise UserError(f"tables/{spec.name}.toml: no metric {name!r}; there are "
+                            f"{', '.join(known)}")  # fmt: skip
+    return trials
+
+
+def fields_of(scale: Scale, trial: Trial) -> dict[str, Any]:
+    """The fields that a trial's row sets, with their values, and the seed, as `Trial.values`."""
+    (row,) = (row for row in scale.rows if row.name == trial.values[ROW])
+    fields = {field: value_of(trial.config, field) for field in row.varied}
+    return {**fields, SEED: trial.values[SEED]}
+
+
+def require_data(spec: TableSpec, scale: Scale, data: Path) -> None:
+    """Raises UserError if a corpus of a scale is not in `data`, with its origin."""
+    for corpus in corpora_of(spec, scale):
+        folder = data / corpus.folder
+        missing = [
+            file
+            for file in corpus.files
+            if not any((folder / f"{file}{ending}").exists() for ending in ("", ".gz"))
+        ]
+        if missing:
+            note = f" ({corpus.note})" if corpus.note else ""
+            raise UserError(
+                f"--data: {folder} has no {', '.join(missing)}; they come from {corpus.origin}"
+                f"{note}"
+            )
+
+
+def corpora_of(spec: TableSpec, scale: Scale) -> list[Corpus]:
+    """The corpora that a scale's trials need."""
+    named = lambda name: any(
+        name == row.data or any(f"{{{name}}}" in value for value in row.overrides.values())
+        for row in scale.made
+    )
+    return [corpus for name, corpus in spec.corpora.items() if named(name)]
+
+
+def _of_row(spec: TableSpec, row: Row, data: Path, out: Path) -> list[Trial]:
+    fields = {**({"data.dir": f"{{{row.data}}}"} if row.data else {}), **row.overrides}
+    for name, corpus in spec.corpora.items():
+        folder = str(data / corpus.folder)
+        fields = {key: value.replace(f"{{{name}}}", folder) for key, value in fields.items()}
+    overrides = tuple(f"--config.{key}={value}" for key, value in fields.items())
+    trials = []
+    with error_context(f"tables/{spec.name}.toml, row {row.name!r}"):
+        first = value_of(parse(row.file, overrides), SEED)
+        for seed in range(first, first + row.seeds):
+            own = (*overrides, f"--config.{SEED}={seed}")
+            values = {ROW: row.name, SEED: seed}
+            trials.append(Trial(values, row.file, own, parse(row.file, own), out / "trials"))
+    return trials

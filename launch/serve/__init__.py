@@ -1,0 +1,1 @@
+"""The server: pages and an API for predictors; needs the extra `serve`."""

@@ -1,0 +1,152 @@
+"""Serves trained models: a page for each, and an HTTP API."""
+
+import functools
+import importlib.util
+import ipaddress
+import logging
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from common_jax.errors import UserError
+from launch.cli import Parser, configure_logging, keep_compiled, run
+from launch.serve.limits import Limits
+
+_log = logging.getLogger(__name__)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_LIMITS = {  # fields of `Limits`, flags --max_*
+    "body": "bytes of a request",
+    "inputs": "inputs of a request",
+    "length": "words or subword pieces of a text",
+    "batch": "inputs computed at once",
+    "queue": "waiting inputs of a model",
+}
+
+DESCRIPTION = (
+    __doc__
+    + """
+Takes any number of runs and exports of all families. A model's NAME in URLs is the name of its
+folder unless given. POST /v1/models/NAME:predict takes {"inputs": [...]}, each like a line for
+launch.predict, and returns {"outputs": [...]}; /openapi.json describes the API. Requests that
+arrive together are computed in batches. On SIGTERM the server answers the requests in flight and
+exits with status 0. There is no password: without --host only this machine can reach the server
+(docs/serving.md). It needs the extra serve: uv sync --extra serve.
+
+example:
+  python -m launch.serve --workdir runs/csan/quickstart --port 8000
+  python -m launch.serve --model de=exports/translator --workdir reader=runs/qanet/squad
+  curl -H 'content-type: application/json' http://127.0.0.1:8000/v1/models/de:predict \\
+    -d '{"inputs": ["The book costs twelve euros in this shop."]}'"""
+)
+
+
+class Source(NamedTuple):
+    """A model of the command line: its flag (--workdir or --model), name and folder."""
+
+    flag: str
+    name: str
+    path: str
+
+
+def main(argv: list[str]) -> None:
+    args = _parser().parse_args(argv)
+    _require_names(args.sources)
+    for module in ("starlette", "uvicorn"):
+        if importlib.util.find_spec(module) is None:
+            raise UserError(f"{module} is not installed; launch.serve needs the extra serve")
+    from launch.serve.server import Server, address, listen
+
+    sizes = {name: getattr(args, f"max_{name}") for name in _LIMITS}
+    limits = Limits(**sizes, timeout=args.timeout)
+    configure_logging()
+    keep_compiled()
+    with listen(args.host, args.port) as listening:
+        service = _service(limits, args)
+        if not _is_loopback(listening.getsockname()[0]):
+            _log.warning("other machines can reach this server, which has no password")
+        print(f"serving {', '.join(one.name for one in args.sources)} at {address(listening)}/")
+        sys.stdout.flush()
+        Server(service).run([listening])
+    sys.stdout.flush()
+    os._exit(0)  # without waiting for computations whose requests have timed out
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="python -m launch.serve", description=DESCRIPTION)
+    add = parser.add_argument
+    for flag, text in (("--workdir", "folder of a run"), ("--model", "folder of an export")):
+        add(
+            flag,
+            dest="sources",
+            action="append",
+            default=[],
+            type=functools.partial(_source, flag),
+            metavar="[NAME=]DIR",
+            help=f"{text}; may be repeated",
+        )
+    add("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+    add("--port", type=int, default=8000, metavar="N", help="0: a free port (8000)")
+    for name, text in _LIMITS.items():
+        default = getattr(Limits, name)
+        add(f"--max_{name}", type=int, default=default, metavar="N", help=f"{text} ({default})")
+    text = f"limit for a request to arrive, and for its answer ({Limits.timeout:g})"
+    add("--timeout", type=float, default=Limits.timeout, metavar="SECONDS", help=text)
+    text = "compile the examples' shapes for all batch sizes before serving"
+    add("--warm_up", action="store_true", help=text)
+    text = "log the method, path and status of each request, on standard error"
+    add("--log_requests", action="store_true", help=text)
+    return parser
+
+
+def _require_names(sources: Sequence[Source]) -> None:
+    """Raises UserError for no model, a name that cannot be in a URL, or equal names."""
+    if not sources:
+        raise UserError("give --workdir or --model (see python -m launch.serve --help)")
+    paths: dict[str, str] = {}
+    for flag, name, path in sources:
+        if not _NAME.fullmatch(name):
+            raise UserError(f"{flag} {path}: {name!r} cannot be in a URL; write NAME={path}")
+        if name in paths:
+            raise UserError(
+                f"{flag} {path}: {name!r} is also the name of {paths[name]}; write NAME={path}"
+            )
+        paths[name] = path
+
+
+def _source(flag: str, text: str) -> Source:
+    """The model of [NAME=]DIR; its name is the folder's unless given."""
+    name, equals, path = text.partition("=")
+    if equals and "/" not in name:
+        return Source(flag, name, path)
+    return Source(flag, Path(os.path.abspath(text)).name, text)
+
+
+def _service(limits: Limits, args: Any) -> Any:
+    """The HTTP application with all models loaded and tried out."""
+    from common_jax.deploy import load_model
+    from common_jax.export.format import Export
+    from launch.serve.app import Service
+    from launch.serve.metrics import Metrics
+    from launch.serve.models import served
+
+    metrics, models = Metrics(), []
+    for flag, name, path in args.sources:
+        is_export = flag == "--model" or Export.is_at(path)
+        model = served(name, load_model(Export(path) if is_export else path), limits, metrics)
+        model.warm_up() if args.warm_up else model.try_out()
+        models.append(model)
+    return Service(models, limits, metrics, args.log_requests)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # an IPv6 address with a scope
+        return False
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,133 @@
+"""Batches of inputs that wait for one predictor at the same time.
+
+An input's shape, its padded lengths, does not depend on others: inputs of one shape are computed
+together, the longest waiting first, and the numbers of inputs are few (`batch_size`), since each
+shape and number is compiled. While a batch is computed, those of the next one arrive.
+"""
+
+import asyncio
+import concurrent.futures
+import dataclasses
+import logging
+import traceback
+from collections.abc import Sequence
+
+from common_jax.data.padding import padded_width
+from common_jax.predictor import Predictor
+from launch.serve.limits import Limits, Refused
+from launch.serve.metrics import Metrics
+
+_log = logging.getLogger(__name__)
+_FAILED = "the model failed on this input"
+STOPPING = "the server is stopping"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Waiting:
+    """An input that waits.
+
+    Attributes:
+      shape: inputs of the same are computed together.
+      answer: the predictor's line, or an exception.
+    """
+
+    line: str
+    shape: tuple[int, ...]
+    answer: asyncio.Future[str]
+
+
+class Batcher:
+    """Answers the inputs of one predictor, one batch at a time, in a thread of its own.
+
+    All methods are called in one event loop.
+    """
+
+    def __init__(self, predictor: Predictor, limits: Limits, metrics: Metrics):
+        self._predictor, self._limits, self._metrics = predictor, limits, metrics
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, "predictor")
+        self._waiting: list[_Waiting] = []
+        self._batch: list[_Waiting] = []
+        self._worker: asyncio.Task[None] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """The number of inputs that wait and have not been given up."""
+        return sum(not one.answer.done() for one in self._waiting)
+
+    async def answers(self, lines: Sequence[str], lengths: Sequence[tuple[int, ...]]) -> list[str]:
+        """The predictor's answer to each line.
+
+        Args:
+          lengths: of the lines (`Predictor.lengths`).
+
+        Raises:
+          Refused: with status 429 if too many inputs wait, 500 if the predictor fails, 503 after
+            `abandon`.
+        """
+        waiting = self.waiting
+        if waiting + len(lines) > self._limits.queue:
+            message = f"{waiting} inputs wait, and at most {self._limits.queue} may; try again"
+            raise Refused(429, message, {"retry-after": "1"})
+        loop = asyncio.get_running_loop()
+        new = [
+            _Waiting(line, tuple(map(padded_width, each)), loop.create_future())
+            for line, each in zip(lines, lengths, strict=True)
+        ]
+        self._waiting += new
+        if self._worker is None or self._worker.done():
+            self._worker = loop.create_task(self._work())
+        return await asyncio.gather(*(one.answer for one in new))
+
+    def abandon(self) -> None:
+        """Gives up what waits and what is computed."""
+        for one in (*self._waiting, *self._batch):
+            if not one.answer.done():
+                one.answer.set_exception(Refused(503, STOPPING))
+
+    async def _work(self) -> None:
+        """Computes batches until nothing waits."""
+        loop = asyncio.get_running_loop()
+        while batch := self._next_batch():
+            lines = [one.line for one in batch]
+            answers = await loop.run_in_executor(self._thread, self._computed, lines)
+            self._metrics.batches.observe(float(len(lines)))
+            for one, answer in zip(batch, answers, strict=True):
+                if one.answer.done():  # given up
+                    continue
+                if answer is None:
+                    one.answer.set_exception(Refused(500, _FAILED))
+                else:
+                    one.answer.set_result(answer)
+        self._batch = []
+
+    def _next_batch(self) -> list[_Waiting]:
+        """The input that has waited longest, and others of its shape."""
+        waiting = [one for one in self._waiting if not one.answer.done()]
+        same = [one for one in waiting if one.shape == waiting[0].shape]
+        self._batch = same[: batch_size(len(same), self._limits.batch)] if same else []
+        chosen = set(self._batch)
+        self._waiting = [one for one in waiting if one not in chosen]
+        return self._batch
+
+    def _computed(self, lines: Sequence[str]) -> Sequence[str | None]:
+        """The answers; None where the predictor fails. In the thread."""
+        try:
+            return [*self._predictor.predict(lines, "input")]
+        except Exception as error:
+            if len(lines) > 1:  # the others are answered
+                return [answer for line in lines for answer in self._computed([line])]
+            _log.error("%s", describe(error))
+            return [None]
+
+
+def batch_size(count: int, most: int) -> int:
+    """The size of the batch for `count` waiting inputs: `most`, or the largest power of two, that
+    they fill."""
+    return most if count >= most else 1 << (count.bit_length() - 1)
+
+
+def describe(error: BaseException) -> str:
+    """The type and the place of an error, without its message, which may quote a request."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = " < ".join(f"{f.filename}:{f.lineno} {f.name}" for f in reversed(frames[-5:]))
+    return f"{type(error).__name__} in {places}"

@@ -1,0 +1,198 @@
+"""Models of a server: a run or an export, its schema, and the batches of its predictors."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from common_jax.deploy import LoadedModel
+from common_jax.errors import UserError
+from common_jax.io.json_files import Node, parse_json
+from common_jax.predictor import Predictor
+from launch.serve.batching import Batcher, batch_size
+from launch.serve.limits import Limits, Refused
+from launch.serve.metrics import Metrics
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """The body of a request for predictions.
+
+    Attributes:
+      inputs: as in its JSON.
+      explain: whether the answers are to be explained.
+    """
+
+    inputs: list[Any]
+    explain: bool
+
+    @classmethod
+    def of(cls, body: bytes, limits: Limits) -> "Request":
+        """
+        Raises:
+          Refused: for a body that is no such JSON, or too many inputs.
+        """
+        request = _parsed(body)
+        try:
+            inputs = request.get("inputs", list)
+            explain = request.get("explain", bool, False)
+        except UserError as error:
+            raise Refused(422, str(error)) from None
+        if unknown := set(request.value) - {"inputs", "explain"}:
+            raise Refused(422, f"body: unknown field {json.dumps(min(unknown)[:60])}")
+        if not inputs:
+            raise Refused(422, "body: inputs: is empty")
+        if len(inputs) > limits.inputs:
+            raise Refused(422, f"body: {len(inputs)} inputs; at most {limits.inputs}")
+        return cls(inputs, explain)
+
+
+class Model:
+    """A predictor and, where it can explain its answers, one that does.
+
+    Attributes:
+      name: in addresses.
+      schema: of both.
+      explains: whether there is an explaining one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        predictor: Predictor,
+        explaining: Predictor | None,
+        limits: Limits,
+        metrics: Metrics,
+    ):
+        self.name, self.schema, self.explains = name, predictor.schema, explaining is not None
+        self._limits = limits
+        self._predictors = {False: predictor} | ({True: explaining} if explaining else {})
+        self._batchers = {
+            explain: Batcher(one, limits, metrics) for explain, one in self._predictors.items()
+        }
+
+    @property
+    def waiting(self) -> int:
+        """The number of inputs that wait."""
+        return sum(batcher.waiting for batcher in self._batchers.values())
+
+    async def answer(self, request: Request) -> list[str]:
+        """The answers, each a JSON object as text.
+
+        Raises:
+          Refused: if they cannot be given.
+        """
+        explain = request.explain
+        if explain not in self._batchers:
+            raise Refused(422, f"body: explain: {self.name} cannot explain its answers")
+        predictor, lines, lengths = self._predictors[explain], [], []
+        for number, value in enumerate(request.inputs):
+            line, each = self._checked(predictor, value, f"inputs[{number}]", explain)
+            lines.append(line)
+            lengths.append(each)
+        answers = await self._batchers[explain].answers(lines, lengths)
+        return [predictor.schema.to_output(answer) for answer in answers]
+
+    def abandon(self) -> None:
+        """Gives up all that waits."""
+        for batcher in self._batchers.values():
+            batcher.abandon()
+
+    def warm_up(self) -> None:
+        """Compiles the shapes of the examples for all sizes of a batch.
+
+        Raises:
+          UserError: if the model cannot answer one.
+        """
+        sizes = {
+            batch_size(count, self._limits.batch) for count in range(1, self._limits.batch + 1)
+        }
+        for size in sorted(sizes):
+            for example in self.example_lines():
+                self._compute([example] * size)
+
+    def try_out(self) -> None:
+        """Answers an example.
+
+        Raises:
+          UserError: if the model cannot.
+        """
+        self._compute(self.example_lines()[:1])
+
+    def example_lines(self) -> list[str]:
+        """The lines of the schema's examples."""
+        names = [text.name for text in self.schema.texts]
+        values = (dict(zip(names, texts, strict=True)) for texts in self.schema.examples)
+        return [self.schema.to_line(value, "example") for value in values]
+
+    def _compute(self, lines: list[str]) -> None:
+        for _ in self._predictors[False].predict(lines, f"{self.name}: example"):
+            pass
+
+    def _checked(
+        self, predictor: Predictor, value: Any, place: str, explain: bool
+    ) -> tuple[str, tuple[int, ...]]:
+        """An input's line and the lengths of its texts.
+
+        Raises:
+          Refused: with status 422, for an input that the predictor would refuse, or too long a one.
+        """
+        limits = self._limits
+        most = min(limits.length, self.schema.explained_length) if explain else limits.length
+        for text in value.values() if isinstance(value, dict) else [value]:
+            if isinstance(text, str) and len(text) > limits.characters * len(self.schema.texts):
+                raise Refused(422, f"{place}: a text of {len(text)} characters is too long")
+        try:
+            line = self.schema.to_line(value, place)
+            lengths = predictor.lengths(line, place)
+        except UserError as error:
+            raise Refused(422, str(error)) from None
+        if (longest := max(lengths, default=0)) > most:
+            what = "explained" if explain and most < limits.length else "read"
+            raise Refused(422, f"{place}: a text of length {longest}; at most {most} is {what}")
+        return line, lengths
+
+
+def served(name: str, loaded: LoadedModel, limits: Limits, metrics: Metrics) -> Model:
+    """The model of a run or an export, with those details of answers that it supports."""
+    details = {}
+    for option in loaded.kind.options:
+        if option.detail and _supports(loaded, option.name):
+            details[option.name] = True
+    explaining = loaded.predictor(**details) if details else None
+    return Model(name, loaded.predictor(), explaining, limits, metrics)
+
+
+def _supports(loaded: LoadedModel, option: str) -> bool:
+    try:
+        loaded.predictor(**{option: True})
+    except UserError:  # an export without its program
+        return False
+    return True
+
+
+def described(model: Model) -> Mapping[str, Any]:
+    """A model as a JSON object, for the API and for its page."""
+    schema = model.schema
+    return {
+        "name": model.name,
+        "title": schema.title,
+        "explains": model.explains,
+        "texts": [dataclasses.asdict(text) for text in schema.texts],
+        "views": [dataclasses.asdict(view) for view in schema.views],
+        "examples": schema.examples,
+    }
+
+
+def _parsed(body: bytes) -> Node:
+    """The JSON of a body.
+
+    Raises:
+      Refused: with status 400, if it is not JSON in UTF-8.
+    """
+    try:
+        return parse_json(body.decode(), "body")
+    except UnicodeDecodeError as error:
+        raise Refused(400, f"body: not UTF-8 after {error.start} bytes") from None
+    except UserError as error:
+        raise Refused(400, str(error)) from None

@@ -1,0 +1,97 @@
+"""The pages: a list of the models, and for each a form with examples, made from its schema."""
+
+import html
+from collections.abc import Sequence
+
+from common_jax.predictor_schema import Schema, Text
+from launch.serve.models import Model
+
+_LONGEST = 90  # characters of an example's button
+
+
+def index(models: Sequence[Model]) -> str:
+    """The list of models by task."""
+    sections = []
+    for title in dict.fromkeys(model.schema.title for model in models):
+        names = [model.name for model in models if model.schema.title == title]
+        links = (f'<li><a href="/models/{name}">{html.escape(name)}</a></li>' for name in names)
+        sections.append(
+            f"<section><h2>{html.escape(title)}</h2><ul>{''.join(links)}</ul></section>"
+        )
+    return _page("Models", "".join(sections))
+
+
+def model_page(model: Model, models: Sequence[Model]) -> str:
+    """The page of one model.
+
+    Args:
+      models: of the server; those of the same task can be compared with it.
+    """
+    schema = model.schema
+    others = [m.name for m in models if m.schema.title == schema.title and m is not model]
+    fields = [_text_box(text) for text in schema.texts]
+    if model.explains and _has_details(schema):
+        fields.append(
+            '<p class="field"><label><input type="checkbox" id="explain" checked> '
+            "Explain the answer</label></p>"
+        )
+    if others:
+        items = "".join(f"<option>{html.escape(name)}</option>" for name in others)
+        fields.append(
+            '<p class="field"><label for="compare">Compare with</label> '
+            f'<select id="compare"><option value="">no other model</option>{items}</select></p>'
+        )
+    return _page(
+        model.name,
+        f'<p class="task">{html.escape(schema.title)}</p>'
+        f'<form id="form" data-model="{model.name}">{"".join(fields)}'
+        '<p><button type="submit" class="main">Predict</button></p></form>'
+        f"{_examples(schema)}"
+        '<p id="status" role="status"></p>'
+        '<div id="results" class="columns"></div>'
+        "<noscript><p>The form needs JavaScript.</p></noscript>"
+        '<script type="module" src="/static/page.js"></script>',
+        '<nav aria-label="Models"><a href="/">All models</a></nav>',
+    )
+
+
+def _page(title: str, body: str, navigation: str = "") -> str:
+    name = html.escape(title)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<link rel="icon" href="/static/icon.svg"><link rel="stylesheet" href="/static/style.css">'
+        f"<title>{name}</title></head>\n"
+        f"<body>{navigation}<main><h1>{name}</h1>{body}</main></body></html>\n"
+    )
+
+
+def _text_box(text: Text) -> str:
+    name, title = html.escape(text.name), html.escape(text.title)
+    return (
+        f'<p class="field"><label for="text-{name}">{title}</label>'
+        f'<textarea id="text-{name}" name="{name}" rows="{text.lines}" dir="auto" required '
+        'spellcheck="false"></textarea></p>'
+    )
+
+
+def _has_details(schema: Schema) -> bool:
+    """Whether the page displays a field that only an explained output has."""
+    required = schema.output.get("required", ())
+    return any(view.field and view.field not in required for view in schema.views)
+
+
+def _examples(schema: Schema) -> str:
+    """Buttons that fill the form."""
+    buttons = []
+    for number, texts in enumerate(schema.examples):
+        question_first = len(texts[0]) > 2 * len(texts[-1])
+        ordered = reversed(texts) if question_first else texts
+        shown = " | ".join(" ".join(text.split()) for text in ordered)
+        shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+        buttons.append(
+            f'<li><button type="button" data-example="{number}">{html.escape(shown)}</button></li>'
+        )
+    if not buttons:
+        return ""
+    return f'<section><h2>Examples</h2><ul class="examples">{"".join(buttons)}</ul></section>'

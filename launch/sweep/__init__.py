@@ -1,0 +1,1 @@
+"""Sweeps: fields of a config with several values and seeds."""

@@ -1,0 +1,103 @@
+"""Status and results of a sweep's trials, read from their folders."""
+
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from common_jax.io.atomic import replace_text, write_json, writing
+from common_jax.io.json_files import Node, read_json
+from common_jax.training.log import read_metrics
+from common_jax.training.workdir import SEED
+from launch.trials.trials import Trial
+
+State = Literal["new", "begun", "finished", "stopped", "failed"]
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialStatus:
+    """Status of a trial.
+
+    Attributes:
+      state: "stopped" is by the sweep, because others did better.
+      step: last step trained.
+      metrics: values by "split.name"; of the last validation if it is not finished.
+      seconds: of training, and scoring once it is finished.
+      parameters: their number; None before it is finished.
+      error: one line on why it failed.
+    """
+
+    state: State
+    step: int = 0
+    metrics: dict[str, float] = dataclasses.field(default_factory=dict)
+    seconds: float | None = None
+    parameters: int | None = None
+    error: str = ""
+
+
+def find(trial: Trial) -> TrialStatus:
+    """The status of a trial, from the files that it and the sweep wrote.
+
+    Raises:
+      UserError: for a file that cannot be read.
+    """
+    if result := trial.workdir.finished(trial.config):
+        metrics = {
+            f"{split}.{name}": value
+            for split, values in result["metrics"].items()
+            for name, value in values.items()
+        }
+        seconds, parameters = result["wall_seconds"], result["parameters"]
+        return TrialStatus("finished", result["steps"], metrics, seconds, parameters)
+    lines = read_metrics(trial.workdir.metrics)
+    dev = [line for line in lines if line.get("split") == "dev"]
+    names = ("step", "split", "wall_seconds")
+    metrics = {f"dev.{k}": v for k, v in (dev[-1] if dev else {}).items() if k not in names}
+    record = read_json(trial.record) if trial.record.exists() else Node({}, str(trial.record))
+    return TrialStatus(
+        state=record.get("state", str, "begun" if lines else "new"),
+        step=lines[-1]["step"] if lines else 0,
+        metrics=metrics,
+        seconds=max((line.get("wall_seconds", 0.0) for line in lines), default=None),
+        error=record.get("error", str, ""),
+    )
+
+
+def record(trial: Trial, state: State, error: str = "") -> None:
+    """Records why a trial is not finished."""
+    with writing(trial.record):
+        write_json(trial.record, {"state": state, "error": error})
+
+
+def write_results(path: Any, trials: Sequence[Trial], statuses: Sequence[TrialStatus]) -> None:
+    """results.csv: one row a trial."""
+    rows = [_row(*pair) for pair in zip(trials, statuses, strict=True)]
+    head = list(dict.fromkeys(name for row in rows for name in row))
+    head.append(head.pop(head.index("error")))
+    with writing(path):
+        replace_text(path, csv_text(head, rows))
+
+
+def csv_text(head: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as CSV."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, head, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _row(trial: Trial, status: TrialStatus) -> dict[str, Any]:
+    fields = {field: value for field, value in trial.values.items() if field != SEED}
+    return {
+        **{field: json.dumps(v) if isinstance(v, bool) else v for field, v in fields.items()},
+        "seed": trial.values[SEED],
+        "state": status.state,
+        "steps": status.step,
+        "seconds": status.seconds,
+        "parameters": status.parameters,
+        **status.metrics,
+        "error": status.error,
+    }

@@ -1,0 +1,74 @@
+"""Trains trials on this machine or on a Ray cluster, and reports their progress."""
+
+import argparse
+import contextlib
+import itertools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from common_jax.errors import Interrupted
+from launch.cli import Parser, natural, positive
+from launch.trials.status import TrialStatus, find, write_results
+from launch.trials.trials import Trial
+
+
+def add_executor(parser: Parser) -> None:
+    """Adds `--jobs`, `--executor`, `--cpus` and `--gpus`."""
+    add = parser.add_argument
+    text = "concurrent trials (1; on Ray as many as its resources allow)"
+    add("--jobs", type=positive, metavar="N", help=text)
+    text = "this machine, or a Ray cluster (local)"
+    add("--executor", choices=("local", "ray"), default="local", help=text)
+    add("--cpus", type=positive, default=1, metavar="N", help="CPUs of a trial on Ray (1)")
+    add("--gpus", type=natural, metavar="N", help="GPUs of a trial on Ray (1 if there are any)")
+
+
+def train(trials: Sequence[Trial], results: Path, args: argparse.Namespace) -> None:
+    """Trains the unfinished trials, and updates the file `results` after each.
+
+    Args:
+      args: those of `add_executor`, and `asha` and `out`.
+
+    Raises:
+      Interrupted: upon a request to stop.
+    """
+    from common_jax.training.preemption import PreemptionHandler
+    from launch.trials.local_executor import run_here
+
+    final = ("finished", "stopped") if args.asha else ("finished",)
+    remaining = [trial for trial in trials if find(trial).state not in final]
+    log(f"{len(trials)} trials, {len(trials) - len(remaining)} of them finished")
+    numbers = itertools.count(1)
+
+    def done(trial: Trial) -> None:
+        log(f"[{next(numbers)}/{len(remaining)}] {trial.name}: {summary(find(trial))}")
+        write_results(results, trials, [find(each) for each in trials])
+
+    try:
+        if args.executor == "ray" and remaining:
+            from launch.trials.ray_executor import run_on_ray
+
+            limits = {name: getattr(args, name) for name in ("jobs", "cpus", "gpus", "asha")}
+            run_on_ray(remaining, args.out, done, **limits)
+        else:
+            running = contextlib.closing(run_here(remaining, args.jobs or 1))
+            with PreemptionHandler() as requests, requests.interruptible(), running as ended:
+                for trial in ended:
+                    done(trial)
+    except Interrupted as request:
+        raise Interrupted(request.signal, "the same command resumes from there") from request
+
+
+def summary(status: TrialStatus) -> str:
+    """The status in one line."""
+    if status.state == "failed":
+        return f"failed at step {status.step}: {status.error}"
+    if status.state != "finished":
+        return f"{status.state}, step {status.step}" if status.step else status.state
+    metrics = "  ".join(f"{name} {value:.2f}" for name, value in status.metrics.items())
+    return f"finished in {status.seconds:.0f} s  {metrics}"
+
+
+def log(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

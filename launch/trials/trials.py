@@ -1,0 +1,181 @@
+"""The trials of a sweep: a run for each combination of field values and each seed."""
+
+import dataclasses
+import functools
+import hashlib
+import itertools
+import json
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from common_jax.config import value_of
+from common_jax.errors import UserError, error_context
+from common_jax.training.config import parse
+from common_jax.training.workdir import SEED, Workdir
+from launch.cli import system_files
+
+SYSTEM = "system"
+_MOST = 10_000  # trials of a sweep; all configs are checked before training starts
+_LONGEST = 120  # characters of a trial's name; file systems take 255 bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """One field, or several zipped ones.
+
+    Attributes:
+      fields: their keys in the config.
+      points: tuples of their values as text, one for each field.
+    """
+
+    fields: tuple[str, ...]
+    points: tuple[tuple[str, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """One run of a sweep.
+
+    Attributes:
+      values: of the system if there are several, and of the swept fields, the seed last.
+      overrides: "--config.KEY=VALUE", those of all trials first.
+      folder: of all trials of the sweep.
+    """
+
+    values: dict[str, Any]
+    file: str
+    overrides: tuple[str, ...]
+    config: Any
+    folder: Path
+
+    @functools.cached_property
+    def name(self) -> str:
+        """The values as a file name: model.token_window=11,train.seed=0."""
+        text = ",".join(f"{field}={value}" for field, value in self.values.items())
+        plain = re.sub(r"[^\w.,=+-]", "_", text, flags=re.ASCII)
+        if plain == text and len(text) <= _LONGEST:
+            return text
+        digest = hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:8]
+        return f"{plain[:_LONGEST]}-{digest}"
+
+    @functools.cached_property
+    def workdir(self) -> Workdir:
+        """The workdir of its run."""
+        return Workdir(self.folder / self.name)
+
+    @property
+    def log(self) -> Path:
+        """The file with its process's output."""
+        return self.folder / f"{self.name}.log"
+
+    @property
+    def record(self) -> Path:
+        """The file that records why it was stopped or failed, if so."""
+        return self.folder / f"{self.name}.json"
+
+
+def grid_axis(text: str) -> Axis:
+    """An axis of one field: "KEY=VALUE,VALUE,...", or 'KEY=["VALUE", ...]' for values with commas.
+
+    Raises:
+      UserError: for another form.
+    """
+    key, equals, values = text.partition("=")
+    points = _listed(values) if values.startswith("[") else values.split(",")
+    if not (key and equals and points) or not all(point.strip() for point in points):
+        raise UserError(f"{text!r}: write KEY=VALUE,VALUE,...")
+    return Axis((key.strip(),), tuple((point.strip(),) for point in points))
+
+
+def zipped_axis(texts: Sequence[str]) -> Axis:
+    """An axis of zipped fields, each written as for `grid_axis`.
+
+    Raises:
+      UserError: if they have unequal numbers of values.
+    """
+    axes = [grid_axis(text) for text in texts]
+    counts = [len(axis.points) for axis in axes]
+    if len(axes) < 2 or len(set(counts)) > 1:
+        raise UserError(
+            f"{' '.join(texts)}: two fields or more, with equally many values, not "
+            f"{' and '.join(map(str, counts))}"
+        )
+    fields = tuple(axis.fields[0] for axis in axes)
+    columns = [[value for (value,) in axis.points] for axis in axes]
+    return Axis(fields, tuple(zip(*columns, strict=True)))
+
+
+def grid_trials(
+    file: str,
+    overrides: Sequence[str],
+    axes: Sequence[Axis],
+    seeds: int,
+    folder: Path,
+    systems: Sequence[str] = (),
+) -> list[Trial]:
+    """All trials, with parsed configs; the seeds of one setting follow each other.
+
+    Args:
+      file: `--config`, with its argument.
+      overrides: of all trials.
+      seeds: their number, counted up from the config's `train.seed`.
+      folder: of the sweep.
+      systems: arguments of the config file, as in FILE:SYSTEM; none for `file` only.
+
+    Raises:
+      UserError: for an unknown or repeated field, or an invalid value.
+    """
+    files = system_files(file, systems)
+    swept = [field for axis in axes for field in axis.fields]
+    for field in swept:
+        if swept.count(field) > 1:
+            raise UserError(f"{field}: swept twice")
+        if any(override.startswith(f"--config.{field}=") for override in overrides):
+            raise UserError(f"{field}: swept, and set with --config.{field} too")
+    count = math.prod([seeds, len(files), *(len(axis.points) for axis in axes)])
+    if count > _MOST:
+        raise UserError(
+            f"{count} trials: at most {_MOST} in one sweep; sweep fewer values or seeds"
+        )
+    if SEED not in swept:
+        first_point = itertools.chain(*(axis.points[0] for axis in axes))
+        first = [f"--config.{field}={v}" for field, v in zip(swept, first_point, strict=True)]
+        base = value_of(parse(next(iter(files.values())), [*overrides, *first]), SEED)
+        axes = [*axes, Axis((SEED,), tuple((str(base + n),) for n in range(seeds)))]
+        swept.append(SEED)
+    elif seeds > 1:
+        raise UserError(f"{SEED}: swept, so --seeds cannot be set")
+    trials: dict[str, Trial] = {}
+    for (system, path), *points in itertools.product(
+        files.items(), *(axis.points for axis in axes)
+    ):
+        written = dict(zip(swept, itertools.chain(*points), strict=True))
+        own = [f"--config.{field}={value}" for field, value in written.items()]
+        system_value = {SYSTEM: system} if system else {}
+        with error_context(
+            ",".join(f"{name}={value}" for name, value in {**system_value, **written}.items())
+        ):
+            config = parse(path, [*overrides, *own])
+            values = system_value | {field: value_of(config, field) for field in swept}
+            values[SEED] = values.pop(SEED)
+            trial = Trial(values, path, (*overrides, *own), config, folder / "trials")
+            if trial.name in trials:
+                raise UserError("the same as another trial")
+        trials[trial.name] = trial
+    return list(trials.values())
+
+
+def require_own_folders(trials: Sequence[Trial]) -> None:
+    """Raises UserError if a trial's folder has a run with another config."""
+    for trial in trials:
+        trial.workdir.require(trial.config)
+
+
+def _listed(text: str) -> list[str]:
+    try:
+        return [str(value) for value in json.loads(text)]
+    except (ValueError, RecursionError) as error:
+        raise UserError(f'{text[:40]}: not a JSON list such as ["1,2", "2,1"]') from error

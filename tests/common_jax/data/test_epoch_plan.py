@@ -1,0 +1,169 @@
+"""The plan: best shapes against brute force, every example once, purity in (seed, epoch)."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from common_jax.data.epoch_plan import BucketPlan, Mixture, choose_shapes
+
+
+def _positions(lengths, shapes) -> int:
+    """The positions of a choice of shapes, with each example in the smallest shape that fits it."""
+    fitting = [[sum(shape) for shape in shapes if _fits(row, shape)] for row in lengths]
+    return sum(min(sizes, default=10**9) for sizes in fitting)
+
+
+def _fits(row, shape) -> bool:
+    return all(a <= b for a, b in zip(row, shape, strict=True))
+
+
+def _nested(shapes) -> bool:
+    return all(_fits(one, other) for one, other in itertools.pairwise(shapes))
+
+
+def _brute_force(lengths, max_shapes) -> int:
+    """The fewest positions over all choices of at most `max_shapes` nested shapes."""
+    widths = [sorted({max(1, n) for n in column}) for column in zip(*lengths, strict=False)]
+    grid = list(itertools.product(*widths))  # lexicographic, hence in order of any nesting
+    choices = itertools.chain.from_iterable(
+        itertools.combinations(grid, k) for k in range(1, max_shapes + 1)
+    )
+    return min(_positions(lengths, shapes) for shapes in choices if _nested(shapes))
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), columns=st.integers(1, 3), max_shapes=st.integers(1, 3))
+def test_shapes_are_the_best_nested_ones(data, columns, max_shapes):
+    most = {1: 12, 2: 5, 3: 3}[columns]
+    rows = st.tuples(*[st.integers(0, most)] * columns)
+    lengths = data.draw(st.lists(rows, min_size=1, max_size=12))
+    shapes = choose_shapes(np.array(lengths), max_shapes).tolist()
+    assert 1 <= len(shapes) <= max_shapes and _nested(shapes)
+    assert _positions(lengths, shapes) == _brute_force(lengths, max_shapes)
+
+
+def test_no_useless_shapes():
+    assert choose_shapes(np.full((10, 2), 7), 8).tolist() == [[7, 7]]
+    assert choose_shapes(np.zeros((3, 2), int), 8).tolist() == [[1, 1]]
+    assert choose_shapes(np.array([[3, 4], [9, 9]]), 8).tolist() == [[3, 4], [9, 9]]
+
+
+def test_long_columns_stay_fast_and_hold_every_example():
+    random = np.random.default_rng(0)
+    lengths = np.minimum(random.lognormal(5, 1, (200_000, 2)).astype(int), 3000)
+    shapes = choose_shapes(lengths, 8)
+    assert len(shapes) == 8 and (shapes[-1] == lengths.max(0)).all()
+    fits = (lengths[:, None] <= shapes).all(-1)
+    positions = np.where(fits, shapes.sum(-1), 10**9).min(1).sum()
+    assert positions < len(lengths) * lengths.max(0).sum() / 2  # in one shape
+
+
+@pytest.mark.parametrize(("shape", "shapes"), [((0, 2), 3), ((4, 0), 3), ((4, 2), 0)])
+def test_nothing_to_choose(shape, shapes):
+    with pytest.raises(ValueError, match="choose_shapes"):
+        choose_shapes(np.ones(shape, int), shapes)
+
+
+LENGTHS = hnp.arrays(
+    np.int64, st.tuples(st.integers(1, 200), st.just(2)), elements=st.integers(0, 30)
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    lengths=LENGTHS,
+    max_shapes=st.integers(1, 5),
+    tokens=st.integers(1, 200),
+    seed=st.one_of(st.none(), st.integers(-3, 2**40)),
+    epoch=st.integers(0, 2**40),
+    size=st.none() | st.integers(1, 60),
+)
+def test_every_example_once_in_a_shape_that_holds_it(
+    lengths, max_shapes, tokens, seed, epoch, size
+):
+    plan = BucketPlan(lengths, choose_shapes(lengths, max_shapes), tokens, seed, batch_size=size)
+    batches = plan.epoch(epoch)
+    assert len(batches) == plan.batches
+    assert sorted(row for batch in batches for row in batch.examples) == list(range(len(lengths)))
+    for batch in batches:
+        widths = plan.shapes[batch.shape]
+        rows = size or max(1, tokens // widths.max())
+        assert plan.rows[batch.shape] == rows and 1 <= len(batch.examples) <= rows
+        assert (lengths[batch.examples] <= widths).all()
+    not_full = [b for b in batches if len(b.examples) < plan.rows[b.shape]]
+    assert len(not_full) <= 1 and all(b.shape == len(plan.shapes) - 1 for b in not_full)
+
+
+def test_shapes_that_are_not_nested():
+    lengths = np.array([[5, 1]] * 5 + [[1, 5]] * 4 + [[6, 6]])
+    plan = BucketPlan(lengths, np.array([[6, 6], [5, 2], [2, 5]]), 10, 0)
+    rows = sorted(row for batch in plan.epoch(0) for row in batch.examples)
+    assert rows == list(range(10))
+    with pytest.raises(ValueError, match=r"example 9 of lengths \[6 6\] fits no shape"):
+        BucketPlan(lengths, np.array([[5, 2], [2, 5]]), 10, 0)
+
+
+@pytest.mark.parametrize("seed", [None, 0, 9])
+def test_the_order_is_that_of_plain_loops(seed):
+    """The order must not change between versions: runs resume from checkpoints in this order."""
+    lengths = np.random.default_rng(2).integers(1, 30, (300, 2))
+    plan = BucketPlan(lengths, choose_shapes(lengths, 5), 100, seed)
+    shape_of = [(lengths[i] <= plan.shapes).all(1).argmax() for i in range(300)]
+    for epoch in (3, 0, 3):  # whatever was asked before
+        members = [[i for i in range(300) if shape_of[i] == shape] for shape in range(5)]
+        random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed or 0, epoch])))
+        if seed is None:
+            members = [sorted(rows, key=lambda i: lengths[i].max()) for rows in members]
+        else:
+            members = [random.permutation(rows).tolist() for rows in members]
+        batches = []
+        for shape, rows in enumerate(members):
+            while len(rows) >= plan.rows[shape] or (rows and shape == 4):
+                batches.append((shape, rows[: plan.rows[shape]]))
+                del rows[: plan.rows[shape]]
+            if shape < 4:
+                members[shape + 1][:0] = rows
+        if seed is not None:
+            batches = [batches[i] for i in random.permutation(len(batches))]
+        assert [(batch.shape, batch.examples.tolist()) for batch in plan.epoch(epoch)] == batches
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 60), min_size=2, max_size=3),
+    weights=st.lists(st.floats(0.1, 5), min_size=3, max_size=3),
+    seed=st.integers(0, 5),
+)
+def test_a_mixture_draws_in_its_shares(sizes, weights, seed):
+    """Shares are exact up to one draw of each shape; a corpus repeats only after all of it."""
+    corpus, weights = np.repeat(np.arange(len(sizes)), sizes), weights[: len(sizes)]
+    lengths = np.random.default_rng(seed).integers(1, 9, (len(corpus), 1))
+    shapes = np.array([[4], [8]])
+    plan = BucketPlan(lengths, shapes, 0, seed, batch_size=4, mixture=Mixture(corpus, weights))
+    drawn = [np.concatenate([b.examples for b in plan.epoch(n)]) for n in range(4)]
+    expected = len(corpus) * np.array(weights) / sum(weights)
+    for epoch in drawn:
+        np.testing.assert_allclose(
+            np.bincount(corpus[epoch], minlength=len(sizes)), expected, atol=1
+        )
+        assert len(plan.epoch(0)) == plan.batches
+    times = np.bincount(np.concatenate(drawn), minlength=len(corpus))
+    for number in range(len(sizes)):
+        for wide in (False, True):
+            own = times[(corpus == number) & ((lengths[:, 0] > 4) == wide)]
+            assert own.size == 0 or own.max() - own.min() <= 1
+
+
+def test_three_to_one_to_one_is_sixty_twenty_twenty_percent():
+    corpus = np.repeat(np.arange(3), [500, 300, 200])
+    lengths = np.random.default_rng(0).integers(1, 9, (1000, 1))
+    mixture = Mixture(corpus, [3.0, 1.0, 1.0])
+    plan = BucketPlan(lengths, np.array([[4], [8]]), 0, 7, batch_size=8, mixture=mixture)
+    first, other, again = (np.concatenate([b.examples for b in plan.epoch(n)]) for n in (3, 0, 3))
+    for examples in (first, other):
+        assert np.bincount(corpus[examples]).tolist() == [600, 200, 200]
+    assert np.array_equal(first, again) and not np.array_equal(first, other)

@@ -1,0 +1,151 @@
+"""Translation scores against the sacrebleu command and by hand."""
+
+import json
+import math
+import os
+import signal
+import sys
+from types import SimpleNamespace
+
+import pytest
+import sacrebleu.sacrebleu
+
+from csan_jax import metrics as translation
+from csan_jax.metrics import sacrebleu_tokenizer, score
+
+# The command's module restores the default of SIGPIPE, which ends the process; Python and the other
+# tests of this process ignore the signal.
+signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+
+REFERENCES = [
+    "Der Zug nach Köln fährt am Freitag um halb vier ab.",
+    "Das ist, wie man sagt, z. B. nicht ganz einfach!",
+    'Er hat 3,50 Euro für "den Stuhl" & das Buch bezahlt.',
+    "Wir treffen uns am Samstagabend um zehn vor acht.",
+]
+HYPOTHESES = [
+    "Der Zug nach Köln fährt am Freitag um halb drei ab.",
+    "das ist wie man sagt, z. B. nicht ganz einfach !",
+    'Er hat 3,50 Euro für "den Stuhl" & das Buch bezahlt.',
+    "",
+]
+
+
+@pytest.fixture
+def official(tmp_path, monkeypatch):
+    """The scores of `python -m sacrebleu`, in this process: {name: (score, signature)}."""
+
+    def run(hypotheses, references, *options):
+        for name, lines in (("hyp", hypotheses), ("ref", references)):
+            (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        command = ["sacrebleu", "ref", "-i", "hyp", "-m", "bleu", "chrf", "--format", "json"]
+        with monkeypatch.context() as patch:
+            patch.chdir(tmp_path)
+            patch.setattr("sys.argv", [*command, "-w", "8", *options])
+            # It reopens and closes both descriptors.
+            out = os.open("out", os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
+            for stream, file in (("stdin", os.open("ref", os.O_RDONLY)), ("stdout", out)):
+                patch.setattr(f"sys.{stream}", SimpleNamespace(fileno=lambda file=file: file))
+            sacrebleu.sacrebleu.main()
+            sys.stdin.close()
+            sys.stdout.close()
+        entries = json.loads((tmp_path / "out").read_text())
+        return {entry["name"]: (entry["score"], entry["signature"]) for entry in entries}
+
+    return run
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_agrees_with_the_command(official, lowercase):
+    options = ["--lowercase", "--chrf-lowercase"] if lowercase else []
+    expected = official(HYPOTHESES, REFERENCES, *options)
+    ours = score(HYPOTHESES, REFERENCES, language="de", lowercase=lowercase)
+    for name, command_name in (("sacrebleu", "BLEU"), ("chrf", "chrF2")):
+        number, signature = expected[command_name]
+        assert ours.metrics[name] == pytest.approx(number, abs=1e-6)
+        assert ours.signatures[name] == signature
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "reference", "language"),
+    [
+        ("我今天喜欢吃苹果和梨。", "我今天很喜欢吃苹果和香蕉。", "zh-CN"),
+        ("私は今日りんごと梨を食べました。", "私は昨日りんごを二つ食べました。", "ja"),
+    ],
+)
+def test_words_without_blanks_are_found_as_the_command_does(
+    official, hypothesis, reference, language
+):
+    """Of Japanese by MeCab if installed, otherwise by characters, according to the signature."""
+    tokenizer = sacrebleu_tokenizer(language)
+    expected = official([hypothesis], [reference], "--tokenize", tokenizer)
+    ours = score([hypothesis], [reference], language=language)
+    assert ours.metrics["sacrebleu"] == pytest.approx(expected["BLEU"][0], abs=1e-6)
+    assert 0 < ours.metrics["sacrebleu"] < 100
+    assert f"|tok:{tokenizer}" in ours.signatures["sacrebleu"]
+    assert ours.signatures["sacrebleu"] == expected["BLEU"][1]
+
+
+def test_tokenized_bleu_agrees_with_the_command_on_moses_tokens(official):
+    hypotheses, references = (translation._moses(x, "de") for x in (HYPOTHESES, REFERENCES))
+    expected = official(hypotheses, references, "--tokenize", "none", "--force")
+    ours = score(HYPOTHESES, REFERENCES, language="de")
+    assert ours.metrics["tokenized_bleu"] == pytest.approx(expected["BLEU"][0], abs=1e-6)
+    signature = ours.signatures["tokenized_bleu"]
+    assert signature.startswith(expected["BLEU"][1] + "|pretok:sacremoses-")
+    # "z. B." is two tokens to Moses and four to 13a.
+    assert ours.metrics["tokenized_bleu"] != ours.metrics["sacrebleu"]
+
+
+def test_bleu_by_hand():
+    # Six tokens each way, one wrong at the end: 5/6, 4/5, 3/4 and 2/3 of the n-grams are right.
+    ours = score(["a b c d e f"], ["a b c d e g"], language="en")
+    expected = 100 * math.prod([5 / 6, 4 / 5, 3 / 4, 2 / 3]) ** 0.25
+    assert ours.metrics["sacrebleu"] == pytest.approx(expected)
+    assert ours.metrics["tokenized_bleu"] == pytest.approx(expected)
+
+
+SMALL = [line.lower() for line in REFERENCES]
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "lowercase", "value"),
+    [(REFERENCES, False, 100), ([""] * 4, False, 0), (SMALL, True, 100)],
+)
+def test_perfect_and_empty_translations(hypotheses, lowercase, value):
+    ours = score(hypotheses, REFERENCES, language="de", lowercase=lowercase)
+    expected = dict.fromkeys(("sacrebleu", "chrf", "tokenized_bleu"), value)
+    assert ours.metrics == pytest.approx(expected)
+    assert all(("case:lc" in s) == lowercase for s in ours.signatures.values())
+
+
+def test_case_matters_by_default():
+    assert score(SMALL, REFERENCES, language="de").metrics["sacrebleu"] < 90
+
+
+def test_moses_tokens_keep_their_characters():
+    assert translation._moses(['"A" & <b>!'], "en") == ['" A " & < b > !']
+
+
+def test_tokenizer_follows_the_language(monkeypatch):
+    expected = {"de": "13a", "zh": "zh", "ja": "char", "ko": "char", "xx": "13a"}
+    expected |= {"zh_TW": "zh", "ZH-cn": "zh", "cmn": "zh", "jpn": "char", "ja-JP": "char"}
+    monkeypatch.setattr("importlib.util.find_spec", lambda module: None)
+    assert {language: sacrebleu_tokenizer(language) for language in expected} == expected
+    monkeypatch.setattr("importlib.util.find_spec", lambda module: "found")
+    assert [sacrebleu_tokenizer(x) for x in ("ja", "jpn", "ko")] == ["ja-mecab"] * 2 + ["ko-mecab"]
+    monkeypatch.setattr(  # the analyser without its dictionary will not do
+        "importlib.util.find_spec", lambda module: None if module == "ipadic" else "found"
+    )
+    assert sacrebleu_tokenizer("ja") == "char"
+
+
+@pytest.mark.parametrize(("hypotheses", "references"), [([], []), (["a"], []), (["a"], ["b", "c"])])
+def test_unequal_or_no_sentences_are_refused(hypotheses, references):
+    with pytest.raises(ValueError, match=f"{len(hypotheses)} hypotheses"):
+        score(hypotheses, references, language="en")
+
+
+def test_moses_tokens_raise_no_warning(caplog):
+    score(REFERENCES * 50, REFERENCES * 50, language="de")
+    assert not caplog.records

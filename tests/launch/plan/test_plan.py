@@ -1,0 +1,118 @@
+"""`launch.plan`: the training step, compiled for devices that are not present."""
+
+import importlib.util
+import json
+
+import jax
+import pytest
+
+from common_jax.training.config import parse, task_class
+from common_jax.training.mesh import local_rows, make_mesh, put_batch
+from common_jax.training.state import abstract_state, init_state, run_key
+from common_jax.training.step import make_train_step
+from launch.measure import compile
+from launch.plan import __main__ as plan
+from tests.attconv_jax import anss
+from tests.launch.commands import fails
+from tests.launch.tiny_runs import SMALL
+
+VOCABULARY = ["--config.model.source_vocab_size=400", "--config.model.target_vocab_size=400"]
+TINY = [f"--config.{key}={value}" for key, value in SMALL["csan"].items()]
+CSAN = ["--config", "configs/csan/quickstart.py", *TINY, *VOCABULARY]
+needs_tpu = pytest.mark.skipif(
+    importlib.util.find_spec("libtpu") is None, reason="needs the extra tpu, to compile for one"
+)
+
+
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("csan", {"data.examples": 300}),
+        pytest.param(
+            *("csan", {"data.examples": 300, "data.batching": "packed", "data.row_tokens": 64}),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            *("qanet", {"data.examples": 30, "data.holdout_size": 5, "mesh.fsdp": 2}),
+            marks=pytest.mark.slow,
+        ),
+        ("attconv", {"data.examples": 100, "data.holdout_size": 50, "train.steps_per_call": 1}),
+        ("attconv", "ranking"),
+    ],
+)
+def test_the_program_equals_that_of_training(family, changes, tmp_path):
+    if changes == "ranking":
+        changes = {f"data.{key}": value for key, value in (anss.FORM | anss.FILES).items()}
+        changes |= {"data.source": "files", "data.dir": tmp_path, "data.examples": 0}
+        changes |= {"train.steps_per_call": 1}
+        anss.write(tmp_path)
+    values = {**SMALL[family], "data.max_shapes": 1, "data.cache_dir": tmp_path, **changes}
+    flags = [f"--config.{key}={value}" for key, value in values.items()]
+    config = parse(f"configs/{family}/quickstart.py", flags)
+    task = task_class(config.task)(config)
+    (shape,) = compile.prepared_shapes(task)
+    mesh = make_mesh(config.mesh)
+    batch = task.train_batches().select_rows(local_rows(mesh)).epoch(0)[0]
+    arguments = init_state(task, mesh), (put_batch(batch, mesh),), run_key(0, mesh)
+    trained = make_train_step(task, mesh).trace(*arguments)
+    planned = compile.trace_step(task, mesh, shape)
+    assert str(planned.jaxpr) == str(trained.jaxpr)
+    memory = lambda traced: str(traced.lower().compile().memory_analysis())
+    assert memory(planned) == memory(trained)
+
+
+@needs_tpu
+def test_a_step_for_four_chips(tmp_path, capsys):
+    file = tmp_path / "plan.json"
+    argv = [*CSAN, "--topology", "v5e:2x2", "--shape", "64,8,8", "--json", str(file)]
+    plan.main(argv)
+    (row,) = json.loads(file.read_text())["rows"]
+    assert row["mesh"] == {"data": 4, "fsdp": 1, "tensor": 1} and row["fits"]
+    assert 0 < row["memory_bytes"] < row["chip_memory_bytes"] == 16 * 2**30
+    config = parse(CSAN[1], CSAN[2:])
+    params = abstract_state(task_class(config.task)(config), make_mesh(config.mesh)).params
+    gradients = 4 * sum(leaf.size for leaf in jax.tree.leaves(params))
+    # all gradients are summed over the chips, those of tied tables once for each use
+    assert 1 <= row["collective_bytes"] / (2 * gradients * 3 / 4) < 1.5
+    assert set(row["seconds"]) == {"arithmetic", "memory", "links", "compile"}
+    assert "all-reduce over data" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--topology", "v9:2x2"], "'v9:2x2': the chips are v4, v5e, v5p, v6e, tpu7x, a100, "),
+        (["--topology", "v5e:8"], "'v5e:8': write v5e:2x2"),
+        (["--topology", "h100:2x2"], "'h100:2x2': write h100:8"),
+        (["--topology", "v5e:2x2", "--shape", "8,0"], "'8,0': write sizes above 0"),
+        (
+            ["--topology", "v5e:2x2", "--shape", "8,9"],
+            "--shape 8,9: a batch has 3 sizes, B,S,T",
+        ),
+        (["--topology", "v5e:2x2", "--json", "no/where.json"], "--json: there is no folder"),
+    ],
+)
+def test_mistyped_arguments_are_one_line(argv, message, monkeypatch, capsys):
+    assert message in fails(monkeypatch, capsys, [*CSAN, *argv], plan.main)
+
+
+@pytest.mark.parametrize(("chip", "extra"), [("v5e:2x2", "tpu"), ("h100:8", "cuda")])
+def test_a_missing_extra_is_named(chip, extra, monkeypatch, capsys):
+    monkeypatch.setattr(compile.importlib.util, "find_spec", lambda name: None)
+    argv = [*CSAN, "--topology", chip, "--shape", "8,8,8"]
+    assert f"needs the extra {extra} " in fails(monkeypatch, capsys, argv, plan.main)
+
+
+@needs_tpu
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--topology", "v5e:3x7"], "--topology v5e:3x7: no such topology ("),
+        (["--topology", "v5e:2x2", "--config.mesh.fsdp=3"], "4 devices are not a multiple of 3"),
+    ],
+)
+def test_an_unknown_topology_or_one_that_the_mesh_does_not_divide(
+    argv, message, monkeypatch, capsys
+):
+    argv = [*CSAN, "--shape", "8,8,8", *argv]
+    assert message in fails(monkeypatch, capsys, argv, plan.main)

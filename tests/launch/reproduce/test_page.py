@@ -1,0 +1,251 @@
+"""Verdicts on a table's claims, against numbers by hand."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+from scipy import stats
+
+from common_jax.compare import Comparison, IncomparableError
+from launch.reproduce import page as page_module
+from launch.reproduce.claims import judged
+from launch.reproduce.page import page
+from launch.reproduce.results import Results, rows_of
+from launch.reproduce.spec import Claim, Row, Scale, TableSpec
+from launch.trials.status import TrialStatus
+from launch.trials.trials import Trial
+
+VALUES = {  # test accuracy by seed
+    "base": [80.0, 81.0, 82.0],
+    "better": [83.0, 84.5, 84.5],  # differences 3, 3.5, 2.5
+    "close": [80.1, 81.0, 81.9],  # differences 0.1, 0, -0.1
+    "once": [90.0],
+}
+PARAMETERS = {"base": 10, "better": 12, "close": 10, "once": 10}
+SPEEDS = {
+    "base": {"train_speed": [1.0, 2.0, 1.0], "decode_speed": [1.0, 1.0, 1.0]},
+    "better": {"train_speed": [3.0, 6.6, 2.7], "decode_speed": [1.0, 1.1, 0.9]},
+}
+
+
+class Exact(Comparison):
+    """A comparison without noise of the examples, and with a metric that only notes have."""
+
+    metrics = ("of_notes",)
+
+    @classmethod
+    def further(cls, run, split):
+        return {"of_notes": 5.0}
+
+    @classmethod
+    def example_error(cls, run, other, split, metric):
+        if metric == "nll":
+            raise IncomparableError("of other examples")
+        return 0.0
+
+
+def made(folder, *claims, target=None):
+    rows = [
+        Row(name, "c.py", "", {}, (), len(values), {"accuracy": 70.0, "extra": 1.5}, "", "")
+        for name, values in VALUES.items()
+    ]
+    rows.append(Row("lost", "", "", {}, (), 1, {"accuracy": 60.0}, "", "no code"))
+    trials, statuses = [], []
+    for name, values in VALUES.items():
+        for seed, value in enumerate(values):
+            trials.append(Trial({"row": name, "train.seed": seed}, "c.py", (), None, folder))
+            metrics = {"test.accuracy": value, "test.nll": 1.0}
+            statuses.append(TrialStatus("finished", 1, metrics, 1.0, PARAMETERS[name]))
+    default = {"metrics": ("accuracy",), "relation": "better", "within": 0.0, "factor": 1.0}
+    claims = tuple(Claim(**{"text": "t", **default, **claim}) for claim in claims)
+    scale = Scale(
+        "small", "test", ("accuracy",), target, "", 10, False, "half", tuple(rows), claims, ()
+    )
+    spec = TableSpec("csan/toy", "t", "s", "table", {}, {}, {"small": scale})
+    results = Results(spec, scale, trials, statuses, SPEEDS, [])
+    results.__dict__["comparison"] = Exact
+    return results
+
+
+def one(folder, row, than, **claim):
+    (result,) = judged(made(folder, {"row": row, "than": than, **claim}))
+    return result
+
+
+def test_better(tmp_path):
+    result = one(tmp_path, "better", "base")
+    half = stats.t.ppf(0.975, 2) * 0.5 / math.sqrt(3)
+    assert result.decision == "confirmed"
+    assert result.difference == f"+3.00 ({3 - half:+.2f} to {3 + half:+.2f})"
+    assert one(tmp_path, "base", "better").decision == "contradicted"
+    assert one(tmp_path, "close", "base").decision == "undecidable"
+
+
+def test_one_seed_and_missing_rows_are_undecidable(tmp_path):
+    result = one(tmp_path, "once", "base")
+    assert result.decision == "undecidable" and result.difference == "+10.00 (one seed)"
+    assert one(tmp_path, "base", "lost").decision == "undecidable: lost has no runs here"
+    assert one(tmp_path, "base", "close", metrics=("nll",)).decision.endswith("of other examples")
+    assert "of both rows" in one(tmp_path, "base", "close", metrics=("f1",)).decision
+
+
+def test_comparable(tmp_path):
+    half = stats.t.ppf(0.975, 2) * 0.1 / math.sqrt(3)  # 0.248
+    assert 0.2 < half < 0.3
+    within = lambda bound, row: one(tmp_path, row, "base", relation="comparable", within=bound)
+    assert within(0.3, "close").decision == "confirmed"
+    assert within(0.2, "close").decision == "undecidable"
+    assert within(1.0, "better").decision == "contradicted"
+
+
+def test_equal_parameters(tmp_path):
+    equal = lambda row: one(tmp_path, row, "base", metrics=("parameters",), relation="equal")
+    assert equal("close").decision == "confirmed"
+    assert (equal("better").decision, equal("better").difference) == ("contradicted", "+2")
+
+
+def test_ratios_of_speeds_are_judged_over_the_rounds(tmp_path):
+    ratios = [math.log(value) for value in (3.0, 3.3, 2.7)]
+    mean = sum(ratios) / 3
+    half = stats.t.ppf(0.975, 2) * stats.tstd(ratios) / math.sqrt(3)
+    judge = lambda factor: one(
+        tmp_path, "better", "base", metrics=("train_speed",), relation="ratio", factor=factor
+    )
+    texts = [f"{math.exp(value):.2f} times" for value in (mean, mean - half, mean + half)]
+    for factor, decision in ((2.0, "confirmed"), (3.0, "undecidable"), (4.0, "contradicted")):
+        result = judge(factor)
+        assert result.decision == decision
+        assert result.difference == f"{texts[0]} ({texts[1]} to {texts[2]})"
+    decoding = {"metrics": ("decode_speed",), "relation": "ratio"}
+    assert one(tmp_path, "better", "base", **decoding).decision == "undecidable"
+    assert one(tmp_path, "close", "base", **decoding).decision.endswith("no speeds were measured")
+
+
+def test_a_claim_on_several_metrics_must_hold_for_all(tmp_path):
+    both = one(tmp_path, "better", "base", metrics=("accuracy", "of_notes"))
+    assert both.decision == "undecidable" and both.difference.startswith("+0.00")
+    worse = one(tmp_path, "base", "better", metrics=("accuracy", "of_notes"))
+    assert worse.decision == "contradicted"
+
+
+HOURS = {"metrics": ("hours_to_target",), "row": "better", "than": "base"}
+
+
+def timed(folder, f1, *claims):
+    """Results with F1 of dev after each hour, for "better"; other rows reach 61 in the third."""
+    results = made(folder, *claims, target=("f1", 60.0))
+    for trial in results.trials:
+        values = f1 if trial.values["row"] == "better" else [50.0, 50.0, 61.0, 59.0]
+        lines = [{"step": 1, "loss": 1.0, "wall_seconds": 9.0}]
+        for hour, value in enumerate(values, 1):
+            lines.append({"step": 2, "split": "dev_oracle", "f1": 90.0, "wall_seconds": 1.0})
+            lines.append({"step": 2, "split": "dev", "f1": value, "wall_seconds": 3600 * hour})
+        trial.workdir.path.mkdir(parents=True, exist_ok=True)
+        trial.workdir.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    scale = dataclasses.replace(results.scale, metrics=("hours_to_target",))
+    results = dataclasses.replace(results, scale=scale)
+    results.__dict__["comparison"] = Exact
+    return results
+
+
+def test_hours_until_dev_reaches_the_target(tmp_path):
+    results = timed(tmp_path, [50.0, 50.0, 50.0, 50.0, 60.0, 61.0], HOURS)
+    assert results.values("base", "hours_to_target") == {0: 3.0, 1: 3.0, 2: 3.0}
+    assert results.values("better", "hours_to_target") == {0: 5.0, 1: 5.0, 2: 5.0}
+    (verdict,) = judged(results)
+    assert verdict.decision == "confirmed" and verdict.difference.startswith("+2.00")
+
+
+def test_a_trial_that_does_not_reach_the_target_gives_a_lower_bound(tmp_path):
+    back = {**HOURS, "row": "base", "than": "better"}
+    results = timed(tmp_path, [50.0] * 5, HOURS, back)
+    later, sooner = judged(results)
+    assert later.decision == "confirmed" and later.difference.startswith("at least +2.00")
+    assert sooner.decision.endswith("hours_to_target of both rows with the same seed is needed")
+    sections = {section.title: section.parts for section in page(results, "made").sections}
+    cells = {row[0]: row[2] for row in sections["Results"][0].rows}
+    assert cells["base"].startswith("3.00") and cells["lost"] is None
+    assert cells["better"] == "not reached by 3 of 3 seeds"
+    (short,) = judged(timed(tmp_path, [50.0], HOURS))
+    assert short.decision == "undecidable: better does not reach the target"
+
+
+def test_trials_that_are_not_finished_are_listed(tmp_path):
+    results = made(tmp_path)
+    states = [dataclasses.replace(s, state="new") for s in results.statuses[:2]]
+    results.statuses[:2] = states  # two of three of base
+    results.statuses[-1] = dataclasses.replace(results.statuses[-1], state="failed")
+    assert results.not_run == {"base": 2, "once": 1}
+    *_, last = page(results, "made").sections
+    command = "python -m launch.reproduce csan/toy --scale small --rows"
+    assert last.title == "Commands of trials that were not run" and last.parts == [
+        f"{command} base --data DIR --out OUT  # 2 of its trials",
+        f"{command} once --data DIR --out OUT  # 1 of its trials",
+    ]
+
+
+def test_rows_of_the_page(tmp_path):
+    results = made(tmp_path, {"row": "better", "than": "base"})
+    rows = {row["row"]: row for row in rows_of(results)}
+    assert rows["base"]["mean"] == 81.0 and rows["lost"]["mean"] is None
+    squares = 2.0 + (1.0 + 0.25 + 0.25) + (0.81 + 0.81)  # of 6 degrees of freedom
+    half = stats.t.ppf(0.975, 6) * math.sqrt(squares / 6 / 3)
+    assert rows["base"]["high"] == pytest.approx(81 + half)
+    assert rows["better"]["speed"] == 3.0 and rows["once"]["speed"] is None
+    sections = {section.title: section.parts for section in page(results, "made").sections}
+    further = sections["Results"][1]
+    assert further.head == ["row", "extra"] and further.rows[0] == ["base", 1.5]
+    assert sections["Notes on rows"][0].rows == [["lost", "no code"]]
+    assert sections["Claims"][0].rows[0][1:3] == ["accuracy", "confirmed"]
+
+
+def test_intervals_of_rates_are_cut_at_their_bounds(tmp_path, monkeypatch):
+    monkeypatch.setitem(VALUES, "base", [2.0, 1.0, 90.0])
+    rows = {row["row"]: row for row in rows_of(made(tmp_path))}
+    assert rows["base"]["low"] == 0.0 < rows["base"]["mean"] < rows["base"]["high"] < 100.0
+    assert rows["better"]["low"] > 0.0 and rows["better"]["high"] == 100.0
+
+
+def test_speeds_are_relative_to_the_first_row(tmp_path):
+    results = made(tmp_path)
+    published = {"base": {"train_speed": 4.0}, "better": {"train_speed": 6.0}}
+    rows = [dataclasses.replace(r, published=published.get(r.name, {})) for r in results.scale.rows]
+    scale = dataclasses.replace(results.scale, metrics=("train_speed",), rows=tuple(rows))
+    results = dataclasses.replace(results, scale=scale)
+    results.__dict__["comparison"] = Exact
+    assert [row["speed"] for row in rows_of(results)] == [1.0, 3.0, None, None, None]
+    sections = page(results, "made").sections
+    (table,) = next(section.parts for section in sections if section.title == "Results")
+    ratios = [math.log(value) for value in (3.0, 3.3, 2.7)]
+    mean = sum(ratios) / 3
+    half = stats.t.ppf(0.975, 2) * stats.tstd(ratios) / math.sqrt(3)
+    low, high = math.exp(mean - half), math.exp(mean + half)
+    assert table.rows[:3] == [
+        ["base", 4.0, 1.0, 1.0],
+        ["better", 6.0, 1.5, f"{math.exp(mean):.2f} ({low:.2f} to {high:.2f})"],
+        ["close", None, None, "not run"],
+    ]
+
+
+def test_a_row_without_the_fields_is_no_point_of_a_figure(tmp_path, monkeypatch):
+    results = made(tmp_path)
+    rows = tuple(
+        dataclasses.replace(row, varied=() if row.name == "once" else ("model.window",))
+        for row in results.scale.rows
+    )
+    scale = dataclasses.replace(results.scale, rows=rows)
+    spec = dataclasses.replace(results.spec, kind="figure")
+    windows = {"base": 1, "better": 3, "close": 5}
+
+    def fields(scale, trial):
+        row, seed = trial.values["row"], trial.values["train.seed"]
+        own = {"model.window": windows[row]} if row in windows else {}
+        return {**own, "train.seed": seed}
+
+    monkeypatch.setattr(page_module, "fields_of", fields)
+    results = dataclasses.replace(results, spec=spec, scale=scale)
+    results.__dict__["comparison"] = Exact
+    sections = page(results, "c").sections
+    (chart,) = next(section.parts for section in sections if section.title == "Figure")
+    assert list(chart.series[0].x) == [1, 3, 5]

@@ -1,0 +1,300 @@
+"""`launch.reproduce`: a table's trials are trained once, stored and judged; errors are one line."""
+
+import itertools
+import json
+import re
+import statistics
+import zipfile
+
+import jax
+import pytest
+
+from launch import train
+from launch.reproduce import __main__ as reproduce
+from launch.reproduce import archive
+from launch.trials import local_executor
+from tests.docs.test_results import unfounded
+from tests.launch.commands import fails
+from tests.launch.tiny_runs import ROOT, SMALL
+
+TINY = SMALL["attconv"] | {
+    **{"data.examples": 200, "data.holdout_size": 100, "data.max_shapes": 1},
+    **{"train.steps": 8, "train.evaluate_every": 4, "train.checkpoint_every": 4},
+}
+TABLE = """
+title = "attention and none"
+source = "Yin & Schütze 2017, Table 3"
+kind = "{kind}"
+split = "test"
+metrics = ["accuracy"]
+
+[scales.small]
+curves = true
+config = "configs/attconv/quickstart.py"
+seeds = 2
+overrides = {{ {overrides} }}
+
+[[rows]]
+name = "bi-CNN"
+system = "cnn"
+published = {{ accuracy = 80.3 }}
+
+[[rows]]
+name = "light"
+system = "light"
+published = {{ accuracy = 86.3, parameters_millions = 1.5 }}
+
+[[rows]]
+name = "of others"
+missing = "their code is not public"
+published = {{ accuracy = 77.6 }}
+
+[[claims]]
+text = "attention is better than none"
+row = "light"
+than = "bi-CNN"
+metric = "accuracy"
+"""
+EXAMPLES = """
+[[examples]]
+name = "each"
+texts = ["a dog runs", "a cat sleeps"]
+paper = "neutral"
+
+[[examples]]
+name = "one"
+texts = ["a dog runs", "a dog moves"]
+through = ["light"]
+
+"""
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    """Tables and stored trials in `tmp_path`; trials are trained in this process."""
+    monkeypatch.chdir(ROOT)
+    trained = []
+
+    def run_here(trials, jobs):
+        for trial in trials:
+            train.main(local_executor.command(trial)[3:])
+            trained.append(trial.name)
+            yield trial
+
+    monkeypatch.setattr(local_executor, "run_here", run_here)
+    monkeypatch.setattr(reproduce, "TABLES", tmp_path / "tables")
+    monkeypatch.setattr(reproduce, "STORED", tmp_path / "stored")
+    write(tmp_path)
+    return tmp_path, trained
+
+
+def write(folder, kind="table", **changes):
+    """Writes a table's file, with some of its text replaced."""
+    values = TINY | {"data.cache_dir": folder / "cache"}
+    listed = ", ".join(f'"{key}" = "{value}"' for key, value in values.items())
+    text = TABLE.format(kind=kind, overrides=listed)
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "tables" / "attconv").mkdir(parents=True, exist_ok=True)
+    (folder / "tables" / "attconv" / "toy.toml").write_text(text)
+
+
+CORPUS = {
+    "seeds = 2": 'seeds = 2\ndata = "snli"\n\n[data.snli]\nfiles = ["a.jsonl"]\n'
+    'origin = "example.org"\n[scales.other]\nconfig = "c"'
+}
+
+
+def made(folder, out, *flags):
+    reproduce.main(["attconv/toy", "--out", str(folder / out), "--no_speed", *flags])
+    return (folder / out / "page.md").read_text(), (folder / out / "table.csv").read_text()
+
+
+def test_trials_are_trained_once_stored_and_used_again(folders, capsys):
+    folder, trained = folders
+    page, table = made(folder, "first", "--keep")
+    assert len(trained) == 4
+    assert "![Validation by time](page_charts/" in page
+    assert "attention is better than none" in page and "their code is not public" in page
+    assert re.search(r"\| (confirmed|contradicted|undecidable) \| [+-]\d", page)
+    rows = [line.split(",") for line in table.splitlines()]
+    assert [row[:3] for row in rows[1:]] == [
+        ["bi-CNN", "accuracy", "80.3"],
+        ["light", "accuracy", "86.3"],
+        ["of others", "accuracy", "77.6"],
+    ]
+    assert [row[6] for row in rows[1:]] == ["2", "2", "0"]
+
+    assert made(folder, "first") == (page, table)  # nothing is trained, the same bytes
+    files = {path: path.read_bytes() for path in (folder / "stored").rglob("*.zip")}
+    assert len(files) == 4
+    for path in files:
+        with zipfile.ZipFile(path) as archive:
+            assert "--workdir {run}" in archive.read("result.json").decode()
+    again, same = made(folder, "second", "--keep")  # from the stored trials
+    assert len(trained) == 4 and (again, same) == (page, table)
+    assert {path: path.read_bytes() for path in files} == files
+
+    path = folder / "stored" / "attconv" / "toy" / "small" / "page.md"
+    assert path.read_text() == page
+    assert not unfounded(path, folder / "tables", folder / "again")
+    number = re.search(r"\d\.\d\d \(", page)[0]
+    path.write_text(page.replace(number, f"{number[0]}.{99 - int(number[2:4]):02} (", 1))
+    assert len(unfounded(path, folder / "tables", folder / "more")) == 1  # a digit has changed
+
+    toy = (folder / "tables" / "attconv" / "toy.toml").read_text()
+    (folder / "tables" / "attconv" / "twin.toml").write_text(toy.replace("bi-CNN", "CNN"))
+    reproduce.main(["attconv/twin", "--out", str(folder / "twin"), "--no_speed"])
+    numbers = lambda text: [line.split(",")[1:] for line in text.splitlines()]
+    assert numbers((folder / "twin" / "table.csv").read_text()) == numbers(table)
+    assert len(trained) == 4  # equal trials of another table are used
+
+    write(folder, **{'"train.steps" = "8"': '"train.steps" = "4"'})
+    capsys.readouterr()
+    other, _ = made(folder, "third")
+    assert len(trained) == 8 and "has another train.steps" in other
+    reproduce.main(["--list"])
+    assert "2 rows, 4 trials of configs/attconv/quickstart.py; 4 stored" in capsys.readouterr().out
+
+
+def test_some_rows_with_fewer_seeds(folders):
+    folder, trained = folders
+    page, table = made(folder, "out", "--rows", "light", "--seeds", "1")
+    assert trained == ["row=light,train.seed=0"]
+    assert "Claims" not in page and "--rows light --seeds 1" in page
+    assert [line.split(",")[0] for line in table.splitlines()] == ["row", "light"]
+
+
+def test_rows_without_a_trial_are_not_run(folders, capsys):
+    folder, trained = folders
+    made(folder, "out", "--rows", "light", "--seeds", "1")
+    page, _ = made(folder, "out", "--no_train", "--keep")
+    assert len(trained) == 1 and "stored 1 trials" in capsys.readouterr().out
+    assert re.search(r"\| bi-CNN \| 80.30 \| not run \| 0 ", page)
+    assert "| undecidable: accuracy of both rows with the same seed is needed |" in page
+    assert "attconv/toy --scale small --rows bi-CNN --data DIR --out OUT" in page
+    stored = folder / "stored" / "attconv" / "toy" / "small" / "page.md"
+    assert not unfounded(stored, folder / "tables", folder / "again")
+
+
+def test_a_page_of_existing_trials_needs_no_corpus(folders):
+    folder, _ = folders
+    write(folder, **CORPUS)
+    page, _ = made(folder, "out", "--no_train", "--data", "nowhere")
+    assert "| light | 86.30 | not run |" in page
+
+
+def test_rows_with_an_unknown_system_do_not_hinder_others(folders, monkeypatch, capsys):
+    folder, _ = folders
+    write(folder, **{'"cnn"': '"cnns"', '"of others"': '"of, others"'})
+    out = ["--out", str(folder / "out"), "--dry_run"]
+    line = fails(monkeypatch, capsys, ["attconv/toy", *out], reproduce.main)
+    assert "row 'bi-CNN'" in line and "'cnns': must be cnn" in line and "--rows light" in line
+    reproduce.main(["attconv/toy", "--rows", "light, of, others", *out])
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    reproduce.main(["--list"])
+    assert "    not run: of, others: their code is not public" in capsys.readouterr().out
+
+
+def test_speeds_are_measured_without_training_to_the_end(folders):
+    folder, trained = folders
+    speeds = {'["accuracy"]': '["train_speed", "decode_speed"]', '"accuracy"': '"train_speed"'}
+    write(folder, "speed", **speeds)
+    argv = ["attconv/toy", "--out", str(folder / "out")]
+    reproduce.main(argv)
+    rows = [line.split(",") for line in (folder / "out" / "table.csv").read_text().splitlines()]
+    values = {(row[0], row[1]): row for row in rows[1:]}
+    file = json.loads((folder / "out" / "speed.json").read_text())
+    rounds = file["rows"]
+    assert file["device"] == jax.devices()[0].device_kind
+    for row, metric in itertools.product(("bi-CNN", "light"), ("train_speed", "decode_speed")):
+        mean = sum(rounds[row][metric]) / len(rounds[row][metric])
+        assert float(values[row, metric][3]) == pytest.approx(mean, rel=1e-4)
+        assert values[row, metric][6] == "5"
+    for metric in ("train_speed", "decode_speed"):
+        ratios = zip(rounds["light"][metric], rounds["bi-CNN"][metric], strict=True)
+        expected = statistics.median(own / other for own, other in ratios)
+        assert float(values["light", metric][8]) == pytest.approx(expected, rel=1e-4)
+    page = (folder / "out" / "page.md").read_text()
+    assert re.search(r"\| (confirmed|contradicted|undecidable) \| \d\.\d\d times \(", page)
+    reproduce.main(argv)
+    assert not trained and (folder / "out" / "page.md").read_text() == page
+
+    for row, expected in (("bi-CNN", "1"), ("light", "")):  # relative to the first row alone
+        some = {**file, "rows": {row: rounds[row]}}
+        (folder / "out" / "speed.json").write_text(json.dumps(some))
+        reproduce.main(argv)  # speeds of some rows are enough
+        rows = [line.split(",") for line in (folder / "out" / "table.csv").read_text().splitlines()]
+        measured = {row[0]: row[8] for row in rows if row[1] == "train_speed"}
+        assert measured["bi-CNN"] == expected and measured["light"] == ""
+    other = {**file, "of": "attconv/toy large"}
+    (folder / "out" / "speed.json").write_text(json.dumps(other))
+    reproduce.main(argv)  # speeds of another scale are not used
+    assert json.loads((folder / "out" / "speed.json").read_text())["of"] == "attconv/toy small"
+
+
+def test_a_trial_is_finished_only_with_all_its_files(folders, monkeypatch):
+    """Killed while its archive is unpacked."""
+    folder, trained = folders
+    page, _ = made(folder, "first", "--keep")
+    replace, count = archive.replace_text, itertools.count()
+
+    def killed(path, text):
+        if next(count) == 2:
+            raise KeyboardInterrupt
+        replace(path, text)
+
+    monkeypatch.setattr(archive, "replace_text", killed)
+    with pytest.raises(KeyboardInterrupt):
+        made(folder, "second")
+    assert not [*(folder / "second").rglob("result.json")]
+    monkeypatch.setattr(archive, "replace_text", replace)
+    assert made(folder, "second")[0] == page and len(trained) == 4
+
+
+def test_a_figure_without_fields_compares_the_runs_and_examples_are_answered(folders):
+    folder, _ = folders
+    write(folder, "figure", **{"[[claims]]": EXAMPLES + "[[claims]]"})
+    page, _ = made(folder, "out", "--seeds", "1", "--keep")
+    assert made(folder, "from stored trials", "--seeds", "1")[0] == page
+    stored = folder / "stored" / "attconv" / "toy" / "small" / "page.md"
+    assert not unfounded(stored, folder / "tables", folder / "again")
+    assert "differences on test" in page and "Accuracy by length" in page
+    answers = [line for line in page.splitlines() if line.startswith(("| each", "| one"))]
+    assert [line.split("|")[4].strip() for line in answers] == ["bi-CNN", "light", "light"]
+    label = r"\| (entailment|neutral|contradiction) \([01]\.\d\d\) \|"
+    assert all(re.search(label, line) for line in answers) and "| neutral |" in answers[0]
+
+
+def test_a_dry_run_lists_commands(folders, capsys):
+    reproduce.main(["attconv/toy", "--out", "x", "--dry_run"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 8 and "launch.train --config configs/attconv/quickstart.py:cnn" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "argv", "message"),
+    [
+        ({}, ["attconv/toys"], "attconv/toys: no such table; did you mean 'attconv/toy'"),
+        ({}, ["attconv/toy", "--scale", "huge"], "--scale huge: attconv/toy has small"),
+        ({}, ["attconv/toy", "--keep", "--rows", "light"], "--keep: the stored page has all rows"),
+        ({'"light"\npub': '"lite"\npub'}, ["attconv/toy"], "row 'light': .*'lite': must be cnn"),
+        ({'["accuracy"]': '["bleu"]'}, ["attconv/toy"], "no metric 'bleu'; there are accuracy"),
+        ({"than = ": "then = "}, ["attconv/toy"], r"claims\[0\]: unknown field 'then'; did you"),
+        ({'than = "bi': 'than = "tri'}, ["attconv/toy"], "no row 'tri-CNN'"),
+        ({"seeds = 2": "seeds = 0"}, ["attconv/toy"], "seeds = 0: at least 1"),
+        ({"[scales.small]": "[scales.small"}, ["attconv/toy"], "not TOML"),
+        (
+            CORPUS,
+            ["attconv/toy", "--data", "nowhere"],
+            "--data: .*nowhere/snli has no a.jsonl; they come from example.org",
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(folders, changes, argv, message, monkeypatch, capsys):
+    folder, trained = folders
+    write(folder, **changes)
+    line = fails(monkeypatch, capsys, [*argv, "--out", str(folder / "out")], reproduce.main)
+    assert re.search(message, line), line
+    assert not trained

@@ -1,0 +1,153 @@
+"""The application without a network: pages, the API and its description, metrics, headers."""
+
+import dataclasses
+import logging
+import re
+
+import jsonschema
+import pytest
+from starlette.testclient import TestClient
+
+from common_jax.errors import UserError
+from launch.serve.limits import Limits
+from tests.launch.serve.toy_server import LIMITS, service
+
+
+@pytest.fixture
+def client():
+    with TestClient(service().app, "http://127.0.0.1") as client:
+        yield client
+
+
+def predict(client, inputs, name="toy", **fields):
+    return client.post(f"/v1/models/{name}:predict", json={"inputs": inputs, **fields})
+
+
+def test_an_input_is_a_line_or_an_object(client):
+    response = predict(client, ["one two", {"text": "three\nfour"}])
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "application/json"
+    expected = [{"reversed": "two one", "count": 2}, {"reversed": "four three", "count": 2}]
+    assert response.json() == {"outputs": expected} and response.text.endswith("}\n")
+
+
+def test_an_answer_is_explained_upon_request(client):
+    (output,) = predict(client, ["one two"], explain=True).json()["outputs"]
+    assert output["words"] == ["one", "two"]
+    response = predict(client, ["a b c d e f"], explain=True)
+    assert response.status_code == 422
+    message = response.json()["error"]["message"]
+    assert message == "inputs[0]: a text of length 6; at most 5 is explained"
+
+
+def test_the_models_are_listed_with_what_their_pages_need(client):
+    first, second, *_ = client.get("/v1/models").json()["models"]
+    assert [first["name"], second["name"]] == ["toy", "slow"]
+    assert first["texts"] == [{"name": "text", "title": "Text", "lines": 3, "several": False}]
+    assert first["examples"] == [["one two three"]] and first["explains"]
+
+
+def test_the_description_fits_requests_and_answers(client):
+    document = client.get("/openapi.json").json()
+    assert document["openapi"].startswith("3.1")
+    post = document["paths"]["/v1/models/toy:predict"]["post"]
+    content = post["requestBody"]["content"]["application/json"]["schema"]
+    components = {"components": document["components"]}
+    for inputs, right in ((["a"], True), ([{"text": "a"}], True), ([3], False), ([], False)):
+        body = {"inputs": inputs}
+        assert jsonschema.Draft202012Validator(components | content).is_valid(body) == right
+        assert (client.post("/v1/models/toy:predict", json=body).status_code == 200) == right
+    answer = post["responses"]["200"]["content"]["application/json"]["schema"]
+    for explain in (False, True):
+        outputs = predict(client, ["a b"], explain=explain).json()
+        jsonschema.validate(outputs, components | answer, jsonschema.Draft202012Validator)
+    error = post["responses"]["422"]["content"]["application/json"]["schema"]
+    refused = predict(client, [""]).json()
+    jsonschema.validate(refused, components | error, jsonschema.Draft202012Validator)
+
+
+def test_every_response_has_the_security_headers(client):
+    for path in ("/", "/models/toy", "/static/page.js", "/v1/models", "/nothing", "/metrics"):
+        headers = client.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy
+
+
+def test_pages_load_nothing_from_elsewhere_and_have_no_inline_code(client):
+    for path in ("/", "/models/toy"):
+        page = client.get(path).text
+        inline = r"<style|style=| on\w+=|<script(?! type=\"module\" src=)"
+        assert not re.search(rf"https?:|{inline}", page)
+        for file in re.findall(r'(?:src|href)="(/[^"]*)"', page):
+            assert client.get(file).status_code == 200, file
+    for file in ("page.js", "views.js", "style.css"):
+        text = client.get(f"/static/{file}").text.replace("http://www.w3.org/2000/svg", "")
+        assert "//" not in re.sub(r"^\s*//.*|/\*.*?\*/| // .*", "", text, flags=re.M | re.S)
+
+
+def test_a_page_has_a_label_for_each_box_and_the_other_models_of_its_task(client):
+    page = client.get("/models/toy").text
+    for name in re.findall(r'<(?:textarea|select) id="([^"]+)"', page):
+        assert f'<label for="{name}">' in page
+    assert "<option>slow</option>" in page and "<option>toy</option>" not in page
+
+
+def test_metrics_count_requests_by_status(client):
+    predict(client, ["a", "b"])
+    predict(client, [""])
+    text = client.get("/metrics").text
+    assert 'serve_requests_total{model="toy",status="200"} 1\n' in text
+    assert 'serve_requests_total{model="toy",status="422"} 1\n' in text
+    assert 'serve_inputs_total{model="toy"} 2\n' in text
+    assert 'serve_request_seconds_bucket{model="toy",le="+Inf"} 2\n' in text
+    assert 'serve_inputs_waiting{model="toy"} 0\n' in text
+    for line in text.splitlines():
+        assert re.fullmatch(r"# (HELP|TYPE) .*|\w+(\{[^{}]*\})? [-+.e\d]+", line), line
+
+
+def test_health_says_whether_the_server_stops():
+    served = service()
+    client = TestClient(served.app)
+    assert client.get("/healthz").json() == {"status": "ok"}
+    served.stopping = True
+    assert client.get("/healthz").status_code == 503
+
+
+def test_nothing_of_a_request_is_logged_unless_requested(caplog):
+    caplog.set_level(logging.DEBUG)
+    for log in (False, True):
+        with TestClient(service(log=log).app) as client:
+            predict(client, ["a secret crash"])
+            client.get("/secret")
+    lines = [r.getMessage() for r in caplog.records if r.name.startswith("common_jax")]
+    assert not any("a secret" in line for line in lines)
+    (line,) = (line for line in lines if "404" in line)
+    assert line.startswith("GET /secret 404 ")
+    assert sum(line.startswith("POST /v1/models/toy:predict 500") for line in lines) == 1
+
+
+def test_a_bug_is_answered_without_its_message(monkeypatch):
+    served = service()
+
+    def broken(*_):
+        raise RuntimeError("/a/path")
+
+    monkeypatch.setattr("launch.serve.pages.index", broken)
+    response = TestClient(served.app).get("/")
+    assert response.status_code == 500
+    assert response.json() == {"error": {"status": 500, "message": "internal error"}}
+
+
+def test_an_answer_that_takes_too_long_is_given_up():
+    limits = dataclasses.replace(LIMITS, timeout=0.1)
+    with TestClient(service(limits).app) as client:
+        response = predict(client, ["a"], name="slow")
+    assert response.status_code == 504
+    assert response.json()["error"]["message"] == "no answer within 0.1 s"
+
+
+@pytest.mark.parametrize("change", [{"body": 0}, {"timeout": 0.0}, {"inputs": 300}, {"batch": -1}])
+def test_limits_that_cannot_be(change):
+    with pytest.raises(UserError, match="--"):
+        Limits(**change)

@@ -1,0 +1,120 @@
+"""Batches: every input is answered as if it were alone."""
+
+import asyncio
+import json
+import logging
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common_jax.data.padding import padded_width
+from launch.serve.batching import Batcher, batch_size
+from launch.serve.limits import Limits, Refused
+from launch.serve.metrics import Metrics
+from tests.launch.serve.toy_server import Reverser
+
+LINES = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=40).map(" ".join)
+
+
+def batcher(predictor, **limits):
+    return Batcher(predictor, Limits(**limits), Metrics())
+
+
+def ask(one, lines):
+    return one.answers(lines, [(len(line.split()),) for line in lines])
+
+
+@given(st.integers(1, 500), st.integers(1, 100))
+def test_sizes_are_few_and_filled(count, most):
+    size = batch_size(count, most)
+    assert size == most or size in {1, 2, 4, 8, 16, 32, 64}
+    assert 1 <= size <= min(count, most) < 2 * size
+    assert batch_size(size, most) == size
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(LINES, min_size=1, max_size=6), min_size=1, max_size=12),
+    st.sampled_from([1, 4, 5, 16]),
+    st.lists(st.booleans(), min_size=12, max_size=12),
+)
+def test_an_answer_does_not_depend_on_its_batch(requests, most, late):
+    predictor = Reverser()
+
+    async def all_at_once():
+        one = batcher(predictor, batch=most)
+
+        async def later(lines, seconds):
+            await asyncio.sleep(seconds)
+            return await ask(one, lines)
+
+        return await asyncio.gather(
+            *(later(r, 0.001 * n) for r, n in zip(requests, late, strict=False))
+        )
+
+    answers = asyncio.run(all_at_once())
+    assert answers == [[*Reverser().predict(lines)] for lines in requests]
+    sizes = {batch_size(count, most) for count in range(1, 100)}
+    for batch in predictor.batches:
+        assert len(batch) in sizes
+        assert len({padded_width(len(line.split())) for line in batch}) == 1
+
+
+def test_the_longest_waiting_is_first_with_others_of_its_shape():
+    predictor = Reverser()
+    lines = ["a", "a " * 20, "b", "b " * 20]
+
+    async def requests():
+        one = batcher(predictor, batch=4)
+        await asyncio.gather(*(ask(one, [line]) for line in lines))
+
+    asyncio.run(requests())
+    assert [set(batch) for batch in predictor.batches] == [{"a", "b"}, {lines[1], lines[3]}]
+
+
+def test_an_input_that_fails_fails_alone(caplog):
+    async def requests():
+        one = batcher(Reverser())
+        several = [ask(one, [line]) for line in ("a", "a crash", "b")]
+        return await asyncio.gather(*several, return_exceptions=True)
+
+    with caplog.at_level(logging.ERROR):
+        first, failed, last = asyncio.run(requests())
+    assert [json.loads(answer[0])["reversed"] for answer in (first, last)] == ["a", "b"]
+    assert isinstance(failed, Refused) and failed.status == 500
+    (record,) = caplog.records
+    assert "RuntimeError" in record.getMessage() and "a crash" not in caplog.text
+
+
+def test_more_than_may_wait_is_refused_and_given_up_inputs_make_room():
+    predictor = Reverser(None, Reverser.Settings(delay=0.05))
+
+    async def requests():
+        one = batcher(predictor, queue=3, inputs=3, batch=1)
+        begun = asyncio.create_task(ask(one, ["a"]))
+        await asyncio.sleep(0.01)
+        waiting = asyncio.create_task(ask(one, ["b", "b", "b"]))
+        await asyncio.sleep(0.01)
+        assert one.waiting == 3
+        with pytest.raises(Refused, match="3 inputs wait"):
+            await ask(one, ["c"])
+        waiting.cancel()
+        await asyncio.sleep(0)
+        assert one.waiting == 0
+        await asyncio.gather(begun, ask(one, ["d"]))
+
+    asyncio.run(requests())
+    assert predictor.batches == [["a"], ["d"]]  # nothing of those that were given up
+
+
+def test_what_is_abandoned_is_refused():
+    async def requests():
+        one = batcher(Reverser(None, Reverser.Settings(delay=0.05)), batch=1)
+        several = [asyncio.create_task(ask(one, [line])) for line in "ab"]
+        await asyncio.sleep(0.01)
+        one.abandon()
+        one.abandon()  # of what is given up already
+        return await asyncio.gather(*several, return_exceptions=True)
+
+    assert [error.status for error in asyncio.run(requests())] == [503, 503]

@@ -1,0 +1,162 @@
+"""The server as a process: bad requests, load, and a stop under load."""
+
+import concurrent.futures
+import contextlib
+import http.client
+import json
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+from common_jax.errors import UserError
+from launch.serve.server import listen
+from tests.launch.serve.bad_requests import BAD, GOOD, SLOW, Bad
+from tests.launch.serve.toy_server import ROOT, post, running
+
+
+@pytest.fixture(scope="module")
+def port():
+    with running() as (port, _):
+        yield port
+
+
+def exchange(port, data, half_close=False):
+    """The status and the body of the answer to some bytes."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        sender = threading.Thread(target=_send, args=(connection, data, half_close))
+        sender.start()
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        body = response.read()
+        sender.join()
+    return response.status, body
+
+
+def _send(connection, data, half_close):
+    with contextlib.suppress(OSError):  # an answer before the end of the request
+        connection.sendall(data)
+        if half_close:
+            connection.shutdown(socket.SHUT_WR)
+
+
+def check(port, bad):
+    status, body = exchange(port, bad.data, half_close=bad.half_close)
+    assert status == bad.status, body
+    message = json.loads(body)["error"]["message"] if body.startswith(b"{") else body.decode()
+    assert bad.words in message
+    assert str(ROOT) not in message and "Traceback" not in message and "\n" not in message.strip()
+    status, body = exchange(port, GOOD)
+    assert (status, json.loads(body)["outputs"][0]["reversed"]) == (200, "two one")
+
+
+@pytest.mark.parametrize("name", [name for name in BAD if name not in SLOW])
+def test_a_bad_request_is_refused_and_the_next_is_answered(port, name):
+    check(port, BAD[name])
+
+
+def test_a_client_that_still_sends_gets_the_complete_refusal(port):
+    data = BAD["headers of 100 kilobytes"].data
+    for _ in range(10):  # in most of them the server resets the connection
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+            _send(connection, data[:70_000], half_close=False)
+            _send(connection, data[70_000:], half_close=False)
+            time.sleep(0.05)
+            response = http.client.HTTPResponse(connection)
+            response.begin()
+            assert response.status == 400 and response.read()
+
+
+def test_slow_requests_are_refused_and_the_next_are_answered(port):
+    with concurrent.futures.ThreadPoolExecutor(len(SLOW)) as pool:
+        for done in [pool.submit(check, port, BAD[name]) for name in SLOW]:
+            done.result()
+
+
+def test_a_client_that_closes_its_side_is_answered(port):
+    check(port, Bad(BAD["an input NaN"].data, 422, "inputs[0]", half_close=True))
+    status, body = exchange(port, GOOD, half_close=True)
+    assert status == 200 and b"two one" in body
+
+
+def test_clients_that_leave_do_no_harm(port):
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(GOOD)
+    while (status := post(port, ["a"])[0]) == 429:  # their inputs may wait
+        pass
+    assert status == 200
+
+
+def test_a_full_queue_is_refused(port):
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        jobs = [pool.submit(post, port, list("abcd"), "slow") for _ in range(12)]
+        answers = [job.result() for job in jobs]
+    assert {status for status, _ in answers} == {200, 429}
+    refused = [answer["error"]["message"] for status, answer in answers if status == 429]
+    assert all("inputs wait, and at most 8 may; try again" in message for message in refused)
+    assert post(port, ["a"], "slow")[0] == 200
+
+
+def client(port, until_gone):
+    """Requests on one connection until the server is gone: how many were answered, and how the
+    last one ended."""
+    answered = 0
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    while True:
+        try:
+            body = json.dumps({"inputs": ["one two"]})
+            headers = {"content-type": "application/json"}
+            connection.request("POST", "/v1/models/toy:predict", body, headers)
+            response = connection.getresponse()
+        except (ConnectionError, http.client.BadStatusLine) as error:
+            if until_gone.is_set():
+                return answered, type(error)
+            raise
+        answer = json.loads(response.read())  # complete
+        assert (response.status, answer["outputs"][0]["reversed"]) == (200, "two one")
+        answered += 1
+
+
+def test_sigterm_under_load_answers_every_accepted_request():
+    stopped, clients = threading.Event(), 24
+    pool = concurrent.futures.ThreadPoolExecutor(clients)
+    with running(delay=0.2, queue=100, batch=4, timeout=20) as (port, process), pool:
+        jobs = [pool.submit(client, port, stopped) for _ in range(clients)]
+        time.sleep(0.7)
+        stopped.set()
+        begun = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        out, errors = process.communicate(timeout=20)
+        seconds = time.monotonic() - begun
+        answered = sum(job.result()[0] for job in jobs)
+    assert process.returncode == 0 and seconds < 10
+    assert errors == ""
+    assert f'serve_requests_total{{model="toy",status="200"}} {answered}\n' in out
+    assert "serve_requests_in_flight 0\n" in out
+    assert out.count("serve_requests_total{") == 1
+
+
+@pytest.mark.slow
+def test_what_takes_longer_than_a_stop_is_given_up():
+    pool = concurrent.futures.ThreadPoolExecutor(12)
+    with running(delay=1.5, queue=100, batch=1, timeout=20) as (port, process), pool:
+        jobs = [pool.submit(post, port, ["a"]) for _ in range(12)]
+        time.sleep(0.3)
+        process.send_signal(signal.SIGTERM)
+        process.wait(10)
+        statuses = {job.result()[0] for job in jobs}
+    assert process.returncode == 0 and statuses == {200, 503}
+
+
+def test_an_address_that_cannot_be_listened_to_is_one_line():
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=f"--port {port}: Address already in use"):
+            listen("127.0.0.1", port)
+    with pytest.raises(UserError, match=r"--host nowhere\.invalid"):
+        listen("nowhere.invalid", 0)
+    with pytest.raises(UserError, match="--port 70000"):
+        listen("127.0.0.1", 70000)

@@ -1,0 +1,183 @@
+"""A predictor of a few lines, and a server of it as a process."""
+
+import contextlib
+import dataclasses
+import http.client
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from common_jax.errors import UserError
+from common_jax.predictor import Option, Predictor
+from common_jax.predictor_schema import INTEGER, STRING, Schema, Text, View, array, record
+from launch.serve import server
+from launch.serve.app import Service
+from launch.serve.limits import Limits
+from launch.serve.metrics import Metrics
+from launch.serve.models import Model
+
+ROOT = Path(__file__).parents[3]
+LIMITS = Limits(inputs=4, length=50, queue=8, timeout=2.0)
+VIEWED = {
+    **{"answer": "zwei", "start": 2, "end": 6, "probability": 0.5},
+    "next": [{"answer": "one", "probability": 0.25}],
+    "pointers": {"words": ["one", "two"], "first": [0.25, 0.75], "last": [0.1, 0.9]},
+    "pieces": ["▁one", "two", "</s>"],
+    "attention": [[[[[0.5, 0.5, 0]], [[0, 1, 0]], [[0, 0.5, 0.5]]]] * 2] * 2,
+    "reach": [[[[0, 1], [0, 2], [1, 2]]] * 2] * 2,
+    "words": [["one", "two"], ["three"]],
+    "layers": [
+        [
+            {"text": 1, "context": 0, "weights": [[0.2, 0.8]]},
+            {"text": 0, "context": 1, "weights": [[1.0], [1.0]]},
+            {"text": None, "context": 0, "weights": [[0.4, 0.6]]},
+        ]
+    ],
+}
+
+
+class Reverser(Predictor):
+    """Reverses the words of a text.
+
+    Attributes:
+      batches: the lines of each call of `predict`.
+    """
+
+    @dataclasses.dataclass(frozen=True)
+    class Settings:
+        delay: float = 0.0
+
+    options = (Option("explain", bool, "also the words", detail=True),)
+
+    def __init__(self, vocabulary=None, settings=None, programs=None, *, explain=False):
+        self._settings, self._explain = settings or self.Settings(), explain
+        self.batches = []
+
+    @classmethod
+    def read_vocabulary(cls, folder):
+        return None
+
+    def predict(self, lines, source="lines"):
+        lines = list(lines)
+        self.batches.append(lines)
+        time.sleep(self._settings.delay)
+        for line in lines:
+            words = line.split()
+            if "crash" in words:
+                raise RuntimeError(f"{ROOT}: {line}")
+            answer = {"reversed": " ".join(words[::-1]), "count": len(words)}
+            yield json.dumps(answer | ({"words": words} if self._explain else {}))
+
+    def lengths(self, line, place):
+        if not line.split():
+            raise UserError(f"{place}: a text without a word")
+        return (len(line.split()),)
+
+    @property
+    def schema(self):
+        return Schema(
+            title="Reversal",
+            texts=(Text("text", "Text"),),
+            output=record({"reversed": STRING, "count": INTEGER}, words=array(STRING)),
+            views=(View("text", "reversed", "Reversed"), View("text", "words", "Words")),
+            examples=(("one two three",),),
+            explained_length=5,
+        )
+
+
+class Ranker(Reverser):
+    """The longer a sentence, the less probable."""
+
+    options = ()
+
+    def predict(self, lines, source="lines"):
+        for line in lines:
+            _, sentence = line.split("\t")
+            yield json.dumps({"probabilities": {"yes": 1 / len(sentence)}})
+
+    @property
+    def schema(self):
+        texts = (Text("question", "Question"), Text("sentence", "Sentences", several=True))
+        views = (View("ranking", "probabilities", "Sentences", of="yes"),)
+        return Schema("Ranking", texts, "tab", views=views, examples=(("who?", "one two\none"),))
+
+
+class Viewer(Reverser):
+    """The same output for every text, with a field for each kind of view."""
+
+    options = ()
+
+    def predict(self, lines, source="lines"):
+        return (json.dumps(VIEWED) for _ in lines)
+
+    @property
+    def schema(self):
+        views = (
+            View("span", "", "Answer", of="text"),
+            View("table", "next", "Next"),
+            View("curves", "pointers", "Curves"),
+            View("heads", "attention", "Heads", of="pieces"),
+            View("words", "layers", "Words", of="words"),
+        )
+        return Schema("Views", (Text("text", "Text"),), views=views, examples=(("😀 zwei.",),))
+
+
+def service(limits=LIMITS, log=False, delay=0.0):
+    metrics, models = Metrics(), []
+    for name, seconds in (("toy", delay), ("slow", 0.5)):
+        settings = Reverser.Settings(seconds)
+        plain, explaining = (Reverser(None, settings, explain=each) for each in (False, True))
+        models.append(Model(name, plain, explaining, limits, metrics))
+    further = {"ranker": Ranker(), "viewer": Viewer()}
+    models += [Model(name, one, None, limits, metrics) for name, one in further.items()]
+    return Service(models, limits, metrics, log)
+
+
+@contextlib.contextmanager
+def running(delay=0.0, queue=8, batch=16, timeout=2.0):
+    """The port and the process of a server of `service`."""
+    command = [sys.executable, "-m", "tests.launch.serve.toy_server"]
+    process = subprocess.Popen(
+        [*command, *map(str, (delay, queue, batch, timeout))],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        yield int(re.search(r":(\d+)$", line.strip())[1]), process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def post(port, inputs, name="toy", timeout=20, **fields):
+    """The status and the JSON of an answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    body = json.dumps({"inputs": inputs, **fields})
+    headers = {"content-type": "application/json"}
+    connection.request("POST", f"/v1/models/{name}:predict", body, headers)
+    response = connection.getresponse()
+    answer = json.loads(response.read())
+    connection.close()
+    return response.status, answer
+
+
+def main(delay, queue, batch, timeout):
+    server.HEADER_SECONDS = 1.0
+    numbers = {"queue": int(queue), "batch": int(batch), "timeout": float(timeout)}
+    limits = dataclasses.replace(LIMITS, **numbers)
+    served = service(limits, delay=float(delay))
+    with server.listen("127.0.0.1", 0) as listening:
+        print(server.address(listening), flush=True)
+        server.Server(served).run([listening])
+    print(served._metrics.text(), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

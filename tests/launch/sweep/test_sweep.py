@@ -1,0 +1,307 @@
+"""`launch.sweep` with trials in separate processes, on this machine and on Ray.
+
+Tests of the executor alone use a stub for the trials, without JAX.
+"""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from common_jax.errors import UserError
+from common_jax.fields import to_mapping
+from common_jax.io.atomic import write_json
+from common_jax.training import workdir
+from launch import cli
+from launch.sweep import __main__ as sweep
+from launch.trials import local_executor, ray_executor
+from launch.trials.status import find
+from launch.trials.trials import grid_axis, grid_trials
+from tests.launch import commands
+from tests.launch.commands import fails
+
+STEPS = {"train.steps": 200, "train.log_every": 10}
+STEPS |= {"train.evaluate_every": 100, "train.checkpoint_every": 100}
+GRID = ["--grid", "optimizer.learning_rate=0.01,0.001"]
+TRIALS = [f"optimizer.learning_rate={rate},train.seed=0" for rate in (0.01, 0.001)]
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweep")
+    place = {"data.cache_dir": str(folder / "cache"), "mesh.data": 1}
+    return commands.toy_config(folder, place | STEPS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def processes():
+    with pytest.MonkeyPatch.context() as patch:
+        commands.share_with_trials(patch)
+        yield
+
+
+@pytest.fixture(scope="module")
+def swept(config, tmp_path_factory):
+    """A sweep of a trial that succeeds and one that fails, in processes that train."""
+    out = tmp_path_factory.mktemp("swept")
+    argv = ["--config", config, "--grid", "optimizer.learning_rate=0.01,1e36", "--out", str(out)]
+    with pytest.raises(SystemExit) as exit_:
+        sweep.main(argv)
+    assert exit_.value.code == 1
+    return out, argv
+
+
+@pytest.fixture(scope="module")
+def trained(config, tmp_path_factory):
+    """A sweep of two trials, trained one after the other."""
+    out = tmp_path_factory.mktemp("trained")
+    sweep.main(["--config", config, *GRID, "--out", str(out)])
+    return out
+
+
+@pytest.fixture
+def stub(monkeypatch):
+    """Replaces the trials' processes by stub_trial.py, which trains nothing; draws no figure."""
+    monkeypatch.delenv("STUB_FAILS", raising=False)
+    monkeypatch.delenv("STUB_TOGETHER", raising=False)
+    program = [sys.executable, str(Path(__file__).with_name("stub_trial.py"))]
+    real = local_executor.command
+    lock = threading.Lock()  # two sweeps can be threads of a test
+
+    def command(trial):
+        trial.workdir.path.mkdir(parents=True, exist_ok=True)
+        config = {"version": workdir.VERSION, "config": to_mapping(trial.config)}
+        with lock:
+            write_json(trial.workdir.path / "config.json", config)
+        return [*program, *real(trial)[3:]]  # without python -m launch.train
+
+    monkeypatch.setattr(local_executor, "command", command)
+    monkeypatch.setattr(sweep, "_draw", lambda *_: None)
+
+
+def rows(out):
+    with (out / "results.csv").open() as file:
+        return {row["optimizer.learning_rate"]: row for row in csv.DictReader(file)}
+
+
+def result(out, trial):
+    return json.loads((out / "trials" / trial / "result.json").read_text())
+
+
+def hashes(out):
+    return [result(out, trial)["parameters_sha256"] for trial in TRIALS]
+
+
+def test_results_are_those_of_the_runs(swept):
+    out, _ = swept
+    row, expected = rows(out)["0.01"], result(out, TRIALS[0])
+    assert (row["state"], row["seed"], row["steps"]) == ("finished", "0", "200")
+    assert float(row["dev.loss"]) == expected["metrics"]["dev"]["loss"]
+    assert float(row["test.rounded"]) == expected["metrics"]["test"]["rounded"]
+    assert float(row["seconds"]) == expected["wall_seconds"]
+    assert int(row["parameters"]) == expected["parameters"] == 44
+    assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "figure.svg").read_text().startswith("<svg ")
+
+
+def test_a_trial_that_fails_is_recorded_with_its_error(swept):
+    out, _ = swept
+    row = rows(out)["1e+36"]
+    assert row["state"] == "failed"
+    assert "was not finite 10 times in a row" in row["error"]
+    assert row["dev.loss"] == ""
+
+
+def test_a_dry_run_lists_and_writes_nothing(swept, config, tmp_path, capsys):
+    argv = swept[1]
+    sweep.main([*argv, "--dry_run", "--seeds", "2"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert lines[0].startswith(f"{TRIALS[0]}: finished in ")
+    assert lines[1] == "optimizer.learning_rate=0.01,train.seed=1: new"
+    assert lines[2].startswith("optimizer.learning_rate=1e+36,train.seed=0: failed at step")
+    sweep.main(["--config", config, *GRID, "--out", str(tmp_path / "new"), "--dry_run"])
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_same_command_leaves_finished_trials_alone(stub, config, tmp_path, monkeypatch, capsys):
+    argv = ["--config", config, "--grid", "optimizer.learning_rate=0.01,0.5,0.001"]
+    argv += ["--out", str(tmp_path)]
+    monkeypatch.setenv("STUB_FAILS", "optimizer.learning_rate=0.5")
+    with pytest.raises(SystemExit) as exit_:
+        sweep.main(argv)
+    assert exit_.value.code == 1
+    before, made = rows(tmp_path), [result(tmp_path, trial)["began"] for trial in TRIALS]
+    assert [row["state"] for row in before.values()] == ["finished", "failed", "finished"]
+    assert before["0.5"]["error"] == "as requested"
+    monkeypatch.delenv("STUB_FAILS")
+    capsys.readouterr()
+    sweep.main(argv)
+    assert "3 trials, 2 of them finished" in capsys.readouterr().err
+    assert [result(tmp_path, trial)["began"] for trial in TRIALS] == made
+    now = rows(tmp_path)
+    assert now["0.5"]["state"] == "finished" and now["0.5"]["error"] == ""
+    assert {rate: now[rate] for rate in ("0.01", "0.001")} == {
+        rate: before[rate] for rate in ("0.01", "0.001")
+    }
+
+
+def test_jobs_are_trained_concurrently(stub, config, tmp_path, monkeypatch):
+    monkeypatch.setenv("STUB_TOGETHER", "2")
+    sweep.main(["--config", config, *GRID, "--out", str(tmp_path), "--jobs", "2"])
+    assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
+
+
+def test_a_sweep_stops_its_trial_upon_a_signal_and_resumes(
+    stub, config, tmp_path, monkeypatch, capsys
+):
+    argv = ["--config", config, *GRID, "--out", str(tmp_path), "--config.train.steps=1000"]
+    monkeypatch.setattr(sys, "argv", ["launch.sweep", *argv])
+    log = tmp_path / "trials" / TRIALS[1] / "metrics.jsonl"
+
+    def ask():
+        deadline = time.monotonic() + 120
+        while not (log.exists() and log.stat().st_size) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # would end pytest
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    with pytest.raises(SystemExit) as exit_:
+        cli.run(sweep.main)
+    asking.join()
+    assert exit_.value.code == 128 + signal.SIGTERM
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line == "SIGTERM: the same command resumes from there"
+    first = result(tmp_path, TRIALS[0])
+    assert not (tmp_path / "trials" / TRIALS[1] / "result.json").exists()
+    sweep.main(argv)
+    assert result(tmp_path, TRIALS[0]) == first
+    (step,) = result(tmp_path, TRIALS[1])["resumed_from"]
+    assert 0 < step < 1000
+
+
+def test_two_sweeps_of_one_folder_share_the_work(stub, config, tmp_path):
+    axes = [grid_axis(GRID[1])]
+    sweeps = [grid_trials(config, [], axes, 1, tmp_path) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(lambda p=p: list(local_executor.run_here(p, 1))) for p in sweeps]
+    assert [len(done.result()) for done in both] == [2, 2]
+    for trial in sweeps[0]:
+        assert find(trial).state == "finished"
+        assert result(tmp_path, trial.name)["resumed_from"] == []
+        assert (trial.workdir.path / "starts").read_text().count("trained") == 1
+
+
+@pytest.mark.slow
+def test_two_concurrent_trials_have_the_same_numbers(trained, config, tmp_path):
+    sweep.main(["--config", config, *GRID, "--out", str(tmp_path), "--jobs", "2"])
+    assert hashes(tmp_path) == hashes(trained)
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_has_the_same_numbers(trained, config, tmp_path):
+    sweep.main(["--config", config, *GRID, "--out", str(tmp_path), "--executor", "ray"])
+    assert hashes(tmp_path) == hashes(trained)
+    assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
+
+
+@pytest.mark.slow
+def test_early_stopping_stops_the_worse_trial(trained, config, tmp_path):
+    argv = ["--config", config, *GRID, "--out", str(tmp_path), "--executor", "ray"]
+    argv += ["--jobs", "1", "--asha", "100", "--config.train.steps=4000"]
+    sweep.main(argv)
+    trials = rows(tmp_path)
+    assert [trials[rate]["state"] for rate in ("0.01", "0.001")] == ["finished", "stopped"]
+    assert 100 <= int(trials["0.001"]["steps"]) < 4000
+    before = (tmp_path / "results.csv").read_text()
+    sweep.main(argv)  # stopped trials are not resumed
+    assert (tmp_path / "results.csv").read_text() == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_stopped_sweep_resumes(trained, config, tmp_path, number):
+    argv = ["--config", config, *GRID, "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "launch.sweep", *argv]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    log = tmp_path / "trials" / TRIALS[1] / "metrics.jsonl"
+    deadline = time.monotonic() + 120
+    while not (log.exists() and log.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(number)
+    errors = process.communicate()[1]
+    first = tmp_path / "trials" / TRIALS[0] / "result.json"
+    made = first.stat().st_mtime_ns
+    if number == signal.SIGTERM:
+        assert process.returncode == 128 + signal.SIGTERM
+        assert errors.splitlines()[-1] == "SIGTERM: the same command resumes from there"
+    sweep.main(argv)
+    assert first.stat().st_mtime_ns == made
+    assert hashes(tmp_path) == hashes(trained)
+
+
+@pytest.mark.slow
+def test_two_sweeps_in_processes_share_the_work(trained, config, tmp_path):
+    argv = ["--config", config, *GRID, "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "launch.sweep", *argv]
+    both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    for process in both:
+        errors = process.communicate()[1]
+        assert process.returncode == 0, errors
+    assert hashes(tmp_path) == hashes(trained)
+    assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
+    for trial in TRIALS:
+        assert result(tmp_path, trial)["resumed_from"] == []
+
+
+def test_jobs_share_the_gpus(monkeypatch):
+    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2,5")
+    devices = [seat["CUDA_VISIBLE_DEVICES"] for seat in local_executor._gpu_shares(2)]
+    assert devices == ["0,5", "2"]
+    assert local_executor._gpu_shares(1) == [{}]
+    with pytest.raises(UserError, match="--jobs 4: this machine has 3 GPUs"):
+        local_executor._gpu_shares(4)
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    assert local_executor._gpu_shares(4) == [{}] * 4
+    monkeypatch.delenv("JAX_PLATFORMS")
+    for none in ("", "-1"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", none)
+        assert local_executor._gpu_shares(2) == [{}, {}]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--grid", "rate=0,1", "--config.rat=3"], "unknown config key 'rat'"),
+        (["--zip", "rate=0,1"], "two fields or more"),
+        (["--grid", "rate=0,1", "--asha", "10"], "--asha: goes with --executor ray"),
+        (["--grid", "rate=0,1", "--metric", "loss"], "--metric loss: write SPLIT.NAME"),
+    ],
+)
+def test_mistakes_end_in_one_line(config, tmp_path, monkeypatch, capsys, flags, message):
+    argv = ["--config", config, *flags, "--out", str(tmp_path / "sweep")]
+    assert message in fails(monkeypatch, capsys, argv, sweep.main)
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_resources_that_no_machine_has_are_refused():
+    nodes = [
+        {"Alive": True, "Resources": {"CPU": 8.0}},
+        {"Alive": True, "Resources": {"CPU": 2.0, "GPU": 1.0}},
+        {"Alive": False, "Resources": {"CPU": 99.0, "GPU": 99.0}},
+    ]
+    for fits in ({"cpu": 8}, {"cpu": 2, "gpu": 1}):
+        ray_executor._require_room(nodes, fits)
+    with pytest.raises(UserError, match="no machine of the Ray cluster has 4 CPU, 1 GPU"):
+        ray_executor._require_room(nodes, {"cpu": 4, "gpu": 1})

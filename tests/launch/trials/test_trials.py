@@ -1,0 +1,133 @@
+"""The trials of a sweep, and errors."""
+
+import pytest
+
+from common_jax.errors import UserError
+from launch.trials.trials import grid_axis, grid_trials, require_own_folders, zipped_axis
+
+CONFIG = """
+from common_jax.config import to_config_dict
+from tests.toy import ToyConfig
+
+
+def get_config(system="slow"):
+    config = to_config_dict(ToyConfig())
+    config.optimizer.learning_rate = {"slow": 0.1, "fast": 0.5}[system]
+    config.paper.system = system
+    return config
+"""
+
+
+@pytest.fixture
+def planned(tmp_path):
+    (tmp_path / "sums.py").write_text(CONFIG)
+
+    def planned(*axes, overrides=(), seeds=1, file="sums.py", systems=()):
+        path = str(tmp_path / file)
+        return grid_trials(path, overrides, axes, seeds, tmp_path / "sweep", systems)
+
+    return planned
+
+
+def test_a_grid_has_every_combination_and_every_seed(planned):
+    trials = planned(grid_axis("rate=0,0.1"), grid_axis("train.steps=3,4,5"), seeds=2)
+    values = [(t.config.rate, t.config.train.steps, t.config.train.seed) for t in trials]
+    assert values == [(r, n, s) for r in (0.0, 0.1) for n in (3, 4, 5) for s in (0, 1)]
+    assert trials[0].name == "rate=0.0,train.steps=3,train.seed=0"
+    assert trials[0].workdir.path == trials[0].folder / trials[0].name
+
+
+def test_systems_have_every_combination_and_every_seed(planned):
+    rates = grid_axis("rate=0,0.1")
+    trials = planned(rates, seeds=2, systems=["fast", "slow"])
+    configs = [trial.config for trial in trials]
+    values = [(c.optimizer.learning_rate, c.rate, c.train.seed) for c in configs]
+    assert values == [(lr, r, s) for lr in (0.5, 0.1) for r in (0.0, 0.1) for s in (0, 1)]
+    assert trials[0].name == "system=fast,rate=0.0,train.seed=0"
+    assert trials[0].file.endswith("sums.py:fast")
+    with pytest.raises(UserError, match="--systems: fast is given twice"):
+        planned(systems=["fast", "slow", "fast"])
+    with pytest.raises(UserError, match=r"--systems: --config .*sums.py:slow names one already"):
+        planned(file="sums.py:slow", systems=["fast"])
+    with pytest.raises(UserError, match="none"):
+        planned(systems=["none"])
+
+
+def test_zipped_fields_combine_with_a_grid(planned):
+    both = zipped_axis(["train.steps=3,4", "train.log_every=1,2"])
+    trials = planned(grid_axis("rate=0,0.1"), both)
+    values = [(t.config.rate, t.config.train.steps, t.config.train.log_every) for t in trials]
+    assert values == [(0.0, 3, 1), (0.0, 4, 2), (0.1, 3, 1), (0.1, 4, 2)]
+
+
+def test_seeds_count_up_from_the_configs(planned):
+    trials = planned(overrides=["--config.train.seed=7"], seeds=3)
+    assert [trial.config.train.seed for trial in trials] == [7, 8, 9]
+    trials = planned(grid_axis("train.seed=5,3"), grid_axis("rate=0,0.5"))
+    assert [t.name for t in trials][:2] == ["rate=0.0,train.seed=5", "rate=0.5,train.seed=5"]
+
+
+def test_overrides_hold_for_all_trials(planned):
+    """Also one that a swept field needs."""
+    trials = planned(grid_axis("data.tfds=a,b"), overrides=["--config.data.source=tfds"])
+    configs = [trial.config.data for trial in trials]
+    assert [(data.source, data.tfds) for data in configs] == [("tfds", "a"), ("tfds", "b")]
+
+
+def test_names_are_the_values_and_not_how_they_were_written(planned):
+    wrote = planned(grid_axis("optimizer.learning_rate=1e-3"))[0].name
+    assert wrote == planned(grid_axis("optimizer.learning_rate=0.001"))[0].name
+
+
+def test_names_of_any_values_are_files_and_differ(planned):
+    values = ["a/b", "a b", "../c", "ü", "x" * 300]
+    names = [planned(grid_axis(f'data.dir=["{value}"]'))[0].name for value in values]
+    assert len({*names}) == len(names)
+    for name in names:
+        assert "/" not in name and len(name.encode()) < 200
+
+
+def test_a_list_holds_values_with_commas(planned):
+    trials = planned(grid_axis('data.dir=["a,b", "c"]'))
+    assert [trial.config.data.dir for trial in trials] == ["a,b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["rates=1"], "unknown config key 'rates'; did you mean 'rate'?"),
+        (["train.steps=2,many"], "train.steps=many,train.seed=0: .*whole number"),
+        (["train.steps=0"], "train.steps=0: at least 1"),
+        (["train=3"], "config key 'train' is a group of keys"),
+        (["rate"], "'rate': write KEY=VALUE,VALUE,..."),
+        (["=1"], "write KEY=VALUE,VALUE,..."),
+        (["rate=[0.1"], "not a JSON list"),
+        (["rate=0,0.0"], "rate=0.0,train.seed=0: the same as another trial"),
+        (["rate=0", "rate=1"], "rate: swept twice"),
+    ],
+)
+def test_what_cannot_be_swept_is_refused(planned, texts, message):
+    with pytest.raises(UserError, match=message.replace("?", r"\?").replace("[", r"\[")):
+        planned(*map(grid_axis, texts))
+
+
+def test_a_field_is_swept_or_set(planned):
+    with pytest.raises(UserError, match="rate: swept, and set with"):
+        planned(grid_axis("rate=0,1"), overrides=["--config.rate=0.5"])
+    with pytest.raises(UserError, match="swept, so --seeds cannot be set"):
+        planned(grid_axis("train.seed=0,1"), seeds=2)
+
+
+@pytest.mark.parametrize("texts", [["rate=0,1"], ["rate=0,1", "train.steps=1,2,3"]])
+def test_zipped_fields_have_equally_many_values(texts):
+    with pytest.raises(UserError, match="two fields or more, with equally many values"):
+        zipped_axis(texts)
+
+
+def test_a_folder_of_another_run_is_refused_before_anything_starts(planned):
+    trials = planned(grid_axis("rate=0,0.1"))
+    other = planned(grid_axis("rate=0.1"), overrides=["--config.optimizer.b1=0.5"])[0]
+    other.workdir.claim(other.config)
+    other.workdir.release()
+    with pytest.raises(UserError, match="holds another run; it differs in optimizer"):
+        require_own_folders(trials)
