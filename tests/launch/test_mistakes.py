@@ -29,8 +29,8 @@ from tests.launch.bad_inputs import MISTAKES, Mistake
 from tests.launch.commands import fails
 
 FAMILIES = {"csan": test_csan, "qanet": test_qanet, "attconv": test_attconv}
-COMMANDS = {m.__name__.removeprefix("launch."): m for m in (bench, evaluate, export, predict)}
-COMMANDS |= {m.__name__.removeprefix("launch."): m for m in (report, sweep, train)}
+MODULES = (bench, evaluate, export, predict, report, sweep, train)
+COMMANDS = {module.__name__.split(".")[1]: module for module in MODULES}
 PAGE = Path(__file__).parents[2] / "docs" / "mistakes.md"
 
 
