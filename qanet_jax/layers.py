@@ -72,9 +72,13 @@ class ContextQueryAttention(nn.Module):
     S_ij = w_c . c_i + w_q . q_j + (w_m * c_i) . q_j, computed without an [N, M, 3 D] array;
     A = S_row Q and B = S_row (S_col^T C), with the product in parentheses first. S_row is the
     softmax over the question's words, S_col over the context's; padding is excluded from both.
+
+    Attributes:
+      query_to_context: whether the output has c * b.
     """
 
     dtype: Any
+    query_to_context: bool = True
 
     @nn.compact
     def __call__(
@@ -83,19 +87,21 @@ class ContextQueryAttention(nn.Module):
         question: Float[Array, "B M D"],
         context_valid: Bool[Array, "B N"],
         question_valid: Bool[Array, "B M"],
-    ) -> Float[Array, "B N 4*D"]:
+    ) -> Float[Array, "B N F"]:
         dim = context.shape[-1]
         weights = self.param("similarity", named(_scaled_product, (None, "embed")), (3, dim))
         similarity = trilinear(context, question, weights.astype(self.dtype))
         row = masked_softmax(similarity, question_valid[:, None, :]).astype(self.dtype)
         self.sow(ATTENTION, "row", row)
-        column = masked_softmax(similarity, context_valid[:, :, None], axis=1).astype(self.dtype)
         to_question = _product("bnm,bmd->bnd", row, question).astype(self.dtype)
-        summary = _product("bnm,bnd->bmd", column, context).astype(self.dtype)
-        back = _product("bnm,bmd->bnd", row, summary).astype(self.dtype)
-        return jnp.concatenate(
-            [context, to_question, context * to_question, context * back], axis=-1
-        )
+        features = [context, to_question, context * to_question]
+        if self.query_to_context:
+            column = masked_softmax(similarity, context_valid[:, :, None], axis=1)
+            column = column.astype(self.dtype)
+            summary = _product("bnm,bnd->bmd", column, context).astype(self.dtype)
+            back = _product("bnm,bmd->bnd", row, summary).astype(self.dtype)
+            features.append(context * back)
+        return jnp.concatenate(features, axis=-1)
 
 
 def trilinear(

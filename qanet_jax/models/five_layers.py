@@ -36,6 +36,8 @@ class FiveLayers(ReaderModel):
       char_kernel: width of the convolution.
       embedding_std: standard deviation of the initial trained vectors. The encoder adds position
         encodings, of about 0.7 on average; with much smaller vectors learning is slow.
+      query_to_context: whether the attention between the texts has the query-to-context part, which
+        the paper took from DCN for "a little benefit" (section 2.2, layer 3).
       encoder_passes: how often the model encoder runs; the pointers read its last three outputs.
       unroll: unrolls the loops over the encoder's passes and blocks, which compiles more slowly and
         runs faster; "auto": on accelerators.
@@ -48,6 +50,7 @@ class FiveLayers(ReaderModel):
     char_pooling: Literal["convolution", "max"] = "convolution"
     char_kernel: int = 5
     embedding_std: float = 0.5
+    query_to_context: bool = True
     encoder_passes: int = 3
     unroll: Literal["auto", True, False] = "auto"
     word_dropout: float = 0.1
@@ -91,7 +94,7 @@ class FiveLayerNetwork(nn.Module):
         self.embedding = Embedding(config, self.words, self.dtype)
         self.embedding_projection = Dense(config.dim, ("embed", "mlp"), self.dtype)
         self.embedding_encoder, self.model_encoder = config.encoders(self.dtype)
-        self.context_query_attention = ContextQueryAttention(self.dtype)
+        self.context_query_attention = ContextQueryAttention(self.dtype, config.query_to_context)
         self.context_query_projection = Dense(config.dim, ("embed", "mlp"), self.dtype)
         pointer = lambda: nn.Dense(
             1, use_bias=False, dtype=jnp.float32, kernel_init=nn.initializers.xavier_uniform()

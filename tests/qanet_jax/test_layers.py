@@ -82,8 +82,10 @@ def test_encoder(changes):
         np.testing.assert_allclose(got[row, :length], want, rtol=1e-4, atol=1e-4)
 
 
-def test_context_query_attention():
-    module, lengths = ContextQueryAttention(jnp.float32), [(6, 3), (2, 5), (4, 0)]
+@pytest.mark.parametrize("features", [4, 3], ids=["both ways", "context to query alone"])
+def test_context_query_attention(features):
+    module = ContextQueryAttention(jnp.float32, query_to_context=features == 4)
+    lengths = [(6, 3), (2, 5), (4, 0)]
     context, context_valid = padded([n for n, _ in lengths], 7)
     question, question_valid = padded([m for _, m in lengths], 5, seed=2)
     inputs = context, question, context_valid, question_valid
@@ -95,6 +97,7 @@ def test_context_query_attention():
             want = numpy_reference.context_query(c, q, random_params.exact(params)["similarity"])
         else:  # nothing to attend to
             want = np.concatenate([c, np.zeros((n, 3 * CONFIG.dim))], axis=1)
+        want = want[:, : features * CONFIG.dim]
         np.testing.assert_allclose(got[row, :n], want, rtol=1e-5, atol=1e-5)
 
 
