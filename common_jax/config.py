@@ -30,8 +30,9 @@ class OptimizerConfig:
       learning_rate: the peak, reached after `warmup_steps`.
       warmup: "linear", or "exponential" from a hundredth of the peak.
       schedule: after the peak, "rsqrt" decays with 1/sqrt(step), "constant" does not decay.
-      cooldown_start, cooldown_steps: a linear decay to zero, multiplied in, from step
-        `cooldown_start` over `cooldown_steps` steps; 0 steps is no cooldown.
+      cooldown: the share of `train.steps`, the last ones, of a linear decay to zero, which is
+        multiplied in; 0 is none.
+      cooldown_start, cooldown_steps: its first step and its length; -1 follows `cooldown`.
       b1, b2, eps: Adam's and Adamax's; AdaDelta's rho is `b2`, and AdaGrad uses `eps` only.
       initial_sum: the initial value of AdaGrad's sums of squares.
       clip_norm: largest global norm of the gradient; 0 disables clipping.
@@ -46,8 +47,9 @@ class OptimizerConfig:
     warmup: Literal["linear", "exponential"] = "linear"
     schedule: Literal["rsqrt", "constant"] = "rsqrt"
     warmup_steps: int = 4000
-    cooldown_start: int = 0
-    cooldown_steps: int = 0
+    cooldown: float = 0.0
+    cooldown_start: int = -1
+    cooldown_steps: int = -1
     b1: float = 0.9
     b2: float = 0.98
     eps: float = 1e-9
@@ -63,12 +65,34 @@ class OptimizerConfig:
             value = getattr(self, name)
             require(0 <= value < 1, f"optimizer.{name}={value}: a rate in [0, 1)")
         not_negative = (
-            *("warmup_steps", "cooldown_start", "cooldown_steps", "eps", "initial_sum"),
-            *("clip_norm", "l2", "output_norm"),
+            *("warmup_steps", "eps", "initial_sum", "clip_norm", "l2", "output_norm"),
         )
         for name in not_negative:
             value = getattr(self, name)
             require(value >= 0, f"optimizer.{name}={value}: must not be negative")
+        require(0 <= self.cooldown <= 1, f"optimizer.cooldown={self.cooldown}: from 0 to 1")
+        for name in ("cooldown_start", "cooldown_steps"):
+            value = getattr(self, name)
+            require(value >= -1, f"optimizer.{name}={value}: -1, or not negative")
+
+    @property
+    def derives_cooldown(self) -> bool:
+        """Whether start or length of the cooldown follow `train.steps`."""
+        return min(self.cooldown_start, self.cooldown_steps) < 0
+
+    def scheduled(self, steps: int) -> "OptimizerConfig":
+        """With start and length of the cooldown for a run of `steps`."""
+        start, length = self.cooldown_start, self.cooldown_steps
+        if length < 0:
+            length = round(self.cooldown * steps) if start < 0 else max(steps - start, 0)
+        if start < 0:
+            start = max(steps - length, 0) if length else 0
+        return dataclasses.replace(self, cooldown_start=start, cooldown_steps=length)
+
+    @property
+    def last_step(self) -> float:
+        """The step from which on the rate of a `scheduled` cooldown is 0."""
+        return self.cooldown_start + self.cooldown_steps if self.cooldown_steps else math.inf
 
 
 @dataclasses.dataclass(frozen=True)

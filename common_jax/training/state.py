@@ -42,13 +42,14 @@ class TrainState:
         return self.params if self.ema is None else self.ema
 
 
-def make_schedule(config: OptimizerConfig) -> optax.Schedule:
-    """The learning rate as a function of the steps already taken.
+def make_schedule(config: OptimizerConfig, steps: int) -> optax.Schedule:
+    """The learning rate as a function of the steps already taken, in a run of `steps`.
 
     "rsqrt" is Vaswani et al. 2017, section 5.3, scaled to its peak: linear up to `warmup_steps`,
     then falling with 1/sqrt(step). The "exponential" warm-up is that of QANet's authors' code,
     0.01^(1 - step/warmup_steps): convex, and from a hundredth of the peak, not from zero.
     """
+    config = config.scheduled(steps)
     warmup, exponential = max(config.warmup_steps, 1), config.warmup == "exponential"
 
     def schedule(count: Int[Array, ""]) -> Array:

@@ -45,7 +45,7 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
     """
     config = task.config.train
     optimizer = make_optimizer(task.config.optimizer)
-    schedule = make_schedule(task.config.optimizer)
+    schedule = make_schedule(task.config.optimizer, config.steps)
     where = jax.tree.map(lambda a: a.sharding, abstract or abstract_state(task, mesh))
 
     def one_step(key: Array, state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:

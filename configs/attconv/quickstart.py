@@ -17,8 +17,7 @@ def get_config(system="advanced_intra"):
         learning_rate=4e-3,
         schedule="constant",
         warmup_steps=50,
-        cooldown_start=400,
-        cooldown_steps=600,
+        cooldown=0.6,
     )
     data = DataConfig(source="generated", examples=20_000, holdout_size=1000, max_shapes=1)
     words = WordsConfig(dim=64, rows=200)

@@ -29,8 +29,7 @@ def get_config(system="advanced_intra"):
     # dropout slows learning, and so few epochs do not need it
     config = config_of(system, data, words, tanh_gain=0.2, dropout=0.0)
     config.optimizer.warmup_steps = 100
-    config.optimizer.cooldown_start = 1100
-    config.optimizer.cooldown_steps = 1100
+    config.optimizer.cooldown = 0.5
     config.train.steps = 2200  # two and a half epochs; more of them overfit
     config.train.ema_decay = 0.998
     config.train.evaluate_every = 440

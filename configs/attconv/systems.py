@@ -168,8 +168,7 @@ def finish(
         train, optimizer = config.train, config.optimizer
         for name in ("steps", "evaluate_every", "checkpoint_every"):
             train[name] = train[name] * before // config.data.batch_size
-        for name in ("warmup_steps", "cooldown_start", "cooldown_steps"):
-            optimizer[name] = optimizer[name] * before // config.data.batch_size
+        optimizer.warmup_steps = optimizer.warmup_steps * before // config.data.batch_size
     rows = tomllib.loads((TABLES / f"{table}.toml").read_text("utf-8"))["rows"] if table else []
     for row in rows:
         if row.get("system") == system and "published" in row and not config.paper.results:

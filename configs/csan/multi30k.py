@@ -41,8 +41,7 @@ def get_config(system: str = ""):
     config.optimizer.learning_rate = 3e-3
     config.optimizer.warmup_steps = 400
     config.train.steps = 6000
-    config.optimizer.cooldown_start = 1000
-    config.optimizer.cooldown_steps = 5000
+    config.optimizer.cooldown = 5 / 6
     config.train.evaluate_every = 2000
     config.train.checkpoint_every = 1000
     return systems.choose_sized(config, system)

@@ -29,8 +29,7 @@ def get_config(system: str = ""):
     config.model.dropout = 0.1
 
     config.optimizer.learning_rate = 1e-3
-    config.optimizer.cooldown_start = 700
-    config.optimizer.cooldown_steps = 5300
+    config.optimizer.cooldown = 5300 / 6000
     config.train.evaluate_every = 1500
     config.train.checkpoint_every = 1500
     return systems.choose_sized(config, system)

@@ -25,7 +25,6 @@ def get_config(system: str = ""):
     config.model.dropout = 0.1  # six times as many sentences as Multi30k, and fewer epochs
 
     config.train.steps = 3000
-    config.optimizer.cooldown_start = 1000
-    config.optimizer.cooldown_steps = 2000
+    config.optimizer.cooldown = 2 / 3
     config.train.evaluate_every = 1500
     return systems.choose_sized(config, system)

@@ -32,8 +32,7 @@ def get_config(system="qanet"):
 
     config.optimizer.learning_rate = 3e-3
     config.optimizer.warmup_steps = 50
-    config.optimizer.cooldown_start = 180
-    config.optimizer.cooldown_steps = 220
+    config.optimizer.cooldown = 0.55
     config.train.steps = 400
     config.train.ema_decay = 0.98
     config.train.evaluate_every = 400

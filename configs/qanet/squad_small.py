@@ -34,8 +34,7 @@ def get_config(system="qanet"):
 
     config.optimizer.learning_rate = 2e-3
     config.optimizer.warmup_steps = 200
-    config.optimizer.cooldown_start = 4000
-    config.optimizer.cooldown_steps = 8000
+    config.optimizer.cooldown = 2 / 3
     config.train.steps = 12_000
     config.train.ema_decay = 0.999
     config.train.evaluate_every = 2000

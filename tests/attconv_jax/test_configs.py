@@ -96,7 +96,7 @@ def test_originals(name):
         assert config.paper.results == own.paper.results
         seen, expected = (c.train.steps * c.data.batch_size for c in (config, own))
         assert seen == pytest.approx(expected, rel=0.01)
-        rates = [make_schedule(c.optimizer) for c in (config, own)]
+        rates = [make_schedule(c.optimizer, c.train.steps) for c in (config, own)]
         shares = [
             [
                 float(rate(jnp.int32(part * c.train.steps))) / c.optimizer.learning_rate

@@ -110,12 +110,12 @@ def test_the_exponential_warm_up():
     config = OptimizerConfig(
         learning_rate=1e-3, schedule="constant", warmup="exponential", warmup_steps=1000
     )
-    rates = np.asarray(jax.vmap(make_schedule(config))(jnp.arange(1500)), np.float64)
+    rates = np.asarray(jax.vmap(make_schedule(config, 1500))(jnp.arange(1500)), np.float64)
     np.testing.assert_allclose(rates[:1000], np.geomspace(1e-5, 1e-3, 1001)[1:], rtol=1e-5)
     np.testing.assert_array_equal(rates[999:], rates[999])
     np.testing.assert_allclose(rates[999], 1e-3, rtol=1e-7)
     interruptible = dataclasses.replace(config, warmup_steps=0)
-    np.testing.assert_allclose(make_schedule(interruptible)(jnp.int32(0)), 1e-3, rtol=1e-7)
+    np.testing.assert_allclose(make_schedule(interruptible, 1500)(jnp.int32(0)), 1e-3, rtol=1e-7)
 
 
 @pytest.mark.parametrize("mesh,parts", [((1, 1, 1), 4), ((1, 1, 1), 5), ((4, 2, 1), 2)])
