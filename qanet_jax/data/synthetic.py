@@ -13,7 +13,7 @@ import random
 import string
 import zlib
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from common_jax.data.generated import bucket_split, read_data
 from common_jax.data.prepared import Split
@@ -58,15 +58,14 @@ def _relation(value: str, sentences: str) -> Relation:
     )
 
 
+def _scene(relations: list[dict[str, str]], **fields: Any) -> Scene:
+    facts = [fact for relation in relations for fact in relation.items()]
+    return Scene(**fields, relations=[_relation(*fact) for fact in facts])
+
+
 _DATA = read_data(__name__)
 WORDS = {kind: tuple(words.split()) for kind, words in _DATA["words"].items()}
-SCENES = tuple(
-    Scene(
-        **scene
-        | {"relations": [_relation(*fact) for r in scene["relations"] for fact in r.items()]}
-    )
-    for scene in _DATA["scenes"].values()
-)
+SCENES = tuple(_scene(**scene) for scene in _DATA["scenes"].values())
 
 
 def split_of(word: str) -> Split:
