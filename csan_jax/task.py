@@ -122,18 +122,13 @@ class Translation(Task[Config]):
             bleu for bleu, _ in translation.ngrams(hypotheses, references, language=language)
         ]
         nll = float(predictions["nll"].sum() / predictions["weight"].sum())
-        lines = lambda texts: "".join(f"{text}\n" for text in texts)
         return Scores(
             metrics={**scores.metrics, "nll": nll},
             notes={
                 **{f"{name}_signature": s for name, s in scores.signatures.items()},
                 "bleu_by_order": by_order,
             },
-            files={
-                ".predictions.txt": lines(hypotheses),
-                ".references": lines(references),
-                ".sources": lines(sources),
-            },
+            predictions={"txt": "".join(f"{hypothesis}\n" for hypothesis in hypotheses)},
             examples=[
                 f"{source}\n  -> {hypothesis}\n   = {reference}"
                 for source, hypothesis, reference in itertools.islice(
@@ -141,6 +136,8 @@ class Translation(Task[Config]):
                 )
             ],
             results={"length": predictions["weight"], "nll": predictions["nll"]},
+            references=references,
+            sources=sources,
         )
 
     @property

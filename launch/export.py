@@ -68,11 +68,11 @@ def main(argv: list[str]) -> None:
     import jax
 
     from common_jax.deploy.export import export
-    from common_jax.training.workdir import Workdir
+    from common_jax.training.run_folder import RunFolder
 
     command = command_line("export", argv)
     settings = {"average": args.average, "ema": args.ema, "choices": choices, "command": command}
-    export(Workdir(args.workdir), args.out, args.format, **settings)
+    export(RunFolder(args.workdir), args.out, args.format, **settings)
     print(f"wrote {args.out}; see {args.out / 'README.md'}")
     if args.format == "stablehlo" and jax.__version__ != OLDEST_JAX:
         print(

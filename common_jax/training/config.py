@@ -1,4 +1,4 @@
-"""Reads `--config FILE[:ARGUMENT] --config.KEY=VALUE ...` into the dataclasses of a task's config.
+"""Tasks and their configs, from `--config FILE[:ARGUMENT] --config.KEY=VALUE ...` or from a run.
 
 After `parse` no code sees a ConfigDict.
 """
@@ -16,8 +16,9 @@ from absl import flags
 from ml_collections import config_flags
 
 from common_jax.config import from_values, old_keys, short_keys
-from common_jax.errors import UserError
+from common_jax.errors import UserError, error_context
 from common_jax.fields import named_class, suggestion
+from common_jax.training.run_folder import RunFolder
 from common_jax.training.task import Task
 
 
@@ -57,6 +58,37 @@ def task_class(name: str) -> type[Task]:
       UserError: if there is no such module or class, or it is no task.
     """
     return named_class(name, Task, "task")
+
+
+def make_task(run: RunFolder, test: str | Path | None = None) -> Task:
+    """The task of a run or an export, from its config.
+
+    Args:
+      test: a file in the run's data format to use as its test split.
+
+    Raises:
+      UserError: as `RunFolder.config`; or for `test` with a run whose data are not files.
+    """
+    values = run.config()
+    if test is not None:
+        if values.get("data", {}).get("source") != "files":
+            raise UserError(
+                f"{run.path}: its data.source is not 'files', so {test} cannot be evaluated"
+            )
+        values["data"]["test"] = os.path.abspath(test)  # independent of data.dir
+    with error_context(run.config_file):
+        kind = task_class(str(values.get("task", "")))
+        return kind(from_values(kind.config_class, values))
+
+
+def read_task(run: RunFolder, test: str | Path | None = None) -> Task:
+    """The task of a run or an export, with its vocabulary and without its data.
+
+    Args, Raises: as `make_task`; also for a broken vocabulary.
+    """
+    task = make_task(run, test)
+    task.read_vocabulary(run.vocabulary)
+    return task
 
 
 def default_workdir(file: str) -> Path:

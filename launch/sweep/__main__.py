@@ -7,7 +7,7 @@ from pathlib import Path
 from common_jax.errors import UserError, error_context
 from common_jax.io.atomic import writing
 from common_jax.training.config import task_class
-from common_jax.training.workdir import SEED
+from common_jax.training.identity import SEED
 from launch.cli import Parser, add_config, add_systems, configure_logging, positive, run
 from launch.trials.status import TrialStatus, find, write_results
 from launch.trials.train import add_executor, log, summary, train

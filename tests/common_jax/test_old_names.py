@@ -14,6 +14,7 @@ from common_jax.old_names import current_names
 from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.config import parse, task_class
 from common_jax.training.mesh import make_mesh
+from common_jax.training.run_folder import RunFolder
 from common_jax.training.state import abstract_state
 from tests.old_parameters import with_old_names
 
@@ -83,7 +84,7 @@ def same(one, other):
 @pytest.mark.parametrize("family", ["csan", "qanet", "attconv"])
 def test_a_checkpoint_is_restored_by_its_old_names(family, tmp_path):
     abstract, state = state_of(family, next(iter(SYSTEMS[family])))
-    checkpoints = Checkpoints(tmp_path / "checkpoints", "loss")
+    checkpoints = Checkpoints(RunFolder(tmp_path), "loss")
     checkpoints.save(with_old_names(family, state), 3, (1, 2), {"loss": 1.0})
     checkpoints.close()
     for restored in (checkpoints.restore_newest(abstract), checkpoints.restore_best(abstract)):
@@ -100,7 +101,7 @@ def test_a_checkpoint_is_restored_by_its_old_names(family, tmp_path):
 
 def test_old_names_of_another_model_are_refused(tmp_path):
     _, state = state_of("csan", "csan_2d")
-    checkpoints = Checkpoints(tmp_path / "checkpoints", "loss")
+    checkpoints = Checkpoints(RunFolder(tmp_path), "loss")
     checkpoints.save(with_old_names("csan", state), 3, (1, 2), {"loss": 1.0})
     checkpoints.close()
     wider, _ = state_of("csan", "csan_2d", mlp_dim=16)

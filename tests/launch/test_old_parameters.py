@@ -13,11 +13,11 @@ from common_jax.deploy import load
 from common_jax.io import checksums
 from common_jax.io.parameters import named_parameters, nested_parameters
 from common_jax.training.checkpoint import Checkpoints
-from common_jax.training.config import parse, task_class
+from common_jax.training.config import parse, read_task, task_class
 from common_jax.training.load_parameters import read_parameters, starting_parameters
 from common_jax.training.mesh import make_mesh
+from common_jax.training.run_folder import RunFolder
 from common_jax.training.state import abstract_state
-from common_jax.training.workdir import Workdir
 from launch import train
 from tests.launch import commands
 from tests.old_parameters import with_old_names
@@ -68,10 +68,10 @@ def folder(tmp_path_factory):
 
 
 def _rename_run(run, target):
-    abstract = _abstract(Workdir(run).read_task())
-    there = Checkpoints(run / "checkpoints", "accuracy")
+    abstract = _abstract(read_task(RunFolder(run)))
+    there = Checkpoints(RunFolder(run), "accuracy")
     shutil.rmtree(target / "checkpoints")
-    renamed = Checkpoints(target / "checkpoints", "accuracy")
+    renamed = Checkpoints(RunFolder(target), "accuracy")
     for step in there.steps:
         saved = there.restore(step, abstract)
         metrics = json.loads((run / "checkpoints" / str(step) / "metrics" / "metrics").read_text())
@@ -120,8 +120,8 @@ def test_a_resumed_run_has_new_names(folder, tmp_path):
         argv = arguments(folder, name, 6)
         train.main([*argv[:-1], str(tmp_path / name)])
         results.append(json.loads((tmp_path / name / "result.json").read_text()))
-        run = Workdir(tmp_path / name)
-        task = run.read_task()
+        run = RunFolder(tmp_path / name)
+        task = read_task(run)
         means.append(read_parameters(run, task, make_mesh(task.config.mesh), average=2).values)
     assert [result["resumed_from"] for result in results] == [[4], [4]]
     assert results[0]["parameters_sha256"] == results[1]["parameters_sha256"]
