@@ -82,10 +82,7 @@ def make_task(run: RunFolder, test: str | Path | None = None) -> Task:
 
 
 def read_task(run: RunFolder, test: str | Path | None = None) -> Task:
-    """The task of a run or an export, with its vocabulary and without its data.
-
-    Args, Raises: as `make_task`; also for a broken vocabulary.
-    """
+    """As `make_task`, with the vocabulary; raises UserError also if it is broken."""
     task = make_task(run, test)
     task.read_vocabulary(run.vocabulary)
     return task

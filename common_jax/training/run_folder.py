@@ -67,7 +67,7 @@ class RunFolder:
     @property
     def trained_by(self) -> str:
         """The other process that is training here; "" if there is none."""
-        return lock.other_holder(self._lock)
+        return lock.acquire(self._lock, keep=False) if self._lock.exists() else ""
 
     def config(self) -> dict[str, Any]:
         """The config as nested values; raises UserError also for an unknown version."""
@@ -147,11 +147,11 @@ class RunFolder:
 
     def is_scored(self, split: str) -> bool:
         """Whether there are scores of a split."""
-        return self._scores_file(split).exists()
+        return self._split_file(split, ".json").exists()
 
     def scores(self, split: str) -> Node:
         """A split's metrics and notes (`common_jax.training.task.Scores`)."""
-        file = self._scores_file(split)
+        file = self._split_file(split, ".json")
         if not file.exists():
             raise UserError(f"{file}: not there; score {split} of that run first")
         node = read_json(file)
@@ -188,9 +188,6 @@ class RunFolder:
         patterns = (RESULT, self.metrics_file.name, *(f"eval/*{ending}" for ending in endings))
         files = sorted({file for pattern in patterns for file in self.path.glob(pattern)})
         return {f.relative_to(self.path).as_posix(): f.read_text("utf-8") for f in files}
-
-    def _scores_file(self, split: str) -> Path:
-        return self._split_file(split, ".json")
 
     def _split_file(self, split: str, ending: str) -> Path:
         return self.path / "eval" / f"{split}{ending}"

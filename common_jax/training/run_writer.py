@@ -8,20 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from common_jax.errors import UserError
+from common_jax.export.format import CONFIG
 from common_jax.fields import to_mapping
 from common_jax.io import lock
 from common_jax.io.atomic import PARTIAL, replace_text, write_json, writing
 from common_jax.training.example_results import to_tsv
 from common_jax.training.multihost import first_process_only, gather_from_all
-from common_jax.training.run_folder import (
-    CONFIG,
-    EXAMPLES,
-    REFERENCES,
-    RESULT,
-    SOURCES,
-    VERSION,
-    RunFolder,
-)
+from common_jax.training.run_folder import EXAMPLES, REFERENCES, RESULT, SOURCES, VERSION, RunFolder
 from common_jax.training.task import Scores, Task
 
 _NETWORK_SECONDS = 60  # for which NFS may cache a folder's content
@@ -106,20 +99,15 @@ class RunWriter(RunFolder):
     @first_process_only
     def write_scores(self, split: str, scores: Scores) -> None:
         """Writes a split's predictions, the results of its examples, and its metrics and notes."""
-        files = {
-            self.predictions_file(split, format): text
-            for format, text in scores.predictions.items()
-        }
+        file = self._split_file(split, ".json")
+        files = {f".predictions.{format}": text for format, text in scores.predictions.items()}
         for ending, lines in ((REFERENCES, scores.references), (SOURCES, scores.sources)):
-            if lines:
-                files[self._split_file(split, ending)] = "".join(f"{line}\n" for line in lines)
-        if scores.results:
-            files[self._split_file(split, EXAMPLES)] = to_tsv(scores.results)
-        file = self._scores_file(split)
+            files |= {ending: "".join(f"{line}\n" for line in lines)} if lines else {}
+        files |= {EXAMPLES: to_tsv(scores.results)} if scores.results else {}
         with writing(file.parent):
             file.parent.mkdir(exist_ok=True)
-            for path, text in files.items():
-                replace_text(path, text)
+            for ending, text in files.items():
+                replace_text(self._split_file(split, ending), text)
             write_json(file, {**scores.metrics, **scores.notes})
 
     @first_process_only
