@@ -8,8 +8,7 @@ from typing import Any
 
 from common_jax.errors import UserError, error_context
 from common_jax.export.format import VOCABULARY, Export
-from common_jax.fields import from_mapping, named_class, renamed
-from common_jax.old_names import PREDICTOR_FIELDS
+from common_jax.fields import from_mapping, named_class
 from common_jax.predictor import Predictor
 
 
@@ -111,8 +110,7 @@ def _of_programs(export: Export) -> LoadedModel:
 
     kind = predictor_class(export)
     with error_context(export.file):
-        saved = renamed(export.manifest.settings, PREDICTOR_FIELDS)
-        settings: Any = from_mapping(kind.Settings, saved, "settings.")
+        settings: Any = from_mapping(kind.Settings, export.manifest.settings, "settings.")
     vocabulary = kind.read_vocabulary(export.path / VOCABULARY)
     versions = export.manifest.versions
     programs = ExportedPrograms(

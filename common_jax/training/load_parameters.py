@@ -17,7 +17,6 @@ from common_jax.io.parameters import (
     read_safetensors,
     require_same,
 )
-from common_jax.old_names import current_names
 from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.config import read_task
 from common_jax.training.restore import UnreadableError, read_state
@@ -108,8 +107,6 @@ def _read_export(export: Export, abstract: Params) -> Parameters:
     else:
         file = export.path / PARAMETERS
         saved = named_parameters(read_safetensors(file))
-        names = current_names(saved, named_parameters(abstract))
-        saved = {names[old]: value for old, value in saved.items()}
         require_same(str(file), saved, abstract)
         values = jax.device_put(
             nested_parameters(saved), jax.tree.map(lambda a: a.sharding, abstract)

@@ -16,7 +16,7 @@ from common_jax.export.format import CONFIG, VOCABULARY, Export
 from common_jax.io import lock
 from common_jax.io.files import read_lines
 from common_jax.io.json_files import Node, read_json
-from common_jax.old_names import CLASSES
+from common_jax.renames import current_class
 from common_jax.training.example_results import Results, read_tsv
 from common_jax.training.identity import identity, resuming
 
@@ -86,7 +86,7 @@ class RunFolder:
             return
         values = self.config()
         task = str(values.get("task"))
-        if CLASSES.get(task, task) != config.task:
+        if current_class(task) != config.task:
             raise UserError(
                 f"{self.path} holds a run of another task, {task}: choose another --workdir"
             )

@@ -11,6 +11,7 @@ from common_jax.errors import UserError, error_context
 from common_jax.fields import to_mapping
 from common_jax.io.atomic import replace_bytes, writing
 from common_jax.io.json_files import parse_json
+from common_jax.renames import current_class
 from common_jax.training.identity import result_fields
 from common_jax.training.run_folder import CONFIG, EXAMPLES, RESULT
 from common_jax.training.run_writer import RunWriter
@@ -74,7 +75,7 @@ def _obstacle(trial: Trial, path: Path, data: Path) -> str | None:
     files = _read(path, CONFIG, RESULT)
     texts = files[CONFIG].replace(_DATA, str(data)), files[RESULT]
     values, result = (parse_json(text, path).value for text in texts)
-    if values.get("task") != trial.config.task:
+    if current_class(str(values.get("task"))) != trial.config.task:
         return "has another task"
     with error_context(f"{path}: {CONFIG}"):
         config = result_fields(from_values(type(trial.config), values))
