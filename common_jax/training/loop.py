@@ -229,9 +229,13 @@ class _Run:
         Raises:
           Interrupted: upon a request, also an earlier one.
         """
+
+        def predict(params: Params, batch: Batch) -> dict[str, Any]:
+            self.requests.raise_if_requested()
+            return predict_step(params, batch)
+
         with self.requests.interruptible():
-            raise_if_requested = self.requests.raise_if_requested
-            return evaluate(self.task, params, split, predict_step, self.mesh, raise_if_requested)
+            return evaluate(self.task, params, split, predict, self.mesh)
 
     def _log_window(self, window: "_MetricsWindow") -> None:
         values = {**window.values(self.task.unit), **self._stalls.reset()}
