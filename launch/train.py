@@ -2,7 +2,6 @@
 
 import os
 
-from common_jax.training.config import default_workdir, parse, task_class
 from launch.cli import (
     Parser,
     add_config,
@@ -44,6 +43,8 @@ def main(argv: list[str]) -> None:
     processes = DistributedArgs.of(args)
     if args.workdir == "":
         parser.error("--workdir: name a folder")
+    from common_jax.training.config import default_workdir, parse, task_class
+
     config = parse(args.config, overrides)
     task = task_class(config.task)(config)
     if args.describe:
