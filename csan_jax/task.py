@@ -15,7 +15,6 @@ from common_jax.errors import UserError
 from common_jax.layers import DROPOUT
 from common_jax.scopes import part
 from common_jax.training.task import Params, Scores, Task
-from csan_jax import metrics as translation
 from csan_jax.config import Config, ModelConfig
 from csan_jax.data import COLUMNS
 from csan_jax.data.dataset import TranslationData
@@ -114,6 +113,8 @@ class Translation(Task[Config]):
         )
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
+        from csan_jax import metrics as translation  # imports sacreBLEU
+
         hypotheses = to_text(self.data.target_subwords, predictions["pieces"])
         sources, references = self.data.sources(split), self.data.references(split)
         language = self.config.data.target_language
