@@ -15,11 +15,13 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from common_jax.errors import Interrupted, UserError, causes
-from common_jax.predictor import Option
 from launch.distributed import exit_process
+
+if TYPE_CHECKING:
+    from common_jax.predictor import Option
 
 _USER_ERRNOS = (errno.ENAMETOOLONG, errno.ENOSPC)  # system errors that the arguments cause
 _LESS_MEMORY = (
@@ -123,7 +125,7 @@ def system_files(file: str, systems: Sequence[str]) -> dict[str, str]:
     return {name: f"{file}:{name}" for name in systems} or {"": file}
 
 
-def add_options(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
+def add_options(parser: argparse.ArgumentParser, options: Sequence["Option"]) -> None:
     """Adds a flag for each option of a predictor."""
     group = parser.add_argument_group("options of this model") if options else parser
     for option in options:

@@ -20,14 +20,14 @@ PACKAGE_LAYERS = {
 }
 # Inside common_jax, lowest first. A module imports from lower layers and from its own package.
 LAYERS = (
-    {"pytrees", "old_names"},
+    {"pytrees", "renames"},
     {"errors", "versions", "scopes", "sharding", "masks", "dropout", "metrics"},
     {"fields"},
     {"bad_examples", "predictor_schema"},
     {"io"},
     {"config", "text"},
-    {"attention", "predictor", "data", "inputs"},
-    {"layers"},
+    {"attention", "predictor", "data"},
+    {"layers", "inputs"},
     {"convolution", "stack", "recurrent"},
     {"export", "report"},
     {"training"},
@@ -43,7 +43,7 @@ WITHOUT_JAX = (
     "versions",
     "metrics",
     "fields",
-    "old_names",
+    "renames",
     "bad_examples",
     "predictor_schema",
     "io",
