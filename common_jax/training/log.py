@@ -75,10 +75,10 @@ class MetricsLog:
 
 
 class _Board:
-    """Scalars for TensorBoard.
+    """Scalars for TensorBoard, written in the calling thread.
 
-    tensorboardX's `SummaryWriter` writes in a thread, which a full disk ends silently, and then
-    waits for it forever.
+    tensorboardX's `SummaryWriter` (2.6.5) writes in a thread; a full disk ends that thread, and
+    `add_scalar` then blocks forever.
     """
 
     def __init__(self, folder: Path, start: int):
