@@ -65,13 +65,13 @@ class LabelComparison(Comparison):
     @classmethod
     def predictions(cls, run: Run, split: str) -> list[Example]:
         """As the base class; for a ranking, its pairs."""
-        head, *rows = (line.split("\t") for line in run.file(split, ".predictions.tsv"))
-        data, counted = run.corpus, run.workdir.right_answers(split)
+        head, *rows = (line.split("\t") for line in run.workdir.predictions(split, "tsv"))
+        data, counted = run.corpus, _counts(run, split)
         names, texts = data.config.names, data.texts(split)
         right = sum(gold == label for gold, label, *_ in rows)
         own = [gold for gold, *_ in rows] == [names[n] for n in data.corpus(split).column("label")]
         if not own or (counted and data.config.format != "ranking" and counted[0] != right):
-            file = run.workdir.path / "eval" / f"{split}.predictions.tsv"
+            file = run.workdir.predictions_file(split, "tsv")
             raise UserError(f"{file}: not the labels of its score; score {split} again")
         examples = []
         for row, each in zip(rows, texts, strict=True):
@@ -124,7 +124,7 @@ class LabelComparison(Comparison):
     @classmethod
     def scores(cls, run: Run, split: str) -> Mapping[str, Cell]:
         """The numbers of right answers and of examples."""
-        counted = run.workdir.right_answers(split)
+        counted = _counts(run, split)
         if counted is None:
             return {}
         right, total = counted
@@ -164,13 +164,24 @@ def _by_length(lengths: Mapping[str, ByLength]) -> list[Part]:
     ]
 
 
-def _right(run: Run, split: str) -> tuple[int, int]:
-    """The numbers of right answers and of examples in a run's score of a split.
+def _counts(run: Run, split: str) -> tuple[int, int] | None:
+    """The numbers of right answers and of examples in a run's score of a split; None without them.
 
     Raises:
-      IncomparableError: if the score has none.
+      UserError: as `RunFolder.scores`, or for invalid counts.
     """
-    counted = run.workdir.right_answers(split)
+    scores = run.workdir.scores(split)
+    if not scores.value.keys() >= {"correct", "examples"}:
+        return None
+    right, examples = (scores.get(name, int) for name in ("correct", "examples"))
+    if not 0 <= right <= examples > 0:
+        raise UserError(f"{scores.place}: {right} of {examples} answers are right")
+    return right, examples
+
+
+def _right(run: Run, split: str) -> tuple[int, int]:
+    """As `_counts`; raises IncomparableError if there are none."""
+    counted = _counts(run, split)
     if counted is None:
         path = run.workdir.path
         raise IncomparableError(f"{path}: its score of {split} counts no right answers to compare")
@@ -179,4 +190,4 @@ def _right(run: Run, split: str) -> tuple[int, int]:
 
 def _gold(run: Run, split: str) -> list[str]:
     """The gold labels, the first column of the predictions."""
-    return [line.partition("\t")[0] for line in run.file(split, ".predictions.tsv")]
+    return [line.partition("\t")[0] for line in run.workdir.predictions(split, "tsv")]

@@ -61,7 +61,7 @@ class TranslationComparison(Comparison):
     def further(cls, run: Run, split: str) -> Mapping[str, float]:
         """BLEU of n-grams up to n, from the notes of `Task.score`; the mean log-likelihood of a
         sentence, in nats, and that and BLEU of the third of the sentences with the most words."""
-        scores = run.workdir.read_scored(split).get("bleu_by_order", list[float], [])
+        scores = run.workdir.scores(split).get("bleu_by_order", list[float], [])
         return {**dict(zip(_BY_ORDER, scores, strict=False)), **_sentence_metrics(run, split)}
 
     @classmethod
@@ -72,15 +72,15 @@ class TranslationComparison(Comparison):
         if not metric.startswith("log_likelihood"):
             return super().example_differences(run, other, split, metric)
         differences = -super().example_differences(run, other, split, "nll")
-        return differences[_members(run.file(split, ".references"), metric)]
+        return differences[_members(run.workdir.references(split), metric)]
 
     @classmethod
     def predictions(cls, run: Run, split: str) -> list[Example]:
         """As the base class; without inputs if the score has no sources, as in older runs."""
-        hypotheses, references = _hypotheses(run, split), run.file(split, ".references")
+        hypotheses, references = _hypotheses(run, split), run.workdir.references(split)
         _require_own(run, split)
-        has_sources = (run.workdir.path / "eval" / f"{split}.sources").exists()
-        sources = run.file(split, ".sources") if has_sources else [""] * len(references)
+        sources = run.workdir.sources(split)
+        sources = [""] * len(references) if sources is None else sources
         if len(sources) != len(references):
             raise UserError(
                 f"{run.workdir.path}: {len(sources)} sources of {split} for {len(references)} "
@@ -134,14 +134,14 @@ class TranslationComparison(Comparison):
     @classmethod
     def examples(cls, run: Run, split: str) -> Mapping[str, Any]:
         """The references; not the sentences' lengths, which depend on the vocabulary."""
-        return {"references": run.file(split, ".references")}
+        return {"references": run.workdir.references(split)}
 
     @classmethod
     def paired(cls, run: Run, other: Run, split: str, name: str = "") -> Paired:
         """As the base class, with sacreBLEU's paired bootstrap."""
         sentences = super().paired(run, other, split, name)
         systems = {"other": _hypotheses(other, split), "run": _hypotheses(run, name or split)}
-        references = other.file(split, ".references")
+        references = other.workdir.references(split)
         compared, _ = translation.paired_bootstrap(systems, references, language=_language(run))
         numbers: dict[str, float] = {}
         for metric, score in compared["run"].items():
@@ -156,7 +156,7 @@ class TranslationComparison(Comparison):
         if "bleu" not in metric or metric == "tokenized_bleu":
             return super().example_error(run, other, split, metric)
         cls.require_same(run, other, split, split)
-        references = run.file(split, ".references")
+        references = run.workdir.references(split)
         members = _members(references, metric)
         texts = (_hypotheses(run, split), _hypotheses(other, split), references)
         own, others, references = ([text[n] for n in members] for text in texts)
@@ -179,7 +179,7 @@ class TranslationComparison(Comparison):
         references."""
         same = [run for run in runs if cls.examples(run, split) == cls.examples(runs[0], split)]
         systems = {run.label: _hypotheses(run, split) for run in same}
-        references, language = runs[0].file(split, ".references"), _language(runs[0])
+        references, language = runs[0].workdir.references(split), _language(runs[0])
         differences = cls.differences(runs, split)
         signatures = f"Signatures: {', '.join(_bootstrap_scores(runs[0], split)[1].values())}."
         return [
@@ -191,7 +191,7 @@ class TranslationComparison(Comparison):
 def _sentence_metrics(run: Run, split: str) -> dict[str, float]:
     """The metrics computed from a run's sentences; no log-likelihoods without the results of each
     sentence, as in older runs."""
-    references, results = run.file(split, ".references"), run.workdir.example_results(split)
+    references, results = run.workdir.references(split), run.workdir.example_results(split)
     values: dict[str, float] = {}
     if results and "nll" in results:
         for suffix in ("", _THIRD):
@@ -214,7 +214,7 @@ def _bootstrap_scores(
     run: Run, split: str
 ) -> tuple[dict[str, translation.Compared], dict[str, str]]:
     """A run's scores with bootstrap intervals, by metric, and the metrics' signatures."""
-    systems, references = {"run": _hypotheses(run, split)}, run.file(split, ".references")
+    systems, references = {"run": _hypotheses(run, split)}, run.workdir.references(split)
     compared, signatures = translation.paired_bootstrap(
         systems, references, language=_language(run)
     )
@@ -253,9 +253,8 @@ def _ngrams(
 
 def _hypotheses(run: Run, split: str) -> list[str]:
     """A run's translations; raises UserError unless there is one for each reference."""
-    hypotheses, references = (
-        run.file(split, ending) for ending in (".predictions.txt", ".references")
-    )
+    hypotheses = run.workdir.predictions(split, "txt")
+    references = run.workdir.references(split)
     if not references or len(hypotheses) != len(references):
         raise UserError(
             f"{run.workdir.path}: {len(hypotheses)} translations of {split} for {len(references)} "
@@ -266,11 +265,11 @@ def _hypotheses(run: Run, split: str) -> list[str]:
 
 def _require_own(run: Run, split: str) -> None:
     """Raises UserError if a run's translations do not have the BLEU of its score."""
-    stored = run.workdir.read_scored(split).value.get("sacrebleu")
+    stored = run.workdir.scores(split).value.get("sacrebleu")
     own = _bootstrap_scores(run, split)[0]["sacrebleu"].score
     if isinstance(stored, int | float) and abs(own - stored) > 0.01:
         raise UserError(
-            f"{run.workdir.path}/eval/{split}.predictions.txt: not the translations of its score, "
+            f"{run.workdir.predictions_file(split, 'txt')}: not the translations of its score, "
             f"whose BLEU is {stored:.2f}, not {own:.2f}; score it again"
         )
 

@@ -48,14 +48,14 @@ class SpanComparison(Comparison):
     @classmethod
     def examples(cls, run: Run, split: str) -> Mapping[str, Any]:
         """The questions' ids, and their lengths if known."""
-        file = run.workdir.path / "eval" / f"{split}.predictions.json"
+        file = run.workdir.predictions_file(split, "json")
         return {"ids": [*read_json(file).value], **super().examples(run, split)}
 
     @classmethod
     def predictions(cls, run: Run, split: str) -> list[Example]:
         """As the base class; none for TriviaQA, whose questions have several contexts."""
-        file = run.workdir.path / "eval" / f"{split}.predictions.json"
-        answers, stored = read_predictions(file), run.workdir.read_scored(split).value
+        file = run.workdir.predictions_file(split, "json")
+        answers, stored = read_predictions(file), run.workdir.scores(split).value
         if run.corpus.golds(split) is not None:
             return []
         squad = run.corpus.texts(split)

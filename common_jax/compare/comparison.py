@@ -14,6 +14,7 @@ from common_jax.fields import named_class
 from common_jax.metrics.paired import paired_t
 from common_jax.report.document import Cell, Part, Section, Table
 from common_jax.training.example_results import LENGTH
+from common_jax.training.run_folder import EXAMPLES
 from common_jax.training.task import Task
 
 # Metrics that are means of a column of eval/<split>.examples.tsv.
@@ -113,8 +114,9 @@ class Comparison:
     def intervals(cls, run: Run, split: str) -> Mapping[str, Sequence[float]]:
         """The known 95 % intervals over the examples of a run's metrics on a split; by default the
         note "intervals" of `Task.score`."""
-        scored = run.workdir.scored(split)
-        return scored.get("intervals", dict[str, tuple[float, float]], {}) if scored else {}
+        if not run.workdir.is_scored(split):
+            return {}
+        return run.workdir.scores(split).get("intervals", dict[str, tuple[float, float]], {})
 
     @classmethod
     def compare(cls, runs: Sequence[Run], split: str) -> Sequence[Section]:
@@ -135,7 +137,7 @@ class Comparison:
     @classmethod
     def require(cls, run: Run, split: str) -> None:
         """Raises UserError if a run's score of a split is missing or damaged."""
-        run.workdir.read_scored(split)
+        run.workdir.scores(split)
         cls.examples(run, split)
 
     @classmethod
@@ -173,8 +175,8 @@ class Comparison:
         cls.require_same(run, other, name, split)
         each = {(r, s): r.workdir.example_results(s) for r, s in ((run, name), (other, split))}
         notes = [
-            f"{r.workdir.path}: no eval/{s}.examples.tsv; score {s} of that run again to compare "
-            "its examples"
+            f"{r.workdir.path}: no eval/{s}{EXAMPLES}; score {s} of that run again to compare its "
+            "examples"
             for (r, s), results in each.items()
             if results is None
         ]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from common_jax.compare import IncomparableError, Run
-from common_jax.training.workdir import SEED
+from common_jax.training.identity import SEED
 from launch.reproduce.results import Results
 from launch.reproduce.spec import HOURS, Claim
 from launch.reproduce.verdict import Verdict, judge

@@ -10,8 +10,8 @@ from typing import Any
 from common_jax.compare import Comparison, Run, comparison_of
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.training.config import task_class
-from common_jax.training.log import read_metrics
-from common_jax.training.workdir import SEED, Workdir
+from common_jax.training.identity import SEED
+from common_jax.training.run_folder import RunFolder
 from launch.reproduce.spec import HOURS, MEASURED, SPEEDS, Scale, TableSpec
 from launch.reproduce.trials import ROW
 from launch.trials.status import TrialStatus, csv_text, find
@@ -104,11 +104,10 @@ class Results:
             self._further[trial.name] = self.comparison.further(run, self.scale.split)
         return self._further[trial.name].get(metric)
 
-    def _evaluations(self, workdir: Workdir) -> list[tuple[float, float]]:
+    def _evaluations(self, workdir: RunFolder) -> list[tuple[float, float]]:
         """The hours of training until each evaluation on dev, and the target's metric then."""
         name = self.scale.target[0] if self.scale.target else ""
-        lines = [line for line in read_metrics(workdir.metrics) if line.get("split") == "dev"]
-        return [(line["wall_seconds"] / 3600, line[name]) for line in lines]
+        return [(line["wall_seconds"] / 3600, line[name]) for line in workdir.validations()]
 
     @functools.cached_property
     def _further(self) -> dict[str, Mapping[str, float]]:

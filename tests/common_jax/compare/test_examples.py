@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common_jax.compare import Comparison, Example, Run, differing
-from common_jax.training.workdir import Workdir
+from common_jax.training.run_folder import RunFolder
 
 RANDOM = np.random.default_rng(0)
 
@@ -20,7 +20,7 @@ def examples(scores, references=None, predictions=None):
 
 @pytest.fixture
 def runs(tmp_path):
-    return [Run(name, Workdir(tmp_path / name)) for name in "abc"]
+    return [Run(name, RunFolder(tmp_path / name)) for name in "abc"]
 
 
 def test_the_largest_differences_are_chosen(runs):
