@@ -64,9 +64,7 @@ class OptimizerConfig:
         for name in ("b1", "b2"):
             value = getattr(self, name)
             require(0 <= value < 1, f"optimizer.{name}={value}: a rate in [0, 1)")
-        not_negative = (
-            *("warmup_steps", "eps", "initial_sum", "clip_norm", "l2", "output_norm"),
-        )
+        not_negative = (*("warmup_steps", "eps", "initial_sum", "clip_norm", "l2", "output_norm"),)
         for name in not_negative:
             value = getattr(self, name)
             require(value >= 0, f"optimizer.{name}={value}: must not be negative")
@@ -74,6 +72,16 @@ class OptimizerConfig:
         for name in ("cooldown_start", "cooldown_steps"):
             value = getattr(self, name)
             require(value >= -1, f"optimizer.{name}={value}: -1, or not negative")
+
+    def unused(self) -> dict[str, str]:
+        """Fields without effect beside the values of others, and what gives them one."""
+        uses = {"adam": ("b1", "b2"), "adamax": ("b1", "b2"), "adadelta": ("b2",),
+                "adagrad": ("initial_sum",)}  # fmt: skip
+        return {
+            field: f"optimizer.name={next(name for name, fields in uses.items() if field in fields)}"
+            for field in ("b1", "b2", "initial_sum")
+            if field not in uses[self.name]
+        }
 
     @property
     def derives_cooldown(self) -> bool:
@@ -189,6 +197,11 @@ class SourceConfig:
             "data.tfds: name the dataset, such as wmt14_translate/de-en",
         )
 
+    def unused(self) -> dict[str, str]:
+        """Fields without effect beside the values of others, and what gives them one."""
+        unused = {} if self.source == "tfds" else {"tfds": "data.source=tfds"}
+        return unused | ({"dir": "data.source=files"} if self.source == "generated" else {})
+
 
 @dataclasses.dataclass(frozen=True)
 class SplitsConfig(SourceConfig):
@@ -216,6 +229,11 @@ class SplitsConfig(SourceConfig):
             self.source != "generated" or self.examples >= 1,
             "data.examples: at least 1 if generated",
         )
+
+    def unused(self) -> dict[str, str]:
+        if self.source != "generated":
+            return {**super().unused(), "examples": "data.source=generated"}
+        return {**super().unused(), **dict.fromkeys(("train", "dev", "test"), "data.source=files")}
 
 
 @dataclasses.dataclass(frozen=True)

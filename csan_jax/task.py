@@ -66,6 +66,9 @@ class Translation(Task[Config]):
         self._check_vocabulary()
         self.data.report()
 
+    def data_digests(self) -> dict[str, str]:
+        return self.data.digests()
+
     def write_vocabulary(self, folder: Path) -> None:
         self.data.write_vocabulary(folder)
 

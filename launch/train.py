@@ -38,6 +38,8 @@ def main(argv: list[str]) -> None:
     text = "threads that prepare the corpus (the number of cores)"
     add("--workers", type=positive, metavar="N", help=text)
     add("--prepare", action="store_true", help="prepare the corpus and exit")
+    text = "resume with the learning rate schedule of the config, not the recorded one"
+    add("--new_schedule", action="store_true", help=text)
     DistributedArgs.add_flags(parser)
     args, overrides = parser.parse_known_args(argv)
     processes = DistributedArgs.of(args)
@@ -67,7 +69,7 @@ def main(argv: list[str]) -> None:
     if args.workers is not None:
         gather_from_all(lambda: task.prepare(args.workers))
     workdir = RunWriter(args.workdir or default_workdir(args.config))
-    outcome = train(task, workdir, command_line("train", argv))
+    outcome = train(task, workdir, command_line("train", argv), new_schedule=args.new_schedule)
     if not is_first():
         return
     if not outcome.scored:

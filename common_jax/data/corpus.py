@@ -24,6 +24,8 @@ _FORMAT = 1
 _DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 _CHUNK = 1024  # rows appended to a file at once
 _TOKEN, _OFFSET = np.dtype("<i4"), np.dtype("<i8")
+NOT_CONTENT = ("fingerprint.json", "meta.json")  # of a prepared folder: how it was made
+
 _log = logging.getLogger(__name__)
 
 Tokens = Sequence[int] | Int[np.ndarray, "_"]
@@ -236,6 +238,7 @@ def prepare(
                 _log_other_formats(cache_dir, fingerprint)
                 try:
                     build(unfinished)
+                    checksums.seal(unfinished, leave=NOT_CONTENT)
                     (unfinished / "fingerprint.json").write_text(text + "\n", "utf-8")
                     unfinished.rename(path)
                 except BaseException:

@@ -6,14 +6,16 @@ a subclass of `PreparedData`, which reads the folder.
 
 import abc
 import logging
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from common_jax.bad_examples import Counts, summary
-from common_jax.data.corpus import Writer, prepare
+from common_jax.data.corpus import NOT_CONTENT, Writer, prepare
 from common_jax.errors import UserError
+from common_jax.io import checksums
 
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
@@ -112,6 +114,13 @@ class PreparedData(abc.ABC):
         """The number of examples, and the time of their preparation if it was now."""
         origin = "found" if self._seconds is None else f"in {self._seconds:.0f} s prepared"
         return f"{origin} {total:,} {self.unit}"
+
+    def digests(self) -> dict[str, str]:
+        """The SHA-256 of the prepared files, by name, after `prepare`."""
+        if not (self.path / checksums.NAME).exists():  # prepared by an earlier version
+            checksums.seal(self.path, leave=NOT_CONTENT)
+        plans = re.compile(r"\bplans/")
+        return {k: v for k, v in checksums.digests(self.path).items() if not plans.search(k)}
 
     @property
     def prepared(self) -> bool:

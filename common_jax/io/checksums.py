@@ -33,6 +33,11 @@ def seal(folder: Path, leave: Collection[str] = ()) -> None:
     replace_text(folder / NAME, content + "\n")
 
 
+def digests(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file of a sealed folder, by name."""
+    return {name: entry["sha256"] for name, entry in _read(folder).items()}
+
+
 def find_damage(folder: Path, under: str = "", listed: Iterable[str] = ()) -> str | None:
     """The first damage of a sealed folder, by file name; None if there is none.
 

@@ -45,11 +45,16 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Restored:
-    """A restored checkpoint."""
+    """A restored checkpoint.
+
+    Attributes:
+      data: identifies the data that it was trained on; "" if that is unknown.
+    """
 
     step: int
     state: TrainState
     position: Position
+    data: str
 
 
 class Checkpoints:
@@ -63,10 +68,12 @@ class Checkpoints:
       run: the folder of the run, which need not exist.
       best_metric: the saved metric that ranks steps.
       keep: number of newest steps to keep beside the best.
+      data: identifies the data, for steps to save.
     """
 
-    def __init__(self, run: RunFolder, best_metric: str, keep: int = 2):
+    def __init__(self, run: RunFolder, best_metric: str, keep: int = 2, data: str = ""):
         self._folder, self._damaged, self._keep = run.checkpoints, run.damaged, keep
+        self._data = data
         self._comparable = functools.partial(comparable_score, name=best_metric)
         self._saver: ocp.CheckpointManager | None = None  # created late: damaged steps break it
         self._saving: int | None = None
@@ -114,7 +121,9 @@ class Checkpoints:
         self.wait()
         args = ocp.args.Composite(
             state=ocp.args.StandardSave(state),  # type: ignore[call-arg]
-            position=ocp.args.JsonSave({"epoch": position[0], "batch": position[1]}),  # type: ignore[call-arg]
+            position=ocp.args.JsonSave(  # type: ignore[call-arg]
+                {"epoch": position[0], "batch": position[1], "data": self._data}
+            ),
         )
         self._saving = step
         with self._writing():
@@ -314,7 +323,7 @@ class Checkpoints:
 
     def _read(self, step: int, abstract: TrainState) -> Restored:
         folder = self._folder / str(step)
-        return Restored(step, read_state(self._state(step), abstract), read_position(folder))
+        return Restored(step, read_state(self._state(step), abstract), *read_position(folder))
 
     def _score(self, step: int) -> float | None:
         damage = self._find_damage(step, "metrics/")

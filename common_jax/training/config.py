@@ -34,7 +34,8 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
       overrides: arguments of the form "--config.key=value".
 
     Raises:
-      UserError: for a missing file, an unknown key, a wrong type, or an invalid value.
+      UserError: for a missing file, an unknown key, a wrong type, an invalid value, or an override
+        without effect.
     """
     for override in overrides:
         if not override.startswith("--config."):
@@ -53,7 +54,22 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
     kind = task_class(config.task).config_class
     overrides = [_with_full_key(override, config, kind) for override in overrides]
     define = functools.partial(config_flags.DEFINE_config_dict, config=config)
-    return from_values(kind, _parsed(file, define, overrides).to_dict())
+    parsed = from_values(kind, _parsed(file, define, overrides).to_dict())
+    _require_effect(parsed, overrides)
+    return parsed
+
+
+def _require_effect(config: Any, overrides: Sequence[str]) -> None:
+    """Raises UserError if an override has no effect beside the other values of its section."""
+    for override in overrides:
+        key = override.removeprefix("--config.").partition("=")[0]
+        section, _, field = key.partition(".")
+        unused = getattr(getattr(config, section), "unused", dict)()
+        if field in unused:
+            raise UserError(
+                f"{override}: has no effect with this config's {unused[field].partition('=')[0]}; "
+                f"--config.{unused[field]} would give it one"
+            )
 
 
 def task_class(name: str) -> "type[Task]":

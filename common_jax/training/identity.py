@@ -7,6 +7,7 @@ from typing import Any
 from common_jax.fields import to_mapping
 
 SEED = "train.seed"  # the only field in which repeated runs differ
+COOLDOWN = ("optimizer.cooldown_start", "optimizer.cooldown_steps")
 
 
 def flat(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
@@ -19,10 +20,16 @@ def flat(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
 
 
 def result_fields(config: Any) -> dict[str, Any]:
-    """The config fields that a run's result can depend on, by their full names."""
-    irrelevant = ("mesh.", "paper.", "data.cache_dir", "model.unroll")
+    """The config fields that a run's result can depend on, by their full names; the cooldown in
+    steps."""
+    irrelevant = ("mesh.", "paper.", "data.cache_dir", "model.unroll", "optimizer.cooldown")
+    optimizer = config.optimizer.scheduled(config.train.steps)
+    cooldown = dict(
+        zip(COOLDOWN, (optimizer.cooldown_start, optimizer.cooldown_steps), strict=True)
+    )
     fields = flat(to_mapping(config))
-    return {key: value for key, value in fields.items() if not key.startswith(irrelevant)}
+    relevant = {key: value for key, value in fields.items() if not key.startswith(irrelevant)}
+    return relevant | cooldown
 
 
 def identity(config: Any) -> dict[str, Any]:
@@ -31,7 +38,8 @@ def identity(config: Any) -> dict[str, Any]:
         key: list(value) if isinstance(value, tuple) else value
         for key, value in flat(to_mapping(config)).items()
         if not key.startswith(("mesh.", "paper."))
-        if key not in ("train.steps", "model.unroll") and not key.endswith("_every")
+        if key not in ("train.steps", "model.unroll", "optimizer.cooldown")
+        if not key.endswith("_every")
     }
 
 

@@ -48,11 +48,15 @@ class RunResult:
     scored: dict[str, Scores]
 
 
-def train(task: Task, workdir: RunWriter, command: str = "") -> RunResult:
+def train(
+    task: Task, workdir: RunWriter, command: str = "", *, new_schedule: bool = False
+) -> RunResult:
     """Trains, or resumes training, until `train.steps`; then scores the best on dev and test.
 
     Args:
       command: the command line, for result.json.
+      new_schedule: whether a resumed run takes the cooldown of its config; otherwise the one that
+        it recorded when it began.
 
     Raises:
       UserError: for invalid data, an unusable folder, or a loss that stays not finite; in all
@@ -66,14 +70,14 @@ def train(task: Task, workdir: RunWriter, command: str = "") -> RunResult:
         raise UserError(f"train.best_metric={config.train.best_metric!r}: must be {names}")
     mesh = make_mesh(config.mesh)
     try:
-        workdir.claim(config)
+        task.config = config = workdir.claim(config, new_schedule=new_schedule)
         if finished := broadcast_from_first(lambda: workdir.finished(config)):
             return RunResult(finished, {})
         gather_from_all(task.prepare)
-        workdir.write_vocabulary(task)
+        data = workdir.adopt_data(task)
         with (
             PreemptionHandler() as requests,
-            contextlib.closing(_Run(task, workdir, mesh, requests)) as run,
+            contextlib.closing(_Run(task, workdir, mesh, requests, data)) as run,
         ):
             requests.raise_if_requested()
             return run.finish(run.take_steps(), command)
@@ -97,14 +101,25 @@ def _require_same_config(config: Any) -> None:
 class _Run:
     """A run in progress."""
 
-    def __init__(self, task: Task, workdir: RunWriter, mesh: Mesh, requests: PreemptionHandler):
-        """Restores the newest checkpoint, or starts a new run."""
+    def __init__(
+        self, task: Task, workdir: RunWriter, mesh: Mesh, requests: PreemptionHandler, data: str
+    ):
+        """Restores the newest checkpoint, or starts a new run.
+
+        Args:
+          data: identifies the data, as in the checkpoints.
+        """
         config = task.config.train
         self.task, self.config, self.workdir = task, config, workdir
         self.mesh, self.requests = mesh, requests
         self.abstract = abstract_state(task, mesh)
-        self.checkpoints = Checkpoints(workdir, config.best_metric, config.keep_checkpoints)
+        self.checkpoints = Checkpoints(workdir, config.best_metric, config.keep_checkpoints, data)
         restored = self.checkpoints.restore_newest(self.abstract)
+        if restored and restored.data not in ("", data):
+            raise UserError(
+                f"{workdir.checkpoints / str(restored.step)}: trained on other data than this run; "
+                "restore its own checkpoints, or choose another --workdir"
+            )
         if restored:
             self.step, self.position, self.state = restored.step, restored.position, restored.state
         else:
@@ -118,6 +133,7 @@ class _Run:
         self.progress = Progress(self.step, config.steps)
         if restored:
             self.progress.say(f"resuming {workdir.path} at step {self.step}")
+        self._require_learning()
         self._dev_step = make_predict_step(task, mesh, final=False)
         # if the two are equal, one function is compiled once
         self._final_step = (
@@ -125,6 +141,22 @@ class _Run:
         )
         self._stalls = _StallTimer()
         self._began = time.monotonic()
+
+    def _require_learning(self) -> None:
+        """Requires that the learning rate of a new run is above 0 at all steps; of a resumed one,
+        says from which step on it is 0."""
+        last, steps = self.task.config.optimizer.last_step, self.config.steps
+        if self.step and last < steps and not self._finished():
+            self.progress.say(
+                f"the learning rate is 0 from step {last} on, where the run's schedule ends; "
+                "--new_schedule trains on that of the config, for all train.steps"
+            )
+        elif last < steps and not self.step:
+            raise UserError(
+                f"train.steps={steps}: the learning rate is 0 from step {last} on, the end of the "
+                "cooldown; set optimizer.cooldown, which follows train.steps, or later "
+                "optimizer.cooldown_start and cooldown_steps"
+            )
 
     def take_steps(self) -> bool:
         """Takes the remaining steps, validating and saving; returns whether it stopped early.

@@ -48,15 +48,15 @@ def read_state(path: Path, abstract: Any, part: str = "") -> Any:
             raise UnreadableError(f"{path.name}: cannot be read: {error}") from error
 
 
-def read_position(folder: Path) -> Position:
-    """The data position saved in a step's folder.
+def read_position(folder: Path) -> tuple[Position, str]:
+    """The data position saved in a step's folder, and what identifies the data; "" if unknown.
 
     Raises:
       UnreadableError: if it cannot be read.
     """
     try:
         position = json.loads((folder / "position" / "metadata").read_text(encoding="utf-8"))
-        return position["epoch"], position["batch"]
+        return (position["epoch"], position["batch"]), position.get("data", "")
     except _UNREADABLE as error:
         raise UnreadableError(f"position: cannot be read: {error}") from error
 

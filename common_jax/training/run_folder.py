@@ -18,7 +18,7 @@ from common_jax.io.files import read_lines
 from common_jax.io.json_files import Node, read_json
 from common_jax.renames import current_class
 from common_jax.training.example_results import Results, read_tsv
-from common_jax.training.identity import identity, resuming
+from common_jax.training.identity import COOLDOWN, identity, resuming
 
 VERSION = 1  # of config.json
 RESULT = "result.json"
@@ -39,7 +39,7 @@ class RunFolder:
       checkpoints, damaged: the folders of the steps, and of damaged ones (`Checkpoints`).
       tensorboard: the folder of the events.
       vocabulary: the folder of `Task.write_vocabulary`.
-      config_file, metrics_file: of `config` and `metrics`.
+      config_file, metrics_file, data_file: of `config`, `metrics` and `data_digests`.
     """
 
     def __init__(self, path: str | Path, export: Export | None = None):
@@ -53,7 +53,7 @@ class RunFolder:
         self.checkpoints, self.damaged = self.path / "checkpoints", self.path / "damaged"
         self.tensorboard, self.vocabulary = self.path / "tensorboard", self.path / VOCABULARY
         self.config_file, self.metrics_file = self.path / CONFIG, self.path / "metrics.jsonl"
-        self._lock = self.path / "lock"
+        self.data_file, self._lock = self.path / "data.json", self.path / "lock"
 
     @functools.cached_property
     def export(self) -> Export | None:
@@ -79,10 +79,29 @@ class RunFolder:
             raise UserError(f"{self.config_file}: version {version}; this code reads {VERSION}")
         return config
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is something to resume: a checkpoint or a result."""
+        names = (path.name for path in self.checkpoints.glob("*"))
+        return (
+            (self.path / RESULT).exists() or self.damaged.exists() or any(map(str.isdigit, names))
+        )
+
+    def data_digests(self) -> dict[str, str] | None:
+        """What identifies the data of the run (`Task.data_digests`); None if it is unknown, as in
+        older runs."""
+        if not self.data_file.exists():
+            return None
+        return read_json(self.data_file).get("sha256", dict[str, str])
+
     def require(self, config: Any) -> None:
-        """Raises UserError if the folder has another run, or files of no run."""
+        """Raises UserError if the folder has another run, or files of no run.
+
+        A start that failed before its first checkpoint leaves nothing to resume: its config is
+        ignored.
+        """
         self._require_run()
-        if not self.config_file.exists():
+        if not (self.config_file.exists() and self.has_begun):
             return
         values = self.config()
         task = str(values.get("task"))
@@ -93,7 +112,10 @@ class RunFolder:
         with error_context(self.config_file):
             old = identity(from_values(type(config), values))
         new = identity(config)
-        if differing := sorted(k for k in {*old, *new} if old.get(k) != new.get(k)):
+        differing = sorted(k for k in {*old, *new} if old.get(k) != new.get(k))
+        if config.optimizer.derives_cooldown:  # the recorded one governs
+            differing = [key for key in differing if key not in COOLDOWN]
+        if differing:
             raise UserError(
                 f"{self.path} holds another run; it differs in {', '.join(differing)}: "
                 f"{resuming(differing, old, new)}choose another --workdir"

@@ -1,22 +1,33 @@
 """Writes the folder of a run: its lock, config, vocabulary, scores and result."""
 
 import contextlib
+import dataclasses
+import hashlib
+import json
+import logging
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from common_jax.config import from_values
 from common_jax.errors import UserError
 from common_jax.export.format import CONFIG
 from common_jax.fields import to_mapping
 from common_jax.io import lock
 from common_jax.io.atomic import PARTIAL, replace_text, write_json, writing
 from common_jax.training.example_results import to_tsv
-from common_jax.training.multihost import first_process_only, gather_from_all
+from common_jax.training.multihost import (
+    broadcast_from_first,
+    first_process_only,
+    gather_from_all,
+)
 from common_jax.training.run_folder import EXAMPLES, REFERENCES, RESULT, SOURCES, VERSION, RunFolder
 from common_jax.training.task import Scores, Task
 
+_log = logging.getLogger(__name__)
 _NETWORK_SECONDS = 60  # for which NFS may cache a folder's content
 
 
@@ -27,21 +38,28 @@ class RunWriter(RunFolder):
     replaced atomically; the methods raise a UserError if it cannot be written.
     """
 
-    def claim(self, config: Any) -> None:
+    def claim(self, config: Any, *, new_schedule: bool = True) -> Any:
         """Creates or resumes this run in the folder, and locks it against other processes.
 
         The lock ends with `release`, or with this process.
+
+        Args:
+          new_schedule: whether a resumed run has the cooldown of `config`, not the recorded one.
+
+        Returns: the config with its cooldown in steps.
 
         Raises:
           UserError: if the folder has another run or other files, cannot be written, is being
             trained in, or is not visible to all processes of this run.
         """
-        holder = self._claim(config)
+        holder, cooldown = self._claim(config, new_schedule)
         gather_from_all(lambda: self._require_claimed(holder))
+        return _with_cooldown(config, cooldown)
 
     @first_process_only
-    def _claim(self, config: Any) -> str:
-        """Claims the folder in the first process; returns the content of the lock file."""
+    def _claim(self, config: Any, new_schedule: bool) -> tuple[str, list[int]]:
+        """Claims the folder in the first process; returns the content of the lock file, and the
+        start and length of the cooldown."""
         self._require_run()
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -52,12 +70,26 @@ class RunWriter(RunFolder):
                 )
         try:
             self.require(config)  # under the lock
+            cooldown = self._cooldown(config, new_schedule)
+            values = to_mapping(_with_cooldown(config, cooldown))
             with writing(self.path):
-                write_json(self.config_file, {"version": VERSION, "config": to_mapping(config)})
-                return self._lock.read_text()
+                if not self.has_begun:  # of a start that failed
+                    self.data_file.unlink(missing_ok=True)
+                    shutil.rmtree(self.vocabulary, ignore_errors=True)
+                write_json(self.config_file, {"version": VERSION, "config": values})
+                return self._lock.read_text(), cooldown
         except BaseException:
             self.release()
             raise
+
+    def _cooldown(self, config: Any, new_schedule: bool) -> list[int]:
+        """Start and length of the cooldown in steps: the recorded ones, unless the config has its
+        own or a new schedule is wanted."""
+        optimizer = config.optimizer.scheduled(config.train.steps)
+        if config.optimizer.derives_cooldown and self.has_begun and not new_schedule:
+            recorded = from_values(type(config), self.config())
+            optimizer = recorded.optimizer.scheduled(recorded.train.steps)
+        return [optimizer.cooldown_start, optimizer.cooldown_steps]
 
     def _require_claimed(self, holder: str) -> None:
         """Checks that this is the folder that another process of the run has claimed.
@@ -81,20 +113,48 @@ class RunWriter(RunFolder):
         """Lets other processes train here."""
         lock.release(self._lock)
 
+    def adopt_data(self, task: Task) -> str:
+        """Stores the vocabulary and the digests of the prepared data in a new run; requires those
+        that a resumed run has.
+
+        Returns: a digest of all digests, for checkpoints.
+
+        Raises:
+          UserError: in all processes, if the data of one differ from the first one's or from the
+            run's.
+        """
+        digests = task.data_digests()
+        first = broadcast_from_first(lambda: digests)
+        gather_from_all(lambda: _require_equal(digests, first, "the first process has", task))
+        self._adopt_data(task, digests)
+        return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
+
     @first_process_only
-    def write_vocabulary(self, task: Task) -> None:
-        """Saves the vocabulary, so that the run can be used without its corpus."""
+    def _adopt_data(self, task: Task, digests: Mapping[str, str]) -> None:
+        recorded = self.data_digests()
+        if recorded is not None:
+            _require_equal(digests, recorded, f"{self.path} was trained on", task)
+            return
         partial = self.vocabulary.with_suffix(PARTIAL)
         with writing(self.path):
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir()
             try:
                 task.write_vocabulary(partial)
-                self.vocabulary.mkdir(exist_ok=True)
-                for path in partial.iterdir():
-                    os.replace(path, self.vocabulary / path.name)
+                if self.vocabulary.exists():  # of a run without digests
+                    _require_equal(
+                        _contents(partial), _contents(self.vocabulary), f"{self.path} has", task
+                    )
+                    _log.warning(
+                        "%s: has the vocabulary of these data; whether its examples are the same "
+                        "is unknown, as it was made before runs recorded that; recorded now",
+                        self.path,
+                    )
+                else:
+                    os.replace(partial, self.vocabulary)
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
+            write_json(self.data_file, {"sha256": digests})
 
     @first_process_only
     def write_scores(self, split: str, scores: Scores) -> None:
@@ -126,3 +186,29 @@ class RunWriter(RunFolder):
                     replace_text(self.path / name, texts[name])
         finally:
             self.release()
+
+
+def _with_cooldown(config: Any, cooldown: Sequence[int]) -> Any:
+    """A config with the start and length of the cooldown in steps."""
+    start, length = cooldown
+    optimizer = dataclasses.replace(config.optimizer, cooldown_start=start, cooldown_steps=length)
+    return dataclasses.replace(config, optimizer=optimizer)
+
+
+def _require_equal(
+    digests: Mapping[str, str], wanted: Mapping[str, str], owner: str, task: Task
+) -> None:
+    """Raises UserError if data differ, naming the parts of the corpus that do."""
+    names = sorted(k for k in {*digests, *wanted} if digests.get(k) != wanted.get(k))
+    if names:
+        parts = ", ".join(dict.fromkeys(name.partition("/")[0] for name in names))
+        place = getattr(task.config.data, "dir", "") or "its source"
+        raise UserError(
+            f"data.dir={place}: other data than {owner}: they differ in {parts}; use the files (and "
+            "word vectors) that it was trained on, or choose another --workdir"
+        )
+
+
+def _contents(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file of a folder, by name."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}

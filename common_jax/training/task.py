@@ -99,6 +99,10 @@ class Task(abc.ABC, Generic[Config]):
           UserError: for data that is missing, broken, or does not fit the model.
         """
 
+    def data_digests(self) -> dict[str, str]:
+        """Identifies the prepared corpus, after `prepare`: the SHA-256 of its files, by name."""
+        return {}
+
     @abc.abstractmethod
     def write_vocabulary(self, folder: Path) -> None:
         """Writes the vocabulary, after `prepare`."""

@@ -19,6 +19,9 @@ class WordLevelTask(Task[Config]):
         self.data.prepare()
         self.data.report()
 
+    def data_digests(self) -> dict[str, str]:
+        return self.data.digests()
+
     def write_vocabulary(self, folder: Path) -> None:
         self.data.vocabulary.save(folder)
 
