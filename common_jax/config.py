@@ -75,12 +75,12 @@ class OptimizerConfig:
 
     def unused(self) -> dict[str, str]:
         """Fields without effect beside the values of others, and what gives them one."""
-        uses = {"adam": ("b1", "b2"), "adamax": ("b1", "b2"), "adadelta": ("b2",),
-                "adagrad": ("initial_sum",)}  # fmt: skip
+        users = {"b1": ("adam", "adamax"), "b2": ("adam", "adamax", "adadelta")}
+        users["initial_sum"] = ("adagrad",)
         return {
-            field: f"optimizer.name={next(name for name, fields in uses.items() if field in fields)}"
-            for field in ("b1", "b2", "initial_sum")
-            if field not in uses[self.name]
+            field: f"optimizer.name={names[0]}"
+            for field, names in users.items()
+            if self.name not in names
         }
 
     @property

@@ -24,12 +24,10 @@ def result_fields(config: Any) -> dict[str, Any]:
     steps."""
     irrelevant = ("mesh.", "paper.", "data.cache_dir", "model.unroll", "optimizer.cooldown")
     optimizer = config.optimizer.scheduled(config.train.steps)
-    cooldown = dict(
-        zip(COOLDOWN, (optimizer.cooldown_start, optimizer.cooldown_steps), strict=True)
-    )
+    schedule = optimizer.cooldown_start, optimizer.cooldown_steps
     fields = flat(to_mapping(config))
     relevant = {key: value for key, value in fields.items() if not key.startswith(irrelevant)}
-    return relevant | cooldown
+    return relevant | dict(zip(COOLDOWN, schedule, strict=True))
 
 
 def identity(config: Any) -> dict[str, Any]:

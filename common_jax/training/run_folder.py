@@ -82,10 +82,8 @@ class RunFolder:
     @property
     def has_begun(self) -> bool:
         """Whether there is something to resume: a checkpoint or a result."""
-        names = (path.name for path in self.checkpoints.glob("*"))
-        return (
-            (self.path / RESULT).exists() or self.damaged.exists() or any(map(str.isdigit, names))
-        )
+        saved = any(path.name.isdigit() for path in self.checkpoints.glob("*"))
+        return saved or self.damaged.exists() or (self.path / RESULT).exists()
 
     def data_digests(self) -> dict[str, str] | None:
         """What identifies the data of the run (`Task.data_digests`); None if it is unknown, as in

@@ -204,8 +204,8 @@ def _require_equal(
         parts = ", ".join(dict.fromkeys(name.partition("/")[0] for name in names))
         place = getattr(task.config.data, "dir", "") or "its source"
         raise UserError(
-            f"data.dir={place}: other data than {owner}: they differ in {parts}; use the files (and "
-            "word vectors) that it was trained on, or choose another --workdir"
+            f"data.dir={place}: other data than {owner}: they differ in {parts}; use the same "
+            "files and word vectors, or choose another --workdir"
         )
 
 
