@@ -18,8 +18,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def arguments(config, folder, run="run", **changes):
-    """Arguments of `launch.train`: a config with other fields, in the folder's workdir `run`."""
-    values = {"data.dir": folder, "data.cache_dir": folder / "cache", **changes}
+    """Arguments of `launch.train`: a config with other fields, in the folder's workdir `run`.
+
+    The data are in the folder, unless the config generates them.
+    """
+    generated = "quickstart" in config and changes.get("data.source") != "files"
+    values = {} if generated else {"data.dir": folder}
+    values |= {"data.cache_dir": folder / "cache", **changes}
     overrides = [f"--config.{key}={value}" for key, value in values.items()]
     return ["--config", config, *overrides, "--workdir", str(folder / run)]
 

@@ -41,6 +41,7 @@ def other(tmp_path):
     """Another process that trains in tmp_path / "run", after this one's claim was rejected."""
     RunWriter(tmp_path / "run").claim(ToyConfig())
     RunWriter(tmp_path / "run").release()
+    (tmp_path / "run" / "checkpoints" / "1").mkdir(parents=True)
     with pytest.raises(UserError, match="differs in rate"):
         RunWriter(tmp_path / "run").claim(ToyConfig(rate=0.5))
     command = [sys.executable, "-c", CLAIM, str(tmp_path / "run")]
@@ -103,7 +104,7 @@ def fail(*args, **kwargs):
 WRITERS = {
     "config.json": lambda workdir: workdir.claim(ToyConfig()),
     "eval/dev.json": lambda workdir: workdir.write_scores("dev", Scores({"loss": 1.0}, {}, {}, [])),
-    "vocabulary": lambda workdir: workdir.write_vocabulary(Toy(ToyConfig())),
+    "vocabulary": lambda workdir: workdir.adopt_data(Toy(ToyConfig())),
     "result.json": lambda workdir: workdir.write_result({"steps": 2}),
     "metrics.jsonl": lambda workdir: MetricsLog(workdir, 1),
 }
