@@ -9,7 +9,7 @@ import numpy as np
 from common_jax.compare import IncomparableError, Run
 from common_jax.training.workdir import SEED
 from launch.reproduce.results import Results
-from launch.reproduce.spec import HOURS, Claim
+from launch.reproduce.table_file import HOURS, Claim
 from launch.reproduce.verdict import Verdict, judge
 
 RULE = (

@@ -61,7 +61,7 @@ def speeds_of(
       steps: number of steps in a round.
     """
     from launch.measure.steps import measure_rounds
-    from launch.reproduce.spec import SPEEDS
+    from launch.reproduce.table_file import SPEEDS
     from launch.reproduce.trials import ROW
 
     configs: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from common_jax.compare import differing, learning_curves
 from common_jax.report.document import Cell, Part, Report, Section, Table
 from launch.reproduce.claims import RULE, judged, speed_ratio
 from launch.reproduce.results import Results, rows_of
-from launch.reproduce.spec import HOURS, SPEEDS
+from launch.reproduce.table_file import HOURS, SPEEDS
 from launch.reproduce.trials import fields_of
 from launch.trials.figure import sweep_charts
 

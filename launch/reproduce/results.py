@@ -12,7 +12,8 @@ from common_jax.metrics.seeds import interval_of_means
 from common_jax.training.config import task_class
 from common_jax.training.log import read_metrics
 from common_jax.training.workdir import SEED, Workdir
-from launch.reproduce.spec import HOURS, MEASURED, SPEEDS, Scale, TableSpec
+from launch.reproduce.spec import Scale, TableSpec
+from launch.reproduce.table_file import HOURS, MEASURED, SPEEDS
 from launch.reproduce.trials import ROW
 from launch.trials.status import TrialStatus, csv_text, find
 from launch.trials.trials import Trial
@@ -94,7 +95,7 @@ class Results:
         if status.state != "finished":
             return None
         if metric == HOURS and self.scale.target:
-            least = self.scale.target[1]
+            least = self.scale.target.value
             reached = (hours for hours, value in self._evaluations(trial.workdir) if value >= least)
             return next(reached, None)
         if metric not in self.comparison.metrics:
@@ -106,7 +107,7 @@ class Results:
 
     def _evaluations(self, workdir: Workdir) -> list[tuple[float, float]]:
         """The hours of training until each evaluation on dev, and the target's metric then."""
-        name = self.scale.target[0] if self.scale.target else ""
+        name = self.scale.target.metric if self.scale.target else ""
         lines = [line for line in read_metrics(workdir.metrics) if line.get("split") == "dev"]
         return [(line["wall_seconds"] / 3600, line[name]) for line in lines]
 

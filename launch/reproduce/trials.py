@@ -9,7 +9,8 @@ from common_jax.config import value_of
 from common_jax.errors import UserError, error_context
 from common_jax.training.config import parse, task_class
 from common_jax.training.workdir import SEED
-from launch.reproduce.spec import MEASURED, Corpus, Row, Scale, TableSpec
+from launch.reproduce.spec import Row, Scale, TableSpec
+from launch.reproduce.table_file import MEASURED, Corpus
 from launch.trials.trials import Trial
 
 ROW = "row"

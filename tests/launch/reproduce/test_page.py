@@ -12,7 +12,8 @@ from launch.reproduce import page as page_module
 from launch.reproduce.claims import judged
 from launch.reproduce.page import page
 from launch.reproduce.results import Results, rows_of
-from launch.reproduce.spec import Claim, Row, Scale, TableSpec
+from launch.reproduce.spec import Row, Scale, TableSpec
+from launch.reproduce.table_file import Claim, Target
 from launch.trials.status import TrialStatus
 from launch.trials.trials import Trial
 
@@ -47,10 +48,15 @@ class Exact(Comparison):
 
 def made(folder, *claims, target=None):
     rows = [
-        Row(name, "c.py", "", {}, (), len(values), {"accuracy": 70.0, "extra": 1.5}, "", "")
+        Row(
+            name=name,
+            config="c.py",
+            seeds=len(values),
+            published={"accuracy": 70.0, "extra": 1.5},
+        )
         for name, values in VALUES.items()
     ]
-    rows.append(Row("lost", "", "", {}, (), 1, {"accuracy": 60.0}, "", "no code"))
+    rows.append(Row(name="lost", published={"accuracy": 60.0}, missing="no code"))
     trials, statuses = [], []
     for name, values in VALUES.items():
         for seed, value in enumerate(values):
@@ -134,7 +140,7 @@ HOURS = {"metrics": ("hours_to_target",), "row": "better", "than": "base"}
 
 def timed(folder, f1, *claims):
     """Results with F1 of dev after each hour, for "better"; other rows reach 61 in the third."""
-    results = made(folder, *claims, target=("f1", 60.0))
+    results = made(folder, *claims, target=Target("f1", 60.0))
     for trial in results.trials:
         values = f1 if trial.values["row"] == "better" else [50.0, 50.0, 61.0, 59.0]
         lines = [{"step": 1, "loss": 1.0, "wall_seconds": 9.0}]
