@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from common_jax.io.atomic import write_json, writing
 
 if TYPE_CHECKING:
-    from launch.reproduce.results import Results
+    from launch.reproduce.results import TableResults
     from launch.trials.trials import Trial
 
 SPEED, ANSWERS = "speed.json", "examples.json"
@@ -30,7 +30,7 @@ def _once(
 
     Args:
       keys: the keys that the rows must have.
-      some: whether a part of the keys suffices.
+      some: whether some of the keys suffice.
     """
     from common_jax.io.json_files import read_json
     from launch.measure.timing import machine
@@ -69,13 +69,15 @@ def speeds_of(
         configs.setdefault(trial.values[ROW], trial.config)
     names = dict(zip(SPEEDS, ("steps_per_second", "inference_batches_per_second"), strict=True))
     measure = lambda: {
-        row: {n: [one[rate] for one in rounds] for n, rate in names.items() if rate in rounds[0]}
+        row: {
+            n: [speeds[rate] for speeds in rounds] for n, rate in names.items() if rate in rounds[0]
+        }
         for row, rounds in measure_rounds(configs, steps).items()
     }
     return _once(SPEED, of, [*configs], folders, measure, some=True) if len(configs) > 1 else {}
 
 
-def answers_of(of: str, results: "Results", folders: Sequence[Path]) -> dict[str, Any]:
+def answers_of(of: str, results: "TableResults", folders: Sequence[Path]) -> dict[str, Any]:
     """The file of the predictions of each row's first run for each example.
 
     Its "rows" have them by the names of example and row. They are made once (`_once`), and include
@@ -85,24 +87,25 @@ def answers_of(of: str, results: "Results", folders: Sequence[Path]) -> dict[str
     from common_jax.deploy import load
     from common_jax.training.config import task_class
 
-    runs = {run.label: run.workdir.path for run in results.runs()}
-    options = task_class(results.trials[0].config.task).predictor_class.options
-    explained = {"explain": True} if "explain" in [option.name for option in options] else {}
+    runs = {e.run.label: e.run.workdir.path for e in results.first_evaluations()}
+    known = task_class(results.trials[0].config.task).predictor_class.options
+    explained = {"explain": True} if "explain" in [option.name for option in known] else {}
 
     def answer(texts: Sequence[str], names: Sequence[str]) -> str:
         text = "\t".join(texts)
         for name in names:
-            own = explained if len(names) == 1 else {}  # the next row reads a plain answer
-            (text,) = load(runs[name], **own).predict([text])
+            options = explained if len(names) == 1 else {}  # the next row reads a plain answer
+            (text,) = load(runs[name], **options).predict([text])
         return text
 
     examples = results.scale.examples
     make = lambda: {
-        one.name: {
-            ", ".join(names): answer(one.texts, names)
-            for names in ([one.through] if one.through else [[name] for name in runs])
+        example.name: {
+            ", ".join(names): answer(example.texts, names)
+            for names in ([example.through] if example.through else [[name] for name in runs])
             if {*names} <= {*runs}
         }
-        for one in examples
+        for example in examples
     }
-    return _once(ANSWERS, of, [one.name for one in examples], folders, make) if examples else {}
+    names = [example.name for example in examples]
+    return _once(ANSWERS, of, names, folders, make) if examples else {}
