@@ -19,7 +19,6 @@ from common_jax.training.example_results import LENGTH
 ByLength = list[tuple[int, int, float]]  # shortest, longest and accuracy of each tenth
 Confusion = dict[str, dict[str, int]]  # counts by gold label and predicted label
 
-_PREDICTIONS = ".predictions.tsv"
 _LONGEST = 30  # words of a text in a picture
 
 
@@ -45,13 +44,23 @@ class LabelEvaluation(Evaluation):
     @functools.cached_property
     def identity(self) -> Mapping[str, Any]:
         """Gold labels, the first column of the predictions, and lengths if known."""
-        gold = [line.partition("\t")[0] for line in self.lines(_PREDICTIONS)]
+        gold = [line.partition("\t")[0] for line in self.run.workdir.predictions(self.split, "tsv")]
         return {"gold": gold, **super().identity}
 
     @functools.cached_property
     def counts(self) -> tuple[int, int] | None:
-        """The numbers of right answers and of examples; None if the score has none."""
-        return self.run.workdir.right_answers(self.split)
+        """The numbers of right answers and of examples; None if the score has none.
+
+        Raises:
+          UserError: as `RunFolder.scores`, or for invalid counts.
+        """
+        scores = self.run.workdir.scores(self.split)
+        if not scores.value.keys() >= {"correct", "examples"}:
+            return None
+        right, examples = (scores.get(name, int) for name in ("correct", "examples"))
+        if not 0 <= right <= examples > 0:
+            raise UserError(f"{scores.place}: {right} of {examples} answers are right")
+        return right, examples
 
     def required_counts(self) -> tuple[int, int]:
         """As `counts`; raises IncomparableError if there are none."""
@@ -78,14 +87,14 @@ class LabelEvaluation(Evaluation):
     @functools.cached_property
     def predictions(self) -> list[ScoredExample]:
         """As the base class; for a ranking, its pairs."""
-        head, *rows = (line.split("\t") for line in self.lines(_PREDICTIONS))
+        head, *rows = (line.split("\t") for line in self.run.workdir.predictions(self.split, "tsv"))
         data, counts = self.run.corpus, self.counts
         names, texts = data.config.names, data.texts(self.split)
         right = sum(gold == label for gold, label, *_ in rows)
         labels = data.corpus(self.split).column("label")
         matches = [gold for gold, *_ in rows] == [names[n] for n in labels]
         if not matches or (counts and data.config.format != "ranking" and counts[0] != right):
-            file = self.run.workdir.path / "eval" / f"{self.split}{_PREDICTIONS}"
+            file = self.run.workdir.predictions_file(self.split, "tsv")
             raise UserError(f"{file}: not the labels of its score; score {self.split} again")
         examples = []
         for row, pair in zip(rows, texts, strict=True):

@@ -1,14 +1,13 @@
 """AttentiveConvNet's config: the paper's numbers as defaults (section 4, "common setup"; 4.1)."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from attconv_jax.models.attentive_convolution import AttentiveConvolution
-from attconv_jax.models.base import PairModel
-from attconv_jax.models.bi_cnn import BiCNN
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
-from common_jax.fields import require, require_sizes
+from common_jax.fields import DefaultChoice, require, require_sizes
+
+if TYPE_CHECKING:
+    from attconv_jax.models.base import PairModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +144,11 @@ class Config:
     loss: Literal["hinge", "cross_entropy", "both"] = "hinge"
     pairs: Literal["question", "batch"] = "question"
     words: WordsConfig = dataclasses.field(default_factory=WordsConfig)
-    model: PairModel = dataclasses.field(default_factory=AttentiveConvolution)
+    model: "PairModel" = dataclasses.field(
+        default_factory=DefaultChoice(
+            "attconv_jax.models.attentive_convolution:AttentiveConvolution"
+        )
+    )
     data: DataConfig = dataclasses.field(default_factory=lambda: DataConfig(dir="data"))
     optimizer: OptimizerConfig = dataclasses.field(
         default_factory=lambda: OptimizerConfig(
@@ -172,15 +175,3 @@ class Config:
                 self.data.format == "ranking" or value == default,
                 f"{name}={value}: only for data.format=ranking",
             )
-
-    @classmethod
-    def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Replaces earlier versions' attentive convolution with attention "none" by the bi-CNN."""
-        model, former = values.get("model", {}), AttentiveConvolution().name
-        if not isinstance(model, Mapping) or model.get("name", former) != former:
-            return dict(values)
-        if model.get("attention") != "none":
-            return dict(values)
-        fields = [field.name for field in dataclasses.fields(BiCNN)]
-        shared = {name: model[name] for name in fields if name in model}
-        return {**values, "model": {"name": BiCNN().name, **shared}}

@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import importlib
 import importlib.util
+import pkgutil
 import re
 import sys
 import typing
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from common_jax.errors import UserError, error_context
-from common_jax.old_names import CLASSES
+from common_jax.renames import current_class
 
 T = TypeVar("T")
 
@@ -31,6 +32,36 @@ class Choice:
     def name(self) -> str:
         """ "package.module:Class"."""
         return f"{type(self).__module__}:{type(self).__qualname__}"
+
+
+@dataclasses.dataclass(frozen=True)
+class DefaultChoice:
+    """The `default_factory` of a config field for a `Choice`, of which no class is imported before
+    it is used.
+
+    The field's annotation is in quotes: the name of the base class of its values.
+
+    Attributes:
+      name: the class of the default, "package.module:Class".
+    """
+
+    name: str
+
+    @property
+    def type(self) -> Any:
+        """The class."""
+        return pkgutil.resolve_name(self.name)
+
+    def __call__(self) -> Any:
+        return self.type()
+
+
+def field_types(kind: Any) -> dict[str, Any]:
+    """The types of a dataclass's fields by name."""
+    factories = [field.default_factory for field in dataclasses.fields(kind)]
+    defaults = [factory.type for factory in factories if isinstance(factory, DefaultChoice)]
+    bases = {base.__name__: base for default in defaults for base in default.__mro__}
+    return typing.get_type_hints(kind, localns=bases)
 
 
 def require(condition: bool, message: str) -> None:
@@ -69,7 +100,7 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:
     Raises:
       UserError: for an unknown key, a missing one without a default, or a value of the wrong type.
     """
-    hints = typing.get_type_hints(kind)
+    hints = field_types(kind)
     fields_by_name = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     values_by_name = {}
     for name, value in values.items():
@@ -93,34 +124,6 @@ def to_mapping(config: Any) -> dict[str, Any]:
     values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     nested = {k: to_mapping(v) if dataclasses.is_dataclass(v) else v for k, v in values.items()}
     return {"name": config.name, **nested} if isinstance(config, Choice) else nested
-
-
-def renamed(values: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
-    """Nested mappings with former keys moved to their current names.
-
-    Args:
-      aliases: from the old full name of a key, "model.word_dim", to the new one, "words.dim".
-    """
-    values = {k: renamed(v, {}) if isinstance(v, Mapping) else v for k, v in values.items()}
-    for old, new in aliases.items():
-        *above, last = old.split(".")
-        node = _node(values, above)
-        if node is not None and last in node:
-            *above, name = new.split(".")
-            target = _node(values, above, make=True)
-            assert target is not None
-            target[name] = node.pop(last)
-    return values
-
-
-def _node(values: dict[str, Any], path: list[str], make: bool = False) -> dict[str, Any] | None:
-    for part in path:
-        if not isinstance(values.get(part), dict):
-            if not make:
-                return None
-            values[part] = {}
-        values = values[part]
-    return values
 
 
 def from_choice(kind: Any, values: Mapping[str, Any], at: str) -> Any:
@@ -164,7 +167,7 @@ def named_class(name: str, kind: Any, key: str) -> Any:
     Raises:
       UserError: if there is no such module or class, or it is no subclass of `kind`.
     """
-    module, _, attribute = CLASSES.get(name, name).partition(":")
+    module, _, attribute = current_class(name).partition(":")
     role = kind.__name__.lower()
     try:
         if module not in sys.modules and not _is_in_a_package(module):

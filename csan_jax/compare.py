@@ -60,12 +60,12 @@ class TranslationEvaluation(Evaluation):
     @functools.cached_property
     def references(self) -> list[str]:
         """The references."""
-        return self.lines(".references")
+        return self.run.workdir.references(self.split)
 
     @functools.cached_property
     def hypotheses(self) -> list[str]:
         """The translations; raises UserError unless there is one for each reference."""
-        hypotheses = self.lines(".predictions.txt")
+        hypotheses = self.run.workdir.predictions(self.split, "txt")
         self._require_equal_number(hypotheses, "translations")
         return hypotheses
 
@@ -124,16 +124,15 @@ class TranslationEvaluation(Evaluation):
     @functools.cached_property
     def predictions(self) -> list[ScoredExample]:
         """As the base class; without inputs if the score has no sources, as in older runs."""
-        stored = self.run.workdir.read_scored(self.split).value.get("sacrebleu")
+        stored = self.run.workdir.scores(self.split).value.get("sacrebleu")
         bleu = self._bootstrap[0]["sacrebleu"].score
-        folder = self.run.workdir.path / "eval"
         if isinstance(stored, int | float) and abs(bleu - stored) > 0.01:
             raise UserError(
-                f"{folder / self.split}.predictions.txt: not the translations of its score, whose "
-                f"BLEU is {stored:.2f}, not {bleu:.2f}; score it again"
+                f"{self.run.workdir.predictions_file(self.split, 'txt')}: not the translations of "
+                f"its score, whose BLEU is {stored:.2f}, not {bleu:.2f}; score it again"
             )
-        has_sources = (folder / f"{self.split}.sources").exists()
-        sources = self.lines(".sources") if has_sources else [""] * len(self.references)
+        sources = self.run.workdir.sources(self.split)
+        sources = [""] * len(self.references) if sources is None else sources
         self._require_equal_number(sources, "sources")
         scores = translation.sentence_chrf(self.hypotheses, self.references)
         return [

@@ -13,8 +13,8 @@ from launch.cli import Parser, configure_logging, positive, run
 
 if TYPE_CHECKING:
     from common_jax.compare import Evaluation
+    from common_jax.training.run_folder import RunFolder
     from common_jax.training.task import Task
-    from common_jax.training.workdir import Workdir
 
 DESCRIPTION = (
     __doc__
@@ -78,11 +78,12 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
     """Scores the run or ensemble, writes the scores, and returns them with those of the tests."""
     from common_jax.compare import Run, evaluation_of
     from common_jax.config import MeshConfig
+    from common_jax.training.config import read_task
     from common_jax.training.evaluate import ensemble_mean, predict
     from common_jax.training.load_parameters import read_parameters
     from common_jax.training.mesh import make_mesh
+    from common_jax.training.run_writer import RunWriter
     from common_jax.training.step import make_predict_step
-    from common_jax.training.workdir import Workdir
 
     if args.data is not None and args.split is not None:
         parser.error("--data is scored instead of --split: give one of them")
@@ -90,8 +91,8 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
     for folder, path in zip(args.workdir, paths, strict=True):
         if paths.count(path) > 1:
             parser.error(f"--workdir {folder}: given twice")
-    runs = [Workdir(folder) for folder in args.workdir]
-    tasks = [workdir.read_task(test=args.data) for workdir in runs]
+    runs = [RunWriter(folder) for folder in args.workdir]
+    tasks = [read_task(workdir, args.data) for workdir in runs]
     split = tasks[0].splits[-1] if args.split is None else args.split
     if split not in tasks[0].splits:
         raise UserError(f"--split {split}: must be {' | '.join(tasks[0].splits)}")
@@ -111,7 +112,7 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
         scored.notes["step"] = params[0].step
     if len(runs) > 1:
         name += f"-ensemble{len(runs)}"
-    runs[0].write_scored(name, scored)
+    runs[0].write_scores(name, scored)
     tests: dict[str, float] = {}
     if baseline is not None:
         paired = evaluation_of(Run(args.workdir[0], runs[0]), name).paired(baseline)
@@ -121,7 +122,7 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
     return {"split": name, **scored.metrics, **scored.notes, **tests}
 
 
-def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> None:
+def _prepare(runs: Sequence["RunFolder"], tasks: Sequence["Task"], split: str) -> None:
     """Prepares all corpora; raises UserError if two runs have different examples in the split."""
     for task in tasks:
         task.prepare()
@@ -134,12 +135,12 @@ def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> 
 def _baseline(folder: str, task: "Task", name: str) -> "Evaluation":
     """The evaluation to compare with; raises UserError if it is missing or of another task."""
     from common_jax.compare import Run, evaluation_of
-    from common_jax.training.workdir import Workdir
+    from common_jax.training.run_folder import RunFolder
 
-    run = Run(folder, Workdir(folder))
-    run.workdir.read_scored(name)
+    run = Run(folder, RunFolder(folder))
+    run.workdir.scores(name)
     if type(run.task) is not type(task):
-        kinds = (type(one).__name__ for one in (run.task, task))
+        kinds = (type(family).__name__ for family in (run.task, task))
         raise UserError(f"{folder}: a run of {' is not compared with one of '.join(kinds)}")
     evaluation = evaluation_of(run, name)
     evaluation.require()

@@ -50,7 +50,7 @@ class SpanEvaluation(Evaluation):
 
     @property
     def _file(self) -> Path:
-        return self.run.workdir.path / "eval" / f"{self.split}.predictions.json"
+        return self.run.workdir.predictions_file(self.split, "json")
 
     @functools.cached_property
     def identity(self) -> Mapping[str, Any]:
@@ -61,7 +61,7 @@ class SpanEvaluation(Evaluation):
     def predictions(self) -> list[ScoredExample]:
         """As the base class; none for TriviaQA, whose questions have several contexts."""
         answers = read_predictions(self._file)
-        stored = self.run.workdir.read_scored(self.split).value
+        stored = self.run.workdir.scores(self.split).value
         if self.run.corpus.golds(self.split) is not None:
             return []
         squad = self.run.corpus.texts(self.split)

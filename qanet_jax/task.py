@@ -123,7 +123,7 @@ class SpanExtraction(WordLevelTask[Config]):
         return Scores(
             metrics=metrics,
             notes={"questions": len(golds), **_by_kind(each, texts, golds, metrics)},
-            files={".predictions.json": json.dumps(answers, ensure_ascii=False) + "\n"},
+            predictions={"json": json.dumps(answers, ensure_ascii=False) + "\n"},
             examples=[
                 f"{q.text}\n  -> {predicted[q.id][0]}\n   = {text}"
                 for q, text in zip(sample, right, strict=True)

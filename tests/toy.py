@@ -101,7 +101,7 @@ class Toy(Task[ToyConfig]):
             "loss": float((error**2).mean()),
             "rounded": 100 * float((abs(error) < 0.5).mean()),
         }
-        return Scores(metrics, {}, {".predictions.txt": lines}, [lines.split()[0]])
+        return Scores(metrics, {}, {"txt": lines}, [lines.split()[0]])
 
     @property
     def vocabulary(self):

@@ -15,6 +15,7 @@ from common_jax.fields import named_class
 from common_jax.metrics.paired import paired_t
 from common_jax.report.document import Cell, Element, Section, Table
 from common_jax.training.example_results import LENGTH, Results
+from common_jax.training.run_folder import EXAMPLES
 from common_jax.training.task import Task
 
 # Metrics that are means of a column of eval/<split>.examples.tsv.
@@ -104,7 +105,7 @@ class Evaluation:
 
     def require(self) -> None:
         """Raises UserError if the score is missing or damaged."""
-        self.run.workdir.read_scored(self.split)
+        self.run.workdir.scores(self.split)
         _ = self.identity
 
     def note(self, name: str, kind: Any) -> Any:
@@ -116,18 +117,15 @@ class Evaluation:
         Raises:
           UserError: for a note of another kind.
         """
-        return self.run.workdir.read_scored(self.split).get(name, kind, kind())
-
-    def lines(self, ending: str) -> list[str]:
-        """The lines of eval/<split><ending>; raises UserError if it cannot be read."""
-        return self.run.file(self.split, ending)
+        return self.run.workdir.scores(self.split).get(name, kind, kind())
 
     @functools.cached_property
     def intervals(self) -> Mapping[str, Sequence[float]]:
         """The known 95 % intervals of metrics over the examples; by default the note "intervals" of
         `Task.score`."""
-        scored = self.run.workdir.scored(self.split)
-        return scored.get("intervals", dict[str, tuple[float, float]], {}) if scored else {}
+        if not self.run.workdir.is_scored(self.split):
+            return {}
+        return self.note("intervals", dict[str, tuple[float, float]])
 
     @functools.cached_property
     def cells(self) -> Mapping[str, Cell]:
@@ -223,7 +221,7 @@ class Evaluation:
         self.require_same(other)
         numbers = self.tested_overall(other)
         notes = [
-            f"{evaluation.run.workdir.path}: no eval/{evaluation.split}.examples.tsv; score "
+            f"{evaluation.run.workdir.path}: no eval/{evaluation.split}{EXAMPLES}; score "
             f"{evaluation.split} of that run again to compare its examples"
             for evaluation in (self, other)
             if not evaluation.results

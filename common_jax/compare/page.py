@@ -13,8 +13,9 @@ from common_jax.compare.runs import Run
 from common_jax.errors import UserError
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.report.document import Cell, Chart, Element, Report, Section, Series, Table
+from common_jax.training.identity import SEED
+from common_jax.training.run_folder import devices
 from common_jax.training.task import Task
-from common_jax.training.workdir import SEED, devices
 
 
 def report(runs: Sequence[Run], split: str | None = None) -> Report:
@@ -38,7 +39,7 @@ def report(runs: Sequence[Run], split: str | None = None) -> Report:
         name = _title(family)
         sections.append(Section(f"{name}: settings", _settings(members)))
         chosen = split or members[0].task.splits[-1]
-        scored = [run for run in members if run.workdir.scored(chosen) is not None]
+        scored = [run for run in members if run.workdir.is_scored(chosen)]
         missing = ", ".join(run.label for run in members if run not in scored)
         notes = [f"Not scored on {chosen}, hence not compared: {missing}."] if missing else []
         sections.append(Section(f"{name}: scores", [*_scores(members), *notes]))

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from common_jax.errors import UserError
-from common_jax.io.files import read_lines
-from common_jax.training.log import read_metrics
+from common_jax.training.config import make_task
+from common_jax.training.identity import SEED, result_fields
+from common_jax.training.run_folder import RunFolder
 from common_jax.training.task import Task
-from common_jax.training.workdir import SEED, Workdir, result_fields
 
 
 class NoCorpusError(UserError):
@@ -24,12 +24,12 @@ class Run:
     """A run in a report, where `label` is its name."""
 
     label: str
-    workdir: Workdir
+    workdir: RunFolder
 
     @functools.cached_property
     def task(self) -> Task:
         """The task, from its config."""
-        return self.workdir.make_task()
+        return make_task(self.workdir)
 
     @functools.cached_property
     def corpus(self) -> Any:
@@ -47,13 +47,13 @@ class Run:
 
     @functools.cached_property
     def lines(self) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl."""
-        return read_metrics(self.workdir.metrics)
+        """`RunFolder.metrics`."""
+        return self.workdir.metrics()
 
     @functools.cached_property
     def result(self) -> Mapping[str, Any]:
-        """result.json; empty until the run is finished."""
-        return self.workdir.read_result() or {}
+        """`RunFolder.result`; empty until the run is finished."""
+        return self.workdir.result() or {}
 
     @functools.cached_property
     def fields(self) -> dict[str, Any]:
@@ -69,14 +69,6 @@ class Run:
     def setting(self) -> str:
         """Equal for runs that differ only in their seed."""
         return json.dumps({k: v for k, v in self.fields.items() if k != SEED}, sort_keys=True)
-
-    def file(self, split: str, ending: str) -> list[str]:
-        """The lines of eval/<split><ending>.
-
-        Raises:
-          UserError: if it does not exist or cannot be read.
-        """
-        return list(read_lines(self.workdir.path / "eval" / f"{split}{ending}"))
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
@@ -94,7 +86,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
         labels = ["/".join(path.parts[-depth:]) for path in resolved]
         if len({*labels}) == len(labels):
             break
-    runs = [Run(*pair) for pair in zip(_shortened(labels), map(Workdir, folders), strict=True)]
+    runs = [Run(*pair) for pair in zip(_shortened(labels), map(RunFolder, folders), strict=True)]
     for run in runs:
         if run.workdir.export is not None:
             raise UserError(f"{run.workdir.path}: an export; a report needs runs")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from common_jax.compare import IncomparableError
-from common_jax.training.workdir import SEED
+from common_jax.training.identity import SEED
 from launch.reproduce.results import TableResults
 from launch.reproduce.table_file import HOURS, Claim
 from launch.reproduce.verdict import Verdict, judge

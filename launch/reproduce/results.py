@@ -10,8 +10,8 @@ from typing import Any
 from common_jax.compare import Evaluation, Run, evaluation_class
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.training.config import task_class
-from common_jax.training.log import read_metrics
-from common_jax.training.workdir import SEED, Workdir
+from common_jax.training.identity import SEED
+from common_jax.training.run_folder import RunFolder
 from launch.reproduce.spec import Scale, TableSpec
 from launch.reproduce.table_file import HOURS, MEASURED, SPEEDS
 from launch.reproduce.trials import ROW
@@ -109,11 +109,10 @@ class TableResults:
             return status.metrics.get(f"{self.scale.split}.{metric}")
         return self.evaluation(trial).further_metrics.get(metric)
 
-    def _validations(self, workdir: Workdir) -> list[tuple[float, float]]:
+    def _validations(self, workdir: RunFolder) -> list[tuple[float, float]]:
         """The hours of training until each validation, and the target's metric then."""
         name = self.scale.target.metric if self.scale.target else ""
-        lines = [line for line in read_metrics(workdir.metrics) if line.get("split") == "dev"]
-        return [(line["wall_seconds"] / 3600, line[name]) for line in lines]
+        return [(line["wall_seconds"] / 3600, line[name]) for line in workdir.validations()]
 
     @functools.cached_property
     def _evaluations(self) -> dict[str, Evaluation]:

@@ -8,7 +8,7 @@ from common_jax.compare import evaluation_class
 from common_jax.config import value_of
 from common_jax.errors import UserError, error_context
 from common_jax.training.config import parse, task_class
-from common_jax.training.workdir import SEED
+from common_jax.training.identity import SEED
 from launch.reproduce.spec import Row, Scale, TableSpec
 from launch.reproduce.table_file import MEASURED, Corpus
 from launch.trials.trials import Trial

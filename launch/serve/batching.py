@@ -90,7 +90,7 @@ class Batcher:
         while batch := self._next_batch():
             lines = [one.line for one in batch]
             answers = await loop.run_in_executor(self._thread, self._computed, lines)
-            self._metrics.batches.observe(float(len(lines)))
+            self._metrics.batches.observe(len(lines))
             for one, answer in zip(batch, answers, strict=True):
                 if one.answer.done():  # given up
                     continue

@@ -70,6 +70,7 @@ class Model:
         self._batchers = {
             explain: Batcher(one, limits, metrics) for explain, one in self._predictors.items()
         }
+        metrics.waiting.labels(name).set_function(lambda: self.waiting)
 
     @property
     def waiting(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.report.document import Chart, Series
-from common_jax.training.workdir import SEED
+from common_jax.training.identity import SEED
 from launch.trials.status import TrialStatus
 from launch.trials.trials import Trial
 

@@ -14,7 +14,8 @@ from typing import Any
 from common_jax.config import value_of
 from common_jax.errors import UserError, error_context
 from common_jax.training.config import parse
-from common_jax.training.workdir import SEED, Workdir
+from common_jax.training.identity import SEED
+from common_jax.training.run_folder import RunFolder
 from launch.cli import system_files
 
 SYSTEM = "system"
@@ -62,9 +63,9 @@ class Trial:
         return f"{plain[:_LONGEST]}-{digest}"
 
     @functools.cached_property
-    def workdir(self) -> Workdir:
-        """The workdir of its run."""
-        return Workdir(self.folder / self.name)
+    def workdir(self) -> RunFolder:
+        """The folder of its run."""
+        return RunFolder(self.folder / self.name)
 
     @property
     def log(self) -> Path:

@@ -10,8 +10,8 @@ from scipy import stats
 from attconv_jax.compare import LabelEvaluation
 from common_jax.compare import IncomparableError, Run
 from common_jax.errors import UserError
+from common_jax.training.run_writer import RunWriter
 from common_jax.training.task import Scores
-from common_jax.training.workdir import Workdir
 
 HEAD = "gold\tlabel\tno\tyes"
 RANDOM = np.random.default_rng(0)
@@ -39,12 +39,12 @@ def as_run(tmp_path):
         """
         right = RIGHT[label] if right is None else right
         lines = [HEAD, *[f"{gold}\tyes\t0.4\t0.6"] * len(right)]
-        files = {".predictions.tsv": "\n".join(lines) + "\n"}
-        workdir = Workdir(tmp_path / label)
+        files = {"tsv": "\n".join(lines) + "\n"}
+        workdir = RunWriter(tmp_path / label)
         workdir.path.mkdir()
         notes = {"correct": int(right.sum()), "examples": len(right), **notes}
         each = {"length": lengths, "right": right} if results else {}
-        workdir.write_scored("test", Scores({}, notes, files, [], each))
+        workdir.write_scores("test", Scores({}, notes, files, [], each))
         return Run(label, workdir)
 
     return make
@@ -122,7 +122,7 @@ def test_older_runs_are_compared_by_their_counts(as_run):
     (section,) = sections_of([a, b])
     assert section.elements[1:] == paired.notes
     c = as_run("c", RIGHT["b"])
-    c.workdir.write_scored("test", Scores({}, {}, {}, []))
+    c.workdir.write_scores("test", Scores({}, {}, {}, []))
     with pytest.raises(IncomparableError, match="c: its score of test counts no right answers"):
         evaluation(c).paired(evaluation(b))
 

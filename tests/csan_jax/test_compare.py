@@ -15,8 +15,8 @@ from scipy import stats
 
 from common_jax.compare import IncomparableError, Run
 from common_jax.errors import UserError
+from common_jax.training.run_writer import RunWriter
 from common_jax.training.task import Scores
-from common_jax.training.workdir import Workdir
 from csan_jax import metrics as translation
 from csan_jax.compare import TranslationEvaluation
 
@@ -49,13 +49,12 @@ def sections_of(runs):
 @pytest.fixture(scope="module")
 def as_run(tmp_path_factory):
     def make(label, hypotheses, references=REFERENCES, nll=None):
-        lines = lambda texts: "".join(f"{text}\n" for text in texts)
-        files = {".predictions.txt": lines(hypotheses), ".references": lines(references)}
-        workdir = Workdir(tmp_path_factory.mktemp("runs") / label)
+        predictions = {"txt": "".join(f"{text}\n" for text in hypotheses)}
+        workdir = RunWriter(tmp_path_factory.mktemp("runs") / label)
         workdir.path.mkdir()
         lengths = RANDOM.integers(3, 9, len(references))  # of another vocabulary in each run
         results = {} if nll is None else {"length": lengths, "nll": nll}
-        workdir.write_scored("test", Scores({}, {}, files, [], results))
+        workdir.write_scores("test", Scores({}, {}, predictions, [], results, references))
         run = Run(label, workdir)
         data = SimpleNamespace(target_language="en")
         run.__dict__["task"] = SimpleNamespace(config=SimpleNamespace(data=data))

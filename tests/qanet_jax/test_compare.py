@@ -11,8 +11,8 @@ import pytest
 from common_jax.compare import IncomparableError, Run
 from common_jax.errors import UserError
 from common_jax.text.squad import Answer, Question, Squad
+from common_jax.training.run_writer import RunWriter
 from common_jax.training.task import Scores
-from common_jax.training.workdir import Workdir
 from qanet_jax.compare import SpanEvaluation
 
 TYPES = {"what": [6, 50.0, 60.0], "who": [2, 0.0, 12.5]}
@@ -38,10 +38,10 @@ def as_run(tmp_path):
           results: whether the results of the questions are written.
         """
         each = {"length": np.array(lengths), "exact_match": EXACT[label], "f1": F1[label]}
-        files = {".predictions.json": json.dumps(dict.fromkeys(ids, "x"))}
-        workdir = Workdir(tmp_path / label)
+        files = {"json": json.dumps(dict.fromkeys(ids, "x"))}
+        workdir = RunWriter(tmp_path / label)
         workdir.path.mkdir()
-        workdir.write_scored("dev", Scores({}, notes, files, [], each if results else {}))
+        workdir.write_scores("dev", Scores({}, notes, files, [], each if results else {}))
         return Run(label, workdir)
 
     return make

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from common_jax.compare import Evaluation, IncomparableError, Run
+from common_jax.training.run_writer import RunWriter
 from common_jax.training.task import Scores
-from common_jax.training.workdir import Workdir
 
 RANDOM = np.random.default_rng(0)
 LENGTHS = RANDOM.integers(3, 9, 40)
@@ -14,9 +14,9 @@ LENGTHS = RANDOM.integers(3, 9, 40)
 @pytest.fixture
 def evaluated(tmp_path):
     def make(label, lengths=LENGTHS, **results):
-        workdir = Workdir(tmp_path / label)
+        workdir = RunWriter(tmp_path / label)
         workdir.path.mkdir()
-        workdir.write_scored("dev", Scores({}, {}, {}, [], {"length": lengths, **results}))
+        workdir.write_scores("dev", Scores({}, {}, {}, [], {"length": lengths, **results}))
         return Evaluation(Run(label, workdir), "dev")
 
     return make

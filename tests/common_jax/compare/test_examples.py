@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common_jax.compare import Evaluation, Run, ScoredExample, differing
-from common_jax.training.workdir import Workdir
+from common_jax.training.run_folder import RunFolder
 
 RANDOM = np.random.default_rng(0)
 
@@ -25,7 +25,7 @@ def evaluated(tmp_path):
     def evaluated(*predictions):
         evaluations = []
         for name, examples in zip("abc", predictions, strict=False):
-            evaluations.append(Evaluation(Run(name, Workdir(tmp_path / name)), "test"))
+            evaluations.append(Evaluation(Run(name, RunFolder(tmp_path / name)), "test"))
             evaluations[-1].__dict__["predictions"] = examples
         return evaluations
 

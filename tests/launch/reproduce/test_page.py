@@ -148,7 +148,7 @@ def timed(folder, f1, *claims):
             lines.append({"step": 2, "split": "dev_oracle", "f1": 90.0, "wall_seconds": 1.0})
             lines.append({"step": 2, "split": "dev", "f1": value, "wall_seconds": 3600 * hour})
         trial.workdir.path.mkdir(parents=True, exist_ok=True)
-        trial.workdir.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        trial.workdir.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     scale = dataclasses.replace(results.scale, metrics=("hours_to_target",))
     results = dataclasses.replace(results, scale=scale)
     results.__dict__["evaluation_class"] = Exact

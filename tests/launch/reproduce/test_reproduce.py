@@ -9,9 +9,9 @@ import zipfile
 import jax
 import pytest
 
+from common_jax.training import run_writer
 from launch import train
 from launch.reproduce import __main__ as reproduce
-from launch.reproduce import archive
 from launch.trials import local_executor
 from tests.docs.test_results import unfounded
 from tests.launch.commands import fails
@@ -238,18 +238,18 @@ def test_a_trial_is_finished_only_with_all_its_files(folders, monkeypatch):
     """Killed while its archive is unpacked."""
     folder, trained = folders
     page, _ = made(folder, "first", "--keep")
-    replace, count = archive.replace_text, itertools.count()
+    replace, count = run_writer.replace_text, itertools.count()
 
     def killed(path, text):
         if next(count) == 2:
             raise KeyboardInterrupt
         replace(path, text)
 
-    monkeypatch.setattr(archive, "replace_text", killed)
+    monkeypatch.setattr(run_writer, "replace_text", killed)
     with pytest.raises(KeyboardInterrupt):
         made(folder, "second")
     assert not [*(folder / "second").rglob("result.json")]
-    monkeypatch.setattr(archive, "replace_text", replace)
+    monkeypatch.setattr(run_writer, "replace_text", replace)
     assert made(folder, "second")[0] == page and len(trained) == 4
 
 

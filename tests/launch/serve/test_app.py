@@ -97,11 +97,11 @@ def test_metrics_count_requests_by_status(client):
     predict(client, ["a", "b"])
     predict(client, [""])
     text = client.get("/metrics").text
-    assert 'serve_requests_total{model="toy",status="200"} 1\n' in text
-    assert 'serve_requests_total{model="toy",status="422"} 1\n' in text
-    assert 'serve_inputs_total{model="toy"} 2\n' in text
-    assert 'serve_request_seconds_bucket{model="toy",le="+Inf"} 2\n' in text
-    assert 'serve_inputs_waiting{model="toy"} 0\n' in text
+    assert 'serve_requests_total{model="toy",status="200"} 1.0\n' in text
+    assert 'serve_requests_total{model="toy",status="422"} 1.0\n' in text
+    assert 'serve_inputs_total{model="toy"} 2.0\n' in text
+    assert 'serve_request_seconds_bucket{le="+Inf",model="toy"} 2.0\n' in text
+    assert 'serve_inputs_waiting{model="toy"} 0.0\n' in text
     for line in text.splitlines():
         assert re.fullmatch(r"# (HELP|TYPE) .*|\w+(\{[^{}]*\})? [-+.e\d]+", line), line
 
