@@ -129,11 +129,11 @@ class LabelEvaluation(Evaluation):
             pictures.append(Heatmap(title, *axes, rows, columns, [panel], note=note))
         return f"{label} ({explained['probabilities'][label]:.2f})", pictures
 
-    def example_differences(self, other: Evaluation, metric: str) -> Float[np.ndarray, "n"]:
+    def example_differences(self, baseline: Evaluation, metric: str) -> Float[np.ndarray, "n"]:
         """As the base class; also for a tenth of the examples by length."""
         if metric not in self.metrics:
-            return super().example_differences(other, metric)
-        differences = super().example_differences(other, "accuracy")
+            return super().example_differences(baseline, metric)
+        differences = super().example_differences(baseline, "accuracy")
         return differences[members_by_length(self.results[LENGTH])[self.metrics.index(metric)]]
 
     @staticmethod
@@ -144,19 +144,19 @@ class LabelEvaluation(Evaluation):
         wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
         return {**numbers, "wins": wins, "losses": losses, "p_mcnemar": mcnemar(wins, losses)}
 
-    def tested_overall(self, other: Any) -> dict[str, float]:
+    def tested_overall(self, baseline: Any) -> dict[str, float]:
         """The test of equal proportions."""
-        (right, total), (other_right, other_total) = self.required_counts(), other.required_counts()
-        p = equal_proportions(right, total, other_right, other_total)
-        gap = 100 * (right / total - other_right / other_total)
+        counts, baseline_counts = self.required_counts(), baseline.required_counts()
+        p = equal_proportions(*counts, *baseline_counts)
+        gap = 100 * (counts[0] / counts[1] - baseline_counts[0] / baseline_counts[1])
         return {"right_difference": gap, "p_equal_proportions": p}
 
-    def sections(self, others: Sequence[Any]) -> list[Section]:
+    def sections(self, compared: Sequence[Any]) -> list[Section]:
         """Sections on differences, lengths and confusion; the latter two not for rankings."""
-        sections = super().sections(others)
-        if lengths := notes_by_label([self, *others], "by_length", ByLength):
+        sections = super().sections(compared)
+        if lengths := notes_by_label([self, *compared], "by_length", ByLength):
             sections.append(Section(f"length on {self.split}", _by_length(lengths)))
-        if confusions := notes_by_label([self, *others], "confusion", Confusion):
+        if confusions := notes_by_label([self, *compared], "confusion", Confusion):
             tables = [
                 Table(
                     (label, *rows),

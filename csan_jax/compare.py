@@ -155,44 +155,44 @@ class TranslationEvaluation(Evaluation):
         layer, reach = explained["attention"][0], [*explained.get("reach", ())][:1]
         heads, area = len(layer), len(layer[0][0])
         panels: list[Panel | None] = []
-        for head, of in itertools.product(range(heads), range(area)):
-            at = head + of - area // 2
-            values = [query[of] for query in layer[head]]
-            keys = f"keys of {at + 1}" if 0 <= at < heads else "keys beyond the edge"
-            what = f"head {head + 1}" + (f", {keys}" if area > 1 else "")
-            spans = [(first, last) for each in reach for first, last in each[head]]
+        for head, offset in itertools.product(range(heads), range(area)):
+            key_head = head + offset - area // 2
+            values = [query[offset] for query in layer[head]]
+            keys = f"keys of {key_head + 1}" if 0 <= key_head < heads else "keys beyond the edge"
+            title = f"head {head + 1}" + (f", {keys}" if area > 1 else "")
+            spans = [(first, last) for by_head in reach for first, last in by_head[head]]
             everything = {*spans} <= {(0, len(pieces) - 1)}
             window = [] if everything else [Outline("window", spans)]
             attends = area == 1 or any(map(any, values))
-            panels.append(Panel(what, values, window) if attends else None)
+            panels.append(Panel(title, values, window) if attends else None)
         note = "Lowest encoder layer; heads are counted from 1."
         across = area if area > 1 else min(2, heads)
         names = f"{run}: attention of the heads", "key", "query"
         return explained["translation"], [Heatmap(*names, pieces, pieces, panels, across, note)]
 
-    def example_differences(self, other: Evaluation, metric: str) -> Float[np.ndarray, "n"]:
+    def example_differences(self, baseline: Evaluation, metric: str) -> Float[np.ndarray, "n"]:
         """As the base class; also of the log-likelihood."""
         if not metric.startswith("log_likelihood"):
-            return super().example_differences(other, metric)
-        differences = -super().example_differences(other, "nll")
+            return super().example_differences(baseline, metric)
+        differences = -super().example_differences(baseline, "nll")
         return differences[_members(self.references, metric)]
 
-    def example_error(self, other: Any, metric: str) -> float:
+    def example_error(self, baseline: Any, metric: str) -> float:
         """As the base class; of BLEU by resampling the sentences."""
         if "bleu" not in metric or metric == "tokenized_bleu":
-            return super().example_error(other, metric)
-        self.require_same(other)
+            return super().example_error(baseline, metric)
+        self.require_same(baseline)
         members = _members(self.references, metric)
-        texts = (self.hypotheses, other.hypotheses, self.references)
+        texts = (self.hypotheses, baseline.hypotheses, self.references)
         members_of = [[text[n] for n in members] for text in texts]
         order = int(metric.removeprefix("bleu_")) if metric in _BY_ORDER else None
         return translation.bleu_error(*members_of, language=self.language, order=order)
 
-    def tested_overall(self, other: Any) -> dict[str, float]:
+    def tested_overall(self, baseline: Any) -> dict[str, float]:
         """sacreBLEU's paired bootstrap."""
-        systems = {"other": other.hypotheses, "run": self.hypotheses}
+        systems = {"other": baseline.hypotheses, "run": self.hypotheses}
         compared, _ = translation.paired_bootstrap(
-            systems, other.references, language=self.language
+            systems, baseline.references, language=self.language
         )
         numbers: dict[str, float] = {}
         for metric, score in compared["run"].items():
@@ -201,12 +201,12 @@ class TranslationEvaluation(Evaluation):
             numbers[f"p_{metric}"] = score.p
         return numbers
 
-    def sections(self, others: Sequence[Any]) -> list[Section]:
+    def sections(self, compared: Sequence[Any]) -> list[Section]:
         """Sections on the differences, and on the gap by n-grams for runs with the same
         references."""
-        differences = self.differences(others)
+        differences = self.differences(compared)
         signatures = f"Signatures: {', '.join(self._bootstrap[1].values())}."
-        same = [other for other in (self, *others) if other.identity == self.identity]
+        same = [e for e in (self, *compared) if e.identity == self.identity]
         systems = {evaluation.run.label: evaluation.hypotheses for evaluation in same}
         return [
             dataclasses.replace(differences, elements=[*differences.elements, signatures]),

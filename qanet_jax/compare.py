@@ -121,12 +121,12 @@ class SpanEvaluation(Evaluation):
         numbers = Evaluation.tested(result, differences)
         return {**numbers, f"p_{result}": permutation_p(differences)}
 
-    def sections(self, others: Sequence[Any]) -> list[Section]:
+    def sections(self, compared: Sequence[Any]) -> list[Section]:
         """Sections on the differences, and on each kind of question for runs with the same
         questions as the first run that has such scores."""
-        sections = super().sections(others)
+        sections = super().sections(compared)
         for note, (kind, text) in _KINDS.items():
-            scores = notes_by_label([self, *others], note, ByKind)
+            scores = notes_by_label([self, *compared], note, ByKind)
             counts = [_counts(by_kind) for by_kind in scores.values()]
             comparable = {label: by for label, by in scores.items() if _counts(by) == counts[0]}
             if comparable:

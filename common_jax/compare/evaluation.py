@@ -34,8 +34,8 @@ class Paired:
 
     Attributes:
       numbers: for each result of the examples (a column of eval/<split>.examples.tsv)
-        `RESULT_difference`, the mean of the run's minus the other's, in percent points or, for the
-        nll, nats an example; `RESULT_difference_low` and `_high`, its 95 % interval;
+        `RESULT_difference`, the mean of the run's minus the baseline's, in percent points or, for
+        the nll, nats an example; `RESULT_difference_low` and `_high`, its 95 % interval;
         `RESULT_detectable` (`common_jax.metrics.paired.Difference`); and `p_TEST` of each test.
       notes: tests that were not possible, with the reason, one line each.
     """
@@ -73,7 +73,7 @@ class Evaluation:
       tests: describes the tests of `paired`, a sentence for the caption of a table.
       findings: the paper's findings, a sentence by the key of a config field, for the caption of a
         sweep's figure.
-      metrics: the names of `further_metrics`.
+      metrics: names of metrics beyond those of a validation, in result.json or `further_metrics`.
       example_score: the name of `ScoredExample.score`.
       needs_corpus: whether `predictions` reads the corpus, beside the files of the score.
     """
@@ -108,16 +108,16 @@ class Evaluation:
         self.run.workdir.scores(self.split)
         _ = self.identity
 
-    def note(self, name: str, kind: Any) -> Any:
+    def note(self, name: str, json_type: Any) -> Any:
         """A note of `Task.score`; empty without it.
 
         Args:
-          kind: a list or an object, as for `Node.get`.
+          json_type: a list or an object, as for `Node.get`.
 
         Raises:
-          UserError: for a note of another kind.
+          UserError: for a note of another type.
         """
-        return self.run.workdir.scores(self.split).get(name, kind, kind())
+        return self.run.workdir.scores(self.split).get(name, json_type, json_type())
 
     @functools.cached_property
     def intervals(self) -> Mapping[str, Sequence[float]]:
@@ -155,37 +155,36 @@ class Evaluation:
         """
         return answer, []
 
-    def require_same(self, other: "Evaluation") -> None:
-        """Raises IncomparableError if another evaluation is of different examples."""
-        known = self.identity.keys() & other.identity.keys()
-        if any(self.identity[key] != other.identity[key] for key in known):
+    def require_same(self, baseline: "Evaluation") -> None:
+        """Raises IncomparableError if the baseline is of different examples."""
+        known = self.identity.keys() & baseline.identity.keys()
+        if any(self.identity[key] != baseline.identity[key] for key in known):
             raise IncomparableError(
-                f"{other.run.workdir.path}: its {other.split} differs from that of "
+                f"{baseline.run.workdir.path}: its {baseline.split} differs from that of "
                 f"{self.run.workdir.path}"
             )
 
-    def example_differences(self, other: "Evaluation", metric: str) -> Float[np.ndarray, "n"]:
-        """The differences to another evaluation of which that of a metric is the mean.
+    def example_differences(self, baseline: "Evaluation", metric: str) -> Float[np.ndarray, "n"]:
+        """The differences to the baseline of which that of a metric is the mean.
 
         Raises:
           IncomparableError: for different examples, or without results of the examples.
         """
-        self.require_same(other)
+        self.require_same(baseline)
         column = COLUMNS.get(metric, "")
-        if column not in self.results or column not in other.results:
+        if column not in self.results or column not in baseline.results:
             path = self.run.workdir.path
             raise IncomparableError(f"{path}: no {metric} of the examples of {self.split}")
         scale = 100.0 if column in RATES else 1.0
-        return scale * (self.results[column] - other.results[column])
+        return scale * (self.results[column] - baseline.results[column])
 
-    def example_error(self, other: "Evaluation", metric: str) -> float:
-        """The standard error, over the examples, of the difference of a metric to another
-        evaluation.
+    def example_error(self, baseline: "Evaluation", metric: str) -> float:
+        """The standard error, over the examples, of the difference of a metric to the baseline.
 
         Raises:
           IncomparableError: as `example_differences`.
         """
-        differences = self.example_differences(other, metric)
+        differences = self.example_differences(baseline, metric)
         return float(differences.std(ddof=1)) / math.sqrt(len(differences))
 
     @staticmethod
@@ -194,7 +193,7 @@ class Evaluation:
 
         Args:
           result: its column.
-          differences: of each example, the run's minus the other's.
+          differences: of each example, the run's minus the baseline's.
         """
         if len(differences) < 2:
             return {f"{result}_difference": float(differences.mean())}
@@ -207,40 +206,43 @@ class Evaluation:
             f"p_{result}": difference.p,
         }
 
-    def tested_overall(self, other: "Evaluation") -> dict[str, float]:
+    def tested_overall(self, baseline: "Evaluation") -> dict[str, float]:
         """Tests that need no results of the examples, as `Paired.numbers`."""
         return {}
 
-    def paired(self, other: "Evaluation") -> Paired:
-        """The paired tests against another evaluation, on the same examples.
+    def paired(self, baseline: "Evaluation") -> Paired:
+        """The paired tests against a baseline, on the same examples.
 
         Raises:
           IncomparableError: for different examples.
           UserError: if a file of a score is damaged.
         """
-        self.require_same(other)
-        numbers = self.tested_overall(other)
+        self.require_same(baseline)
+        numbers = self.tested_overall(baseline)
         notes = [
             f"{evaluation.run.workdir.path}: no eval/{evaluation.split}{EXAMPLES}; score "
             f"{evaluation.split} of that run again to compare its examples"
-            for evaluation in (self, other)
+            for evaluation in (self, baseline)
             if not evaluation.results
         ]
-        for result in (key for key in self.results if key in other.results and key != LENGTH):
+        for result in (key for key in self.results if key in baseline.results and key != LENGTH):
             scale = 100 if result in RATES else 1
-            differences = scale * (self.results[result] - other.results[result])
+            differences = scale * (self.results[result] - baseline.results[result])
             numbers |= self.tested(result, differences)
         return Paired(numbers, notes)
 
-    def sections(self, others: Sequence["Evaluation"]) -> list[Section]:
-        """Sections of a report beyond the metrics, of this evaluation and others on this split, of
-        which this one is the baseline."""
-        return [self.differences(others)] if others or self.cells else []
+    def sections(self, compared: Sequence["Evaluation"]) -> list[Section]:
+        """Sections of a report beyond the metrics.
 
-    def differences(self, others: Sequence["Evaluation"]) -> Section:
+        Args:
+          compared: evaluations on this split, of which this one is the baseline.
+        """
+        return [self.differences(compared)] if compared or self.cells else []
+
+    def differences(self, compared: Sequence["Evaluation"]) -> Section:
         """A table of `paired` comparisons of each evaluation with this one."""
         rows, notes = [], []
-        for evaluation in (self, *others):
+        for evaluation in (self, *compared):
             row: dict[str, Cell] = {"run": evaluation.run.label, **evaluation.cells}
             if evaluation is not self:
                 try:
@@ -273,9 +275,9 @@ def evaluation_of(run: Run, split: str) -> Evaluation:
     return evaluation_class(type(run.task))(run, split)
 
 
-def notes_by_label(evaluations: Sequence[Evaluation], name: str, kind: Any) -> dict[str, Any]:
+def notes_by_label(evaluations: Sequence[Evaluation], name: str, json_type: Any) -> dict[str, Any]:
     """The notes `name` that are not empty, by the labels of the runs."""
-    notes = {evaluation.run.label: evaluation.note(name, kind) for evaluation in evaluations}
+    notes = {evaluation.run.label: evaluation.note(name, json_type) for evaluation in evaluations}
     return {label: note for label, note in notes.items() if note}
 
 

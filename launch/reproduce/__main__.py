@@ -96,8 +96,8 @@ def _make(
     complete = all(path_of(trial, stored).exists() for trial in trials)
     same = not notes and (args.no_train or complete)
     folders = [args.out, stored] if same else [args.out]
-    of = f"{spec.name} {scale.name}"
-    speeds = {} if args.no_speed else speeds_of(of, trials, scale.timed_steps, folders)
+    table = f"{spec.name} {scale.name}"
+    speeds = {} if args.no_speed else speeds_of(table, trials, scale.timed_steps, folders)
     results = read_results(spec, scale, trials, speeds, notes)
     unfinished = [
         trial.name
@@ -110,7 +110,7 @@ def _make(
             keep(trial, stored, data)
             unpack(trial, path_of(trial, stored))  # the page shows the stored, rounded results
         results = read_results(spec, scale, trials, speeds, notes)
-    answers = answers_of(of, results, folders) if not unfinished else {}
+    answers = answers_of(table, results, folders) if not unfinished else {}
     report = _report(results, answers, args)
     with writing(args.out):
         _write(args.out, results, report)

@@ -16,19 +16,20 @@ SPEED, ANSWERS = "speed.json", "examples.json"
 
 def _once(
     name: str,
-    of: str,
+    table: str,
     keys: Sequence[str],
     folders: Sequence[Path],
     make: Callable[[], dict[str, Any]],
     *,
     some: bool = False,
 ) -> dict[str, Any]:
-    """The JSON file `name` in the first folder where it is `of` this table and scale, and the keys
-    of its "rows" match.
+    """The JSON file `name` in the first folder where it is "of" this table, and the keys of its
+    "rows" match.
 
     If there is none, it is made and written to the first folder, with the machine.
 
     Args:
+      table: the names of the table and the scale.
       keys: the keys that the rows must have.
       some: whether some of the keys suffice.
     """
@@ -37,12 +38,12 @@ def _once(
 
     for file in (folder / name for folder in folders):
         known = read_json(file).value if file.exists() else {}
-        rows = known.get("rows", {}) if known.get("of") == of else {}
+        rows = known.get("rows", {}) if known.get("of") == table else {}
         if rows and (rows.keys() <= {*keys} if some else rows.keys() == {*keys}):
             return {**known, "rows": {key: rows[key] for key in keys if key in rows}}
     busy = os.getloadavg()[0]
     rows = make()
-    values = {"of": of, **machine(busy), "rows": rows}
+    values = {"of": table, **machine(busy), "rows": rows}
     with writing(folders[0]):
         folders[0].mkdir(parents=True, exist_ok=True)
         write_json(folders[0] / name, values)
@@ -50,14 +51,14 @@ def _once(
 
 
 def speeds_of(
-    of: str, trials: Sequence["Trial"], steps: int, folders: Sequence[Path]
+    table: str, trials: Sequence["Trial"], steps: int, folders: Sequence[Path]
 ) -> dict[str, Any]:
     """The file of the rows' batches a second in each round of timing, measured once (`_once`).
 
     If some of the rows were timed before, the others have no speed.
 
     Args:
-      of: the table and its scale.
+      table: as for `_once`.
       steps: number of steps in a round.
     """
     from launch.measure.steps import measure_rounds
@@ -70,14 +71,16 @@ def speeds_of(
     names = dict(zip(SPEEDS, ("steps_per_second", "inference_batches_per_second"), strict=True))
     measure = lambda: {
         row: {
-            n: [speeds[rate] for speeds in rounds] for n, rate in names.items() if rate in rounds[0]
+            name: [speeds[rate] for speeds in rounds]
+            for name, rate in names.items()
+            if rate in rounds[0]
         }
         for row, rounds in measure_rounds(configs, steps).items()
     }
-    return _once(SPEED, of, [*configs], folders, measure, some=True) if len(configs) > 1 else {}
+    return _once(SPEED, table, [*configs], folders, measure, some=True) if len(configs) > 1 else {}
 
 
-def answers_of(of: str, results: "TableResults", folders: Sequence[Path]) -> dict[str, Any]:
+def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> dict[str, Any]:
     """The file of the predictions of each row's first run for each example.
 
     Its "rows" have them by the names of example and row. They are made once (`_once`), and include
@@ -108,4 +111,4 @@ def answers_of(of: str, results: "TableResults", folders: Sequence[Path]) -> dic
         for example in examples
     }
     names = [example.name for example in examples]
-    return _once(ANSWERS, of, names, folders, make) if examples else {}
+    return _once(ANSWERS, table, names, folders, make) if examples else {}

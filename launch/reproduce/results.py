@@ -105,9 +105,10 @@ class TableResults:
             least = self.scale.target.value
             reached = (hours for hours, value in self._validations(trial.workdir) if value >= least)
             return next(reached, None)
-        if metric not in self.evaluation_class.metrics:
-            return status.metrics.get(f"{self.scale.split}.{metric}")
-        return self.evaluation(trial).further_metrics.get(metric)
+        value = status.metrics.get(f"{self.scale.split}.{metric}")
+        if value is None and metric in self.evaluation_class.metrics:
+            value = self.evaluation(trial).further_metrics.get(metric)
+        return value
 
     def _validations(self, workdir: RunFolder) -> list[tuple[float, float]]:
         """The hours of training until each validation, and the target's metric then."""

@@ -230,8 +230,8 @@ class SharedFile:
             require_known({entry.setting} - {""}, self.settings, f"settings.{name}: no setting")
 
 
-def read_toml(path: Path, kind: type[T]) -> T:
-    """A file as the dataclass `kind`.
+def read_toml(path: Path, schema: type[T]) -> T:
+    """A file as the dataclass `schema`.
 
     Raises:
       UserError: if it is not TOML, or as `from_mapping`.
@@ -241,7 +241,7 @@ def read_toml(path: Path, kind: type[T]) -> T:
             values = tomllib.loads("\n".join(read_lines(path)))
         except tomllib.TOMLDecodeError as error:
             raise UserError(f"not TOML ({error})") from error
-        return from_mapping(kind, values)
+        return from_mapping(schema, values)
 
 
 def require_known(names: Iterable[str], known: Collection[str], message: str) -> None:

@@ -34,7 +34,7 @@ SPEEDS = {
 class Exact(Evaluation):
     """An evaluation without noise of the examples, and with a metric that only notes have."""
 
-    metrics = ("of_notes",)
+    metrics = ("of_notes", "verified")
 
     further_metrics = MappingProxyType({"of_notes": 5.0})
 
@@ -94,6 +94,15 @@ def test_one_seed_and_missing_rows_are_undecidable(tmp_path):
         "of other examples"
     )
     assert "of both rows" in one(tmp_path, "base", "close", metrics=("f1",)).decision
+
+
+def test_a_metric_beyond_those_of_a_validation_is_in_the_result_or_in_notes(tmp_path):
+    results = made(tmp_path)
+    for status in results.statuses:
+        status.metrics["test.verified"] = 7.0
+    assert results.values("base", "verified") == {0: 7.0, 1: 7.0, 2: 7.0}
+    assert results.values("once", "of_notes") == {0: 5.0}
+    assert results.values("base", "unknown") == {}
 
 
 def test_comparable(tmp_path):
