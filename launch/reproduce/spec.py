@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from common_jax.errors import UserError, error_context
-from common_jax.fields import require, suggestion
+from common_jax.errors import error_context
+from common_jax.fields import require
 from launch.reproduce.table_file import (
     Claim,
     Corpus,
@@ -77,10 +77,7 @@ class Scale:
         Raises:
           UserError: for an unknown name.
         """
-        known = [row.name for row in self.rows]
-        for name in names:
-            if name not in known:
-                raise UserError(f"--rows: no row {name!r}{suggestion(name, known)}")
+        require_known(names, [row.name for row in self.rows], "--rows: no row")
         rows = tuple(
             dataclasses.replace(row, seeds=seeds or row.seeds)
             for row in self.rows
