@@ -53,7 +53,6 @@ jax.config.update("jax_traceback_in_locations_limit", 0)
 gc.set_threshold(50_000, 50, 50)
 
 
-
 def has_arrays(hint):
     """Whether a type hint contains one of jaxtyping's, or a name, which may stand for one."""
     is_array = type(hint).__module__.startswith("jaxtyping.")
