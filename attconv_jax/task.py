@@ -29,7 +29,7 @@ class SentenceClassification(WordLevelTask[Config]):
 
     config_class = Config
     data: LabelledData
-    comparison = "attconv_jax.compare:LabelComparison"
+    comparison = "attconv_jax.compare:LabelEvaluation"
     predictor_class = SentenceClassifier
 
     def __init__(self, config: Config):

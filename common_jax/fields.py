@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from common_jax.errors import UserError
+from common_jax.errors import UserError, error_context
 from common_jax.renames import current_class
 
 T = TypeVar("T")
@@ -91,7 +91,11 @@ def require_rates(section: str, config: Any, *names: str) -> None:
 
 
 def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:
-    """The dataclass `kind` from nested mappings (a ConfigDict, a parsed config.json).
+    """The dataclass `kind` from nested mappings (a ConfigDict, a parsed JSON or TOML file).
+
+    A field is a str, int, float, bool, `Literal`, `Choice` or dataclass, a `tuple[X, ...]` or
+    `Mapping[str, X]` of them, or `X | None`. Messages name an element as "FIELD[0]: " or
+    "FIELD.KEY: ", also those of its class's `__post_init__`.
 
     Raises:
       UserError: for an unknown key, a missing one without a default, or a value of the wrong type.
@@ -102,18 +106,16 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:
     for name, value in values.items():
         key = f"{at}{name}"
         if name not in fields_by_name:
-            raise UserError(f"unknown config key {key!r}{suggestion(name, list(fields_by_name))}")
-        if dataclasses.is_dataclass(section := hints[name]):
-            require(isinstance(value, Mapping), f"config key {key!r} is a group of keys")
-            if issubclass(section, Choice):  # type: ignore[arg-type]
-                section, value = _chosen(section, fields_by_name[name], value, key)
-            values_by_name[name] = from_mapping(section, value, f"{key}.")  # type: ignore[arg-type]
-        else:
-            values_by_name[name] = _checked(section, value, key)
+            raise UserError(f"unknown key {key!r}{suggestion(name, list(fields_by_name))}")
+        section = hints[name]
+        if isinstance(section, type) and issubclass(section, Choice):
+            _require_group(value, key)
+            section, value = _chosen(section, fields_by_name[name], value, key)
+        values_by_name[name] = _checked(section, value, key)
     for name, field in fields_by_name.items():
         default = (field.default, field.default_factory)
         if name not in values_by_name and default == (dataclasses.MISSING,) * 2:
-            raise UserError(f"config key '{at}{name}' is missing")
+            raise UserError(f"key '{at}{name}' is missing")
     return kind(**values_by_name)
 
 
@@ -149,7 +151,7 @@ def _chosen(
         return named_class(name, section, f"{key}.name"), values
     if field.default_factory is not dataclasses.MISSING:
         return type(field.default_factory()), values
-    raise UserError(f"config key '{key}.name' is missing")
+    raise UserError(f"key '{key}.name' is missing")
 
 
 def named_class(name: str, kind: Any, key: str) -> Any:
@@ -198,9 +200,26 @@ def suggestion(name: str, known: list[str]) -> str:
     return f"; known here: {', '.join(sorted(known))}" if known else "; it has no fields"
 
 
+def _require_group(value: Any, key: str) -> None:
+    require(isinstance(value, Mapping), f"key {key!r} is a group of keys")
+
+
 def _checked(kind: Any, value: Any, key: str) -> Any:
-    if typing.get_origin(kind) is Literal:
-        choices = typing.get_args(kind)
+    """A value as a field's type, of which `from_mapping` lists the possible ones."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if type(None) in arguments:
+        (inner,) = (argument for argument in arguments if argument is not type(None))
+        return None if value is None else _checked(inner, value, key)
+    if dataclasses.is_dataclass(kind):
+        _require_group(value, key)
+        return from_mapping(kind, value, f"{key}.")  # type: ignore[arg-type]
+    if origin is Mapping:
+        _require_group(value, key)
+        return {k: _element(arguments[1], v, f"{key}.{k}") for k, v in value.items()}
+    if origin is tuple and type(value) in (tuple, list):  # JSON has lists
+        return tuple(_element(arguments[0], v, f"{key}[{n}]") for n, v in enumerate(value))
+    if origin is Literal:
+        choices = arguments
         good = any(value == choice and type(value) is type(choice) for choice in choices)
         require(good, f"{key}={value!r}: must be {' | '.join(map(str, choices))}")
         return value
@@ -208,9 +227,16 @@ def _checked(kind: Any, value: Any, key: str) -> Any:
         raise UserError(f"{key}: at most {LARGEST}")
     if kind is float and type(value) is int:
         return float(value)
-    if typing.get_origin(kind) is tuple and type(value) in (tuple, list):  # JSON has lists
-        return tuple(_checked(typing.get_args(kind)[0], one, key) for one in value)
-    if type(value) is not kind:
-        expected = "a list" if typing.get_origin(kind) is tuple else kind.__name__
+    if type(value) is not kind and kind is not Any:
+        expected = "a list" if origin is tuple else kind.__name__
         raise UserError(f"{key}={value!r}: expected {expected}, got {type(value).__name__}")
     return value
+
+
+def _element(kind: Any, value: Any, key: str) -> Any:
+    """An element of a field, as `_checked`; errors in a dataclass have its location in front."""
+    if not dataclasses.is_dataclass(kind):
+        return _checked(kind, value, key)
+    _require_group(value, key)
+    with error_context(key):
+        return from_mapping(kind, value)  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ class Translation(Task[Config]):
     unit = "tokens"
     final_search = True
     predictor_class = Translator
-    comparison = "csan_jax.compare:TranslationComparison"
+    comparison = "csan_jax.compare:TranslationEvaluation"
 
     def __init__(self, config: Config):
         super().__init__(config)

@@ -12,7 +12,7 @@ from common_jax.errors import UserError
 from launch.cli import Parser, configure_logging, positive, run
 
 if TYPE_CHECKING:
-    from common_jax.compare import Run
+    from common_jax.compare import Evaluation
     from common_jax.training.run_folder import RunFolder
     from common_jax.training.task import Task
 
@@ -76,7 +76,7 @@ def main(argv: list[str]) -> None:
 
 def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
     """Scores the run or ensemble, writes the scores, and returns them with those of the tests."""
-    from common_jax.compare import Run, comparison_of
+    from common_jax.compare import Run, evaluation_of
     from common_jax.config import MeshConfig
     from common_jax.training.config import read_task
     from common_jax.training.evaluate import ensemble_mean, predict
@@ -97,7 +97,7 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
     if split not in tasks[0].splits:
         raise UserError(f"--split {split}: must be {' | '.join(tasks[0].splits)}")
     name = split if args.data is None else name_of(args.data, tasks[0].splits)
-    other = None if args.against is None else _scored_run(args.against, tasks[0], name)
+    baseline = None if args.against is None else _baseline(args.against, tasks[0], name)
     mesh, average, predictions = make_mesh(MeshConfig()), args.average or 1, []
     params = [read_parameters(*run, mesh, average) for run in zip(runs, tasks, strict=True)]
     _prepare(runs, tasks, split)
@@ -107,7 +107,6 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
     scored = tasks[0].score(
         split, ensemble_mean(predictions) if len(predictions) > 1 else predictions[0]
     )
-    other_name = name
     if average > 1:
         name += f"-average{average}"
         scored.notes["step"] = params[0].step
@@ -115,9 +114,8 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
         name += f"-ensemble{len(runs)}"
     runs[0].write_scores(name, scored)
     tests: dict[str, float] = {}
-    if other is not None:
-        scored_run = Run(args.workdir[0], runs[0])
-        paired = comparison_of(type(tasks[0])).paired(scored_run, other, other_name, name)
+    if baseline is not None:
+        paired = evaluation_of(Run(args.workdir[0], runs[0]), name).paired(baseline)
         tests = {name: float(f"{value:.6g}") for name, value in paired.numbers.items()}
         for note in paired.notes:
             print(note, file=sys.stderr)
@@ -134,18 +132,19 @@ def _prepare(runs: Sequence["RunFolder"], tasks: Sequence["Task"], split: str) -
             raise UserError(f"{workdir.path}: its {split} differs from that of {runs[0].path}")
 
 
-def _scored_run(folder: str, task: "Task", name: str) -> "Run":
-    """The run to compare with; raises UserError if it is unscored or of another task."""
-    from common_jax.compare import Run, comparison_of
+def _baseline(folder: str, task: "Task", name: str) -> "Evaluation":
+    """The evaluation to compare with; raises UserError if it is missing or of another task."""
+    from common_jax.compare import Run, evaluation_of
     from common_jax.training.run_folder import RunFolder
 
     run = Run(folder, RunFolder(folder))
     run.workdir.scores(name)
     if type(run.task) is not type(task):
-        kinds = (type(one).__name__ for one in (run.task, task))
+        kinds = (type(family).__name__ for family in (run.task, task))
         raise UserError(f"{folder}: a run of {' is not compared with one of '.join(kinds)}")
-    comparison_of(type(task)).require(run, name)
-    return run
+    evaluation = evaluation_of(run, name)
+    evaluation.require()
+    return evaluation
 
 
 def name_of(file: str, splits: tuple[str, ...]) -> str:

@@ -36,7 +36,7 @@ class SpanExtraction(WordLevelTask[Config]):
     config_class = Config
     data: ReadingData
     metric_names = ("exact_match", "f1")
-    comparison = "qanet_jax.compare:SpanComparison"
+    comparison = "qanet_jax.compare:SpanEvaluation"
     predictor_class = QuestionAnswerer
 
     def __init__(self, config: Config):

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +82,8 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
         if resolved.count(path) > 1:
             raise UserError(f"{folder}: given twice")
     deepest = max(len(path.parts) for path in resolved)
-    for parts in range(1, deepest + 1):
-        labels = ["/".join(path.parts[-parts:]) for path in resolved]
+    for depth in range(1, deepest + 1):
+        labels = ["/".join(path.parts[-depth:]) for path in resolved]
         if len({*labels}) == len(labels):
             break
     runs = [Run(*pair) for pair in zip(_shortened(labels), map(RunFolder, folders), strict=True)]
@@ -94,27 +94,14 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
     return runs
 
 
-def read_notes(runs: Iterable[Run], split: str, name: str, kind: Any) -> dict[str, Any]:
-    """The note `name` of `Task.score`, by the labels of the runs that have it.
-
-    Args:
-      kind: a list or an object, as for `Node.get`.
-
-    Raises:
-      UserError: for notes of another kind.
-    """
-    notes = {run.label: run.workdir.scores(split).get(name, kind, kind()) for run in runs}
-    return {label: value for label, value in notes.items() if value}
-
-
 def _shortened(labels: Sequence[str]) -> list[str]:
-    """Labels of a sweep's trials, "model.a=1,model.b=2,train.seed=0", without common parts."""
-    parts = [label.split(",") for label in labels]
-    trials = [each for each in parts if all("=" in part for part in each)]
+    """Labels of a sweep's trials, "model.a=1,model.b=2,train.seed=0", without common settings."""
+    settings = [label.split(",") for label in labels]
+    trials = [fields for fields in settings if all("=" in field for field in fields)]
     common = set.intersection(*map(set, trials)) if len(trials) > 1 else set()
     shortened = [
-        ", ".join(part.rpartition("=")[0].rpartition(".")[2] + "=" + part.rpartition("=")[2]
-                  for part in each if part not in common) if each in trials else label
-        for each, label in zip(parts, labels, strict=True)
+        ", ".join(field.rpartition("=")[0].rpartition(".")[2] + "=" + field.rpartition("=")[2]
+                  for field in fields if field not in common) if fields in trials else label
+        for fields, label in zip(settings, labels, strict=True)
     ]  # fmt: skip
     return shortened if len({*shortened}) == len(shortened) and all(shortened) else list(labels)

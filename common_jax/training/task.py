@@ -63,7 +63,7 @@ class Task(abc.ABC, Generic[Config]):
         of a validation; otherwise one compiled function serves both.
       splits: scored at the end of a run.
       predictor_class: the predictor of a trained model.
-      comparison: "package.module:Class" of the `common_jax.compare.Comparison` of its runs; ""
+      comparison: "package.module:Class" of the `common_jax.compare.Evaluation` of its runs; ""
         if a report compares only metrics.
     """
 

@@ -50,9 +50,9 @@ def keep(trial: Trial, folder: Path, data: Path) -> None:
         replace_bytes(path_of(trial, folder), packed.getvalue())
 
 
-def restore(trial: Trial, folder: Path, others: Iterable[Path], data: Path) -> str | None:
+def restore(trial: Trial, folder: Path, stored: Iterable[Path], data: Path) -> str | None:
     """Unpacks an archived trial into its workdir, unless it has a run: its own file in `folder`, or
-    the file of an equal trial of another table.
+    else the file of an equal trial in `stored`, of any table.
 
     Returns: why its own file is not used; None if it is, or does not exist.
 
@@ -62,12 +62,12 @@ def restore(trial: Trial, folder: Path, others: Iterable[Path], data: Path) -> s
     if trial.workdir.result() is not None:
         return None
     path = path_of(trial, folder)
-    own = path.exists()
-    reasons = {one: _obstacle(trial, one, data) for one in ([path] if own else others)}
-    fits = [one for one, reason in reasons.items() if reason is None]
+    exists = path.exists()
+    reasons = {file: _obstacle(trial, file, data) for file in ([path] if exists else stored)}
+    fits = [file for file, reason in reasons.items() if reason is None]
     if fits:
         unpack(trial, fits[0])
-    return f"{path.name}: {reasons[path]}" if own and not fits else None
+    return f"{path.name}: {reasons[path]}" if exists and not fits else None
 
 
 def _obstacle(trial: Trial, path: Path, data: Path) -> str | None:
@@ -82,8 +82,8 @@ def _obstacle(trial: Trial, path: Path, data: Path) -> str | None:
     settings = result_fields(trial.config)
     if differing := sorted(k for k in config.keys() | settings if config.get(k) != settings.get(k)):
         return f"has another {', '.join(differing[:3])}"
-    own, earlier = (of.get(PACKAGE) for of in (versions(), result["versions"]))
-    return None if own == earlier else f"is of version {earlier}, not {own}"
+    current, earlier = versions().get(PACKAGE), result["versions"].get(PACKAGE)
+    return None if current == earlier else f"is of version {earlier}, not {current}"
 
 
 def unpack(trial: Trial, path: Path) -> None:

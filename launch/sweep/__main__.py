@@ -113,7 +113,7 @@ def _draw(
     trials: Sequence["Trial"], statuses: Sequence["TrialStatus"], metric: str, out: Path
 ) -> None:
     """Writes the figure, or logs why there is none."""
-    from common_jax.compare import comparison_of
+    from common_jax.compare import evaluation_class
     from common_jax.report import charts
     from common_jax.training.config import task_class
     from common_jax.training.identity import SEED
@@ -127,7 +127,7 @@ def _draw(
         names = dict.fromkeys(name for status in statuses for name in status.metrics)
         log(f"no figure: no trial has finished with {metric}; there are {', '.join(names)}")
         return
-    text = caption(panels, comparison_of(task_class(trials[0].config.task)).findings)
+    text = caption(panels, evaluation_class(task_class(trials[0].config.task)).findings)
     with writing(out):
         charts.save(panels, out / "figure", text)
     print(f"wrote {out / 'figure.png'} and .svg")

@@ -47,7 +47,7 @@ def train(trials: Sequence["Trial"], results: Path, args: argparse.Namespace) ->
 
     def done(trial: "Trial") -> None:
         log(f"[{next(numbers)}/{len(remaining)}] {trial.name}: {summary(find(trial))}")
-        write_results(results, trials, [find(each) for each in trials])
+        write_results(results, trials, [*map(find, trials)])
 
     try:
         if args.executor == "ray" and remaining:

@@ -154,15 +154,15 @@ def grid_trials(
         files.items(), *(axis.points for axis in axes)
     ):
         written = dict(zip(swept, itertools.chain(*points), strict=True))
-        own = [f"--config.{field}={value}" for field, value in written.items()]
+        point = [f"--config.{field}={value}" for field, value in written.items()]
         system_value = {SYSTEM: system} if system else {}
         with error_context(
             ",".join(f"{name}={value}" for name, value in {**system_value, **written}.items())
         ):
-            config = parse(path, [*overrides, *own])
+            config = parse(path, [*overrides, *point])
             values = system_value | {field: value_of(config, field) for field in swept}
             values[SEED] = values.pop(SEED)
-            trial = Trial(values, path, (*overrides, *own), config, folder / "trials")
+            trial = Trial(values, path, (*overrides, *point), config, folder / "trials")
             if trial.name in trials:
                 raise UserError("the same as another trial")
         trials[trial.name] = trial

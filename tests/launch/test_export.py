@@ -174,7 +174,7 @@ FOREIGN = {
     "of no version": (manifest(version="1"), "version: a string where a whole number is needed"),
     "of version 0": (manifest(version=0), "version=0: at least 1"),
     "another format": (manifest(format="pickle"), r"format='pickle': must be stablehlo \|"),
-    "an unknown field": (manifest(more=1), "unknown config key 'more'"),
+    "an unknown field": (manifest(more=1), "unknown key 'more'"),
     "a predictor that is none": (
         manifest(predictor="os:system"),
         "predictor='os:system': not a predictor",

@@ -281,7 +281,7 @@ def test_a_dry_run_lists_commands(folders, capsys):
         ({}, ["attconv/toy", "--keep", "--rows", "light"], "--keep: the stored page has all rows"),
         ({'"light"\npub': '"lite"\npub'}, ["attconv/toy"], "row 'light': .*'lite': must be cnn"),
         ({'["accuracy"]': '["bleu"]'}, ["attconv/toy"], "no metric 'bleu'; there are accuracy"),
-        ({"than = ": "then = "}, ["attconv/toy"], r"claims\[0\]: unknown field 'then'; did you"),
+        ({"than = ": "then = "}, ["attconv/toy"], r"claims\[0\]: unknown key 'then'; did you"),
         ({'than = "bi': 'than = "tri'}, ["attconv/toy"], "no row 'tri-CNN'"),
         ({"seeds = 2": "seeds = 0"}, ["attconv/toy"], "seeds = 0: at least 1"),
         ({"[scales.small]": "[scales.small"}, ["attconv/toy"], "not TOML"),
