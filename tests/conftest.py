@@ -64,7 +64,7 @@ with_dims = jaxtyping.jaxtyped
 
 
 def checked(function=None, **typechecker):
-    """jaxtyping's decorator; of functions without arrays, which have no dims, only types are checked.
+    """jaxtyping's decorator; of functions without arrays, only types are checked.
 
     To compare dims makes decorating and calling a function ten times as slow.
     """

@@ -54,7 +54,7 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
     kind = task_class(config.task).config_class
     overrides = [_with_full_key(override, config, kind) for override in overrides]
     define = functools.partial(config_flags.DEFINE_config_dict, config=config)
-    parsed = from_values(kind, _parsed(file, define, overrides).to_dict())
+    parsed: Any = from_values(kind, _parsed(file, define, overrides).to_dict())
     _require_effect(parsed, overrides)
     return parsed
 
@@ -64,7 +64,7 @@ def _require_effect(config: Any, overrides: Sequence[str]) -> None:
     for override in overrides:
         key = override.removeprefix("--config.").partition("=")[0]
         section, _, field = key.partition(".")
-        unused = getattr(getattr(config, section), "unused", dict)()
+        unused: dict[str, str] = getattr(getattr(config, section), "unused", dict)()
         if field in unused:
             raise UserError(
                 f"{override}: has no effect with this config's {unused[field].partition('=')[0]}; "

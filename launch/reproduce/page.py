@@ -9,7 +9,7 @@ from typing import Any
 
 from common_jax.compare import differing, learning_curves
 from common_jax.report.document import Cell, Element, Report, Section, Table
-from launch.reproduce.claims import RULE, judged, speed_ratio
+from launch.reproduce.claims import judged, rule, speed_ratio
 from launch.reproduce.results import TableResults, rows_of
 from launch.reproduce.table_file import HOURS, SPEEDS
 from launch.reproduce.trials import fields_of
@@ -48,10 +48,10 @@ def page(
         if spec.kind != "speed"
     ]
     titles = spec.columns
-    claims = [[verdict.claim.text,
-               ", ".join(titles.get(name, name) for name in verdict.claim.metrics),
+    verdicts = judged(results)
+    claims = [[verdict.claim.text, titles.get(verdict.claim.metric, verdict.claim.metric),
                verdict.decision, verdict.difference or None, verdict.detectable or None]
-              for verdict in judged(results)]  # fmt: skip
+              for verdict in verdicts]  # fmt: skip
     runs = [evaluation.run for evaluation in results.first_evaluations()]
     head = ("claim", "metric", "verdict", "difference", "detectable")
     sections = [
@@ -60,7 +60,7 @@ def page(
         *(_figures(results) if spec.kind == "figure" else []),
         Section(f"Learning, {_FIRST}", learning_curves(runs) if scale.curves and runs else []),
         Section("Examples", _examples(results, answers or {})),
-        Section("Claims", [Table(head, claims, RULE)] if claims else []),
+        Section("Claims", [Table(head, claims, rule(results, verdicts))] if claims else []),
         Section(f"Examples that differ most, {_FIRST}", _differing(results)),
         Section("Notes on rows", [Table(("row", "note"), notes)] if notes else []),
         Section("Commands of trials that were not run", commands),

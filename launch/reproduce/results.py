@@ -41,6 +41,12 @@ class TableResults:
     notes: Sequence[str]
     machine: str = ""
 
+    @property
+    def device_kind(self) -> str:
+        """The kind of device on which speeds were measured: "CPU", "GPU" or "TPU"."""
+        name = self.machine.partition(" x ")[2]
+        return next((kind for kind in ("CPU", "TPU") if name.upper().startswith(kind)), "GPU")
+
     def values(self, row: str, metric: str) -> dict[int, float]:
         """A metric of a row's finished trials by seed; a speed by the number of its round."""
         if metric in SPEEDS:
@@ -85,6 +91,15 @@ class TableResults:
             if status.state == "finished":
                 first.setdefault(trial.values[ROW], self.evaluation(trial))
         return [*first.values()]
+
+    def example_error(self, row: str, than: str, metric: str) -> float:
+        """The standard error, over the examples, of the difference of two rows' first runs.
+
+        Raises:
+          IncomparableError: if their examples differ.
+        """
+        finished = lambda name: next(t for t, s in self.of(name) if s.state == "finished")
+        return self.evaluation(finished(row)).example_error(self.evaluation(finished(than)), metric)
 
     def evaluation(self, trial: Trial) -> Evaluation:
         """The evaluation of a trial's run, labelled by its row; always the same object."""

@@ -49,6 +49,8 @@ class Scale:
       metrics: names in result.json, or of `MEASURED`; a figure shows the first.
       target: of `HOURS`.
       unavailable: the reason why it cannot be reproduced; "" if it can.
+      matched_times: whether the rows have the paper's sizes and learning rates tuned for each, so
+        that their hours can be compared.
       timed_steps: number of steps in a round of the measurement of speed.
       curves: whether the page has the learning curves of its rows.
       note: how it differs from the paper's setting.
@@ -59,6 +61,7 @@ class Scale:
     metrics: tuple[str, ...]
     target: Target | None
     unavailable: str
+    matched_times: bool
     timed_steps: int
     curves: bool
     note: str
@@ -169,18 +172,19 @@ def _scale(name: str, entry: ScaleEntry, file: TableFile) -> Scale:
     chosen = [by_name[row] for row in entry.rows or by_name]
     rows = [row for row in chosen if name in (row.scales or [name])]
     claims = [claim for claim in file.claims if name in (claim.scales or [name])]
-    judged_by = entry.claim_metrics or metrics[:1]
+    judged_by = entry.claim_metric or metrics[0]
     scale = Scale(
         name,
         entry.split or file.split,
         metrics,
         entry.target,
         entry.unavailable,
+        entry.matched_times,
         entry.timed_steps or 10,
         entry.curves,
         entry.note,
         () if entry.unavailable else tuple(_row(row, entry, name) for row in rows),
-        tuple(judged for claim in claims for judged in claim.judged_by(judged_by)),
+        tuple(claim.judged_by(judged_by) for claim in claims),
         file.examples,
     )
     return scale.only((), None)

@@ -9,12 +9,12 @@ A table file has the fields of `TableFile`, a shared one the corpora and setting
   a row has those for one scale;
 * a row is in all scales, or only in its `scales`; a scale with `rows` has only these rows;
 * a claim or an example is in the scales that have all of its rows, or in `scales` of them; a claim
-  without a metric is judged by each of the scale's `claim_metrics`, by default the first metric.
+  without a metric is judged by the scale's `claim_metric`.
 """
 
 import dataclasses
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -80,17 +80,18 @@ class ScaleEntry(Setting):
 
     Attributes:
       setting: the name of the setting that it inherits.
-      claim_metrics: of claims without a metric.
+      claim_metric: of claims without a metric; by default the first metric.
       rows: names of rows.
     """
 
     setting: str = ""
     split: str = ""
     metrics: tuple[str, ...] = ()
-    claim_metrics: tuple[str, ...] = ()
+    claim_metric: str = ""
     target: Target | None = None
     rows: tuple[str, ...] = ()
     unavailable: str = ""
+    matched_times: bool = False
     timed_steps: int | None = None
     curves: bool = False
     note: str = ""
@@ -125,7 +126,9 @@ class Claim:
 
     Attributes:
       row, than: names of rows, A and B.
-      metrics: for each of which it must hold; in a file also as `metric`.
+      metric: by which it is judged; by default the scale's `claim_metric`.
+      than_published: whether B is the paper's number of the row `than`, which need not have runs.
+      device: the kind of device on which the paper measured a speed: "GPU".
       relation: "better", A - B > 0; "equal", A = B; "comparable", |A - B| < `within`; "ratio",
         A / B > `factor`.
       within, factor: bounds.
@@ -135,15 +138,16 @@ class Claim:
     text: str
     row: str
     than: str
-    metrics: tuple[str, ...] = ()
+    metric: str = ""
     relation: Literal["better", "equal", "comparable", "ratio"] = "better"
     within: float = 0.0
     factor: float = 0.0
-    metric: str = ""
+    than_published: bool = False
+    device: str = ""
     scales: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        metrics = {*self.metrics, self.metric} - {""}
+        metrics = {self.metric} - {""}
         require("nll" not in metrics, "nll: better is lower; log_likelihood can be claimed")
         comparable = self.relation == "comparable"
         require(not comparable or self.within > 0, "comparable: no 'within', a bound above 0")
@@ -154,16 +158,12 @@ class Claim:
             equal = self.relation == "equal"
             require((metrics == {PARAMETERS}) == equal, "equal goes with parameters")
 
-    def judged_by(self, metrics: Sequence[str]) -> list["Claim"]:
-        """The claim on its metrics; without any, a claim on each of a scale's metrics."""
-        named = self.metrics or ((self.metric,) if self.metric else ())
-        claims = []
-        for group in [named] if named else [(metric,) for metric in metrics]:
-            claim = dataclasses.replace(self, metrics=group, metric="")
-            if claim.relation == "better" and group[0] in SPEEDS:
-                claim = dataclasses.replace(claim, relation="ratio", factor=1.0)
-            claims.append(claim)
-        return claims
+    def judged_by(self, metric: str) -> "Claim":
+        """The claim on its metric, or else on the scale's."""
+        claim = dataclasses.replace(self, metric=self.metric or metric)
+        if claim.relation == "better" and claim.metric in SPEEDS:
+            claim = dataclasses.replace(claim, relation="ratio", factor=1.0)
+        return claim
 
 
 @dataclasses.dataclass(frozen=True)

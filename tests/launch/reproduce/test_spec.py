@@ -35,7 +35,7 @@ config = "small.py"
 note = "shorter"
 seeds = 3
 metrics = ["f1"]
-claim_metrics = ["f1", "accuracy"]
+claim_metric = "f1"
 rows = ["A", "B", "D"]
 [scales.huge]
 unavailable = "too large"
@@ -114,7 +114,7 @@ def test_each_file_is_consistent(name):
         assert examples == {example["name"] for example in raw.get("examples", [])}
     published = [*raw.get("columns", {}), *raw["metrics"], *MEASURED]
     for scale in possible:
-        assert len({(claim.text, claim.metrics) for claim in scale.claims}) == len(scale.claims)
+        assert len({(claim.text, claim.metric) for claim in scale.claims}) == len(scale.claims)
         for row in scale.rows:
             assert {*row.published} <= {*published}, row.name  # each column has a title or a metric
             assert row.missing or row.file.partition(":")[0].endswith(".py")
@@ -157,10 +157,10 @@ def test_rows_have_what_the_scale_the_row_and_the_row_at_the_scale_set(tmp_path)
 def test_claims_are_in_the_scales_that_have_their_rows(tmp_path):
     scales = read(tmp_path, TEXT).scales
     first, second = scales["paper"].claims
-    assert (first.metrics, first.relation) == (("accuracy",), "better")
+    assert (first.metric, first.relation) == ("accuracy", "better")
     assert (second.relation, second.within) == ("comparable", 1.0)
-    *better, faster = scales["small"].claims
-    assert [claim.metrics for claim in better] == [("f1",), ("accuracy",)]
+    better, faster = scales["small"].claims
+    assert better.metric == "f1"
     assert (faster.relation, faster.factor) == ("ratio", 1.0)
 
 
