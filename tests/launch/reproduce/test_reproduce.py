@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import shutil
 import statistics
 import zipfile
 
@@ -69,15 +70,33 @@ through = ["light"]
 """
 
 
+@pytest.fixture(scope="module")
+def runs():
+    """The workdirs and copies of the runs that were trained, by config file and overrides."""
+    return {}
+
+
 @pytest.fixture
-def folders(tmp_path, monkeypatch):
-    """Tables and stored trials in `tmp_path`; trials are trained in this process."""
+def folders(runs, tmp_path, tmp_path_factory, monkeypatch):
+    """Tables and stored trials in `tmp_path`; trials are trained in this process.
+
+    A trial that another test has trained is a copy of that run.
+    """
     monkeypatch.chdir(ROOT)
     trained = []
 
     def run_here(trials, jobs):
         for trial in trials:
-            train.main(local_executor.command(trial)[3:])
+            arguments, path = (trial.file, trial.overrides), trial.workdir.path
+            if arguments in runs:
+                first, run = runs[arguments]
+                shutil.copytree(run, path)
+                text = (run / "result.json").read_text()
+                (path / "result.json").write_text(text.replace(first, str(path)))
+            else:
+                train.main(local_executor.command(trial)[3:])
+                run = shutil.copytree(path, tmp_path_factory.mktemp("runs") / "run")
+                runs[arguments] = str(path), run
             trained.append(trial.name)
             yield trial
 
@@ -90,7 +109,7 @@ def folders(tmp_path, monkeypatch):
 
 def write(folder, kind="table", **changes):
     """Writes a table's file, with some of its text replaced."""
-    values = TINY | {"data.cache_dir": folder / "cache"}
+    values = TINY | {"data.cache_dir": folder.parent / "corpora"}  # of all tests
     listed = ", ".join(f'"{key}" = "{value}"' for key, value in values.items())
     text = TABLE.format(kind=kind, overrides=listed)
     for old, new in changes.items():
