@@ -47,6 +47,10 @@ class DataConfig(SplitsConfig):
         format.
       train, dev, test: files of `dir`, plain or .gz, several joined by commas; for "tfds" splits of
         the dataset. An empty dev or test is held out of train by premise, article or review.
+      columns: of a table, or the names in JSON lines (`SplitsConfig`): "label=1,first=2,second=3"
+        for pairs, "label=1,text=2" for texts. Known headers have "label", "gold_label", "stars",
+        "class", "rating" or "sentiment"; "text", "review" or "sentence"; "first", "premise",
+        "sentence1" or "text1"; "second", "hypothesis", "sentence2" or "text2".
       examples: number of generated training examples; for files and datasets, the size of a random
         sample of train; 0 uses all examples.
       labels: in the order of their ids, separated by commas.
@@ -112,6 +116,11 @@ class DataConfig(SplitsConfig):
         )
 
     @property
+    def column_fields(self) -> tuple[str, ...]:
+        fields = {"texts": ("label", "text"), "pairs": ("label", "first", "second")}
+        return fields.get(self.format, ())
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The labels, in the order of their ids."""
         return tuple(name.strip() for name in self.labels.split(","))
@@ -175,7 +184,12 @@ class Config:
 
     @classmethod
     def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Replaces earlier versions' attentive convolution with attention "none" by the bi-CNN."""
+        """Replaces earlier versions' attentive convolution with attention "none" by the bi-CNN, and
+        names the columns that they read of any table."""
+        data = values.get("data")
+        if isinstance(data, Mapping) and "columns" not in data and data.get("format") != "ranking":
+            columns = "1,2" if data.get("format") == "texts" else "1,2,3"
+            values = {**values, "data": {**data, "columns": columns}}
         model, former = values.get("model", {}), AttentiveConvolution().name
         if not isinstance(model, Mapping) or model.get("name", former) != former:
             return dict(values)

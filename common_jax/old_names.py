@@ -20,6 +20,7 @@ CLASSES: Mapping[str, str] = {
 CONFIG_KEYS: Mapping[str, Mapping[str, str]] = {
     "csan_jax": {
         "data.heldout": "data.holdout_size",
+        "data.tsv_columns": "data.columns",
     },
     "qanet_jax": {
         "model.word_dim": "words.dim",

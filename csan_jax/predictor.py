@@ -14,6 +14,7 @@ from common_jax.data.padding import groups, padded, padded_width
 from common_jax.fields import require
 from common_jax.predictor import CompiledFunctions, Option, Predictor
 from common_jax.predictor_schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
+from common_jax.text.cleaning import clean, warn_if_overlong
 from csan_jax.data import JOINT, SEPARATE
 from csan_jax.data.subwords import END, Subwords
 
@@ -36,14 +37,16 @@ class Translator(Predictor):
         Attributes:
           beam_size: default number of hypotheses.
           batch_tokens: source positions of a batch.
+          max_length: longest sentence of training in pieces, with the end symbol; 0 if unknown.
         """
 
         beam_size: int
         batch_tokens: int
+        max_length: int = 0
 
         def __post_init__(self):
-            for name, value in dataclasses.asdict(self).items():
-                require(value >= 1, f"{name}={value}: at least 1")
+            for name in ("beam_size", "batch_tokens"):
+                require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: at least 1")
 
     def __init__(
         self,
@@ -83,7 +86,7 @@ class Translator(Predictor):
         return [Subwords.load(folder / name) for name in names]
 
     def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
-        """The translation of each line, in order; an empty line for an empty line.
+        """The translation of each line, in order; an empty line for a line that is or looks blank.
 
         With `hypotheses` or `explain`, a JSON object with the "translation". `hypotheses` adds
         "hypotheses", a list of objects with "translation" and "score" (log-probability over the
@@ -91,9 +94,11 @@ class Translator(Predictor):
         the encoder, [layers, heads, pieces, head window, pieces]; and its "reach", [layers, heads,
         pieces, 2], the first and the last piece with a weight.
         """
-        lines = iter(lines)
+        lines, start = iter(lines), 1
         while chunk := list(itertools.islice(lines, self.CHUNK)):
-            for line, scores in zip(chunk, self._translate_chunk(chunk), strict=True):
+            places = [f"{source}:{number}" for number in range(start, start + len(chunk))]
+            start += len(chunk)
+            for line, scores in zip(chunk, self._translate_chunk(chunk, places), strict=True):
                 translation = next(iter(scores), "")
                 details = self._explained(line) if self._attention else {}
                 if self._all:
@@ -106,7 +111,7 @@ class Translator(Predictor):
 
     def lengths(self, line: str, place: str) -> tuple[int, ...]:
         """The number of pieces, including the end symbol."""
-        (pieces,) = self._source.encode([line.strip()], workers=1)
+        (pieces,) = self._source.encode([clean(line).strip()], workers=1)
         return (len(pieces) + 1,)
 
     @property
@@ -137,9 +142,13 @@ class Translator(Predictor):
             explained_length=64,
         )
 
-    def _translate_chunk(self, lines: Sequence[str]) -> list[dict[str, float]]:
+    def _translate_chunk(
+        self, lines: Sequence[str], places: Sequence[str]
+    ) -> list[dict[str, float]]:
         """The distinct translations of each line with their scores, best first."""
-        encoded = self._source.encode([line.strip() for line in lines])
+        encoded = self._source.encode([clean(line).strip() for line in lines])
+        for place, row in zip(places, encoded, strict=True):
+            warn_if_overlong(place, len(row) + 1, self._settings.max_length, "pieces")
         answers: list[dict[str, float]] = [{} for _ in lines]
         filled = [i for i, pieces in enumerate(encoded) if pieces]
         lengths = [(len(encoded[i]) + 1,) for i in filled]
@@ -159,7 +168,7 @@ class Translator(Predictor):
         return answers
 
     def _explained(self, line: str) -> dict[str, Any]:
-        (encoded,) = self._source.encode([line.strip()])
+        (encoded,) = self._source.encode([clean(line).strip()])
         if not encoded:
             return {"pieces": [], "attention": [], "reach": []}
         assert self._attention is not None

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from common_jax.config import from_values
+from common_jax.config import SplitsConfig, from_values
 from common_jax.errors import UserError, error_context
 from common_jax.export.format import Export
 from common_jax.fields import to_mapping
@@ -340,8 +340,15 @@ def flat(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
 def result_fields(config: Any) -> dict[str, Any]:
     """The config fields that a run's result can depend on, by their full names."""
     irrelevant = ("mesh.", "paper.", "data.cache_dir", "model.unroll")
-    fields = flat(to_mapping(config))
+    fields = _comparable(config)
     return {key: value for key, value in fields.items() if not key.startswith(irrelevant)}
+
+
+def _comparable(config: Any) -> dict[str, Any]:
+    """A config's values by the fields' full names, in the form that equal ones share."""
+    data = getattr(config, "data", None)
+    columns = {"data.columns": data.column_order} if isinstance(data, SplitsConfig) else {}
+    return {**flat(to_mapping(config)), **columns}
 
 
 def devices(result: Mapping[str, Any]) -> str:
@@ -354,7 +361,7 @@ def _identity(config: Any) -> dict[str, Any]:
     """The config fields that identify a run: without its length, intervals, mesh, and the paper."""
     return {
         key: list(value) if isinstance(value, tuple) else value
-        for key, value in flat(to_mapping(config)).items()
+        for key, value in _comparable(config).items()
         if not key.startswith(("mesh.", "paper."))
         if key not in ("train.steps", "model.unroll") and not key.endswith("_every")
     }
