@@ -147,8 +147,8 @@ class Translator(Predictor):
     ) -> list[dict[str, float]]:
         """The distinct translations of each line with their scores, best first."""
         encoded = self._source.encode([clean(line).strip() for line in lines])
-        for place, row in zip(places, encoded, strict=True):
-            warn_if_overlong(place, len(row) + 1, self._settings.max_length, "pieces")
+        for place, ids in zip(places, encoded, strict=True):
+            warn_if_overlong(place, len(ids) + 1, self._settings.max_length, "pieces")
         answers: list[dict[str, float]] = [{} for _ in lines]
         filled = [i for i, pieces in enumerate(encoded) if pieces]
         lengths = [(len(encoded[i]) + 1,) for i in filled]

@@ -10,6 +10,7 @@ import functools
 import itertools
 import logging
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -193,12 +194,10 @@ class Table(FileSource):
         """The separator; in CSV, if none is set, the one that splits the first rows evenly."""
         if not self.is_csv or self.separator != "\t":
             return self.separator
-        widths = {}
-        for separator in SEPARATORS:
-            rows = itertools.islice(self._cells(separator, BadExamples("skip")), _SAMPLE)
-            widths[separator] = [len(cells) for _, cells in rows]
-        splitting = [s for s, counts in widths.items() if counts and counts[0] > 1]
-        even = [separator for separator in splitting if len({*widths[separator]}) == 1]
+        samples = {separator: self._sample(separator) for separator in SEPARATORS}
+        start = min(line for line, *_ in samples.values())
+        splitting = [s for s, (line, width, _) in samples.items() if line == start and width > 1]
+        even = [separator for separator in splitting if samples[separator][2]]
         choices = even or splitting or [","]
         if len(choices) > 1:
             listed = " or ".join(map(repr, choices))
@@ -207,6 +206,14 @@ class Table(FileSource):
                 "marks, or write it with tabs, as .tsv"
             )
         return choices[0]
+
+    def _sample(self, separator: str) -> tuple[int, int, bool]:
+        """The line and the width of the first row, and whether the first rows have one width."""
+        bad_examples = BadExamples("skip")
+        sample = itertools.islice(self._cells(separator, bad_examples), _SAMPLE)
+        rows = [*sample] or [(sys.maxsize, list[str]())]
+        even = not bad_examples.counts and len({len(cells) for _, cells in rows}) == 1
+        return rows[0][0], len(rows[0][1]), even
 
     def _cells(self, separator: str, bad_examples: BadExamples) -> Iterator[tuple[int, list[str]]]:
         """The first line and the cells of each row; those of CSV may have several lines."""
@@ -217,7 +224,7 @@ class Table(FileSource):
             for number, line in enumerate(read_raw_lines(self.path), start=1):
                 text = bad_examples.parse(decode_line, line, self.path, number)
                 undecoded |= text is None
-                yield text or ""
+                yield line.decode(errors="surrogateescape") if text is None else text
 
         if not self.is_csv:
             for number, line in enumerate(lines(), start=1):
