@@ -46,6 +46,10 @@ class DataConfig(SplitsConfig):
         format.
       train, dev, test: files of `dir`, plain or .gz, several joined by commas; for "tfds" splits of
         the dataset. An empty dev or test is held out of train by premise, article or review.
+      columns: of a table, or the names in JSON lines (`SplitsConfig`): "label=1,first=2,second=3"
+        for pairs, "label=1,text=2" for texts. Known headers have "label", "gold_label", "stars",
+        "class", "rating" or "sentiment"; "text", "review" or "sentence"; "first", "premise",
+        "sentence1" or "text1"; "second", "hypothesis", "sentence2" or "text2".
       examples: number of generated training examples; for files and datasets, the size of a random
         sample of train; 0 uses all examples.
       labels: in the order of their ids, separated by commas.
@@ -109,6 +113,11 @@ class DataConfig(SplitsConfig):
             self.format != "ranking" or self.names == ("no", "yes"),
             f"data.labels={self.labels!r}: must be no,yes for data.format=ranking",
         )
+
+    @property
+    def column_fields(self) -> tuple[str, ...]:
+        fields = {"texts": ("label", "text"), "pairs": ("label", "first", "second")}
+        return fields.get(self.format, ())
 
     @property
     def names(self) -> tuple[str, ...]:

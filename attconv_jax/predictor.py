@@ -17,6 +17,7 @@ from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.predictor import CompiledFunctions, Option, Predictor
 from common_jax.predictor_schema import Schema
+from common_jax.text.cleaning import clean
 from common_jax.text.vocabulary import Vocabulary
 
 
@@ -53,6 +54,7 @@ class SentenceClassifier(Predictor):
           inputs: the model's inputs beside words (`common_jax.inputs.inputs_to_text`).
           ranking: whether the texts are a question and a sentence, which is ranked by the
             probability of "yes".
+          max_length: longest text of training in words; 0 if unknown.
         """
 
         labels: str
@@ -60,6 +62,7 @@ class SentenceClassifier(Predictor):
         eval_batch_tokens: int
         inputs: str = ""
         ranking: bool = False
+        max_length: int = 0
 
         def __post_init__(self):
             require(self.texts in (1, 2), f"texts={self.texts}: 1 or 2")
@@ -107,13 +110,17 @@ class SentenceClassifier(Predictor):
         return iter(answers)
 
     @property
+    def longest(self) -> tuple[int, ...]:
+        return (self._settings.max_length,) * self._settings.texts
+
+    @property
     def schema(self) -> Schema:
         return schema_of(self._settings.texts, self._settings.ranking)
 
     def parse(self, line: str, place: str) -> Request:
         """The words of a line's texts, and the arrays of the model's inputs."""
         count = self._settings.texts
-        texts = line.split("\t") if count == 2 else [line]
+        texts = [clean(text) for text in (line.split("\t") if count == 2 else [line])]
         if len(texts) != count:
             raise UserError(f"{place}: a pair is 2 texts separated by a tab, not {len(texts)}")
         words = [tokenize(text) for text in texts]

@@ -152,7 +152,12 @@ class SentenceClassification(WordLevelTask[Config]):
         data = self.config.data
         inputs = inputs_to_text(self.config.model.inputs)
         return SentenceClassifier.Settings(
-            ",".join(data.names), data.texts, data.eval_batch_tokens, inputs, self.ranking
+            ",".join(data.names),
+            data.texts,
+            data.eval_batch_tokens,
+            inputs,
+            self.ranking,
+            data.max_length,
         )
 
     @property

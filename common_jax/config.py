@@ -7,6 +7,7 @@ A section is a frozen dataclass: a field's name, type and default live there onc
 
 import dataclasses
 import functools
+import itertools
 import math
 import re
 import typing
@@ -209,6 +210,10 @@ class SplitsConfig(SourceConfig):
 
     Attributes:
       train, dev, test: files of `dir`, or splits of the dataset.
+      columns: the column of each of a table's fields, by its name in the header or its number from
+        1, "text=review,label=stars" or "label=2,text=5"; negative numbers count from the end of the
+        row. Numbers alone are of the fields in their order, "1,2". Names are also those of JSON
+        lines. Empty: by a known header, or the fields' order in a table that has no other columns.
       examples: number of generated training examples.
       holdout_size: number of generated dev and test examples each, and of examples held out of
         train for a dev or test split that is not named.
@@ -218,6 +223,7 @@ class SplitsConfig(SourceConfig):
     train: str = ""
     dev: str = ""
     test: str = ""
+    columns: str = ""
     examples: int = 0
     holdout_size: int = 1000
     seed: int = 0
@@ -229,6 +235,41 @@ class SplitsConfig(SourceConfig):
             self.source != "generated" or self.examples >= 1,
             "data.examples: at least 1 if generated",
         )
+        _ = self.columns_by_field
+
+    @property
+    def column_fields(self) -> tuple[str, ...]:
+        """The fields of an example in a table, in the order of a table without a header; empty if
+        the family reads no tables."""
+        return ()
+
+    @property
+    def columns_by_field(self) -> dict[str, int | str]:
+        """The column of each field that `columns` names, in the fields' order; empty if it is."""
+        fields, columns = self.column_fields, [text.strip() for text in self.columns.split(",")]
+        if not self.columns:
+            return {}
+        require(bool(fields), f"data.columns={self.columns}: this data.format has no columns")
+        if not any("=" in column for column in columns):
+            columns = [f"{f}={c}" for f, c in itertools.zip_longest(fields, columns, fillvalue="")]
+        pairs = [[text.strip() for text in column.partition("=")[::2]] for column in columns]
+        numbered = {f: int(c) if re.fullmatch("-?[0-9]+", c) else c for f, c in pairs}
+        example = ",".join(f"{field}={number}" for number, field in enumerate(fields, start=1))
+        require(
+            sorted(fields) == sorted(field for field, _ in pairs)
+            and all(numbered.values())
+            and len({*numbered.values()}) == len(fields),
+            f"data.columns={self.columns!r}: name a column for each of {', '.join(fields)}, or "
+            f"number it from 1, as in {example!r}",
+        )
+        return {field: numbered[field] for field in fields}
+
+    @property
+    def column_order(self) -> str:
+        """`columns` in the form that all equal values share, to compare configs."""
+        default = {field: number for number, field in enumerate(self.column_fields, start=1)}
+        columns = self.columns_by_field or default
+        return ",".join(f"{field}={column}" for field, column in columns.items())
 
     def unused(self) -> dict[str, str]:
         if self.source != "generated":

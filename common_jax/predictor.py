@@ -15,6 +15,7 @@ from jaxtyping import Shaped
 from numpy import ndarray
 
 from common_jax.predictor_schema import Schema, Text
+from common_jax.text.cleaning import warn_if_overlong
 
 # The computation on arrays: a dict of numpy arrays to a dict of arrays or trees of them.
 Compute = Callable[[Mapping[str, Shaped[ndarray, "..."]]], Mapping[str, Any]]
@@ -133,7 +134,20 @@ class Predictor(abc.ABC):
         """
         numbered = enumerate(lines, start=1)
         while chunk := list(itertools.islice(numbered, self.CHUNK)):
-            yield from self.answers([self.parse(line, f"{source}:{n}") for n, line in chunk])
+            parsed = [self.parse(line, f"{source}:{number}") for number, line in chunk]
+            for (number, _), request in zip(chunk, parsed, strict=True):
+                self.warn_if_overlong(f"{source}:{number}", request)
+            yield from self.answers(parsed)
+
+    @property
+    def longest(self) -> tuple[int, ...]:
+        """The longest texts of training, as `ParsedLine.lengths`; 0 or absent if unknown."""
+        return ()
+
+    def warn_if_overlong(self, place: str, line: ParsedLine) -> None:
+        """Logs texts far longer than any in training."""
+        for length, longest in zip(line.lengths, self.longest, strict=False):
+            warn_if_overlong(place, length, longest)
 
     @property
     def schema(self) -> Schema:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 # By package, former to current full keys of its config: {"csan_jax": {"data.old": "data.new"}}.
-CONFIG_KEYS: dict[str, dict[str, str]] = {}
+CONFIG_KEYS: dict[str, dict[str, str]] = {"csan_jax": {"data.tsv_columns": "data.columns"}}
 # Former to current "package.module:Class", of tasks, predictors and choices.
 CLASSES: dict[str, str] = {}
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -97,12 +96,14 @@ class DataConfig(SplitsConfig):
     Attributes:
       source_language, target_language: codes such as "en"; also the files' last suffixes.
       train, dev, test: stems of parallel files in `dir` (stem.en and stem.de, plain or .gz), or
-        tables (.tsv, .tsv.gz), several joined by commas, "a.tsv,b.tsv". For "tfds" splits of the
-        dataset, "train" or "train[:1000]". An empty dev or test is held out of train, split by
-        distinct source sentences.
-      tsv_columns: a table's 1-based source and target columns, as "1,2"; negative ones count from
-        the end of each line, as "-2,-1".
-      separator: of a table's columns; with any other than a tab, all files are tables.
+        tables (.tsv, .csv, plain or .gz), several joined by commas, "a.tsv,b.tsv". For "tfds"
+        splits of the dataset, "train" or "train[:1000]". An empty dev or test is held out of train,
+        split by distinct source sentences.
+      columns: of a table's source and target, as "source=en,target=de", "1,2", or from the end of
+        each row "-2,-1" (`SplitsConfig`). Known headers are "source", "src" or `source_language`
+        with "target", "tgt" or `target_language`.
+      separator: of a table's columns; with any other than a tab, all files are tables. That of .csv
+        is found if it is a comma, a semicolon or a tab.
       moses_escapes: "undo" replaces the escapes of Moses's tokenizer, &apos; &quot; &lt; &gt; &#91;
         &#93; &#124; and &amp;, by their characters, on both sides.
       holdout_size: number of source sentences held out of train for an empty dev or test.
@@ -123,7 +124,6 @@ class DataConfig(SplitsConfig):
     train: str = "train"
     dev: str = "dev"
     test: str = "test"
-    tsv_columns: str = "1,2"
     separator: str = "\t"
     moses_escapes: Literal["keep", "undo"] = "keep"
     holdout_size: int = 2000
@@ -158,13 +158,11 @@ class DataConfig(SplitsConfig):
             f"data.row_tokens={self.row_tokens}: a packed row must hold one sentence of "
             f"data.max_length={self.max_length}, within data.batch_tokens={self.batch_tokens}",
         )
-        columns = self.tsv_columns.split(",")
-        require(
-            len({*columns}) == len(columns) == 2
-            and all(re.fullmatch("-?[1-9][0-9]*", c) for c in columns),
-            f"data.tsv_columns={self.tsv_columns!r}: two 1-based columns such as '1,2' or '-2,-1'",
-        )
         require(bool(self.separator), "data.separator: at least one character")
+
+    @property
+    def column_fields(self) -> tuple[str, ...]:
+        return "source", "target"
 
     @property
     def vocab_sizes(self) -> tuple[int, int]:

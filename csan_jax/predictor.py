@@ -13,6 +13,7 @@ from common_jax.data.padding import groups, padded, padded_width
 from common_jax.fields import require
 from common_jax.predictor import CompiledFunctions, Option, Predictor
 from common_jax.predictor_schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
+from common_jax.text.cleaning import clean
 from csan_jax.data import JOINT, SEPARATE
 from csan_jax.data.subwords import END, Subwords
 
@@ -44,14 +45,16 @@ class Translator(Predictor):
         Attributes:
           beam_size: default number of hypotheses.
           batch_tokens: source positions of a batch.
+          max_length: longest sentence of training in pieces, with the end symbol; 0 if unknown.
         """
 
         beam_size: int
         batch_tokens: int
+        max_length: int = 0
 
         def __post_init__(self):
-            for name, value in dataclasses.asdict(self).items():
-                require(value >= 1, f"{name}={value}: at least 1")
+            for name in ("beam_size", "batch_tokens"):
+                require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: at least 1")
 
     def __init__(
         self,
@@ -91,7 +94,11 @@ class Translator(Predictor):
         return [Subwords.load(folder / name) for name in names]
 
     def parse(self, line: str, place: str) -> Sentence:
-        return Sentence(*self._source.encode([line.strip()], workers=1))
+        return Sentence(*self._source.encode([clean(line).strip()], workers=1))
+
+    @property
+    def longest(self) -> tuple[int, ...]:
+        return (self._settings.max_length,)
 
     def answers(self, sentences: Sequence[Sentence]) -> Iterator[str]:
         """The translation of each sentence, in order; an empty line for an empty line.

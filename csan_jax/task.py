@@ -151,7 +151,8 @@ class Translation(Task[Config]):
     @property
     def settings(self) -> Translator.Settings:
         decode = self.config.decode
-        return Translator.Settings(decode.beam_size, decode.batch_tokens)
+        longest = self.config.data.max_length
+        return Translator.Settings(decode.beam_size, decode.batch_tokens, longest)
 
     def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:
         sizes = sorted(set(values or (1, self.config.decode.beam_size)))

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 DESCRIPTION = (
     __doc__
     + """
-A translator reads text; the translation of an empty line is an empty line. A question answerer
+A translator reads text; the translation of a blank line is an empty line. A question answerer
 reads JSON, {"context": ..., "question": ...}, and prints JSON; or answers one question about a
 file, with the answer's start and end in characters of the file (decoded as UTF-8, line ends
-included). A sentence classifier reads texts, or pairs separated by a tab, and prints JSON: the
-label, each label's probability, and with --explain the attention between words. A model is a run,
-or an export (launch.export), whose checksums are verified and whose compiled programs are run. Each
-model has its own options: --workdir RUN --help lists them.
+included, a byte order mark not). A sentence classifier reads texts, or pairs separated by a tab,
+and prints JSON: the label, each label's probability, and with --explain the attention between
+words. A model is a run, or an export (launch.export), whose checksums are verified and whose
+compiled programs are run. Each model has its own options: --workdir RUN --help lists them. A text
+far longer than any in training is named on standard error.
 
 example:
   echo "A man rides a horse." | python -m launch.predict --workdir runs/csan/multi30k
@@ -88,9 +89,9 @@ def _model(argv: list[str]) -> tuple[Any, Sequence["Option"]]:
 
 
 def _read(path: str) -> str:
-    """The text of a UTF-8 file, with line ends unchanged."""
+    """The text of a UTF-8 file, with line ends unchanged, without a byte order mark."""
     try:
-        return Path(path).read_bytes().decode()
+        return Path(path).read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

@@ -167,6 +167,7 @@ class SpanExtraction(WordLevelTask[Config]):
             eval_batch_tokens=data.eval_batch_tokens,
             on_bad_example=data.on_bad_example,
             inputs=inputs_to_text(self.config.model.inputs),
+            question_length=data.question_length,
         )
 
     def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:

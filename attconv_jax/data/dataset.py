@@ -210,6 +210,9 @@ class LabelledData(WordLevelData):
         corpora = {split: self.corpus(split) for split in SPLITS}
         return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
 
+    def input_lengths(self, split: str) -> Int[np.ndarray, "n"]:
+        return self.corpus(split).lengths(*self._columns).max(axis=1)
+
     def vectors(self) -> tuple[Int[np.ndarray, "n"], Float[np.ndarray, "n D"]] | None:
         """Word ids and their initial vectors; None without a file of vectors."""
         file = self.path / VECTORS

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from common_jax.config import SplitsConfig
 from common_jax.fields import to_mapping
 
 SEED = "train.seed"  # the only field in which repeated runs differ
@@ -25,7 +26,7 @@ def result_fields(config: Any) -> dict[str, Any]:
     irrelevant = ("mesh.", "paper.", "data.cache_dir", "model.unroll", "optimizer.cooldown")
     optimizer = config.optimizer.scheduled(config.train.steps)
     schedule = optimizer.cooldown_start, optimizer.cooldown_steps
-    fields = flat(to_mapping(config))
+    fields = _comparable(config)
     relevant = {key: value for key, value in fields.items() if not key.startswith(irrelevant)}
     return relevant | dict(zip(COOLDOWN, schedule, strict=True))
 
@@ -34,11 +35,18 @@ def identity(config: Any) -> dict[str, Any]:
     """The config fields that identify a run: without its length, intervals, mesh, and the paper."""
     return {
         key: list(value) if isinstance(value, tuple) else value
-        for key, value in flat(to_mapping(config)).items()
+        for key, value in _comparable(config).items()
         if not key.startswith(("mesh.", "paper."))
         if key not in ("train.steps", "model.unroll", "optimizer.cooldown")
         if not key.endswith("_every")
     }
+
+
+def _comparable(config: Any) -> dict[str, Any]:
+    """A config's values by the fields' full names, in the form that equal ones share."""
+    data = getattr(config, "data", None)
+    columns = {"data.columns": data.column_order} if isinstance(data, SplitsConfig) else {}
+    return {**flat(to_mapping(config)), **columns}
 
 
 def resuming(differing: Sequence[str], old: Mapping[str, Any], new: Mapping[str, Any]) -> str:

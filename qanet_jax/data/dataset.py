@@ -126,6 +126,11 @@ class ReadingData(WordLevelData):
             for name, split in splits.items()
         }
 
+    def input_lengths(self, split: str) -> Int[np.ndarray, "n"]:
+        corpus = self.split(split)  # of windows of contexts
+        first = np.unique(corpus.numbers, return_index=True)[1]
+        return corpus.questions.lengths("words")[first, 0]
+
     @property
     def splits(self) -> tuple[Split, ...]:
         """The splits of the config."""

@@ -130,6 +130,24 @@ MISTAKES = {
     "a table of one column": Mistake(
         "train csan", f"{PAIRS} --config.data.train=t.tsv", r"t\.tsv:1", files(t_tsv="a\n")
     ),
+    "a table with a header that is not known": Mistake(
+        "train csan",
+        f"{PAIRS} --config.data.train=t.csv",
+        r"t\.csv:1: no header that is known",
+        files(t_csv="english,german\nA hat.,Ein Hut.\n"),
+    ),
+    "a column that a table does not have": Mistake(
+        "train csan",
+        f"{PAIRS} --config.data.train=t.csv --config.data.columns=source=en,target=de",
+        r"data\.columns: .*t\.csv has no column 'en'; it has english, german",
+        files(t_csv="english,german\nA hat.,Ein Hut.\n"),
+    ),
+    "a table with more columns than are read": Mistake(
+        "train attconv",
+        "--config.data.train=t.tsv",
+        r"t\.tsv:1: 4 columns where 3 are needed",
+        files(t_tsv="neutral\tA man.\tA dog.\tcat\n"),
+    ),
     "a small gzip file with a line of 300 MB": Mistake(
         "train attconv",
         "",

@@ -3,6 +3,7 @@
 import functools
 import io
 import json
+import re
 import shutil
 import sys
 
@@ -106,6 +107,18 @@ def test_predict_answers_line_for_line(folder, capsys, monkeypatch):
     predict.main(["--workdir", str(folder / "run"), "--beam_size", "2"])
     lines = capsys.readouterr().out.split("\n")
     assert len(lines) == 6 and lines[1] == lines[2] == lines[5] == ""
+
+
+def test_input_is_cleaned_as_the_corpus_is(folder, capsys, monkeypatch, caplog):
+    lines = ["The train leaves.", "\u200b\u00ad\x07", "cats " * 200, "The train leaves."]
+    text = "\ufeff" + "\n".join(lines)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    monkeypatch.setattr(predict, "configure_logging", lambda: None)
+    predict.main(["--workdir", str(folder / "run")])
+    first, blank, _, last, _ = capsys.readouterr().out.split("\n")
+    assert first == last and blank == ""
+    (message,) = caplog.messages
+    assert re.fullmatch(r"standard input:3: \d+ pieces, where training has at most \d+", message)
 
 
 def test_explained_translations_have_the_encoders_weights(folder):

@@ -316,6 +316,15 @@ def test_any_text_is_answered_with_a_piece_of_it(reader, context):
     assert answer.text and context[answer.start : answer.end] == answer.text
 
 
+def test_a_byte_order_mark_is_dropped_and_an_overlong_question_is_named(reader, caplog):
+    line = json.dumps({"context": "Ada has nine cats.", "question": "why " * 200})
+    first, second = reader.predict([f"\ufeff{line}", line], "here")
+    assert first == second
+    assert [m.partition(",")[0] for m in caplog.messages] == [
+        f"here:{n}: question: 200 words" for n in (1, 2)
+    ]
+
+
 @pytest.mark.parametrize(
     "line,message",
     [
@@ -326,6 +335,7 @@ def test_any_text_is_answered_with_a_piece_of_it(reader, context):
         ('{"context": "a b"}', "somewhere:2: no 'question'"),
         ('{"context": "", "question": "what?"}', "somewhere:2: the context has no word"),
         ('{"context": "a b", "question": "  "}', "somewhere:2: the question has no word"),
+        ('{"context": "\u200b", "question": "what?"}', "somewhere:2: the context has no word"),
         (
             r'{"id": "\ud800", "context": "a", "question": "b"}',
             "somewhere:2: id: .* unpaired surrogate",
