@@ -235,7 +235,7 @@ def test_a_line_is_cleaned_and_one_far_longer_than_in_training_is_named(task, pa
     long = "a " * (2 * longest + 1)
     first, second, _ = judge.predict(["\ufeffa b\tc", "a b\tc", f"a\t{long}"], "here")
     assert first == second
-    expected = f"here:3: {2 * longest + 1} words, where training has at most {longest}"
+    expected = f"here:3: {2 * longest + 1} tokens, where training has at most {longest}"
     assert caplog.messages == [expected]
 
 

@@ -118,7 +118,7 @@ def test_input_is_cleaned_as_the_corpus_is(folder, capsys, monkeypatch, caplog):
     first, blank, _, last, _ = capsys.readouterr().out.split("\n")
     assert first == last and blank == ""
     (message,) = caplog.messages
-    assert re.fullmatch(r"standard input:3: \d+ pieces, where training has at most \d+", message)
+    assert re.fullmatch(r"standard input:3: \d+ tokens, where training has at most \d+", message)
 
 
 def test_explained_translations_have_the_encoders_weights(folder):

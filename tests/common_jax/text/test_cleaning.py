@@ -27,7 +27,7 @@ def test_a_text_that_looks_blank_is_empty(text):
 
 def test_overlong_texts(caplog):
     for length in (0, 5, 10, 11):
-        warn_if_overlong(f"here:{length}", length, 5, "words")
-    warn_if_overlong("there:1", 10**6, 0, "words")
-    assert caplog.messages == ["here:11: 11 words, where training has at most 5"]
+        warn_if_overlong(f"here:{length}", length, 5)
+    warn_if_overlong("there:1", 10**6, 0)
+    assert caplog.messages == ["here:11: 11 tokens, where training has at most 5"]
     assert caplog.records[0].levelno == logging.WARNING
