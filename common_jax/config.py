@@ -99,9 +99,9 @@ class OptimizerConfig:
         return dataclasses.replace(self, cooldown_start=start, cooldown_steps=length)
 
     @property
-    def last_step(self) -> float:
-        """The step from which on the rate of a `scheduled` cooldown is 0."""
-        return self.cooldown_start + self.cooldown_steps if self.cooldown_steps else math.inf
+    def last_step(self) -> int | None:
+        """The step from which on the rate of a `scheduled` cooldown is 0; None if there is none."""
+        return self.cooldown_start + self.cooldown_steps if self.cooldown_steps else None
 
 
 @dataclasses.dataclass(frozen=True)

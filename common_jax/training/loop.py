@@ -146,12 +146,14 @@ class _Run:
         """Requires that the learning rate of a new run is above 0 at all steps; of a resumed one,
         says from which step on it is 0."""
         last, steps = self.task.config.optimizer.last_step, self.config.steps
-        if self.step and last < steps and not self._finished():
+        if last is None or last >= steps or self._finished():
+            return
+        if self.step:
             self.progress.say(
                 f"the learning rate is 0 from step {last} on, where the run's schedule ends; "
                 "--new_schedule trains on that of the config, for all train.steps"
             )
-        elif last < steps and not self.step:
+        else:
             raise UserError(
                 f"train.steps={steps}: the learning rate is 0 from step {last} on, the end of the "
                 "cooldown; set optimizer.cooldown, which follows train.steps, or later "

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from common_jax.errors import UserError
 from common_jax.text.squad import write_squad
 from launch import train
 from qanet_jax.data.synthetic import generate
@@ -66,7 +67,7 @@ def vocabulary(run):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_corpus_that_changes_under_a_run_is_refused(family, tmp_path, monkeypatch, capsys):
+def test_a_corpus_that_changes_under_a_run_is_refused(family, tmp_path):
     """Also in a run of an earlier version, which has no digests, if its vocabulary differs."""
     write, *_, files = FAMILIES[family]
     write(tmp_path)
@@ -81,12 +82,13 @@ def test_a_corpus_that_changes_under_a_run_is_refused(family, tmp_path, monkeypa
     for path in (tmp_path / "new").iterdir():
         if path.name.startswith("train"):
             shutil.copy(path, tmp_path)
-    capsys.readouterr()
     longer = arguments(family, tmp_path, **{"train.steps": 6})
     for old in (False, True):
         if old:
             (run / "data.json").unlink()
-        line = fails(monkeypatch, capsys, longer)
+        with pytest.raises(UserError) as refused:
+            train.main(longer)
+        line = str(refused.value)
         owner = f"{run} has" if old else f"{run} was trained on"
         assert f"data.dir={tmp_path}: other data than {owner}: they differ in " in line
         assert (files[0] in line) and ("train" in line or old) and "another --workdir" in line
@@ -94,7 +96,7 @@ def test_a_corpus_that_changes_under_a_run_is_refused(family, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("family", ["qanet", "attconv"])
-def test_word_vectors_that_change_under_a_run_are_refused(family, tmp_path, monkeypatch, capsys):
+def test_word_vectors_that_change_under_a_run_are_refused(family, tmp_path):
     write, *_ = FAMILIES[family]
     write(tmp_path)
     file = tmp_path / "vectors.txt"
@@ -106,25 +108,23 @@ def test_word_vectors_that_change_under_a_run_are_refused(family, tmp_path, monk
     vectors = {"data.vectors": file} | ({"words.rows": 0} if family == "qanet" else {})
     train.main(arguments(family, tmp_path, **vectors))
     write_vectors("0.25")
-    capsys.readouterr()
-    line = fails(monkeypatch, capsys, arguments(family, tmp_path, **vectors, **{"train.steps": 6}))
-    assert "they differ in vectors" in line
+    with pytest.raises(UserError, match=r"they differ in .*vectors"):
+        train.main(arguments(family, tmp_path, **vectors, **{"train.steps": 6}))
 
 
-def test_an_earlier_run_with_the_same_vocabulary_resumes_with_a_warning(tmp_path, caplog):
+def test_an_earlier_run_with_the_same_vocabulary_resumes_with_a_warning(tmp_path, capsys):
     write_pairs(tmp_path)
     train.main(arguments("attconv", tmp_path))
     (tmp_path / "run" / "data.json").unlink()
-    train.main(arguments("attconv", tmp_path, **{"train.steps": 6}))
-    (warning,) = [r.getMessage() for r in caplog.records if "recorded now" in r.getMessage()]
-    assert "whether its examples are the same is unknown" in warning
-    assert (tmp_path / "run" / "data.json").exists()
-    caplog.clear()
-    train.main(arguments("attconv", tmp_path, **{"train.steps": 8}))
-    assert not [r for r in caplog.records if "recorded now" in r.getMessage()]
+    for steps, warnings in ((6, 1), (8, 0)):
+        capsys.readouterr()
+        train.main(arguments("attconv", tmp_path, **{"train.steps": steps}))
+        messages = capsys.readouterr().err
+        assert messages.count("whether its examples are the same is unknown") == warnings
+        assert (tmp_path / "run" / "data.json").exists()
 
 
-def test_checkpoints_of_other_data_are_refused(tmp_path, monkeypatch, capsys):
+def test_checkpoints_of_other_data_are_refused(tmp_path):
     """As after copying the checkpoints of one run into another's folder."""
     write_pairs(tmp_path)
     train.main(arguments("attconv", tmp_path))
@@ -134,9 +134,8 @@ def test_checkpoints_of_other_data_are_refused(tmp_path, monkeypatch, capsys):
     train.main(arguments("attconv", other))
     shutil.rmtree(tmp_path / "run" / "checkpoints")
     shutil.copytree(other / "run" / "checkpoints", tmp_path / "run" / "checkpoints")
-    capsys.readouterr()
-    line = fails(monkeypatch, capsys, arguments("attconv", tmp_path, **{"train.steps": 6}))
-    assert "trained on other data than this run" in line
+    with pytest.raises(UserError, match="trained on other data than this run"):
+        train.main(arguments("attconv", tmp_path, **{"train.steps": 6}))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -123,6 +123,7 @@ def test_a_finished_run_is_not_repeated_and_more_steps_continue_it(
 def test_which_fields_make_another_run(config, tmp_path):
     """Not those of the mesh, the rhythm and the length."""
     RunWriter(tmp_path / "run").claim(config)
+    (tmp_path / "run" / "checkpoints" / "1").mkdir(parents=True)
     for section, name, value in (("train", "seed", 1), ("data", "on_bad_example", "skip")):
         with pytest.raises(UserError, match=rf"{section}\.{name}"):
             RunWriter(tmp_path / "run").claim(changed(config, section, **{name: value}))

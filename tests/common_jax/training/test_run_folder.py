@@ -114,7 +114,8 @@ WRITERS = {
 def test_a_full_disk_is_one_line_and_changes_no_file(name, workdir, monkeypatch):
     write = WRITERS[name]
     MetricsLog(workdir, 0).close()
-    write(workdir)
+    if name != "vocabulary":  # written once
+        write(workdir)
     before = contents(workdir.path)
     with monkeypatch.context() as patch:
         patch.setattr("common_jax.training.run_writer.os.replace", fail)
@@ -229,7 +230,9 @@ def test_something_in_the_place_of_a_file_or_folder(place, name, tmp_path):
         (tmp_path / place).mkdir()
     else:
         (tmp_path / place).write_text("")
-    with pytest.raises(UserError, match=r": cannot be written: (File exists|Is a directory)$"):
+    with pytest.raises(
+        UserError, match=r": cannot be written: (File exists|(Is|Not) a directory)$"
+    ):
         WRITERS[name](RunWriter(tmp_path))
 
 
