@@ -72,7 +72,7 @@ class TranslationComparison(Comparison):
         if not metric.startswith("log_likelihood"):
             return super().example_differences(run, other, split, metric)
         differences = -super().example_differences(run, other, split, "nll")
-        return differences[_members(run.file(split, ".references"), metric)]
+        return differences[_members(run, run.file(split, ".references"), metric)]
 
     @classmethod
     def predictions(cls, run: Run, split: str) -> list[Example]:
@@ -157,7 +157,7 @@ class TranslationComparison(Comparison):
             return super().example_error(run, other, split, metric)
         cls.require_same(run, other, split, split)
         references = run.file(split, ".references")
-        members = _members(references, metric)
+        members = _members(run, references, metric)
         texts = (_hypotheses(run, split), _hypotheses(other, split), references)
         own, others, references = ([text[n] for n in members] for text in texts)
         order = int(metric.removeprefix("bleu_")) if metric in _BY_ORDER else None
@@ -195,17 +195,18 @@ def _sentence_metrics(run: Run, split: str) -> dict[str, float]:
     values: dict[str, float] = {}
     if results and "nll" in results:
         for suffix in ("", _THIRD):
-            nll = results["nll"][_members(references, suffix)]
+            nll = results["nll"][_members(run, references, suffix)]
             values[f"log_likelihood{suffix}"] = float(-nll.mean())
-    longest = _members(references, _THIRD)
+    longest = _members(run, references, _THIRD)
     pairs = [[text[n] for n in longest] for text in (_hypotheses(run, split), references)]
     values[f"sacrebleu{_THIRD}"] = translation.bleu(*pairs, language=_language(run))
     return values
 
 
-def _members(references: Sequence[str], metric: str) -> Int[np.ndarray, "n"]:
+def _members(run: Run, references: Sequence[str], metric: str) -> Int[np.ndarray, "n"]:
     """Indices of a metric's sentences: all, or the third with the most words in the reference."""
-    order = np.argsort([-len(reference.split()) for reference in references], kind="stable")
+    lengths = [translation.count_words(reference, _language(run)) for reference in references]
+    order = np.argsort([-length for length in lengths], kind="stable")
     return np.sort(order[: -(-len(order) // 3)] if metric.endswith(_THIRD) else order)
 
 

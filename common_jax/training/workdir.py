@@ -197,33 +197,37 @@ class Workdir:
             raise UserError(f"{self._config}: version {version}; this code reads {VERSION}")
         return config
 
-    def read_task(self, test: str | Path | None = None) -> Task:
+    def read_task(self, test: str | Path | None = None, **data: Any) -> Task:
         """The run's task, with its vocabulary and without its data.
 
         Args, Raises: as `make_task`; also for a broken vocabulary.
         """
-        task = self.make_task(test)
+        task = self.make_task(test, **data)
         task.read_vocabulary(self.vocabulary)
         return task
 
-    def make_task(self, test: str | Path | None = None) -> Task:
+    def make_task(self, test: str | Path | None = None, **data: Any) -> Task:
         """The run's task, from its config.
 
         Args:
           test: a file in the run's data format to use as its test split.
+          **data: fields of `data` to change.
 
         Raises:
-          UserError: as `read_config`; or for `test` with a run whose data are not files.
+          UserError: as `read_config`; for `test` with a run whose data are not files, or a field
+            that the run's data do not have.
         """
         values = self.read_config()
-        if test is not None:
-            if values.get("data", {}).get("source") != "files":
-                raise UserError(
-                    f"{self.path}: its data.source is not 'files', so {test} cannot be evaluated"
-                )
-            values["data"]["test"] = os.path.abspath(test)  # independent of data.dir
+        if test is not None and values.get("data", {}).get("source") != "files":
+            raise UserError(
+                f"{self.path}: its data.source is not 'files', so {test} cannot be evaluated"
+            )
         with error_context(self._config):
             kind = task_class(str(values.get("task", "")))
+            if test is not None:  # an absolute path is independent of data.dir
+                data = {**data, **kind.other_test_fields, "test": os.path.abspath(test)}
+            if data:
+                values["data"] = {**values["data"], **data}
             return kind(from_values(kind.config_class, values))
 
     @first_process_only

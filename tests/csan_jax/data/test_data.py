@@ -30,7 +30,8 @@ PAIRS = [
 
 def config(folder, **options) -> DataConfig:
     fields = dict(dir=str(folder), cache_dir=str(folder / "cache"), vocab_size=330, max_length=40)
-    return DataConfig(**(fields | dict(batch_tokens=128, max_shapes=2) | options))
+    fields |= dict(source_language="en", target_language="de", batch_tokens=128, max_shapes=2)
+    return DataConfig(**(fields | options))
 
 
 def prepared(*args, **options) -> TranslationData:

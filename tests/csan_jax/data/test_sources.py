@@ -19,6 +19,7 @@ from tests.real import needs_real_data, real_data
 
 def config(folder, **options) -> DataConfig:
     fields = dict(dir=str(folder), cache_dir=str(folder / "cache"), vocab_size=320)
+    fields |= dict(source_language="en", target_language="de")
     return from_mapping(DataConfig, fields | options, "data.")
 
 
