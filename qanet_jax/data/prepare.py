@@ -73,7 +73,7 @@ class SplitText:
             for question in self.squad.questions
         ]
         examples = [example for example in examples if example]
-        return len(examples), examples[:EXAMPLES]
+        return len(examples), [*dict.fromkeys(examples)][:EXAMPLES]
 
 
 class Builder:

@@ -52,6 +52,8 @@ AGAINST = "--workdir {attconv} --against {here}/run"
 REPORT = "{here}/run --out {here}/r"
 MODEL = "--model {here}/run"
 PAIRS = "--config.data.source=files --config.data.dir={here} --config.data.dev= --config.data.test="
+EN_TO_DE = "--config.data.source_language=en --config.data.target_language=de"
+TABLE = f"--config.data.train=t.tsv {EN_TO_DE}"
 TRIVIA = "--config.data.format=triviaqa --config.data.train={here}/qa/t.json --config.data.test="
 SCORE = "--task squad --predictions {here}/p.json --data {here}/d.json"
 VECTORS = "--config.data.vectors={here}/v.txt"
@@ -128,7 +130,13 @@ MISTAKES = {
         "train csan", PAIRS, r"train\.de", files(train_en="a\nb\n", train_de="a\n")
     ),
     "a table of one column": Mistake(
-        "train csan", f"{PAIRS} --config.data.train=t.tsv", r"t\.tsv:1", files(t_tsv="a\n")
+        "train csan", f"{PAIRS} {TABLE}", r"t\.tsv:1", files(t_tsv="a\n")
+    ),
+    "a table without its languages": Mistake(
+        "train csan", f"{PAIRS} --config.data.train=t.tsv", "t.tsv: name its languages, as in --"
+    ),
+    "a translation that is the source": Mistake(
+        "train csan", PAIRS, "7 of 7 pairs have equal sides", files(**dict.fromkeys(EN_DE, "a\n"))
     ),
     "a small gzip file with a line of 300 MB": Mistake(
         "train attconv",

@@ -190,6 +190,8 @@ def test_what_a_dataset_does_not_have(tfds):
         source_language="fr"
     )
     assert "data.target_language=zh: " in fails(target_language="zh")
+    assert "data.source_language=en: also data.target_language" in fails(source_language="en")
+    assert "data.target_language: name both" in fails(source_language="")
     assert "data.tfds=phrasebok/x: TensorFlow Datasets has no" in fails(tfds="phrasebok/x")
 
 
