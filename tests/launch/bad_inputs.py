@@ -135,8 +135,11 @@ MISTAKES = {
     "a table without its languages": Mistake(
         "train csan", f"{PAIRS} --config.data.train=t.tsv", "t.tsv: name its languages, as in --"
     ),
-    "a translation that is the source": Mistake(
-        "train csan", PAIRS, "7 of 7 pairs have equal sides", files(**dict.fromkeys(EN_DE, "a\n"))
+    "a file as its own translation": Mistake(
+        "train csan",
+        f"{PAIRS} {EN_TO_DE.replace('=de', '=en')}",
+        r"train\.en: the same file as train\.en",
+        files(train_en="a\n"),
     ),
     "a small gzip file with a line of 300 MB": Mistake(
         "train attconv",
