@@ -17,17 +17,27 @@ Results = dict[str, Shaped[np.ndarray, "m"]]  # "length" and "right" of each exa
 def score_labels(
     corpus: Corpus, likely: Float[np.ndarray, "n labels"], names: Sequence[str]
 ) -> tuple[dict[str, float], Notes, Results]:
-    """Accuracy; its interval, the confusion matrix and the accuracy by length (Figure 2) as notes.
+    """Accuracy; its interval, the share of the most frequent label, the F1 of each label and their
+    mean, the confusion matrix and the accuracy by length (Figure 2) as notes.
 
-    An example's length is the number of words of its texts.
+    A label that is neither gold nor predicted has no F1. An example's length is the number of words
+    of its texts.
     """
     gold, predicted = corpus.column("label"), likely.argmax(axis=1)
     right = predicted == gold
     lengths = corpus.lengths(*(c for c in corpus.columns if c in TEXTS)).sum(axis=1)
     counts = classification.confusion(gold, predicted, len(names))
     parts = classification.by_length(right, lengths)
+    scores = classification.f1_by_label(counts)
     notes: Notes = {
         **_counted("accuracy", right),
+        "majority_rate": _percent(float(counts.sum(axis=1).max() / len(gold))),
+        "macro_f1": _percent(float(np.nanmean(scores))),
+        "f1_by_label": {
+            name: _percent(float(f1))
+            for name, f1 in zip(names, scores, strict=True)
+            if not np.isnan(f1)
+        },
         "confusion": {
             name: dict(zip(names, row, strict=True))
             for name, row in zip(names, counts.tolist(), strict=True)

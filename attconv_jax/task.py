@@ -29,6 +29,7 @@ class SentenceClassification(WordLevelTask[Config]):
 
     config_class = Config
     data: LabelledData
+    printed_notes = ("majority_rate", "macro_f1")
     comparison = "attconv_jax.compare:LabelEvaluation"
     predictor_class = SentenceClassifier
 

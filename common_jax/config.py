@@ -11,7 +11,7 @@ import itertools
 import math
 import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal, TypeVar
 
 import ml_collections
@@ -368,6 +368,20 @@ def from_values(kind: type[T], values: Mapping[str, Any]) -> T:
     if isinstance(task := values.get("task"), str):
         values["task"] = current_class(task)
     return from_mapping(kind, values)
+
+
+def completed(config: T, overridden: Collection[str]) -> T:
+    """A config with the fields that follow from those set on the command line, by its method
+    `completed`, if defined.
+
+    Args:
+      overridden: full names of fields.
+
+    Raises:
+      UserError: if the overridden fields need others.
+    """
+    complete = getattr(config, "completed", None)
+    return complete(overridden) if complete else config
 
 
 def value_of(config: Any, key: str) -> Any:

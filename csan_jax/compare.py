@@ -24,6 +24,7 @@ from common_jax.report.document import (
     Table,
 )
 from csan_jax import metrics as translation
+from csan_jax.languages import count_words
 
 _BY_ORDER = tuple(f"bleu_{n}" for n in range(1, 9))  # BLEU of n-grams up to n, unsmoothed
 _THIRD = "_longest_third"
@@ -96,9 +97,9 @@ class TranslationEvaluation(Evaluation):
         values = dict(zip(_BY_ORDER, self.note("bleu_by_order", list[float]), strict=False))
         if "nll" in self.results:
             for suffix in ("", _THIRD):
-                nll = self.results["nll"][_members(self.references, suffix)]
+                nll = self.results["nll"][_members(self.references, suffix, self.language)]
                 values[f"log_likelihood{suffix}"] = float(-nll.mean())
-        longest = _members(self.references, _THIRD)
+        longest = _members(self.references, _THIRD, self.language)
         pairs = [[text[n] for n in longest] for text in (self.hypotheses, self.references)]
         values[f"sacrebleu{_THIRD}"] = translation.bleu(*pairs, language=self.language)
         return values
@@ -175,14 +176,14 @@ class TranslationEvaluation(Evaluation):
         if not metric.startswith("log_likelihood"):
             return super().example_differences(baseline, metric)
         differences = -super().example_differences(baseline, "nll")
-        return differences[_members(self.references, metric)]
+        return differences[_members(self.references, metric, self.language)]
 
     def example_error(self, baseline: Any, metric: str) -> float:
         """As the base class; of BLEU by resampling the sentences."""
         if "bleu" not in metric or metric == "tokenized_bleu":
             return super().example_error(baseline, metric)
         self.require_same(baseline)
-        members = _members(self.references, metric)
+        members = _members(self.references, metric, self.language)
         texts = (self.hypotheses, baseline.hypotheses, self.references)
         members_of = [[text[n] for n in members] for text in texts]
         order = int(metric.removeprefix("bleu_")) if metric in _BY_ORDER else None
@@ -222,9 +223,10 @@ class TranslationEvaluation(Evaluation):
             )
 
 
-def _members(references: Sequence[str], metric: str) -> Int[np.ndarray, "n"]:
+def _members(references: Sequence[str], metric: str, language: str) -> Int[np.ndarray, "n"]:
     """Indices of a metric's sentences: all, or the third with the most words in the reference."""
-    order = np.argsort([-len(reference.split()) for reference in references], kind="stable")
+    lengths = [count_words(reference, language) for reference in references]
+    order = np.argsort([-length for length in lengths], kind="stable")
     return np.sort(order[: -(-len(order) // 3)] if metric.endswith(_THIRD) else order)
 
 

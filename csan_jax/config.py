@@ -2,14 +2,19 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
 from common_jax.fields import DefaultChoice, require, require_rates, require_sizes
+from common_jax.io.files import file_endings, names_in
 
 if TYPE_CHECKING:
     from csan_jax.attention.base import DecoderAttention, EncoderAttention, Sizes
+
+_LANGUAGES = ("source_language", "target_language")
+_ASKED = "--config.data.source_language=en --config.data.target_language=de"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +99,8 @@ class DataConfig(SplitsConfig):
     """Parallel text, its subwords and its batches.
 
     Attributes:
-      source_language, target_language: codes such as "en"; also the files' last suffixes.
+      source_language, target_language: codes such as "en"; also the files' last suffixes. The
+        target's selects the tokenization of scores.
       train, dev, test: stems of parallel files in `dir` (stem.en and stem.de, plain or .gz), or
         tables (.tsv, .csv, plain or .gz), several joined by commas, "a.tsv,b.tsv". For "tfds"
         splits of the dataset, "train" or "train[:1000]". An empty dev or test is held out of train,
@@ -112,6 +118,7 @@ class DataConfig(SplitsConfig):
       source_vocab_size, target_vocab_size: override `vocab_size` for one side, if not 0.
       max_length: longest sentence in pieces, including the end symbol; longer training pairs are
         dropped, counted and reported; evaluation neither drops nor truncates.
+      max_equal_pairs: largest share of a split's pairs whose two sides are equal.
       batch_tokens: size of the global batch: rows x the longer padded side.
       max_shapes: largest number of distinct batch shapes, hence of compilations.
       batching: "buckets" batches pairs of similar lengths, one in each row; "packed" puts several
@@ -119,8 +126,8 @@ class DataConfig(SplitsConfig):
       row_tokens: width of a packed row, on both sides.
     """
 
-    source_language: str = "en"
-    target_language: str = "de"
+    source_language: str = ""
+    target_language: str = ""
     train: str = "train"
     dev: str = "dev"
     test: str = "test"
@@ -132,6 +139,7 @@ class DataConfig(SplitsConfig):
     source_vocab_size: int = 0
     target_vocab_size: int = 0
     max_length: int = 256
+    max_equal_pairs: float = 0.5
     batch_tokens: int = 4096
     max_shapes: int = 8
     batching: Literal["buckets", "packed"] = "buckets"
@@ -142,6 +150,10 @@ class DataConfig(SplitsConfig):
         require_sizes("data", self, "vocab_size", "max_length", "batch_tokens", "max_shapes")
         for name in ("source_vocab_size", "target_vocab_size"):
             require(getattr(self, name) >= 0, f"data.{name}: must not be negative")
+        require(
+            0 <= self.max_equal_pairs <= 1,
+            f"data.max_equal_pairs={self.max_equal_pairs}: a share from 0 to 1",
+        )
         source, target = self.vocab_sizes
         require(
             source == target or not self.joint_vocabulary,
@@ -168,6 +180,51 @@ class DataConfig(SplitsConfig):
     def vocab_sizes(self) -> tuple[int, int]:
         """Numbers of pieces of the source's and of the target's subword model."""
         return self.source_vocab_size or self.vocab_size, self.target_vocab_size or self.vocab_size
+
+    def is_table(self, name: str) -> bool:
+        """Whether a name of `train`, `dev` or `test` is that of a table."""
+        ending = name.lower().removesuffix(".gz")
+        return self.separator != "\t" or ending.endswith((".tsv", ".csv"))
+
+    def with_languages(self, overridden: Collection[str]) -> "DataConfig":
+        """The section with the languages of its corpus.
+
+        A config file's languages are those of its own corpus; for another table both must be set.
+        Parallel files have languages as endings: if there are only `train.de` and `train.en`, and
+        the source is set to de, the target is en. The texts of a dataset have the names of their
+        languages, and generated pairs are English and German.
+
+        Args:
+          overridden: full names of the fields that were set on the command line.
+
+        Raises:
+          UserError: for unknown languages.
+        """
+        given = [name for name in _LANGUAGES if f"data.{name}" in overridden]
+        pair = self.source_language, self.target_language
+        if self.source == "generated":
+            generated = f"data.source=generated: pairs of English and German; set {_ASKED}"
+            require(pair == ("en", "de"), generated)
+        if self.source == "generated" or len(given) == 2:
+            return self
+        name = names_in(self.train, "data.train")[0]
+        table = self.source == "files" and self.is_table(name)
+        parallel = self.source == "files" and not table
+        endings = file_endings(Path(self.dir).expanduser() / name) if parallel else []
+        if len(endings) == 2 and len(given) == 1 and getattr(self, given[0]) in endings:
+            (other,), (ending,) = {*_LANGUAGES} - {*given}, {*endings} - {getattr(self, given[0])}
+            changed: dict[str, Any] = {other: ending}
+            return dataclasses.replace(self, **changed)
+        known = all(pair) and (pair[0] != pair[1] or not given)
+        if len(endings) > 1:
+            known = known and {*pair} <= {*endings}
+        elif table:
+            columns = {"data.train", "data.tsv_columns", "data.separator"}
+            known = known and not columns & {*overridden}
+        files = ", ".join(f"{name}.{ending}" for ending in endings)
+        where = f"data.train={self.train}" + (f" ({files})" if files else "")
+        require(known, f"{where}: name its languages, as in {_ASKED}")
+        return self
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,3 +277,7 @@ class Config:
         require(0 <= self.label_smoothing < 1, "label_smoothing: a rate in [0, 1)")
         if self.model.tie == "all":
             require(self.data.joint_vocabulary, "model.tie=all: needs data.joint_vocabulary=True")
+
+    def completed(self, overridden: Collection[str]) -> "Config":
+        """The config with the languages of a corpus that was set on the command line."""
+        return dataclasses.replace(self, data=self.data.with_languages(overridden))

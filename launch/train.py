@@ -75,7 +75,10 @@ def main(argv: list[str]) -> None:
     if not outcome.scored:
         print(f"{workdir.path} is finished; train.steps above {config.train.steps} continue it")
     for split, metrics in outcome.result["metrics"].items():
-        print(f"{split}: " + "  ".join(f"{name} {value:.2f}" for name, value in metrics.items()))
+        stored = workdir.scores(split).value if workdir.is_scored(split) else {}
+        notes = {name: stored.get(name) for name in task.printed_notes}
+        numbers = metrics | {name: note for name, note in notes.items() if note is not None}
+        print(f"{split}: " + "  ".join(f"{name} {value:.2f}" for name, value in numbers.items()))
     if outcome.scored:
         print("\n".join(["", *outcome.scored[task.splits[-1]].examples, ""]))
         python = "uv run python" if "UV" in os.environ else "python"  # uv sets UV in its processes

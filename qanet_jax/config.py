@@ -20,9 +20,12 @@ class DataConfig(SplitsConfig):
         "triviaqa_lines", JSON lines of id, question, aliases and context.
       train, dev, test: files of `dir`, plain or .gz; for "tfds" splits of the dataset, "train" or
         "train[:1000]". With an empty test there is no test split. `train` may join several files of
-        SQuAD's format, "train.json,augmented.json". Variants of questions (adversarial SQuAD's ids,
-        `ID-VARIANT`) are scored as such. TriviaQA's dev is also scored on windows with an answer,
-        as "dev_oracle".
+        SQuAD's format, "train.json,augmented.json". TriviaQA's dev is also scored on windows with
+        an answer, as "dev_oracle".
+      adversarial: whether dev and test have variants of questions, with ids `ID-VARIANT`, of which
+        the worst counts; the published files of adversarial SQuAD are known by their names.
+      max_unreachable_answers: largest share of a split's questions whose gold answers are not whole
+        words, so that no prediction matches them.
       weights: shares of the files of `train` in the examples drawn, "3,1"; a file of weight 0 is
         not read. An epoch has as many draws as there are examples; the examples of a file are
         repeated only after all of them were drawn. Empty: every example once in each epoch.
@@ -45,6 +48,8 @@ class DataConfig(SplitsConfig):
     dev: str = "dev-v1.1.json"
     test: str = ""
     holdout_size: int = 500
+    adversarial: bool = False
+    max_unreachable_answers: float = 0.1
     weights: str = ""
     vectors: str = ""
     word_length: int = 16
@@ -73,6 +78,14 @@ class DataConfig(SplitsConfig):
         for name in ("train", "dev"):
             what = "the file" if self.source == "files" else "the dataset's split"
             require(bool(getattr(self, name)), f"data.{name}: name {what}")
+        require(
+            not self.adversarial or self.format == "squad",
+            f"data.adversarial: not for data.format={self.format}",
+        )
+        require(
+            0 <= self.max_unreachable_answers <= 1,
+            f"data.max_unreachable_answers={self.max_unreachable_answers}: a share from 0 to 1",
+        )
         require(
             "," not in self.train or self.source != "files" or self.format == "squad",
             f"data.train={self.train}: one file, unless data.format is squad",

@@ -1,6 +1,7 @@
 """Official SQuAD and TriviaQA scores of predictions and of prediction files."""
 
 import collections
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,17 +13,36 @@ from common_jax.io.json_files import read_json
 from qanet_jax import metrics as spans
 from qanet_jax import triviaqa_metrics
 
+# The published files of adversarial SQuAD: AddSent and AddOneSent.
+_ADVERSARIAL = ("sample1k-HCVerifyAll.json", "sample1k-HCVerifySample.json")
 
-def score_squad(answers: Mapping[str, str], golds: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    """Exact match and F1 in percent over all questions; for questions with variants (ids
-    "original-variant") as `spans.score_adversarial`.
+_log = logging.getLogger(__name__)
+
+
+def score_squad(
+    answers: Mapping[str, str], golds: Mapping[str, Sequence[str]], adversarial: bool = False
+) -> dict[str, float]:
+    """Exact match and F1 in percent over all questions.
 
     Args:
       answers, golds: by question id.
+      adversarial: scores variants of questions (ids "original-variant") by
+        `spans.score_adversarial`.
     """
-    originals = ((key, spans.original(key)) for key in golds)
-    attacked = any(key != original and original in golds for key, original in originals)
-    return (spans.score_adversarial if attacked else spans.score)(answers, golds)
+    if adversarial:
+        return spans.score_adversarial(answers, golds)
+    if variants := sum(key != (of := spans.original(key)) and of in golds for key in golds):
+        _log.info(
+            "%d ids are those of other questions and a suffix; if these are adversarial variants, "
+            "score them by data.adversarial=True or --adversarial",
+            variants,
+        )
+    return spans.score(answers, golds)
+
+
+def is_adversarial(file: str | Path) -> bool:
+    """Whether a file has the name of one of adversarial SQuAD's, plain or gzipped."""
+    return Path(file).name.removesuffix(".gz") in _ADVERSARIAL
 
 
 def example_results(
@@ -54,11 +74,16 @@ def by_question(answers: Mapping[str, tuple[str, float]]) -> dict[str, str]:
     return {name: triviaqa_metrics.aggregate(candidates) for name, candidates in votes.items()}
 
 
-def score_files(predictions: str | Path, data: str | Path) -> dict[str, float]:
+def score_files(
+    predictions: str | Path, data: str | Path, adversarial: bool = False
+) -> dict[str, float]:
     """Scores a file of predictions, {id: text}, on a file of SQuAD's format.
 
     Returns the scores and the numbers of `questions` and of `unanswered` ones. Only the texts of
     answers are used, as in the official scorer.
+
+    Args:
+      adversarial: whether `data` has variants of questions; files of adversarial SQuAD always do.
 
     Raises:
       UserError: if a file cannot be read or is malformed, or no question is answered.
@@ -67,7 +92,8 @@ def score_files(predictions: str | Path, data: str | Path) -> dict[str, float]:
     unanswered = sum(key not in answers for key in golds)
     if unanswered == len(golds):
         raise UserError(f"{predictions}: no answer to any question of {data}")
-    return score_squad(answers, golds) | {"questions": len(golds), "unanswered": unanswered}
+    metrics = score_squad(answers, golds, adversarial or is_adversarial(data))
+    return metrics | {"questions": len(golds), "unanswered": unanswered}
 
 
 def _read_golds(path: str | Path) -> dict[str, list[str]]:

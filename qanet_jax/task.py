@@ -3,7 +3,7 @@
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from qanet_jax.data.text import TEXTS, input_line
 from qanet_jax.decode import best_spans
 from qanet_jax.layers import ATTENTION, Words
 from qanet_jax.predictor import QuestionAnswerer
-from qanet_jax.score import by_question, example_results, score_squad
+from qanet_jax.score import by_question, example_results, is_adversarial, score_squad
 
 EXAMPLES = 5  # answers shown after an evaluation
 
@@ -36,6 +36,7 @@ class SpanExtraction(WordLevelTask[Config]):
     config_class = Config
     data: ReadingData
     metric_names = ("exact_match", "f1")
+    other_test_fields: ClassVar[Mapping[str, Any]] = {"max_unreachable_answers": 1.0}
     comparison = "qanet_jax.compare:SpanEvaluation"
     predictor_class = QuestionAnswerer
 
@@ -108,7 +109,8 @@ class SpanExtraction(WordLevelTask[Config]):
         if trivia is None:
             answers = {name: text for name, (text, _) in predicted.items()}
             golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
-            metrics, texts = score_squad(answers, golds), {q.id: q.text for q in squad.questions}
+            metrics = score_squad(answers, golds, self._is_adversarial(split))
+            texts = {q.id: q.text for q in squad.questions}
             each = spans.scores(answers, golds)
             words = {q.id: len(squad.contexts[q.context].split()) for q in squad.questions}
         else:
@@ -130,6 +132,10 @@ class SpanExtraction(WordLevelTask[Config]):
             ],
             results=example_results(each, words, attacked="f1_worst" in metrics),
         )
+
+    def _is_adversarial(self, split: str) -> bool:
+        data = self.config.data
+        return data.adversarial or (data.source == "files" and is_adversarial(getattr(data, split)))
 
     def _answers(
         self, split: str, squad: Squad, predictions: Mapping[str, np.ndarray]

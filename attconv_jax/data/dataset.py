@@ -205,6 +205,21 @@ class LabelledData(WordLevelData):
             self._numbers = own.ids_from(prepared)
         return own
 
+    def report(self) -> None:
+        """As `WordLevelData.report`; each split's size and counts of labels, and a warning if some
+        label has no examples."""
+        super().report()
+        names = self.config.names
+        for split, (size, _) in self.split_sizes().items():
+            labels = np.bincount(self.corpus(split).column("label"), minlength=len(names))
+            counts = dict(zip(names, labels.tolist(), strict=True))
+            listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+            _log.info("%s: %s examples (%s)", split, f"{size:,}", listed)
+            if absent := [repr(name) for name, count in counts.items() if not count]:
+                left = len(counts) - len(absent)
+                alone = ": all examples have one label" if left == 1 else ""
+                _log.warning("%s: no example labelled %s%s", split, ", ".join(absent), alone)
+
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
         """For each split the number of examples, and the skipped ones."""
         corpora = {split: self.corpus(split) for split in SPLITS}

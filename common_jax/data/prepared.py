@@ -82,6 +82,9 @@ class PreparedData(abc.ABC):
         """Reads the prepared folder's vocabulary; raises UserError if it is incompatible with the
         run's own."""
 
+    def _require_usable(self, folder: Path) -> None:  # noqa: B027
+        """Raises UserError if the prepared folder exceeds a limit of the config."""
+
     @abc.abstractmethod
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
         """The number of examples of each split, and the skipped ones."""
@@ -96,7 +99,8 @@ class PreparedData(abc.ABC):
         Raises:
           UserError: for a missing or broken file, an invalid example (data.on_bad_example), no
             examples to train on, too little text for a vocabulary or a held-out split, a cache
-            folder that cannot be written, or a vocabulary incompatible with the run's.
+            folder that cannot be written, a corpus beyond a limit of the config, or a vocabulary
+            incompatible with the run's.
         """
         if self._path is not None:
             return
@@ -108,6 +112,7 @@ class PreparedData(abc.ABC):
             self._seconds = time.monotonic() - began
 
         path = prepare(self.config.cache_dir, builder.fingerprint(), build)
+        self._require_usable(path)
         self._adopt_vocabulary(path)
         self._path = path
 

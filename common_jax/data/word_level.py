@@ -3,7 +3,8 @@
 import abc
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ TOKENISER = [
 ]
 
 _COVERAGE = "vectors.json"
+_LEAST_COVERAGE = 0.2  # share of a text's tokens; with less there is a warning
 _log = logging.getLogger(__name__)
 
 
@@ -78,6 +80,15 @@ class WordLevelData(PreparedData):
         _log.info("%.1f%% of %s distinct words have a vector in %s", share, f"{distinct:,}", where)
         if dropped := summary(coverage["dropped"]):
             _log.warning("%s: left out %s", where, dropped)
+        if faulty := coverage.get("faulty"):
+            _log.warning("%s: %d words have none, as their rows are left out", where, faulty)
+        covered, tokens = coverage.get("tokens", (1, 1))
+        if covered < _LEAST_COVERAGE * tokens:
+            _log.warning(
+                "%s: only %.1f%% of the text's %s tokens have a vector; is the file of the text's "
+                "language, in UTF-8?",
+                *(where, 100 * covered / tokens, f"{tokens:,}"),
+            )
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -130,9 +141,12 @@ def vectors_identity(file: str) -> Any:
 
 
 def read_word_vectors(
-    file: str, words: Collection[str], dim: int, bad_examples: BadExamples, folder: Path
+    file: str, words: Counter[str], dim: int, bad_examples: BadExamples, folder: Path
 ) -> Vectors:
     """The vectors of `data.vectors`; writes their coverage to `folder` for `WordLevelData.report`.
+
+    Args:
+      words: with their frequencies in the text.
 
     Raises:
       UserError: as `common_jax.text.vectors.read_vectors`, naming the key.
@@ -141,6 +155,12 @@ def read_word_vectors(
         vectors = read_vectors(Path(file).expanduser(), words, dim, bad_examples)
     except UserError as error:
         raise UserError(f"data.vectors: {error}") from error
-    coverage = {"found": vectors.matched, "dropped": bad_examples.counts}
+    covered = sum(words[word] for word in vectors.rows)
+    coverage = {
+        "found": vectors.matched,
+        "dropped": bad_examples.counts,
+        "faulty": vectors.faulty,
+        "tokens": [covered, words.total()],
+    }
     (folder / _COVERAGE).write_text(json.dumps(coverage, ensure_ascii=False) + "\n", "utf-8")
     return vectors

@@ -50,6 +50,7 @@ def model_card(
     )
     average = ", moving average" if parameters.ema else ""
     facts = [
+        *task.card_facts,
         f"{count:,} parameters of step {parameters.step} ({which}{average}), computed in "
         f"{task.config.train.compute_dtype}",
         *(

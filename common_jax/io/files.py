@@ -44,6 +44,15 @@ def find_file(stem: str | Path) -> Path:
     raise UserError(f"{stem}: no such file" + ("" if stem.suffix == ".gz" else ", nor with .gz"))
 
 
+def file_endings(stem: Path) -> list[str]:
+    """The endings, such as "de", of the files `stem`.ENDING, plain or .gz; none without a
+    folder."""
+    files = stem.parent.iterdir() if stem.parent.is_dir() else ()
+    names = {file.name.removesuffix(".gz") for file in files}
+    parts = [name.rpartition(".") for name in names]
+    return sorted(ending for start, _, ending in parts if start == stem.name)
+
+
 def find_folder(path: str, key: str) -> Path:
     """The folder `path`, which the config key `key` names.
 

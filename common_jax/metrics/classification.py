@@ -45,6 +45,14 @@ def confusion(
     return np.bincount(gold * labels + predicted, minlength=labels * labels).reshape(labels, labels)
 
 
+def f1_by_label(confusion: Int[np.ndarray, "labels labels"]) -> Float[np.ndarray, "labels"]:
+    """The F1 of each label, 0 to 1, from the confusion matrix; NaN for a label that is neither gold
+    nor predicted."""
+    totals = confusion.sum(axis=0) + confusion.sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        return 2 * np.diagonal(confusion) / totals
+
+
 def members_by_length(
     lengths: Shaped[np.ndarray, "n"], parts: int = 10
 ) -> list[Int[np.ndarray, "_"]]:

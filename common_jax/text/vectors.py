@@ -36,11 +36,13 @@ class Vectors:
       rows: from each word with a vector, in any form, to its row; several may share one.
       table: the rows, in the file's order; each belongs to a word.
       matched: the number of words matched in each of `FORMS`, and of those `missing`.
+      faulty: the number of words that are missing because their rows were rejected.
     """
 
     rows: dict[str, int]
     table: Float[np.ndarray, "R D"]
     matched: dict[str, int]
+    faulty: int = 0
 
 
 def find_cased_form(word: str, known: Callable[[str], bool]) -> tuple[str, str] | None:
@@ -69,31 +71,37 @@ def read_vectors(
     words = list(dict.fromkeys(words))
     candidates = {_encode(form(word)) for form in FORMS.values() for word in words}
     vectors_by_token: dict[bytes, np.ndarray] = {}
-    lines = progress(_rows(path, dim, bad_examples), f"reading {Path(path).name}", "rows")
+    rejected: set[bytes] = set()
+    lines = progress(_rows(path, dim, bad_examples, rejected), f"reading {Path(path).name}", "rows")
     for number, token, line in lines:
         if token in candidates and token not in vectors_by_token:
             vector = bad_examples.parse(_numbers, line, dim, f"{path}:{number}")
-            if vector is not None:
+            if vector is None:
+                rejected.add(token)
+            else:
                 vectors_by_token[token] = vector
     counts = dict.fromkeys([*FORMS, "missing"], 0)
-    chosen: dict[str, bytes] = {}
+    faulty, chosen = 0, dict[str, bytes]()
     for word in words:
         match = find_cased_form(word, lambda form: _encode(form) in vectors_by_token)
         counts[match[0] if match else "missing"] += 1
         if match:
             chosen[word] = _encode(match[1])
+        elif find_cased_form(word, lambda form: _encode(form) in rejected):
+            faulty += 1
     needed = set(chosen.values())
     used = [form for form in vectors_by_token if form in needed]
     index = {form: row for row, form in enumerate(used)}
     rows = {word: index[form] for word, form in chosen.items()}
     table = np.array([vectors_by_token[form] for form in used], np.float32).reshape(-1, dim)
-    return Vectors(rows, table, counts)
+    return Vectors(rows, table, counts, faulty)
 
 
 def _rows(
-    path: str | Path, dim: int, bad_examples: BadExamples
+    path: str | Path, dim: int, bad_examples: BadExamples, rejected: set[bytes]
 ) -> Iterator[tuple[int, bytes, bytes]]:
-    """The line number, word and line of each row with the right number of fields."""
+    """The line number, word and line of each row with the right number of fields; adds the first
+    field of others to `rejected`."""
     first = True
     for number, line in enumerate(read_raw_lines(path), start=1):
         line = line.rstrip()  # fastText ends its rows with a space
@@ -111,6 +119,7 @@ def _rows(
             if count == dim:
                 yield number, b" ".join(fields[:-dim]), line
             else:
+                rejected.add(fields[0])
                 bad_examples.reject(f"{count} numbers after a word, not {dim}", f"{path}:{number}")
         first = False
     if first:

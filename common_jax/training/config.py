@@ -16,7 +16,7 @@ import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
-from common_jax.config import from_values, short_keys
+from common_jax.config import completed, from_values, short_keys
 from common_jax.errors import UserError, error_context
 from common_jax.fields import named_class, suggestion
 from common_jax.renames import former_keys
@@ -56,7 +56,7 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
     define = functools.partial(config_flags.DEFINE_config_dict, config=config)
     parsed: Any = from_values(kind, _parsed(file, define, overrides).to_dict())
     _require_effect(parsed, overrides)
-    return parsed
+    return completed(parsed, [o.removeprefix("--config.").partition("=")[0] for o in overrides])
 
 
 def _require_effect(config: Any, overrides: Sequence[str]) -> None:
@@ -83,30 +83,34 @@ def task_class(name: str) -> "type[Task]":
     return named_class(name, Task, "task")
 
 
-def make_task(run: RunFolder, test: str | Path | None = None) -> "Task":
+def make_task(run: RunFolder, test: str | Path | None = None, **data: Any) -> "Task":
     """The task of a run or an export, from its config.
 
     Args:
       test: a file in the run's data format to use as its test split.
+      **data: fields of `data` to change.
 
     Raises:
-      UserError: as `RunFolder.config`; or for `test` with a run whose data are not files.
+      UserError: as `RunFolder.config`; for `test` with a run whose data are not files, or a field
+        that the run's data do not have.
     """
     values = run.config()
-    if test is not None:
-        if values.get("data", {}).get("source") != "files":
-            raise UserError(
-                f"{run.path}: its data.source is not 'files', so {test} cannot be evaluated"
-            )
-        values["data"]["test"] = os.path.abspath(test)  # independent of data.dir
+    if test is not None and values.get("data", {}).get("source") != "files":
+        raise UserError(
+            f"{run.path}: its data.source is not 'files', so {test} cannot be evaluated"
+        )
     with error_context(run.config_file):
         kind = task_class(str(values.get("task", "")))
+        if test is not None:  # an absolute path is independent of data.dir
+            data = {**data, **kind.other_test_fields, "test": os.path.abspath(test)}
+        if data:
+            values["data"] = {**values["data"], **data}
         return kind(from_values(kind.config_class, values))
 
 
-def read_task(run: RunFolder, test: str | Path | None = None) -> "Task":
+def read_task(run: RunFolder, test: str | Path | None = None, **data: Any) -> "Task":
     """As `make_task`, with the vocabulary; raises UserError also if it is broken."""
-    task = make_task(run, test)
+    task = make_task(run, test, **data)
     task.read_vocabulary(run.vocabulary)
     return task
 

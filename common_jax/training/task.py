@@ -63,6 +63,8 @@ class Task(abc.ABC, Generic[Config]):
         of a validation; otherwise one compiled function serves both.
       splits: scored at the end of a run.
       predictor_class: the predictor of a trained model.
+      other_test_fields: fields of `data` for the evaluation of a file that is not the run's.
+      printed_notes: numbers among the notes of a score that are printed beside its metrics.
       comparison: "package.module:Class" of the `common_jax.compare.Evaluation` of its runs; ""
         if a report compares only metrics.
     """
@@ -73,6 +75,8 @@ class Task(abc.ABC, Generic[Config]):
     unit: ClassVar[str] = "examples"
     final_search: ClassVar[bool] = False
     splits: tuple[str, ...] = ("dev", "test")
+    other_test_fields: ClassVar[Mapping[str, Any]] = {}
+    printed_notes: ClassVar[tuple[str, ...]] = ()
     comparison: ClassVar[str] = ""
 
     def __init__(self, config: Config):
@@ -86,6 +90,11 @@ class Task(abc.ABC, Generic[Config]):
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
         """Sums over the batch: "loss" (optimised), "nll" (unsmoothed) and "weight" (by which both
         are divided, once for all devices); further terms of "loss", by name, are logged."""
+
+    @property
+    def card_facts(self) -> Sequence[str]:
+        """Lines about the task for the card of an export."""
+        return ()
 
     @abc.abstractmethod
     def prepare(self, workers: int | None = None) -> None:

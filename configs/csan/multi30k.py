@@ -17,6 +17,8 @@ from csan_jax.config import Config
 def get_config(system: str = ""):
     config = to_config_dict(Config())
     config.data.dir = "data/multi30k"
+    config.data.source_language = "en"
+    config.data.target_language = "de"
     config.data.dev = "val"
     config.data.test = "test_2016_flickr"
     config.data.vocab_size = 8000

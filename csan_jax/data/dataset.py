@@ -61,6 +61,18 @@ class TranslationData(PreparedData):
                 "use the text (and data.*) that it was trained on"
             )
 
+    def _require_usable(self, folder: Path) -> None:
+        limit = self.config.max_equal_pairs
+        for split in SPLITS:
+            equal, pairs = Corpus.open(folder / split).meta.get("equal", (0, 1))
+            if equal > limit * pairs:
+                files = getattr(self.config, split) or f"(held out of {self.config.train})"
+                raise UserError(
+                    f"data.{split}={files}: {equal:,} of {pairs:,} pairs have equal sides; set the "
+                    "files, columns or languages of a translation, or accept it with "
+                    f"data.max_equal_pairs (now {limit:g})"
+                )
+
     def _size_line(self, total: int) -> str:
         corpora = [self._corpus(split) for split in SPLITS]
         tokens = sum(corpus.tokens(column) for corpus in corpora for column in COLUMNS)

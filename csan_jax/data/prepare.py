@@ -150,6 +150,7 @@ class _SplitWriter(contextlib.AbstractContextManager):
         their raw text are written."""
         self._source, self._subwords, self._workers = source, subwords, workers
         self._split, self._pending = folder.name, list[Pair]()
+        self._pairs = self._equal = 0
         self._limit = config.max_length if self._split == "train" else None
         self.bad_examples = BadExamples(config.on_bad_example)
         self._stack = contextlib.ExitStack()
@@ -161,6 +162,8 @@ class _SplitWriter(contextlib.AbstractContextManager):
 
     def add(self, pair: Pair) -> None:
         self._pending.append(pair)
+        self._pairs += 1
+        self._equal += pair.source.strip() == pair.target.strip()
         if len(self._pending) == _CHUNK:
             self._flush()
 
@@ -169,6 +172,7 @@ class _SplitWriter(contextlib.AbstractContextManager):
             self._flush()
             place, dropped = f"{self._source.place}:1", self.bad_examples.counts
             finish_split(self._corpus, "pairs", self._split, place, dropped)
+            self._corpus.meta["equal"] = [self._equal, self._pairs]
         self._stack.__exit__(kind, error, traceback)
 
     def _flush(self) -> None:

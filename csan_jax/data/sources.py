@@ -39,6 +39,14 @@ class Parallel:
 
     files: tuple[Path, Path]
 
+    def __post_init__(self):
+        source, target = self.files
+        if source.samefile(target):
+            raise UserError(
+                f"{source}: the same file as {target}, not its translation; set "
+                "data.source_language and data.target_language to the endings of two files"
+            )
+
     @property
     def place(self) -> str:
         return str(self.files[0])
@@ -92,6 +100,10 @@ class Records(sources.Records):
     languages: tuple[str, str]
 
     def __post_init__(self):
+        if self.languages[0] == self.languages[1]:
+            raise UserError(
+                f"data.source_language={self.languages[0]}: also data.target_language; set both"
+            )
         for side, language in zip(("source", "target"), self.languages, strict=True):
             if language not in self.dataset.texts:
                 raise UserError(
@@ -149,6 +161,8 @@ def source_of(config: "DataConfig", split: Split) -> Source:
       UserError: if a folder, file, dataset or split does not exist.
     """
     languages = config.source_language, config.target_language
+    if not all(languages) and config.source != "generated":
+        raise UserError("data.source_language and data.target_language: name both")
 
     def files(folder: Path, names: str) -> Source:
         return join(_file(config, folder, name) for name in names_in(names, f"data.{split}"))
@@ -165,7 +179,7 @@ def source_of(config: "DataConfig", split: Split) -> Source:
 
 
 def _file(config: "DataConfig", folder: Path, name: str) -> Source:
-    if config.separator != "\t" or name.lower().removesuffix(".gz").endswith((".tsv", ".csv")):
+    if config.is_table(name):
         languages = config.source_language, config.target_language
         sides = zip(
             config.column_fields, (("src", languages[0]), ("tgt", languages[1])), strict=True

@@ -1,9 +1,10 @@
 """Questions and passages for training and evaluation: reads and batches the prepared folder."""
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Int
@@ -23,6 +24,8 @@ from qanet_jax.data.text import TEXTS, text_arrays
 if TYPE_CHECKING:
     from qanet_jax.config import Config
     from qanet_jax.data.prepare import Builder
+
+_log = logging.getLogger(__name__)
 
 
 class SpanBatches(Batches):
@@ -118,6 +121,24 @@ class ReadingData(WordLevelData):
             )
         return prepared
 
+    def _require_usable(self, folder: Path) -> None:
+        limit = self.config.max_unreachable_answers
+        for split in self.splits:
+            meta = Corpus.open(folder / split / "questions").meta.get("unreachable")
+            if meta and meta["count"] > limit * meta["of"]:
+                files = getattr(self.config, split.removesuffix("_oracle"))
+                raise UserError(
+                    f"{split} ({files}): {_unreachable(meta)}, which no prediction matches; accept "
+                    f"it with data.max_unreachable_answers (now {limit:g})"
+                )
+
+    def report(self) -> None:
+        """As `WordLevelData.report`; for each split the gold answers that are not whole words."""
+        super().report()
+        for split in self.splits:
+            if meta := self.split(split).questions.meta.get("unreachable"):
+                _log.info("%s: %s", split, _unreachable(meta))
+
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
         """For each split the number of questions, and the counts of dropped ones."""
         splits = {name: self.split(name) for name in self.splits}
@@ -180,3 +201,10 @@ class ReadingData(WordLevelData):
         folder, length = self.path / name, self._run.word_length
         inputs = columns_of(self._run.model.inputs, TEXTS)
         return SplitCorpus(folder, length, inputs, answered=name == "train")
+
+
+def _unreachable(meta: Mapping[str, Any]) -> str:
+    """The number of questions without a gold answer of whole words, and examples."""
+    count, total, examples = meta["count"], meta["of"], ", ".join(meta["examples"])
+    numbers = f"{count:,} of {total:,} gold answers are not whole words"
+    return f"{numbers} ({examples})" if examples else numbers

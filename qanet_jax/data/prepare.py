@@ -28,13 +28,15 @@ from common_jax.text.vectors import Vectors
 from common_jax.text.vocabulary import Vocabulary
 from qanet_jax.data import Split, splits_of, triviaqa
 from qanet_jax.data.sources import Source, source_of
-from qanet_jax.data.text import TEXTS, TokenizedText, windows
+from qanet_jax.data.text import TEXTS, TokenizedText, unreachable, windows
 
 if TYPE_CHECKING:
     from qanet_jax.config import Config
 
 PASSAGE_COLUMNS = ("words", "characters", "starts", "ends")
 QUESTION_COLUMNS = ("words", "characters", "passage", "number", "answer")
+
+EXAMPLES = 3  # reported of answers that are not whole words
 
 _FORMAT = 2  # of the folder; to be incremented to invalidate prepared folders
 
@@ -58,6 +60,20 @@ class SplitText:
         """All words, with repetitions."""
         for text in (*self.contexts, *self.questions):
             yield from text.words
+
+    def unreachable(self) -> tuple[int, list[str]]:
+        """The number of questions whose gold answers, of which training has the first, are not
+        whole words; and examples."""
+        examples = [
+            unreachable(
+                self.squad.contexts[question.context],
+                self.contexts[question.context],
+                question.answers[: 1 if self.train else None],
+            )
+            for question in self.squad.questions
+        ]
+        examples = [example for example in examples if example]
+        return len(examples), [*dict.fromkeys(examples)][:EXAMPLES]
 
 
 class Builder:
@@ -110,7 +126,7 @@ class Builder:
         config = self._config.data
         if not config.vectors:
             return None
-        words = dict.fromkeys(word for content in contents for word in content.words())
+        words = Counter(word for content in contents for word in content.words())
         bad_examples = BadExamples(config.on_bad_example)
         dim = self._config.words.dim
         return read_word_vectors(config.vectors, words, dim, bad_examples, folder)
@@ -139,6 +155,9 @@ class _SplitWriter:
             dropped = content.bad_examples.counts
             finish_split(rows, "questions", folder.name, content.place, dropped)
             rows.meta["sizes"] = content.sizes
+            count, examples = content.unreachable()
+            answered = sum(bool(question.answers) for question in content.squad.questions)
+            rows.meta["unreachable"] = {"count": count, "of": answered, "examples": examples}
         if not content.train:
             _write_json(folder / "squad.json", dataclasses.asdict(content.squad))
         if content.golds is not None:

@@ -3,6 +3,7 @@
 import bisect
 import dataclasses
 import json
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Int, Shaped
@@ -10,6 +11,7 @@ from jaxtyping import Int, Shaped
 from common_jax.text.squad import Answer
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import split_words
+from qanet_jax.metrics import exact_match
 
 TEXTS = ("context", "question")
 
@@ -41,6 +43,23 @@ class TokenizedText:
         first = bisect.bisect_right(self.spans, answer.start, key=lambda span: span[1])
         last = bisect.bisect_left(self.spans, end, key=lambda span: span[0]) - 1
         return (first, last) if first <= last else None
+
+
+def unreachable(context: str, words: TokenizedText, answers: Sequence[Answer]) -> str:
+    """The first gold answer and the words that contain it, if no words of the context are an exact
+    match of any answer; else "".
+
+    Args:
+      words: of the context.
+    """
+    texts = []
+    for answer in answers:
+        span = words.locate(answer)
+        start, end = (words.spans[span[0]][0], words.spans[span[1]][1]) if span else (0, 0)
+        texts.append(context[start:end])
+        if exact_match(texts[-1], [answer.text]):
+            return ""
+    return f"{answers[0].text[:60]!r} in {texts[0][:60]!r}" if texts else ""
 
 
 def input_line(context: str, question: str) -> str:

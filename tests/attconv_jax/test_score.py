@@ -45,6 +45,14 @@ def test_accuracy_its_interval_the_confusion_and_the_lengths(tmp_path, format):
         for column, other in enumerate(NAMES):
             count = sum(a == row and b == column for a, b in zip(gold, predicted, strict=True))
             assert notes["confusion"][name][other] == count
+    assert notes["majority_rate"] == round(100 * max(map(gold.count, range(3))) / 57, 2)
+    f1 = {}
+    for label, name in enumerate(NAMES):
+        hits = sum(a == b == label for a, b in zip(gold, predicted, strict=True))
+        precision, recall = hits / predicted.count(label), hits / gold.count(label)
+        f1[name] = 100 * 2 * precision * recall / (precision + recall)
+    assert notes["f1_by_label"] == pytest.approx(f1, abs=0.006)
+    assert notes["macro_f1"] == pytest.approx(sum(f1.values()) / 3, abs=0.006)
     lengths = [sum(map(len, row[:-1])) for row in rows]
     assert {name: column.tolist() for name, column in results.items()} == {
         "length": lengths,
@@ -119,3 +127,12 @@ def test_word_overlap_on_squad(tmp_path):
     _, notes, _ = score_ranking(corpus, np.zeros((len(corpus), 2)))
     assert (notes["examples"], notes["pairs"]) == (10_570, 53_658)
     assert (notes["WordC1"], notes["WordC2"]) == (69.1, 79.47)
+
+
+def test_a_label_that_is_neither_gold_nor_predicted_has_no_f1(tmp_path):
+    rows = [([5], [label]) for label in (0, 0, 0, 2)]
+    likely = np.eye(3)[[0, 0, 0, 0]]
+    metrics, notes, _ = score_labels(corpus(tmp_path, "texts", rows), likely, NAMES)
+    assert metrics["accuracy"] == notes["majority_rate"] == 75
+    assert notes["f1_by_label"] == {"low": 85.71, "high": 0}
+    assert notes["macro_f1"] == 42.86

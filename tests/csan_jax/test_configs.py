@@ -22,6 +22,83 @@ from tests.real import needs_real_data, real_data
 
 FOLDER = Path(__file__).parents[2] / "configs" / "csan"
 SIZED = ["wmt14_ende", "wmt17_zhen", "wat17_jaen"]
+PAIRS = {
+    "multi30k": ("en", "de"),
+    "multi30k_small": ("en", "de"),
+    "quickstart": ("en", "de"),
+    "tanaka_jaen": ("ja", "en"),
+    "tatoeba_deen": ("de", "en"),
+    "wat17_jaen": ("ja", "en"),
+    "wmt14_ende": ("en", "de"),
+    "wmt17_zhen": ("zh", "en"),
+}
+
+
+def languages(name, **fields):
+    """The source and the target language of a config with overridden fields of `data`."""
+    overrides = [f"--config.data.{key}={value}" for key, value in fields.items()]
+    data = parse(f"{FOLDER / name}.py", overrides).data
+    return data.source_language, data.target_language
+
+
+def test_a_shipped_config_names_the_languages_of_its_corpus():
+    names = {path.stem for path in FOLDER.glob("*.py")} - {"__init__", "systems"}
+    assert {name: languages(name) for name in names} == PAIRS
+
+
+@pytest.mark.parametrize(
+    ("files", "fields", "pair"),
+    [
+        ("de en", {"source_language": "de"}, ("de", "en")),
+        ("de.gz en", {"target_language": "en"}, ("de", "en")),
+        ("de en", {}, ("en", "de")),
+        ("de en fr", {"target_language": "fr"}, ("en", "fr")),
+        ("fr ru", {"source_language": "ru"}, ("ru", "fr")),
+        ("fr ru", {"source_language": "ru", "target_language": "fr"}, ("ru", "fr")),
+        ("de en", {"train": "train", "dev": "train"}, ("en", "de")),
+        ("de en fr", {"source_language": "de"}, None),
+        ("fr ru", {}, None),
+        ("fr ru", {"source_language": "en"}, None),
+        ("de", {"source_language": "de"}, None),
+    ],
+)
+def test_parallel_files_have_their_languages_as_endings(files, fields, pair, tmp_path):
+    for ending in files.split():
+        (tmp_path / f"train.{ending}").touch()
+    (tmp_path / "trainer.es").touch()
+    if pair:
+        assert languages("multi30k", dir=tmp_path, **fields) == pair
+        return
+    with pytest.raises(UserError, match=r"^data\.train=train.*: name its languages, as in --conf"):
+        languages("multi30k", dir=tmp_path, **fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("multi30k", {"train": "pairs.tsv"}),
+        ("multi30k", {"train": "pairs.tsv", "target_language": "th"}),
+        ("tatoeba_deen", {"tsv_columns": "1,2"}),  # English and German
+        ("tatoeba_deen", {"source_language": "en"}),
+        ("wat17_jaen", {"train": "own.txt"}),
+    ],
+)
+def test_a_table_has_no_languages_but_those_that_are_set(name, fields):
+    with pytest.raises(UserError, match=r"^data\.train=[^ ]+: name its languages, as in --config"):
+        languages(name, **fields)
+    pair = {"source_language": "fr", "target_language": "th"}
+    assert languages(name, **fields | pair) == ("fr", "th")
+
+
+def test_a_config_file_without_languages_is_asked_for_them(tmp_path):
+    lines = "from csan_jax.config import Config\nfrom common_jax.config import to_config_dict\n"
+    file = tmp_path / "own.py"
+    file.write_text(f"{lines}def get_config():\n    return to_config_dict(Config())\n")
+    with pytest.raises(UserError, match=r"^data\.train=train: name its languages"):
+        parse(str(file), [])
+    generated = ["--config.data.source=generated", "--config.data.examples=9"]
+    with pytest.raises(UserError, match=r"^data\.source=generated: pairs of English and German"):
+        parse(str(FOLDER / "tatoeba_deen.py"), generated)
 
 
 @pytest.mark.parametrize("name", SIZED)

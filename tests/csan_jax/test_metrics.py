@@ -11,7 +11,8 @@ import pytest
 import sacrebleu.sacrebleu
 
 from csan_jax import metrics as translation
-from csan_jax.metrics import sacrebleu_tokenizer, score
+from csan_jax.languages import count_words, has_moses, missing_analyser, sacrebleu_tokenizer
+from csan_jax.metrics import score
 
 # The command's module restores the default of SIGPIPE, which ends the process; Python and the other
 # tests of this process ignore the signal.
@@ -86,6 +87,49 @@ def test_words_without_blanks_are_found_as_the_command_does(
     assert ours.signatures["sacrebleu"] == expected["BLEU"][1]
 
 
+PERFECT = {
+    "th": "แมวสีดำนอนอยู่บนโต๊ะไม้",
+    "tha_Thai": "ฉันชอบกินข้าวผัดมาก",
+    "lo": "ຂ້ອຍມັກກິນເຂົ້າໜຽວ",
+    "khm": "ខ្ញុំចូលចិត្តញ៉ាំបាយ",
+    "km-KH": "ឆ្មាខ្មៅដេកលើតុ",
+    "mya": "ကျွန်တော်ထမင်းစားတယ်",
+    "bod_Tibt": "ང་ཁ་ལག་ཟ་གི་ཡོད།",
+    "shn_Mymr": "ၵဝ်ၶႃႈလႆႈၵိၼ်ၶဝ်ႈ",
+    "zho": "我今天很喜欢吃苹果和香蕉。",
+    "zho_Hant": "我今天很喜歡吃蘋果和香蕉。",
+    "chi": "他昨天去了图书馆。",
+    "cmn": "他昨天去了图书馆。",
+    "yue": "佢哋琴日去咗圖書館。",
+    "wuu": "阿拉昨日去了图书馆。",
+    "lzh": "學而時習之，不亦說乎。",
+    "ja": "私は昨日りんごを二つ食べました。",
+    "kor": "나는 어제 사과를 두 개 먹었다.",
+}
+
+
+@pytest.mark.parametrize("language", PERFECT)
+def test_perfect_translations_of_any_script_have_100(official, language):
+    """As the command with the tokenizer of the signature; 13a takes a sentence for one word."""
+    text = PERFECT[language]
+    ours = score([text], [text], language=language)
+    assert ours.metrics == pytest.approx({"sacrebleu": 100, "chrf": 100})
+    tokenizer = sacrebleu_tokenizer(language)
+    assert tokenizer != "13a" and f"|tok:{tokenizer}" in ours.signatures["sacrebleu"]
+    part = text[:-3]
+    expected = official([part], [text], "--tokenize", tokenizer)["BLEU"][0]
+    assert score([part], [text], language=language).metrics["sacrebleu"] == pytest.approx(expected)
+    if " " not in text:
+        assert official([text], [text], "--tokenize", "13a")["BLEU"][0] < 1
+        assert count_words(text, language) == len(text)
+
+
+def test_a_region_is_no_language():
+    languages = ("en-MY", "ms_MY", "fr-KM", "pt-TH", "sr-Latn")
+    assert {sacrebleu_tokenizer(language) for language in languages} == {"13a"}
+    assert all(map(has_moses, languages))
+
+
 def test_tokenized_bleu_agrees_with_the_command_on_moses_tokens(official):
     hypotheses, references = (translation._moses(x, "de") for x in (HYPOTHESES, REFERENCES))
     expected = official(hypotheses, references, "--tokenize", "none", "--force")
@@ -138,6 +182,8 @@ def test_tokenizer_follows_the_language(monkeypatch):
         "importlib.util.find_spec", lambda module: None if module == "ipadic" else "found"
     )
     assert sacrebleu_tokenizer("ja") == "char"
+    assert "sacrebleu[ja]" in missing_analyser("ja-JP")
+    assert [missing_analyser(language) for language in ("ko", "zh", "de")] == [""] * 3
 
 
 @pytest.mark.parametrize(("hypotheses", "references"), [([], []), (["a"], []), (["a"], ["b", "c"])])

@@ -46,7 +46,9 @@ def tiny(**model) -> Config:
         model=ModelConfig(
             **sizes, source_vocab_size=50, target_vocab_size=50, dropout=0.0, **model
         ),
-        data=DataConfig(source="generated", examples=10),
+        data=DataConfig(
+            source="generated", examples=10, source_language="en", target_language="de"
+        ),
         optimizer=OptimizerConfig(learning_rate=1e-3, schedule="constant", warmup_steps=0),
         train=TrainConfig(best_metric="sacrebleu"),
     )
@@ -62,6 +64,47 @@ def test_the_models_size_is_the_tokenisers_where_the_config_says_0():
     shapes = nn.unbox(jax.eval_shape(Translation(config).init, jax.random.key(0)))
     assert shapes["source_embedding"].shape == (123, 32)
     assert shapes["target_embedding"].shape == (50, 32)
+
+
+class Spelled(Subwords):
+    """The texts of a split, and predictions that are the references, by character."""
+
+    def __init__(self, references):
+        self.lines, self.target_subwords = references, self
+        self.characters = sorted({*"".join(references)})
+
+    def references(self, split):
+        return self.lines
+
+    sources = references
+
+    def decode(self, rows):
+        return ["".join(self.characters[number - 2] for number in row) for row in rows]
+
+    def predictions(self):
+        pieces = np.zeros((len(self.lines), 99), np.int32)
+        for row, line in zip(pieces, self.lines, strict=True):
+            row[: len(line) + 1] = [*(self.characters.index(c) + 2 for c in line), 1]
+        return {"pieces": pieces, "nll": np.ones(len(pieces)), "weight": np.ones(len(pieces))}
+
+
+@pytest.mark.parametrize(("language", "good"), [("th", True), ("ja", True), ("de", False)])
+def test_bleu_that_does_not_fit_the_text_is_reported(language, good, caplog, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda module: None)  # no MeCab
+    config = tiny(encoder_attention=Area(local_layers=1))
+    config = dataclasses.replace(
+        config, data=dataclasses.replace(config.data, target_language=language)
+    )
+    task, data = Translation(config), Spelled(["แมวดำนอนบนโต๊ะ", "ฉันกินข้าวผัดแล้ว"])
+    task.data = data
+    scores = task.score("dev", data.predictions())
+    assert scores.metrics.keys() == {*task.metric_names}
+    assert ("tokenized_bleu" in task.metric_names) == (language == "de")
+    assert scores.metrics["chrf"] == pytest.approx(100)
+    assert (scores.metrics["sacrebleu"] > 99) == good
+    assert ("dev: BLEU 0.00 is not that of a text with chrF 100.0" in caplog.text) == (not good)
+    assert ("sacrebleu[ja]" in scores.notes.get("sacrebleu_tokenizer", "")) == (language == "ja")
+    assert task.card_facts == [f"translates `en` into `{language}`"]
 
 
 def test_text_ends_at_the_end_symbol_and_stays_one_line():

@@ -52,6 +52,8 @@ AGAINST = "--workdir {attconv} --against {here}/run"
 REPORT = "{here}/run --out {here}/r"
 MODEL = "--model {here}/run"
 PAIRS = "--config.data.source=files --config.data.dir={here} --config.data.dev= --config.data.test="
+EN_TO_DE = "--config.data.source_language=en --config.data.target_language=de"
+TABLE = f"--config.data.train=t.tsv {EN_TO_DE}"
 TRIVIA = "--config.data.format=triviaqa --config.data.train={here}/qa/t.json --config.data.test="
 SCORE = "--task squad --predictions {here}/p.json --data {here}/d.json"
 VECTORS = "--config.data.vectors={here}/v.txt"
@@ -128,7 +130,16 @@ MISTAKES = {
         "train csan", PAIRS, r"train\.de", files(train_en="a\nb\n", train_de="a\n")
     ),
     "a table of one column": Mistake(
-        "train csan", f"{PAIRS} --config.data.train=t.tsv", r"t\.tsv:1", files(t_tsv="a\n")
+        "train csan", f"{PAIRS} {TABLE}", r"t\.tsv:1", files(t_tsv="a\n")
+    ),
+    "a table without its languages": Mistake(
+        "train csan", f"{PAIRS} --config.data.train=t.tsv", "t.tsv: name its languages, as in --"
+    ),
+    "a file as its own translation": Mistake(
+        "train csan",
+        f"{PAIRS} {EN_TO_DE.replace('=de', '=en')}",
+        r"train\.en: the same file as train\.en",
+        files(train_en="a\n"),
     ),
     "a table with a header that is not known": Mistake(
         "train csan",

@@ -5,12 +5,13 @@ import functools
 import gzip
 import json
 import os
+import string
 from pathlib import Path
 
 import pytest
 
 from common_jax.errors import UserError
-from common_jax.text.squad import Squad, write_squad
+from common_jax.text.squad import Answer, Question, Squad, write_squad
 from common_jax.training.config import parse
 from common_jax.training.run_writer import RunWriter
 from launch import evaluate, predict, train
@@ -66,7 +67,7 @@ def test_another_file_is_scored_under_its_own_name(folder, capsys):
     squad = generate(6, 0, "test")
     adversarial = [dataclasses.replace(q, id=f"{q.id}-high-conf-turk0") for q in squad.questions]
     write_squad(path, Squad(squad.contexts, [*squad.questions, *adversarial]))
-    evaluate.main(["--workdir", str(run), "--data", os.path.relpath(path)])
+    evaluate.main(["--workdir", str(run), "--data", os.path.relpath(path), "--adversarial"])
     printed = json.loads(capsys.readouterr().out)
     assert (printed["split"], printed["questions"]) == ("test.json", 12)
     for name in ("f1", "f1_worst"):
@@ -170,8 +171,8 @@ def test_a_run_on_generated_questions_takes_no_file(tmp_path, monkeypatch, capsy
 PUBLISHED = "squad/dev-predictions-match-lstm-ensemble.json.gz"
 
 
-def score(answers, data, capsys):
-    evaluate.main(["--task", "squad", "--predictions", str(answers), "--data", str(data)])
+def score(answers, data, capsys, *flags):
+    evaluate.main(["--task", "squad", "--predictions", str(answers), "--data", str(data), *flags])
     return json.loads(capsys.readouterr().out)
 
 
@@ -212,6 +213,82 @@ def test_only_the_texts_of_answers_are_read(tmp_path, capsys):
     scores = score(tmp_path / "answers.json", tmp_path / "data.json", capsys)
     assert scores == {"exact_match": 100, "f1": 100, "questions": 1, "unanswered": 0}
     assert type(scores["questions"]) is int
+
+
+def official(predictions, data):
+    """Exact match and F1 as SQuAD v1.1 defines them (Rajpurkar et al. 2016, section 6.1): the mean
+    over questions of the best score against any gold answer."""
+
+    def words(text):
+        letters = "".join(c for c in text.lower() if c not in string.punctuation)
+        return [word for word in letters.split() if word not in ("a", "an", "the")]
+
+    def overlap(words, gold):
+        common = sum(min(words.count(word), gold.count(word)) for word in {*words})
+        precision, recall = common / max(len(words), 1), common / max(len(gold), 1)
+        return 2 * precision * recall / (precision + recall) if common else 0.0
+
+    totals = [0.0, 0.0]
+    qas = [q for a in data["data"] for p in a["paragraphs"] for q in p["qas"]]
+    for question in qas:
+        golds = [words(answer["text"]) for answer in question["answers"]]
+        own = words(predictions[question["id"]])
+        totals[0] += any(own == gold for gold in golds)
+        totals[1] += max(overlap(own, gold) for gold in golds)
+    return {
+        name: 100 * total / len(qas)
+        for name, total in zip(("exact_match", "f1"), totals, strict=True)
+    }
+
+
+IDS = {
+    "number and suffix": ("5", "5-1", "6"),
+    "UUIDs": ("9a1c-41d2-a", "9a1c-41d2-b", "9a1c"),
+    "AddSent's": ("56be", "56be-high-conf-turk0", "56bf"),
+}
+
+
+@pytest.mark.parametrize("ids", IDS.values(), ids=IDS.keys())
+def test_scores_are_the_official_ones_whatever_the_ids(ids, tmp_path, capsys):
+    texts = ["red cat", "blue dog", "green"]
+    answers = dict(zip(ids, ["the red cat", "dog!", "green"], strict=True))
+    qas = [
+        {"id": key, "question": "q", "answers": [{"text": text, "answer_start": 0}]}
+        for key, text in zip(ids, texts, strict=True)
+    ]
+    data = {"data": [{"paragraphs": [{"context": "c", "qas": qas}]}]}
+    (tmp_path / "data.json").write_text(json.dumps(data))
+    (tmp_path / "answers.json").write_text(json.dumps(answers))
+    scores = score(tmp_path / "answers.json", tmp_path / "data.json", capsys)
+    assert {name: scores[name] for name in ("exact_match", "f1")} == pytest.approx(
+        official(answers, data)
+    )
+    assert "f1_worst" not in scores and scores["exact_match"] == pytest.approx(200 / 3)
+    asked = score(tmp_path / "answers.json", tmp_path / "data.json", capsys, "--adversarial")
+    assert asked["exact_match_worst"] < scores["exact_match"] and "f1_worst" in asked
+    published = tmp_path / "sample1k-HCVerifyAll.json.gz"
+    published.write_bytes(gzip.compress(json.dumps(data).encode()))
+    assert score(tmp_path / "answers.json", published, capsys) == asked
+
+
+def test_a_text_without_spaces_is_refused_unless_accepted(folder, tmp_path, monkeypatch, capsys):
+    context = "巴黎是法国的首都。阿达一九〇一年生于罗马。"
+    for name in ("train", "dev", "test"):
+        starts = [context.index(text) for text in ("巴黎", "罗马")]
+        answers = [Answer(text, at) for text, at in zip(("巴黎", "罗马"), starts, strict=True)]
+        questions = [Question(str(n), "哪里", 0, (answer,)) for n, answer in enumerate(answers * 3)]
+        write_squad(tmp_path / f"{name}.json", Squad([context], questions))
+    line = fails(monkeypatch, capsys, [*arguments(tmp_path), "--prepare"], train.main)
+    assert line.startswith("error: train (train.json): 6 of 6 gold answers are not whole words (")
+    assert (
+        "('巴黎' in '巴黎是法国的首都', '罗马' in '阿达一九〇一年生于罗马'), which no" in line
+        and "data.max_unreachable_answers (now 0.1)" in line
+    )
+    accepted = {"data.max_unreachable_answers": 1.0}
+    train.main([*arguments(tmp_path, **accepted), "--prepare"])
+    other = ["--workdir", str(folder / "run"), "--data", str(tmp_path / "test.json")]
+    evaluate.main(other)
+    assert json.loads(capsys.readouterr().out)["exact_match"] == 0
 
 
 SQUAD = {

@@ -114,11 +114,26 @@ def test_prepared_corpora_are_reused(folder, caplog):
         messages[1] == f"train: kept 30 examples, left out 1 labelled '-' ({folder}/train.tsv:31)"
     )
     assert messages[2] == "no data.vectors: word vectors are trained from scratch"
-    assert messages[3].startswith("found 48 examples in")
+    assert messages[3:6] == [
+        "train: 30 examples (10 entailment, 10 neutral, 10 contradiction)",
+        "dev: 8 examples (3 entailment, 3 neutral, 2 contradiction)",
+        "test: 10 examples (3 entailment, 3 neutral, 4 contradiction)",
+    ]
+    assert messages[6].startswith("found 48 examples in")
     assert made.prepared and not data(folder).prepared
     for attribute in ("path", "vocabulary"):
         with pytest.raises(RuntimeError, match=r"LabelledData: call prepare\(\)"):
             getattr(data(folder), attribute)
+
+
+def test_absent_labels_are_named(folder, caplog):
+    table(folder, "dev.tsv", [row for row in PAIRS if row[0] == "neutral"])
+    table(folder, "test.tsv", [row for row in PAIRS if row[0] != "neutral"])
+    prepared(folder).report()
+    assert [record.getMessage() for record in caplog.records] == [
+        "dev: no example labelled 'entailment', 'contradiction': all examples have one label",
+        "test: no example labelled 'neutral'",
+    ]
 
 
 def test_coverage_of_vectors_is_reported(folder, caplog):

@@ -117,6 +117,14 @@ def test_the_row_of_a_word_has_numbers(tmp_path, field):
     assert len(read_vectors(path, ["the"], 3, BadExamples("error")).table) == 1
     vectors = read_vectors(path, ["cat", "the"], 3, BadExamples("skip"))
     assert vectors.rows == {"the": 0} and vectors.matched["missing"] == 1
+    assert vectors.faulty == 1
+
+
+def test_words_without_a_vector_by_a_fault_of_the_file_are_counted(tmp_path):
+    path = _write(tmp_path / "a.txt", "the 1 2 3\ncat 1 x 3\nDog 1 2\nowl 1 2\nowl 4 5 6\n")
+    vectors = read_vectors(path, ["the", "Cat", "dog", "owl", "fox"], 3, BadExamples("skip"))
+    assert vectors.rows == {"the": 0, "owl": 1}
+    assert (vectors.matched["missing"], vectors.faulty) == (3, 2)  # fox is not in the file
 
 
 @pytest.mark.parametrize("first", ["the 1 2", "5 2\nthe 1 2"])

@@ -30,7 +30,8 @@ PAIRS = [
 
 def config(folder, **options) -> DataConfig:
     fields = dict(dir=str(folder), cache_dir=str(folder / "cache"), vocab_size=330, max_length=40)
-    return DataConfig(**(fields | dict(batch_tokens=128, max_shapes=2) | options))
+    fields |= dict(source_language="en", target_language="de", batch_tokens=128, max_shapes=2)
+    return DataConfig(**(fields | options))
 
 
 def prepared(*args, **options) -> TranslationData:
@@ -351,6 +352,25 @@ def test_mistakes_are_one_line(folder, tmp_path_factory):
     assert "dev.en:1: no pairs left for dev" in fails(folder)
     write(folder, "train", [])
     assert "train.en:1: no pairs to train on" in fails(folder)
+
+
+def test_sides_that_are_no_translations_are_refused(folder):
+    same = [(source, source) for source, _ in PAIRS[220:250]]
+    write(folder, "test", [*same[:15], *PAIRS[:15]])
+    prepared(folder)  # half of them
+    write(folder, "test", [*same[:16], *PAIRS[:15]])
+    assert fails(folder) == (
+        "data.test=test: 16 of 31 pairs have equal sides; set the files, columns or languages of a "
+        "translation, or accept it with data.max_equal_pairs (now 0.5)"
+    )
+    assert (
+        prepared(folder, max_equal_pairs=1.0).references("test")[:15] == [s for s, _ in same][:15]
+    )
+    assert "pairs have equal sides" in fails(folder)  # also of what is prepared
+    (folder / "test.de").unlink()
+    (folder / "test.de").hardlink_to(folder / "test.en")
+    assert "test.en: the same file as " in fails(folder, max_equal_pairs=1.0)
+    assert "train.en: the same file as " in fails(folder, target_language="en")
 
 
 @needs_real_data

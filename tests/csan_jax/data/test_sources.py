@@ -24,6 +24,7 @@ from tests.real import needs_real_data, real_data
 
 def config(folder, **options) -> DataConfig:
     fields = dict(dir=str(folder), cache_dir=str(folder / "cache"), vocab_size=320)
+    fields |= dict(source_language="en", target_language="de")
     return from_mapping(DataConfig, fields | options, "data.")
 
 
@@ -288,6 +289,8 @@ def test_what_a_dataset_does_not_have(tfds):
         source_language="fr"
     )
     assert "data.target_language=zh: " in fails(target_language="zh")
+    assert "data.source_language=en: also data.target_language" in fails(source_language="en")
+    assert "data.target_language: name both" in fails(source_language="")
     assert "data.tfds=phrasebok/x: TensorFlow Datasets has no" in fails(tfds="phrasebok/x")
 
 

@@ -120,7 +120,8 @@ def write(folder, kind="table", **changes):
 
 
 CORPUS = {
-    "seeds = 2": 'seeds = 2\noverrides = { "paper.source" = "{snli}" }\n[data.snli]\nfiles = ["a.jsonl"]\n'
+    "seeds = 2": 'seeds = 2\noverrides = { "paper.source" = "{snli}" }\n'
+    '[data.snli]\nfiles = ["a.jsonl"]\n'
     'origin = "example.org"\n[scales.other]\nconfig = "c"'
 }
 

@@ -222,6 +222,43 @@ def test_the_home_folders_vectors_and_how_many_words_have_one(folder, monkeypatc
     assert "~/glove.txt: left out 1 2 numbers after a word, not 3 (" in caplog.text
 
 
+def test_vectors_of_few_tokens_are_reported(folder, caplog):
+    def reported(text):
+        (folder / "glove.txt").write_text(text)
+        caplog.clear()
+        prepared(folder, FIXED, vectors="~/glove.txt", on_bad_example="skip").report()
+        return caplog.text
+
+    texts = [text for c, questions in TRAIN for text in (c, *(q for _, q, _ in questions))] * 2
+    tokens = [word.lower() for text in texts for word in words(text)]
+    covered = 100 * tokens.count("and") / len(tokens)
+    assert covered < 20
+    few = f"only {covered:.1f}% of the text's {len(tokens)} tokens have a vector; is the file of"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder))
+        assert few in reported("and 1 2 3\n") and "rows are left out" not in caplog.text
+        assert "1 words have none, as their rows are left out" in reported("and 1 2 3\n. 1 x 3\n")
+        frequent = ["and", "number", ".", "in", "was", "the", ",", "?"]
+        many = "".join(f"{word} 1 2 3\n" for word in frequent)
+        assert sum(tokens.count(word) for word in frequent) > 0.2 * len(tokens)
+        assert "tokens have a vector" not in reported(many)
+
+
+def test_answers_that_are_not_whole_words_are_counted(folder, caplog):
+    context = "It began in the 1990s, and Anna's brother-in-law came."
+    answers = ["1990", "beg", "Anna's", "the 1990s,", "came", "It", "in", "and", "began", "law"]
+    write(folder / "dev.json", [(context, [(str(n), "?", a) for n, a in enumerate(answers)])])
+    with pytest.raises(UserError, match=r"^dev \(dev\.json\): 2 of 10 gold answers are not whole"):
+        prepared(folder)
+    with caplog.at_level("INFO"):
+        prepared(folder, max_unreachable_answers=0.2).report()
+    assert (
+        "dev: 2 of 10 gold answers are not whole words ('1990' in '1990s', 'beg' in "
+        "'began')" in caplog.text
+    )
+    assert "train: 0 of 5 gold answers are not whole words\n" in caplog.text
+
+
 def test_another_tokeniser_prepares_anew(folder, monkeypatch):
     config = Config(words=TRAINED, data=prepared(folder).config)
     before = Builder(config).fingerprint()
