@@ -155,7 +155,7 @@ MISTAKES = {
     ),
     "a table with more columns than are read": Mistake(
         "train attconv",
-        "--config.data.train=t.tsv",
+        "--config.data.train=t.tsv --config.data.columns=",
         r"t\.tsv:1: 4 columns where 3 are needed",
         files(t_tsv="neutral\tA man.\tA dog.\tcat\n"),
     ),

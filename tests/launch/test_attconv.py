@@ -25,6 +25,7 @@ TINY = {
     "data.train": "train.tsv",
     "data.dev": "dev.tsv",
     "data.test": "test.tsv",
+    "data.columns": "1,2,3",
     "words.rows": 90,
     "train.steps": 4,
     "train.evaluate_every": 2,
@@ -172,7 +173,10 @@ def test_pairs_are_labelled_on_standard_output(folder, monkeypatch, capsys):
     "changes,message",
     [
         ({"model.attention": "sideways"}, "model.attention='sideways': must be inter"),
-        ({"data.format": "texts", "model.attention": "inter"}, "model.attention=inter"),
+        (
+            {"data.format": "texts", "data.columns": "", "model.attention": "inter"},
+            "model.attention=inter",
+        ),
         ({"model.focus": "states"}, "model.energy=dot"),
         ({"data.labels": "one"}, "data.labels='one'"),
     ],
