@@ -2,13 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from attconv_jax.models.attentive_convolution import AttentiveConvolution
-from attconv_jax.models.base import PairModel
-from attconv_jax.models.bi_cnn import BiCNN
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
-from common_jax.fields import require, require_sizes
+from common_jax.fields import DefaultChoice, require, require_sizes
+
+if TYPE_CHECKING:
+    from attconv_jax.models.base import PairModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +154,11 @@ class Config:
     loss: Literal["hinge", "cross_entropy", "both"] = "hinge"
     pairs: Literal["question", "batch"] = "question"
     words: WordsConfig = dataclasses.field(default_factory=WordsConfig)
-    model: PairModel = dataclasses.field(default_factory=AttentiveConvolution)
+    model: "PairModel" = dataclasses.field(
+        default_factory=DefaultChoice(
+            "attconv_jax.models.attentive_convolution:AttentiveConvolution"
+        )
+    )
     data: DataConfig = dataclasses.field(default_factory=lambda: DataConfig(dir="data"))
     optimizer: OptimizerConfig = dataclasses.field(
         default_factory=lambda: OptimizerConfig(
@@ -184,17 +188,9 @@ class Config:
 
     @classmethod
     def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Replaces earlier versions' attentive convolution with attention "none" by the bi-CNN, and
-        names the columns that they read of any table."""
+        """Names the columns that earlier versions read of any table: the first ones."""
         data = values.get("data")
-        if isinstance(data, Mapping) and "columns" not in data and data.get("format") != "ranking":
-            columns = "1,2" if data.get("format") == "texts" else "1,2,3"
-            values = {**values, "data": {**data, "columns": columns}}
-        model, former = values.get("model", {}), AttentiveConvolution().name
-        if not isinstance(model, Mapping) or model.get("name", former) != former:
+        if not isinstance(data, Mapping) or "columns" in data or data.get("format") == "ranking":
             return dict(values)
-        if model.get("attention") != "none":
-            return dict(values)
-        fields = [field.name for field in dataclasses.fields(BiCNN)]
-        shared = {name: model[name] for name in fields if name in model}
-        return {**values, "model": {"name": BiCNN().name, **shared}}
+        columns = "1,2" if data.get("format") == "texts" else "1,2,3"
+        return {**values, "data": {**data, "columns": columns}}

@@ -29,7 +29,7 @@ class SentenceClassification(WordLevelTask[Config]):
 
     config_class = Config
     data: LabelledData
-    comparison = "attconv_jax.compare:LabelComparison"
+    comparison = "attconv_jax.compare:LabelEvaluation"
     predictor_class = SentenceClassifier
 
     def __init__(self, config: Config):
@@ -140,8 +140,8 @@ class SentenceClassification(WordLevelTask[Config]):
             "\n  ".join(texts[at]) + f"\n  -> {names[likely[at].argmax()]} = {names[gold[at]]}"
             for at in indices[:EXAMPLES]
         ]
-        files = {".predictions.tsv": "\n".join(lines) + "\n"}
-        return Scores(metrics, notes, files, examples, results)
+        table = "\n".join(lines) + "\n"
+        return Scores(metrics, notes, {"tsv": table}, examples, results)
 
     def evaluation_set(self, split: str) -> Any:
         gold = self.data.corpus(split).column("label").tolist()

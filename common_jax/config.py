@@ -16,8 +16,8 @@ from typing import Any, Literal, TypeVar
 
 import ml_collections
 
-from common_jax.fields import from_mapping, renamed, require, require_sizes, to_mapping
-from common_jax.old_names import CLASSES, CONFIG_KEYS
+from common_jax.fields import field_types, from_mapping, require, require_sizes, to_mapping
+from common_jax.renames import current_class, with_current_keys
 
 T = TypeVar("T")
 
@@ -277,7 +277,7 @@ def to_config_dict(config: Any) -> ml_collections.ConfigDict:
 
 def _with_free_types(config: Any, values: dict[str, Any]) -> dict[str, Any]:
     """The values of `to_mapping`, with fields of a `Literal` of several types free to change it."""
-    hints = typing.get_type_hints(type(config))
+    hints = field_types(type(config))
     for name, value in values.items():
         if isinstance(value, dict):
             _with_free_types(getattr(config, name), value)
@@ -312,31 +312,25 @@ def system_config(config: Any, name: str, **fields: Any) -> ml_collections.Confi
 
 
 def short_keys(kind: type) -> Mapping[str, str]:
-    """Short to full names of a config's keys: its class attribute `short_keys`."""
+    """Short to full names of a config's keys, for overrides: its class attribute `short_keys`."""
     return getattr(kind, "short_keys", {})
 
 
-def old_keys(kind: type) -> Mapping[str, str]:
-    """Former to current full names of a config's keys."""
-    return CONFIG_KEYS.get(kind.__module__.partition(".")[0], {})
-
-
 def from_values(kind: type[T], values: Mapping[str, Any]) -> T:
-    """A config from nested values whose keys and task may have short or former names.
+    """A config from nested values, whose keys and task may have former names.
 
-    A class method `upgraded` of `kind`, if defined, converts values of earlier versions.
+    A class method `upgraded` of `kind`, if defined, adds what configs of earlier versions lack.
 
     Raises:
       UserError: as `common_jax.fields.from_mapping`.
     """
-    upgraded = getattr(kind, "upgraded", dict)
-    values = upgraded(renamed(values, {**old_keys(kind), **short_keys(kind)}))
+    values = getattr(kind, "upgraded", dict)(with_current_keys(kind, values))
     if isinstance(task := values.get("task"), str):
-        values["task"] = CLASSES.get(task, task)
+        values["task"] = current_class(task)
     return from_mapping(kind, values)
 
 
 def value_of(config: Any, key: str) -> Any:
-    """The value of a field by its full, short or former name."""
-    key = {**old_keys(type(config)), **short_keys(type(config))}.get(key, key)
+    """The value of a field by its full or short name."""
+    key = short_keys(type(config)).get(key, key)
     return functools.reduce(getattr, key.split("."), config)

@@ -3,13 +3,13 @@
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
-from common_jax.fields import require, require_rates, require_sizes
-from csan_jax.attention.area import Area
-from csan_jax.attention.base import DecoderAttention, EncoderAttention, Sizes
-from csan_jax.attention.causal import Causal
+from common_jax.fields import DefaultChoice, require, require_rates, require_sizes
+
+if TYPE_CHECKING:
+    from csan_jax.attention.base import DecoderAttention, EncoderAttention, Sizes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,8 +41,12 @@ class ModelConfig:
     num_heads: int = 8
     encoder_layers: int = 6
     decoder_layers: int = 6
-    encoder_attention: EncoderAttention = dataclasses.field(default_factory=Area)
-    decoder_attention: DecoderAttention = dataclasses.field(default_factory=Causal)
+    encoder_attention: "EncoderAttention" = dataclasses.field(
+        default_factory=DefaultChoice("csan_jax.attention.area:Area")
+    )
+    decoder_attention: "DecoderAttention" = dataclasses.field(
+        default_factory=DefaultChoice("csan_jax.attention.causal:Causal")
+    )
     norm: Literal["pre", "post"] = "pre"
     sinusoids: bool = True
     initialization: Literal["glorot", "released"] = "glorot"
@@ -76,8 +80,10 @@ class ModelConfig:
         self.encoder_attention.check(self.sizes())
         self.decoder_attention.check(self.sizes())
 
-    def sizes(self, dtype: Any = None) -> Sizes:
+    def sizes(self, dtype: Any = None) -> "Sizes":
         """The fields that attentions read; `dtype` is that of activations."""
+        from csan_jax.attention.base import Sizes
+
         names = ("dim", "num_heads", "encoder_layers", "norm", "dropout", "attention_dropout")
         shared = {name: getattr(self, name) for name in names}
         return Sizes(**shared, implementation=self.attention, dtype=dtype)

@@ -15,7 +15,6 @@ from common_jax.errors import UserError
 from common_jax.layers import DROPOUT
 from common_jax.scopes import part
 from common_jax.training.task import Params, Scores, Task
-from csan_jax import metrics as translation
 from csan_jax.config import Config, ModelConfig
 from csan_jax.data import COLUMNS
 from csan_jax.data.dataset import TranslationData
@@ -37,7 +36,7 @@ class Translation(Task[Config]):
     unit = "tokens"
     final_search = True
     predictor_class = Translator
-    comparison = "csan_jax.compare:TranslationComparison"
+    comparison = "csan_jax.compare:TranslationEvaluation"
 
     def __init__(self, config: Config):
         super().__init__(config)
@@ -114,6 +113,8 @@ class Translation(Task[Config]):
         )
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
+        from csan_jax import metrics as translation  # imports sacreBLEU
+
         hypotheses = to_text(self.data.target_subwords, predictions["pieces"])
         sources, references = self.data.sources(split), self.data.references(split)
         language = self.config.data.target_language
@@ -122,18 +123,13 @@ class Translation(Task[Config]):
             bleu for bleu, _ in translation.ngrams(hypotheses, references, language=language)
         ]
         nll = float(predictions["nll"].sum() / predictions["weight"].sum())
-        lines = lambda texts: "".join(f"{text}\n" for text in texts)
         return Scores(
             metrics={**scores.metrics, "nll": nll},
             notes={
                 **{f"{name}_signature": s for name, s in scores.signatures.items()},
                 "bleu_by_order": by_order,
             },
-            files={
-                ".predictions.txt": lines(hypotheses),
-                ".references": lines(references),
-                ".sources": lines(sources),
-            },
+            predictions={"txt": "".join(f"{hypothesis}\n" for hypothesis in hypotheses)},
             examples=[
                 f"{source}\n  -> {hypothesis}\n   = {reference}"
                 for source, hypothesis, reference in itertools.islice(
@@ -141,6 +137,8 @@ class Translation(Task[Config]):
                 )
             ],
             results={"length": predictions["weight"], "nll": predictions["nll"]},
+            references=references,
+            sources=sources,
         )
 
     @property

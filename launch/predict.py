@@ -5,10 +5,9 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from common_jax.errors import UserError
-from common_jax.predictor import Option
 from launch.cli import (
     Parser,
     add_options,
@@ -17,6 +16,9 @@ from launch.cli import (
     keep_compiled,
     run,
 )
+
+if TYPE_CHECKING:
+    from common_jax.predictor import Option
 
 DESCRIPTION = (
     __doc__
@@ -73,7 +75,7 @@ def main(argv: list[str]) -> None:
         print(answer, flush=True)
 
 
-def _model(argv: list[str]) -> tuple[Any, Sequence[Option]]:
+def _model(argv: list[str]) -> tuple[Any, Sequence["Option"]]:
     """The run or export that the arguments name, and the options of its predictor."""
     args = early_arguments("predict", argv, "--workdir", "--model")
     if (args.workdir is None) == (args.model is None):

@@ -2,7 +2,6 @@
 
 import os
 
-from common_jax.training.config import default_workdir, parse, task_class
 from launch.cli import (
     Parser,
     add_config,
@@ -44,6 +43,8 @@ def main(argv: list[str]) -> None:
     processes = DistributedArgs.of(args)
     if args.workdir == "":
         parser.error("--workdir: name a folder")
+    from common_jax.training.config import default_workdir, parse, task_class
+
     config = parse(args.config, overrides)
     task = task_class(config.task)(config)
     if args.describe:
@@ -59,13 +60,13 @@ def main(argv: list[str]) -> None:
     from common_jax.training.loop import train
     from common_jax.training.malloc import keep_freed_memory
     from common_jax.training.multihost import gather_from_all, is_first
-    from common_jax.training.workdir import Workdir
+    from common_jax.training.run_writer import RunWriter
 
     keep_freed_memory()
     keep_compiled()
     if args.workers is not None:
         gather_from_all(lambda: task.prepare(args.workers))
-    workdir = Workdir(args.workdir or default_workdir(args.config))
+    workdir = RunWriter(args.workdir or default_workdir(args.config))
     outcome = train(task, workdir, command_line("train", argv))
     if not is_first():
         return

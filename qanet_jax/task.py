@@ -36,7 +36,7 @@ class SpanExtraction(WordLevelTask[Config]):
     config_class = Config
     data: ReadingData
     metric_names = ("exact_match", "f1")
-    comparison = "qanet_jax.compare:SpanComparison"
+    comparison = "qanet_jax.compare:SpanEvaluation"
     predictor_class = QuestionAnswerer
 
     def __init__(self, config: Config):
@@ -123,7 +123,7 @@ class SpanExtraction(WordLevelTask[Config]):
         return Scores(
             metrics=metrics,
             notes={"questions": len(golds), **_by_kind(each, texts, golds, metrics)},
-            files={".predictions.json": json.dumps(answers, ensure_ascii=False) + "\n"},
+            predictions={"json": json.dumps(answers, ensure_ascii=False) + "\n"},
             examples=[
                 f"{q.text}\n  -> {predicted[q.id][0]}\n   = {text}"
                 for q, text in zip(sample, right, strict=True)

@@ -52,7 +52,7 @@ class SpanBatches(Batches):
             batch |= text_arrays(text, words, characters, self._vocabulary)
         for column in split.inputs:
             text = column.text or "question"
-            batch[column.name] = column.gather(corpora[text].gather, rows[text], widths[text])
+            batch[column.name] = column.gather(corpora[text], rows[text], widths[text])
         if split.answered:
             batch["start"], batch["end"] = split.questions.gather(index, "answer", 2).T
         return batch

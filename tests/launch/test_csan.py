@@ -13,7 +13,7 @@ from scipy import stats
 
 from common_jax.deploy import load
 from common_jax.errors import UserError
-from csan_jax.compare import TranslationComparison
+from csan_jax.compare import TranslationEvaluation
 from launch import evaluate, predict, train
 from tests import browser
 from tests.launch import commands, tiny_runs
@@ -134,7 +134,7 @@ def test_explained_translations_have_the_encoders_weights(folder):
     assert not layer[0, :, 0].any() and not layer[1, :, 2].any()  # heads beyond the edges
     far = np.abs(np.subtract.outer(np.arange(pieces), np.arange(pieces))) > 5
     assert not layer.sum(2)[:, far].any() and layer[:, :, 1][:, ~far].all()
-    text, (picture,) = TranslationComparison.pictured(json.dumps(full), "2D", lines[0])
+    text, (picture,) = TranslationEvaluation.pictured(json.dumps(full), "2D", lines[0])
     drawn = [
         panel and (panel.title, len(panel.outlines), panel.outlines[0].spans[0])
         for panel in picture.panels

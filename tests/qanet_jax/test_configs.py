@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from common_jax.config import from_values, value_of
 from common_jax.errors import UserError
 from common_jax.text.squad import write_squad
 from common_jax.training.config import parse
 from configs.qanet.systems import SYSTEMS
 from launch import train
-from qanet_jax.config import Config
 from qanet_jax.data.synthetic import generate
 from tests.launch.tiny_runs import EVERY_STEP, TINY
 
@@ -60,22 +58,6 @@ def test_bidaf_is_trained_as_in_its_paper():
         20_000,
     )
     assert config.optimizer.l2 == config.optimizer.clip_norm == config.optimizer.warmup_steps == 0
-
-
-def test_former_keys_are_read_from_runs_and_refused_with_the_new_one():
-    old = {"model.word_dim": 50, "model.word_rows": 20_000, "data.form": "triviaqa"}
-    config = from_values(
-        Config,
-        {
-            "task": "qanet_jax.task:SpanExtraction",
-            "model": {"word_dim": 50, "word_rows": 20_000, "survival": 0.5},
-            "data": {"form": "triviaqa", "dir": "data", "train": "a", "dev": "b"},
-        },
-    )
-    assert (config.words.dim, config.words.rows, config.model.survival_prob) == (50, 20_000, 0.5)
-    assert {key: value_of(config, key) for key in old} == old
-    with pytest.raises(UserError, match=r"^config key 'data\.form' is now 'data\.format'$"):
-        parse(str(FOLDER / "squad.py"), ["--config.data.form=triviaqa"])
 
 
 def squad(folder):

@@ -207,7 +207,7 @@ def test_questions_read_together_are_answered_as_alone(task, params, reader):
             assert (one["start"], one["end"]) == (other["start"], other["end"])
             assert one["probability"] == pytest.approx(other["probability"], abs=1e-5)
         lengths = len(split_words(context)), len(split_words(question))
-        assert reader.lengths(line, "here") == lengths
+        assert reader.parse(line, "here").lengths == lengths
 
 
 def test_explained_answers_have_the_probabilities_of_words(task, params, reader):
@@ -373,7 +373,7 @@ def test_scores_are_those_of_the_answers_and_files_have_their_official_form(task
             predictions["first"][example], predictions["last"][example] = words[0], last[-1]
             predictions["score"][example] = 1.0
     scored = task.score("test", predictions)
-    answers = json.loads(scored.files[".predictions.json"])
+    answers = json.loads(scored.predictions["json"])
     assert list(answers) == [q.id for q in squad.questions]
     for number, question in enumerate(squad.questions):
         context = squad.contexts[question.context]
@@ -426,7 +426,7 @@ def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_p
         "normaliser": np.zeros(3),
     }
     scored = task.score("dev", predictions)
-    assert json.loads(scored.files[".predictions.json"]) == {"tc_1": "Cats"}
+    assert json.loads(scored.predictions["json"]) == {"tc_1": "Cats"}
     assert scored.notes["questions"] == 1
     assert scored.metrics == {"exact_match": 100, "f1": 100}
     assert {name: [*column] for name, column in scored.results.items()} == {

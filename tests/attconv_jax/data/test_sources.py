@@ -14,7 +14,7 @@ from common_jax.config import from_values
 from common_jax.data.corpus import file_identity
 from common_jax.data.sources import held_out_splits
 from common_jax.errors import UserError
-from common_jax.training.workdir import result_fields
+from common_jax.training.identity import result_fields
 from tests.attconv_jax import anss, entailments
 from tests.real import needs_real_data, real_data
 
