@@ -1,7 +1,8 @@
 """AttentiveConvNet's config: the paper's numbers as defaults (section 4, "common setup"; 4.1)."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
 from common_jax.fields import DefaultChoice, require, require_sizes
@@ -184,3 +185,12 @@ class Config:
                 self.data.format == "ranking" or value == default,
                 f"{name}={value}: only for data.format=ranking",
             )
+
+    @classmethod
+    def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Names the columns that earlier versions read of any table, which had no `columns`."""
+        data = values.get("data")
+        if not isinstance(data, Mapping) or "columns" in data or data.get("format") == "ranking":
+            return dict(values)
+        columns = "1,2" if data.get("format") == "texts" else "1,2,3"
+        return {**values, "data": {**data, "columns": columns}}

@@ -361,10 +361,12 @@ def short_keys(kind: type) -> Mapping[str, str]:
 def from_values(kind: type[T], values: Mapping[str, Any]) -> T:
     """A config from nested values, whose keys and task may have former names.
 
+    A class method `upgraded` of `kind`, if defined, adds what configs of earlier versions lack.
+
     Raises:
       UserError: as `common_jax.fields.from_mapping`.
     """
-    values = with_current_keys(kind, values)
+    values = getattr(kind, "upgraded", dict)(with_current_keys(kind, values))
     if isinstance(task := values.get("task"), str):
         values["task"] = current_class(task)
     return from_mapping(kind, values)
