@@ -53,7 +53,6 @@ jax.config.update("jax_traceback_in_locations_limit", 0)
 gc.set_threshold(50_000, 50, 50)
 
 
-
 def has_arrays(hint):
     """Whether a type hint contains one of jaxtyping's, or a name, which may stand for one."""
     is_array = type(hint).__module__.startswith("jaxtyping.")
@@ -65,9 +64,9 @@ with_dims = jaxtyping.jaxtyped
 
 
 def checked(function=None, **typechecker):
-    """jaxtyping's decorator; of functions without arrays, which have no dims, only types are checked.
+    """jaxtyping's decorator, but only types are checked of a function that has no arrays.
 
-    To compare dims makes decorating and calling a function ten times as slow.
+    Comparing dims makes decorating and calling a function ten times as slow.
     """
     if function is None:
         return functools.partial(checked, **typechecker)
