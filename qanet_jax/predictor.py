@@ -159,16 +159,18 @@ class QuestionAnswerer(Predictor):
             self._look_up(word for chunk in read for word in _words(chunk))
             chunks = iter(read)
         for chunk in chunks:
-            for request, reading in zip(chunk, self._read(chunk), strict=True):
-                best, *others = map(_as_json, reading.answers(self._count))
-                answer = {**request.id, **best, "next": others}
-                if self._explain:
-                    answer |= {"pointers": reading.pointers(), **self._attended(request)}
-                yield json.dumps(answer, ensure_ascii=False)
+            yield from self.answers(chunk)
 
-    def lengths(self, line: str, place: str) -> tuple[int, ...]:
-        request = _Request.of(line, place)
-        return len(request.context.words), len(request.question.words)
+    def parse(self, line: str, place: str) -> "_Request":
+        return _Request.of(line, place)
+
+    def answers(self, requests: Sequence["_Request"]) -> Iterator[str]:
+        for request, reading in zip(requests, self._read(requests), strict=True):
+            best, *others = map(_as_json, reading.answers(self._count))
+            answer = {**request.id, **best, "next": others}
+            if self._explain:
+                answer |= {"pointers": reading.pointers(), **self._attended(request)}
+            yield json.dumps(answer, ensure_ascii=False)
 
     @property
     def schema(self) -> Schema:
@@ -307,6 +309,11 @@ class _Request:
     context: TokenizedText
     question: TokenizedText
     id: Mapping[str, Any]
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """The numbers of words of the context and of the question."""
+        return len(self.context.words), len(self.question.words)
 
     @classmethod
     def of(cls, line: str, source: str, number: int | None = None) -> "_Request":

@@ -72,7 +72,7 @@ def test_only_the_package_of_the_config_has_its_renames(tables):
 
 
 def test_without_entries_former_names_are_unknown():
-    with pytest.raises(UserError, match=r"^unknown config key 'model\.word_dim'"):
+    with pytest.raises(UserError, match=r"^unknown key 'model\.word_dim'"):
         from_values(Config, {**STORED, "model": {"word_dim": 50}})
     with pytest.raises(UserError, match="no such task"):
         task_class("qanet_jax.reader:Reader")

@@ -207,7 +207,7 @@ def test_questions_read_together_are_answered_as_alone(task, params, reader):
             assert (one["start"], one["end"]) == (other["start"], other["end"])
             assert one["probability"] == pytest.approx(other["probability"], abs=1e-5)
         lengths = len(split_words(context)), len(split_words(question))
-        assert reader.lengths(line, "here") == lengths
+        assert reader.parse(line, "here").lengths == lengths
 
 
 def test_explained_answers_have_the_probabilities_of_words(task, params, reader):

@@ -9,8 +9,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from common_jax.errors import UserError
+from launch.serve.app import Service
 from launch.serve.limits import Limits
-from tests.launch.serve.toy_server import LIMITS, service
+from launch.serve.metrics import Metrics
+from launch.serve.models import Model
+from tests.launch.serve.toy_server import LIMITS, Reverser, service
 
 
 @pytest.fixture
@@ -29,6 +32,14 @@ def test_an_input_is_a_line_or_an_object(client):
     assert response.headers["content-type"] == "application/json"
     expected = [{"reversed": "two one", "count": 2}, {"reversed": "four three", "count": 2}]
     assert response.json() == {"outputs": expected} and response.text.endswith("}\n")
+
+
+def test_an_input_is_parsed_once():
+    predictor, metrics = Reverser(), Metrics()
+    served = Service([Model("toy", predictor, None, LIMITS, metrics)], LIMITS, metrics, log=False)
+    with TestClient(served.app) as client:
+        assert predict(client, ["one two", "three"]).status_code == 200
+    assert predictor.parsed == ["one two", "three"]
 
 
 def test_an_answer_is_explained_upon_request(client):
