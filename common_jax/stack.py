@@ -57,7 +57,7 @@ class Stack(nn.Module):
         assert sum(count for count, _ in spans) == self.length, spans
         layer = self.layer()
         first = (*spans[0][1], *(a[0] for a in each))
-        params = self.param(self.params_name, self._init, layer, x, first)
+        params = self._params(layer, x, first)
         if self.is_initializing():
             return x  # only shapes matter, and layers keep them
         keys = self._keys(train)
@@ -115,6 +115,15 @@ class Stack(nn.Module):
             results.append(layer.apply(of_layer, x, *inputs, method=method))
             x = layer.apply(of_layer, x, *inputs, train=False)
         return results
+
+    def _params(self, layer: nn.Module, x: Array, inputs: tuple) -> Any:
+        """The stacked parameters, initialized if there are none."""
+        if not self.has_variable("params", self.params_name):
+            return self.param(self.params_name, self._init, layer, x, inputs)
+        # `self.param` would trace the layers' initialization to compare shapes, as each layer does
+        params = nn.unbox(self.get_variable("params", self.params_name))
+        assert {leaf.shape[0] for leaf in jax.tree.leaves(params)} <= {self.length}
+        return params
 
     def _init(self, key: Array, layer: nn.Module, x: Array, inputs: tuple) -> Any:
         init = lambda key: layer.init(key, x, *inputs, train=False)["params"]

@@ -64,9 +64,9 @@ with_dims = jaxtyping.jaxtyped
 
 
 def checked(function=None, **typechecker):
-    """jaxtyping's decorator; of functions without arrays, only types are checked.
+    """jaxtyping's decorator, but only types are checked of a function that has no arrays.
 
-    To compare dims makes decorating and calling a function ten times as slow.
+    Comparing dims makes decorating and calling a function ten times as slow.
     """
     if function is None:
         return functools.partial(checked, **typechecker)

@@ -60,7 +60,7 @@ def make(job: dict[str, Any]) -> Work:
 
     from common_jax.training.malloc import keep_freed_memory
     from common_jax.training.mesh import make_mesh, put_batch
-    from common_jax.training.state import abstract_state, init_state
+    from common_jax.training.state import InitialState
     from common_jax.training.step import make_predict_step, make_train_step
 
     keep_freed_memory()
@@ -68,8 +68,8 @@ def make(job: dict[str, Any]) -> Work:
     units = count(batches, job.get("counted", ()))
     task = task_of(job["config"], job["overrides"])
     mesh = make_mesh(task.config.mesh)
-    abstract = abstract_state(task, mesh)
-    state = init_state(task, mesh, abstract)
+    initial = InitialState(task, mesh)
+    state = initial.make()
     size = sum(leaf.size for leaf in jax.tree.leaves(state.params))
     if job["phase"] == "answer":
         predict = make_predict_step(task, mesh, final=True)
@@ -78,7 +78,7 @@ def make(job: dict[str, Any]) -> Work:
             jax.block_until_ready(predict(state.params, put_batch(batch, mesh)))
 
         return Work(answer, batches, units, size)
-    step, key = make_train_step(task, mesh, abstract), jax.random.key(0)
+    step, key = make_train_step(task, mesh, initial.abstract), jax.random.key(0)
 
     def train(batch: Batch) -> None:
         nonlocal state

@@ -32,7 +32,7 @@ from common_jax.training.mesh import local_rows, make_mesh, put_batch, to_host
 from common_jax.training.multihost import broadcast_from_first, gather_from_all
 from common_jax.training.preemption import PreemptionHandler
 from common_jax.training.run_writer import RunWriter
-from common_jax.training.state import abstract_state, init_state, run_key
+from common_jax.training.state import InitialState, run_key
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
 from common_jax.training.task import Params, Scores, Task
 from common_jax.versions import versions
@@ -112,7 +112,8 @@ class _Run:
         config = task.config.train
         self.task, self.config, self.workdir = task, config, workdir
         self.mesh, self.requests = mesh, requests
-        self.abstract = abstract_state(task, mesh)
+        initial = InitialState(task, mesh)
+        self.abstract = initial.abstract
         self.checkpoints = Checkpoints(workdir, config.best_metric, config.keep_checkpoints, data)
         restored = self.checkpoints.restore_newest(self.abstract)
         if restored and restored.data not in ("", data):
@@ -124,7 +125,7 @@ class _Run:
             self.step, self.position, self.state = restored.step, restored.position, restored.state
         else:
             self.step, self.position = 0, (0, 0)
-            self.state = init_state(task, mesh, self.abstract)
+            self.state = initial.make()
             if config.init_from:
                 params = starting_parameters(task, self.abstract.params)
                 ema = None if self.state.ema is None else jax.tree.map(lambda a: a.copy(), params)

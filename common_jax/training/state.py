@@ -1,6 +1,7 @@
 """The training state: its tree, initialization, optimizer, and table of parameters."""
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -109,25 +110,34 @@ def limit_output_norm(params: Params, limit: float) -> Params:
     return jax.tree.map_with_path(limited, params)
 
 
+class InitialState:
+    """The state before the first step: its shapes, and its arrays. JAX traces its function once."""
+
+    def __init__(self, task: Task, mesh: Mesh | AbstractMesh):
+        self._seed = task.config.train.seed
+        self._fresh = functools.partial(_fresh, task)
+        boxed = jax.eval_shape(self._fresh, jax.random.key(0))
+        self._shardings = shardings(boxed, mesh)
+        self.abstract = jax.tree.map(
+            lambda a, sharding: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding),
+            nn.unbox(boxed),
+            self._shardings,
+        )
+
+    def make(self) -> TrainState:
+        """The state, created with its sharding; the same on every mesh."""
+        init = jax.jit(self._fresh, out_shardings=self._shardings)
+        return nn.unbox(init(jax.random.key(self._seed)))
+
+
 def abstract_state(task: Task, mesh: Mesh | AbstractMesh) -> TrainState:
     """Shapes, types and shardings of the state, without allocating it."""
-    boxed = jax.eval_shape(lambda: _fresh(task, jax.random.key(0)))
-    return jax.tree.map(
-        lambda a, sharding: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding),
-        nn.unbox(boxed),
-        shardings(boxed, mesh),
-    )
+    return InitialState(task, mesh).abstract
 
 
-def init_state(task: Task, mesh: Mesh, abstract: TrainState | None = None) -> TrainState:
-    """The initial state, created with its sharding; the same on every mesh.
-
-    Args:
-      abstract: `abstract_state(task, mesh)`, if already computed.
-    """
-    where = jax.tree.map(lambda a: a.sharding, abstract or abstract_state(task, mesh))
-    init = jax.jit(lambda key: nn.unbox(_fresh(task, key)), out_shardings=where)
-    return init(jax.random.key(task.config.train.seed))
+def init_state(task: Task, mesh: Mesh) -> TrainState:
+    """The initial state, created with its sharding; the same on every mesh."""
+    return InitialState(task, mesh).make()
 
 
 def run_key(seed: int, mesh: Mesh) -> Array:

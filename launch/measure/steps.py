@@ -24,7 +24,7 @@ from common_jax.scopes import part_of
 from common_jax.training.config import task_class
 from common_jax.training.malloc import keep_freed_memory
 from common_jax.training.mesh import local_rows, make_mesh, put_batch
-from common_jax.training.state import abstract_state, init_state
+from common_jax.training.state import InitialState
 from common_jax.training.step import make_predict_step, make_train_step
 from launch.measure.chips import chip_of
 from launch.measure.flops import count_flops
@@ -80,10 +80,10 @@ class StepTimer:
 
     def __init__(self, task: Any, per_call: int, args: argparse.Namespace):
         self.task, self.mesh, self.per_call = task, make_mesh(task.config.mesh), per_call
-        abstract = abstract_state(task, self.mesh)
-        self.state = init_state(task, self.mesh, abstract)
+        initial = InitialState(task, self.mesh)
+        self.state = initial.make()
         self.key = jax.random.key(task.config.train.seed)
-        self.step = make_train_step(task, self.mesh, abstract)
+        self.step = make_train_step(task, self.mesh, initial.abstract)
         self.predict_step = make_predict_step(task, self.mesh, final=True)
         self.programs: dict[Any, Any] = {}
         self.flops: dict[Any, float] = {}

@@ -7,11 +7,18 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import get_args
 
 import pytest
 
+from common_jax.config import MeshConfig
 from common_jax.export.format import Format
+from common_jax.training.checkpoint import Checkpoints
+from common_jax.training.config import parse, task_class
+from common_jax.training.mesh import make_mesh
+from common_jax.training.run_writer import RunWriter
+from common_jax.training.state import init_state
 from launch import cli, export, predict, report, train
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +34,23 @@ def arguments(config, folder, run="run", **changes):
     values |= {"data.cache_dir": folder / "cache", **changes}
     overrides = [f"--config.{key}={value}" for key, value in values.items()]
     return ["--config", config, *overrides, "--workdir", str(folder / run)]
+
+
+def begun(family: ModuleType, folder: Path) -> None:
+    """Makes a run that was stopped before its first step, and its data files."""
+    folder.mkdir()
+    family.write_data(folder)
+    _, file, *overrides = family.arguments(folder)
+    config = parse(file, overrides[:-2])
+    task, workdir = task_class(config.task)(config), RunWriter(folder / "run")
+    mesh = make_mesh(MeshConfig(data=1))
+    workdir.claim(config)
+    task.prepare()
+    workdir.write_vocabulary(task)
+    checkpoints = Checkpoints(workdir, config.train.best_metric)
+    checkpoints.save(init_state(task, mesh), 1, (0, 1), None)
+    checkpoints.close()
+    workdir.release()
 
 
 def toy_config(folder, values=None):

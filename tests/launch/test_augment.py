@@ -14,7 +14,7 @@ from common_jax.text.squad import read_squad, write_squad
 from launch import augment, export, train
 from qanet_jax.data.synthetic import generate
 from tests.launch import test_csan, test_qanet
-from tests.launch.commands import fails
+from tests.launch.commands import begun, fails
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +76,8 @@ def test_weights_of_one_and_zero_are_plain_training(folder):
 @pytest.fixture(scope="module")
 def translators(tmp_path_factory):
     """A run from English to German, one from German to English, and an export of the former."""
-    folder = tmp_path_factory.mktemp("translators")
-    train.main(test_csan.arguments(folder))
+    folder = tmp_path_factory.mktemp("translators") / "csan"
+    begun(test_csan, folder)
     back = shutil.copytree(folder / "run", folder / "back")
     config = json.loads((back / "config.json").read_text())
     data = config["config"]["data"]

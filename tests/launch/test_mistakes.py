@@ -11,44 +11,20 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from common_jax.config import MeshConfig
-from common_jax.training.checkpoint import Checkpoints
-from common_jax.training.config import parse, task_class
-from common_jax.training.mesh import make_mesh
-from common_jax.training.run_writer import RunWriter
-from common_jax.training.state import init_state
 from launch import evaluate, export, predict, report, train
 from launch.bench import __main__ as bench
 from launch.sweep import __main__ as sweep
 from tests.launch import test_attconv, test_csan, test_qanet
 from tests.launch.bad_inputs import MISTAKES, Mistake
-from tests.launch.commands import fails
+from tests.launch.commands import begun, fails
 
 FAMILIES = {"csan": test_csan, "qanet": test_qanet, "attconv": test_attconv}
 MODULES = (bench, evaluate, export, predict, report, sweep, train)
 COMMANDS = {module.__name__.split(".")[1]: module for module in MODULES}
 PAGE = Path(__file__).parents[2] / "docs" / "mistakes.md"
-
-
-def begun(family: ModuleType, folder: Path) -> None:
-    """Makes a run that was stopped before its first step, and its data files."""
-    folder.mkdir()
-    family.write_data(folder)
-    _, file, *overrides = family.arguments(folder)
-    config = parse(file, overrides[:-2])
-    task, workdir = task_class(config.task)(config), RunWriter(folder / "run")
-    mesh = make_mesh(MeshConfig(data=1))
-    workdir.claim(config)
-    task.prepare()
-    workdir.write_vocabulary(task)
-    checkpoints = Checkpoints(workdir, config.train.best_metric)
-    checkpoints.save(init_state(task, mesh), 1, (0, 1), None)
-    checkpoints.close()
-    workdir.release()
 
 
 @pytest.fixture(scope="module")
