@@ -78,11 +78,13 @@ def test_without_entries_former_names_are_unknown():
         task_class("qanet_jax.reader:Reader")
 
 
-def test_all_stored_trials_have_current_names():
+def test_all_stored_trials_have_current_names_or_renames():
     files = sorted((ROOT / "docs" / "results").rglob("*.zip"))
     assert len(files) > 200
     for file in files:
         with zipfile.ZipFile(file) as archive:
             values = json.loads(archive.read("config.json"))
-        config = from_mapping(task_class(values["task"]).config_class, values)
+        config_class = task_class(values["task"]).config_class
+        values = renames.with_current_keys(config_class, values)
+        config = from_mapping(config_class, values)
         assert json.loads(json.dumps(to_mapping(config))).keys() == values.keys(), file

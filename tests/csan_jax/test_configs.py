@@ -78,7 +78,7 @@ def test_parallel_files_have_their_languages_as_endings(files, fields, pair, tmp
     [
         ("multi30k", {"train": "pairs.tsv"}),
         ("multi30k", {"train": "pairs.tsv", "target_language": "th"}),
-        ("tatoeba_deen", {"tsv_columns": "1,2"}),  # English and German
+        ("tatoeba_deen", {"columns": "1,2"}),  # English and German
         ("tatoeba_deen", {"source_language": "en"}),
         ("wat17_jaen", {"train": "own.txt"}),
     ],

@@ -29,8 +29,8 @@ def arguments(config, folder, run="run", **changes):
 
     The data are in the folder, unless the config generates them.
     """
-    generated = "quickstart" in config and changes.get("data.source") != "files"
-    values = {} if generated else {"data.dir": folder}
+    source = changes.get("data.source") or parse(config, []).data.source
+    values = {} if source == "generated" else {"data.dir": folder}
     values |= {"data.cache_dir": folder / "cache", **changes}
     overrides = [f"--config.{key}={value}" for key, value in values.items()]
     return ["--config", config, *overrides, "--workdir", str(folder / run)]
@@ -46,7 +46,7 @@ def begun(family: ModuleType, folder: Path) -> None:
     mesh = make_mesh(MeshConfig(data=1))
     workdir.claim(config)
     task.prepare()
-    workdir.write_vocabulary(task)
+    workdir.adopt_data(task)
     checkpoints = Checkpoints(workdir, config.train.best_metric)
     checkpoints.save(init_state(task, mesh), 1, (0, 1), None)
     checkpoints.close()

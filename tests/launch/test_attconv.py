@@ -31,6 +31,7 @@ TINY = {
     "train.evaluate_every": 2,
     "train.checkpoint_every": 2,
     "train.log_every": 1,
+    "optimizer.cooldown": 0.0,  # else a shorter run has another schedule
     "mesh.data": 1,
 }
 

@@ -321,7 +321,7 @@ def test_a_byte_order_mark_is_dropped_and_an_overlong_question_is_named(reader, 
     first, second = reader.predict([f"\ufeff{line}", line], "here")
     assert first == second
     assert [m.partition(",")[0] for m in caplog.messages] == [
-        f"here:{n}: question: 200 words" for n in (1, 2)
+        f"here:{n}: 200 tokens" for n in (1, 2)
     ]
 
 

@@ -5,7 +5,6 @@ import gzip
 import json
 
 import pytest
-from common_jax.training.workdir import result_fields
 
 from attconv_jax.config import Config, DataConfig
 from attconv_jax.data.sources import Example, source_of
@@ -15,6 +14,7 @@ from common_jax.config import from_values
 from common_jax.data.corpus import file_identity
 from common_jax.data.sources import held_out_splits
 from common_jax.errors import UserError
+from common_jax.training.identity import result_fields
 from tests.attconv_jax import anss, entailments
 from tests.real import needs_real_data, real_data
 

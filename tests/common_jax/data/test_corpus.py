@@ -207,7 +207,7 @@ def test_a_killed_build_starts_again(tmp_path):
     first.wait()
     path = second.communicate(timeout=60)[0].splitlines()[-1]
     assert _builds(tmp_path) == 2
-    assert sorted(os.listdir(path)) == ["done", "fingerprint.json", "part"]
+    assert sorted(os.listdir(path)) == ["checksums.json", "done", "fingerprint.json", "part"]
     assert not list((tmp_path / "cache").glob("*.tmp"))
 
 

@@ -4,7 +4,6 @@ import csv
 from pathlib import Path
 
 import pytest
-from common_jax.training.workdir import result_fields
 from sacremoses import MosesDetokenizer
 
 from common_jax.bad_examples import BadExamples
@@ -14,6 +13,7 @@ from common_jax.errors import UserError
 from common_jax.fields import from_mapping
 from common_jax.io.files import read_lines
 from common_jax.training.config import parse
+from common_jax.training.identity import result_fields
 from csan_jax.config import Config, DataConfig
 from csan_jax.data.dataset import TranslationData
 from csan_jax.data.sources import source_of

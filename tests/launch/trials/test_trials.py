@@ -82,14 +82,17 @@ def test_names_are_the_values_and_not_how_they_were_written(planned):
 
 def test_names_of_any_values_are_files_and_differ(planned):
     values = ["a/b", "a b", "../c", "ü", "x" * 300]
-    names = [planned(grid_axis(f'data.dir=["{value}"]'))[0].name for value in values]
+    files = ["--config.data.source=files"]
+    axes = [grid_axis(f'data.dir=["{value}"]') for value in values]
+    names = [planned(axis, overrides=files)[0].name for axis in axes]
     assert len({*names}) == len(names)
     for name in names:
         assert "/" not in name and len(name.encode()) < 200
 
 
 def test_a_list_holds_values_with_commas(planned):
-    trials = planned(grid_axis('data.dir=["a,b", "c"]'))
+    axis = grid_axis('data.dir=["a,b", "c"]')
+    trials = planned(axis, overrides=["--config.data.source=files"])
     assert [trial.config.data.dir for trial in trials] == ["a,b", "c"]
 
 
@@ -131,5 +134,6 @@ def test_a_folder_of_another_run_is_refused_before_anything_starts(planned):
     workdir = RunWriter(other.workdir.path)
     workdir.claim(other.config)
     workdir.release()
+    (workdir.checkpoints / "1").mkdir(parents=True)
     with pytest.raises(UserError, match="holds another run; it differs in optimizer"):
         require_own_folders(trials)
