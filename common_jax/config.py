@@ -272,9 +272,8 @@ class SplitsConfig(SourceConfig):
         return ",".join(f"{field}={column}" for field, column in columns.items())
 
     def unused(self) -> dict[str, str]:
-        if self.source != "generated":
-            return {**super().unused(), "examples": "data.source=generated"}
-        return {**super().unused(), **dict.fromkeys(("train", "dev", "test"), "data.source=files")}
+        files = ("train", "dev", "test") if self.source == "generated" else ()
+        return {**super().unused(), **dict.fromkeys(files, "data.source=files")}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -219,7 +219,7 @@ class DataConfig(SplitsConfig):
         if len(endings) > 1:
             known = known and {*pair} <= {*endings}
         elif table:
-            columns = {"data.train", "data.tsv_columns", "data.separator"}
+            columns = {"data.train", "data.columns", "data.separator"}
             known = known and not columns & {*overridden}
         files = ", ".join(f"{name}.{ending}" for ending in endings)
         where = f"data.train={self.train}" + (f" ({files})" if files else "")
