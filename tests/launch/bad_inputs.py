@@ -51,6 +51,7 @@ RUN = "--workdir {here}/run"
 AGAINST = "--workdir {attconv} --against {here}/run"
 REPORT = "{here}/run --out {here}/r"
 MODEL = "--model {here}/run"
+LANGUAGES = "--config.data.source_language=en --config.data.target_language=de"
 PAIRS = "--config.data.source=files --config.data.dir={here} --config.data.dev= --config.data.test="
 EN_TO_DE = "--config.data.source_language=en --config.data.target_language=de"
 TABLE = f"--config.data.train=t.tsv {EN_TO_DE}"
@@ -143,13 +144,13 @@ MISTAKES = {
     ),
     "a table with a header that is not known": Mistake(
         "train csan",
-        f"{PAIRS} --config.data.train=t.csv",
+        f"{PAIRS} {LANGUAGES} --config.data.train=t.csv",
         r"t\.csv:1: no header that is known",
         files(t_csv="english,german\nA hat.,Ein Hut.\n"),
     ),
     "a column that a table does not have": Mistake(
         "train csan",
-        f"{PAIRS} --config.data.train=t.csv --config.data.columns=source=en,target=de",
+        f"{PAIRS} {LANGUAGES} --config.data.train=t.csv --config.data.columns=source=en,target=de",
         r"data\.columns: .*t\.csv has no column 'en'; it has english, german",
         files(t_csv="english,german\nA hat.,Ein Hut.\n"),
     ),
