@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from csan_jax.attention.base import DecoderAttention, EncoderAttention, Sizes
 
 _LANGUAGES = ("source_language", "target_language")
+_CODE = "[a-z]{2}([-_][A-Za-z]+)*"  # of a language, as the name of a column
 _ASKED = "--config.data.source_language=en --config.data.target_language=de"
 
 
@@ -189,10 +191,11 @@ class DataConfig(SplitsConfig):
     def with_languages(self, overridden: Collection[str]) -> "DataConfig":
         """The section with the languages of its corpus.
 
-        A config file's languages are those of its own corpus; for another table both must be set.
-        Parallel files have languages as endings: if there are only `train.de` and `train.en`, and
-        the source is set to de, the target is en. The texts of a dataset have the names of their
-        languages, and generated pairs are English and German.
+        A config file's languages are those of its own corpus; for another table both must be set,
+        unless `columns` has names such as "en" and "de-AT". Parallel files have languages as
+        endings: if there are only `train.de` and `train.en`, and the source is set to de, the
+        target is en. The texts of a dataset have the names of their languages, and generated pairs
+        are English and German.
 
         Args:
           overridden: full names of the fields that were set on the command line.
@@ -215,12 +218,15 @@ class DataConfig(SplitsConfig):
             (other,), (ending,) = {*_LANGUAGES} - {*given}, {*endings} - {getattr(self, given[0])}
             changed: dict[str, Any] = {other: ending}
             return dataclasses.replace(self, **changed)
+        columns = [str(column) for column in self.columns_by_field.values()]
+        if table and columns and not given and all(re.fullmatch(_CODE, name) for name in columns):
+            return dataclasses.replace(self, source_language=columns[0], target_language=columns[1])
         known = all(pair) and (pair[0] != pair[1] or not given)
         if len(endings) > 1:
             known = known and {*pair} <= {*endings}
         elif table:
-            columns = {"data.train", "data.columns", "data.separator"}
-            known = known and not columns & {*overridden}
+            corpus = {"data.train", "data.columns", "data.separator"}
+            known = known and not corpus & {*overridden}
         files = ", ".join(f"{name}.{ending}" for ending in endings)
         where = f"data.train={self.train}" + (f" ({files})" if files else "")
         require(known, f"{where}: name its languages, as in {_ASKED}")

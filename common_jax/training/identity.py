@@ -8,6 +8,7 @@ from common_jax.config import SplitsConfig
 from common_jax.fields import to_mapping
 
 SEED = "train.seed"  # the only field in which repeated runs differ
+LIMITS = ("data.max_equal_pairs", "data.max_unreachable_answers")  # of what a corpus may be
 COOLDOWN = ("optimizer.cooldown_start", "optimizer.cooldown_steps")
 
 
@@ -23,7 +24,14 @@ def flat(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
 def result_fields(config: Any) -> dict[str, Any]:
     """The config fields that a run's result can depend on, by their full names; the cooldown in
     steps."""
-    irrelevant = ("mesh.", "paper.", "data.cache_dir", "model.unroll", "optimizer.cooldown")
+    irrelevant = (
+        "mesh.",
+        "paper.",
+        "data.cache_dir",
+        "model.unroll",
+        "optimizer.cooldown",
+        *LIMITS,
+    )
     optimizer = config.optimizer.scheduled(config.train.steps)
     schedule = optimizer.cooldown_start, optimizer.cooldown_steps
     fields = _comparable(config)
@@ -36,7 +44,7 @@ def identity(config: Any) -> dict[str, Any]:
     return {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in _comparable(config).items()
-        if not key.startswith(("mesh.", "paper."))
+        if not key.startswith(("mesh.", "paper.", *LIMITS))
         if key not in ("train.steps", "model.unroll", "optimizer.cooldown")
         if not key.endswith("_every")
     }
