@@ -1,5 +1,6 @@
-"""Comparison of labels of several runs: confusion, accuracy by length, and paired tests."""
+"""Evaluations of labels: confusion, accuracy by length, and paired tests."""
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,11 +8,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from common_jax.compare import Comparison, Example, IncomparableError, Paired, Run, read_notes
+from common_jax.compare import Evaluation, IncomparableError, ScoredExample, notes_by_label
 from common_jax.errors import UserError
 from common_jax.metrics.classification import equal_proportions, members_by_length
 from common_jax.metrics.paired import mcnemar
-from common_jax.report.document import Cell, Chart, Heatmap, Panel, Part, Section, Series, Table
+from common_jax.report.document import Cell, Chart, Element, Heatmap, Panel, Section, Series, Table
 from common_jax.training.example_results import LENGTH
 
 # Notes of `attconv_jax.score`.
@@ -21,7 +22,7 @@ Confusion = dict[str, dict[str, int]]  # counts by gold label and predicted labe
 _LONGEST = 30  # words of a text in a picture
 
 
-class LabelComparison(Comparison):
+class LabelEvaluation(Evaluation):
     """Compares labels: confusion, accuracy by length, the test of equal proportions, McNemar's."""
 
     tests = (
@@ -34,68 +35,92 @@ class LabelComparison(Comparison):
 
     metrics = tuple(f"accuracy_tenth_{n}" for n in range(1, 11))  # by length
 
-    @classmethod
-    def further(cls, run: Run, split: str) -> Mapping[str, float]:
+    @functools.cached_property
+    def further_metrics(self) -> Mapping[str, float]:
         """Accuracy on each tenth of the examples by length."""
-        parts = read_notes([run], split, "by_length", ByLength).get(run.label, [])
-        return dict(zip(cls.metrics, (rate for *_, rate in parts), strict=False))
+        tenths = self.note("by_length", ByLength)
+        return dict(zip(self.metrics, (rate for *_, rate in tenths), strict=False))
 
-    @classmethod
-    def example_differences(
-        cls, run: Run, other: Run, split: str, metric: str
-    ) -> Float[np.ndarray, "n"]:
-        """As the base class; also for a tenth of the examples by length."""
-        if metric not in cls.metrics:
-            return super().example_differences(run, other, split, metric)
-        differences = super().example_differences(run, other, split, "accuracy")
-        lengths = (run.workdir.example_results(split) or {})[LENGTH]
-        return differences[members_by_length(lengths)[cls.metrics.index(metric)]]
+    @functools.cached_property
+    def identity(self) -> Mapping[str, Any]:
+        """Gold labels, the first column of the predictions, and lengths if known."""
+        gold = [line.partition("\t")[0] for line in self.run.workdir.predictions(self.split, "tsv")]
+        return {"gold": gold, **super().identity}
 
-    @classmethod
-    def examples(cls, run: Run, split: str) -> Mapping[str, Any]:
-        """Gold labels, and lengths if known."""
-        return {"gold": _gold(run, split), **super().examples(run, split)}
+    @functools.cached_property
+    def counts(self) -> tuple[int, int] | None:
+        """The numbers of right answers and of examples; None if the score has none.
 
-    @classmethod
-    def require(cls, run: Run, split: str) -> None:
+        Raises:
+          UserError: as `RunFolder.scores`, or for invalid counts.
+        """
+        scores = self.run.workdir.scores(self.split)
+        if not scores.value.keys() >= {"correct", "examples"}:
+            return None
+        right, examples = (scores.get(name, int) for name in ("correct", "examples"))
+        if not 0 <= right <= examples > 0:
+            raise UserError(f"{scores.place}: {right} of {examples} answers are right")
+        return right, examples
+
+    def required_counts(self) -> tuple[int, int]:
+        """As `counts`; raises IncomparableError if there are none."""
+        if self.counts is None:
+            raise IncomparableError(
+                f"{self.run.workdir.path}: its score of {self.split} counts no right answers to "
+                "compare"
+            )
+        return self.counts
+
+    def require(self) -> None:
         """As the base class; also requires the number of right answers."""
-        _right(run, split)
-        super().require(run, split)
+        self.required_counts()
+        super().require()
 
-    @classmethod
-    def predictions(cls, run: Run, split: str) -> list[Example]:
+    @functools.cached_property
+    def cells(self) -> Mapping[str, Cell]:
+        """The numbers of right answers and of examples."""
+        if self.counts is None:
+            return {}
+        right, total = self.counts
+        return {"right": right, "of": total, "%": 100 * right / total}
+
+    @functools.cached_property
+    def predictions(self) -> list[ScoredExample]:
         """As the base class; for a ranking, its pairs."""
-        head, *rows = (line.split("\t") for line in run.file(split, ".predictions.tsv"))
-        data, counted = run.corpus, run.workdir.right_answers(split)
-        names, texts = data.config.names, data.texts(split)
+        head, *rows = (line.split("\t") for line in self.run.workdir.predictions(self.split, "tsv"))
+        data, counts = self.run.corpus, self.counts
+        names, texts = data.config.names, data.texts(self.split)
         right = sum(gold == label for gold, label, *_ in rows)
-        own = [gold for gold, *_ in rows] == [names[n] for n in data.corpus(split).column("label")]
-        if not own or (counted and data.config.format != "ranking" and counted[0] != right):
-            file = run.workdir.path / "eval" / f"{split}.predictions.tsv"
-            raise UserError(f"{file}: not the labels of its score; score {split} again")
+        labels = data.corpus(self.split).column("label")
+        matches = [gold for gold, *_ in rows] == [names[n] for n in labels]
+        if not matches or (counts and data.config.format != "ranking" and counts[0] != right):
+            file = self.run.workdir.predictions_file(self.split, "tsv")
+            raise UserError(f"{file}: not the labels of its score; score {self.split} again")
         examples = []
-        for row, each in zip(rows, texts, strict=True):
+        for row, pair in zip(rows, texts, strict=True):
             gold, label, *_ = row
-            line = "\t".join(" ".join(text.split()) for text in each)
+            line = "\t".join(" ".join(text.split()) for text in pair)
             chance = 100 * float(row[head.index(gold, 2)])
-            examples.append(Example(line, " / ".join(each), gold, label, chance))
+            examples.append(ScoredExample(line, " / ".join(pair), gold, label, chance))
         return examples
 
-    @classmethod
+    @staticmethod
     def pictured(
-        cls, answer: str, run: str, line: str, span: tuple[int, int] | None = None
-    ) -> tuple[str, Sequence[Part]]:
+        answer: str, run: str, line: str, span: tuple[int, int] | None = None
+    ) -> tuple[str, Sequence[Element]]:
         """The label with its probability, and a picture of each attention map of the lowest
         layer."""
         explained = json.loads(answer)
         label, words = explained["label"], explained["words"]
         names = ["text 1", "text 2"] if len(words) > 1 else ["the text"]
         pictures = []
-        for each in explained["layers"][0] if explained["layers"] else ():
-            of, context, weights = each["text"], each["context"], each["weights"][:_LONGEST]
-            pooled = of is None
-            rows = [f"sum {n + 1}" for n in range(len(weights))] if pooled else words[of][:_LONGEST]
-            axes = f"words of {names[context]}", "sums" if pooled else f"words of {names[of]}"
+        for attention in explained["layers"][0] if explained["layers"] else ():
+            text, context = attention["text"], attention["context"]
+            weights = attention["weights"][:_LONGEST]
+            pooled = text is None
+            sums = [f"sum {n + 1}" for n in range(len(weights))]
+            rows = sums if pooled else words[text][:_LONGEST]
+            axes = f"words of {names[context]}", "sums" if pooled else f"words of {names[text]}"
             panel = Panel("", [row[:_LONGEST] for row in weights])
             columns = words[context][:_LONGEST]
             longer = max(map(len, words)) > _LONGEST
@@ -104,40 +129,35 @@ class LabelComparison(Comparison):
             pictures.append(Heatmap(title, *axes, rows, columns, [panel], note=note))
         return f"{label} ({explained['probabilities'][label]:.2f})", pictures
 
-    @classmethod
-    def tested(cls, result: str, differences: Float[np.ndarray, "n"]) -> dict[str, float]:
+    def example_differences(self, baseline: Evaluation, metric: str) -> Float[np.ndarray, "n"]:
+        """As the base class; also for a tenth of the examples by length."""
+        if metric not in self.metrics:
+            return super().example_differences(baseline, metric)
+        differences = super().example_differences(baseline, "accuracy")
+        return differences[members_by_length(self.results[LENGTH])[self.metrics.index(metric)]]
+
+    @staticmethod
+    def tested(result: str, differences: Float[np.ndarray, "n"]) -> dict[str, float]:
         """The difference with its interval, and McNemar's test instead of the t-test."""
-        numbers = super().tested(result, differences)
+        numbers = Evaluation.tested(result, differences)
         numbers.pop(f"p_{result}", None)
         wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
         return {**numbers, "wins": wins, "losses": losses, "p_mcnemar": mcnemar(wins, losses)}
 
-    @classmethod
-    def paired(cls, run: Run, other: Run, split: str, name: str = "") -> Paired:
-        """As the base class, with the test of equal proportions, which needs no example results."""
-        own, other_counts = _right(run, name or split), _right(other, split)
-        paired = super().paired(run, other, split, name)
-        numbers = {"p_equal_proportions": equal_proportions(*own, *other_counts)}
-        gap = 100 * (own[0] / own[1] - other_counts[0] / other_counts[1])
-        return Paired({"right_difference": gap, **numbers, **paired.numbers}, paired.notes)
+    def tested_overall(self, baseline: Any) -> dict[str, float]:
+        """The test of equal proportions."""
+        counts, baseline_counts = self.required_counts(), baseline.required_counts()
+        p = equal_proportions(*counts, *baseline_counts)
+        gap = 100 * (counts[0] / counts[1] - baseline_counts[0] / baseline_counts[1])
+        return {"right_difference": gap, "p_equal_proportions": p}
 
-    @classmethod
-    def scores(cls, run: Run, split: str) -> Mapping[str, Cell]:
-        """The numbers of right answers and of examples."""
-        counted = run.workdir.right_answers(split)
-        if counted is None:
-            return {}
-        right, total = counted
-        return {"right": right, "of": total, "%": 100 * right / total}
-
-    @classmethod
-    def compare(cls, runs: Sequence[Run], split: str) -> list[Section]:
+    def sections(self, compared: Sequence[Any]) -> list[Section]:
         """Sections on differences, lengths and confusion; the latter two not for rankings."""
-        sections = [cls.differences(runs, split)]
-        if lengths := read_notes(runs, split, "by_length", ByLength):
-            sections.append(Section(f"length on {split}", _by_length(lengths)))
-        if confusions := read_notes(runs, split, "confusion", Confusion):
-            tables: list[Part] = [
+        sections = super().sections(compared)
+        if lengths := notes_by_label([self, *compared], "by_length", ByLength):
+            sections.append(Section(f"length on {self.split}", _by_length(lengths)))
+        if confusions := notes_by_label([self, *compared], "confusion", Confusion):
+            tables = [
                 Table(
                     (label, *rows),
                     [[gold, *map(row.get, rows)] for gold, row in rows.items()],
@@ -146,37 +166,19 @@ class LabelComparison(Comparison):
                 for label, rows in confusions.items()
             ]
             note = "Rows are gold labels, columns predicted ones."
-            sections.append(Section(f"confusion on {split}", [note, *tables]))
+            sections.append(Section(f"confusion on {self.split}", [note, *tables]))
         return sections
 
 
-def _by_length(lengths: Mapping[str, ByLength]) -> list[Part]:
+def _by_length(lengths: Mapping[str, ByLength]) -> list[Element]:
     """One chart for all runs with the same division into tenths."""
     cuts: dict[tuple[str, ...], list[Series]] = {}
-    for label, parts in lengths.items():
-        places = [f"{low}-{high}" for low, high, _ in parts]
-        series = Series(label, places, [rate for *_, rate in parts])
-        cuts.setdefault(tuple(places), []).append(series)
+    for label, tenths in lengths.items():
+        ranges = [f"{low}-{high}" for low, high, _ in tenths]
+        series = Series(label, ranges, [rate for *_, rate in tenths])
+        cuts.setdefault(tuple(ranges), []).append(series)
     note = "Tenths of the examples by length (Figure 2)."
     return [
         Chart("Accuracy by length", "words", "accuracy", series, note=note)
         for series in cuts.values()
     ]
-
-
-def _right(run: Run, split: str) -> tuple[int, int]:
-    """The numbers of right answers and of examples in a run's score of a split.
-
-    Raises:
-      IncomparableError: if the score has none.
-    """
-    counted = run.workdir.right_answers(split)
-    if counted is None:
-        path = run.workdir.path
-        raise IncomparableError(f"{path}: its score of {split} counts no right answers to compare")
-    return counted
-
-
-def _gold(run: Run, split: str) -> list[str]:
-    """The gold labels, the first column of the predictions."""
-    return [line.partition("\t")[0] for line in run.file(split, ".predictions.tsv")]

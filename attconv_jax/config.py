@@ -2,13 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from attconv_jax.models.attentive_convolution import AttentiveConvolution
-from attconv_jax.models.base import PairModel
-from attconv_jax.models.bi_cnn import BiCNN
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
-from common_jax.fields import require, require_sizes
+from common_jax.fields import DefaultChoice, require, require_sizes
+
+if TYPE_CHECKING:
+    from attconv_jax.models.base import PairModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +47,10 @@ class DataConfig(SplitsConfig):
         format.
       train, dev, test: files of `dir`, plain or .gz, several joined by commas; for "tfds" splits of
         the dataset. An empty dev or test is held out of train by premise, article or review.
+      columns: of a table, or the names in JSON lines (`SplitsConfig`): "label=1,first=2,second=3"
+        for pairs, "label=1,text=2" for texts. Known headers have "label", "gold_label", "stars",
+        "class", "rating" or "sentiment"; "text", "review" or "sentence"; "first", "premise",
+        "sentence1" or "text1"; "second", "hypothesis", "sentence2" or "text2".
       examples: number of generated training examples; for files and datasets, the size of a random
         sample of train; 0 uses all examples.
       labels: in the order of their ids, separated by commas.
@@ -112,6 +116,11 @@ class DataConfig(SplitsConfig):
         )
 
     @property
+    def column_fields(self) -> tuple[str, ...]:
+        fields = {"texts": ("label", "text"), "pairs": ("label", "first", "second")}
+        return fields.get(self.format, ())
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The labels, in the order of their ids."""
         return tuple(name.strip() for name in self.labels.split(","))
@@ -145,7 +154,11 @@ class Config:
     loss: Literal["hinge", "cross_entropy", "both"] = "hinge"
     pairs: Literal["question", "batch"] = "question"
     words: WordsConfig = dataclasses.field(default_factory=WordsConfig)
-    model: PairModel = dataclasses.field(default_factory=AttentiveConvolution)
+    model: "PairModel" = dataclasses.field(
+        default_factory=DefaultChoice(
+            "attconv_jax.models.attentive_convolution:AttentiveConvolution"
+        )
+    )
     data: DataConfig = dataclasses.field(default_factory=lambda: DataConfig(dir="data"))
     optimizer: OptimizerConfig = dataclasses.field(
         default_factory=lambda: OptimizerConfig(
@@ -175,12 +188,9 @@ class Config:
 
     @classmethod
     def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Replaces earlier versions' attentive convolution with attention "none" by the bi-CNN."""
-        model, former = values.get("model", {}), AttentiveConvolution().name
-        if not isinstance(model, Mapping) or model.get("name", former) != former:
+        """Names the columns that earlier versions read of any table: the first ones."""
+        data = values.get("data")
+        if not isinstance(data, Mapping) or "columns" in data or data.get("format") == "ranking":
             return dict(values)
-        if model.get("attention") != "none":
-            return dict(values)
-        fields = [field.name for field in dataclasses.fields(BiCNN)]
-        shared = {name: model[name] for name in fields if name in model}
-        return {**values, "model": {"name": BiCNN().name, **shared}}
+        columns = "1,2" if data.get("format") == "texts" else "1,2,3"
+        return {**values, "data": {**data, "columns": columns}}

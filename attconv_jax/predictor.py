@@ -1,9 +1,8 @@
 """Text interface of the sentence classifier: encodes text, formats predictions; needs no model."""
 
 import dataclasses
-import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.predictor import CompiledFunctions, Option, Predictor
 from common_jax.predictor_schema import Schema
+from common_jax.text.cleaning import clean, warn_if_overlong
 from common_jax.text.vocabulary import Vocabulary
 
 
@@ -32,11 +32,14 @@ class Request(NamedTuple):
     texts: list[tuple[str, ...]]
     arrays: dict[str, Int32[np.ndarray, "..."]]
 
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The number of words of each text."""
+        return tuple(map(len, self.texts))
+
 
 class SentenceClassifier(Predictor):
     """Labels lines, each a text or two texts separated by a tab."""
-
-    CHUNK = 512  # lines read before the first prediction is returned
 
     options = (Option("explain", bool, "also the attention weights", detail=True),)
 
@@ -51,6 +54,7 @@ class SentenceClassifier(Predictor):
           inputs: the model's inputs beside words (`common_jax.inputs.inputs_to_text`).
           ranking: whether the texts are a question and a sentence, which is ranked by the
             probability of "yes".
+          max_length: longest text of training in words; 0 if unknown.
         """
 
         labels: str
@@ -58,6 +62,7 @@ class SentenceClassifier(Predictor):
         eval_batch_tokens: int
         inputs: str = ""
         ranking: bool = False
+        max_length: int = 0
 
         def __post_init__(self):
             require(self.texts in (1, 2), f"texts={self.texts}: 1 or 2")
@@ -88,7 +93,7 @@ class SentenceClassifier(Predictor):
     def read_vocabulary(cls, folder: Path) -> Vocabulary:
         return Vocabulary.load(folder)
 
-    def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
+    def answers(self, requests: Sequence[Request]) -> Iterator[str]:
         """A JSON object for each line: the `label` and the `probabilities` of the labels.
 
         With `explain` also the `words` of each text, and the attention maps of each of the
@@ -96,39 +101,30 @@ class SentenceClassifier(Predictor):
         sums of the context), the index of the `context` attended to, and the `weights`, a row for
         each word.
         """
-        numbered = enumerate(lines, start=1)
-        while chunk := list(itertools.islice(numbered, self.CHUNK)):
-            requests = [self._request(line, f"{source}:{number}") for number, line in chunk]
-            yield from self._answers(requests)
-
-    def lengths(self, line: str, place: str) -> tuple[int, ...]:
-        return tuple(len(words) for words in self._request(line, place).texts)
+        answers = [""] * len(requests)
+        lengths = [request.lengths for request in requests]
+        for group in groups(lengths, self._settings.eval_batch_tokens):
+            results = self._classified([requests[at] for at in group.members], group)
+            for at, answer in zip(group.members, results, strict=True):
+                answers[at] = json.dumps(answer, ensure_ascii=False)
+        return iter(answers)
 
     @property
     def schema(self) -> Schema:
         return schema_of(self._settings.texts, self._settings.ranking)
 
-    def _request(self, line: str, place: str) -> Request:
+    def parse(self, line: str, place: str) -> Request:
         """The words of a line's texts, and the arrays of the model's inputs."""
         count = self._settings.texts
-        texts = line.split("\t") if count == 2 else [line]
+        texts = [clean(text) for text in (line.split("\t") if count == 2 else [line])]
         if len(texts) != count:
             raise UserError(f"{place}: a pair is 2 texts separated by a tab, not {len(texts)}")
         words = [tokenize(text) for text in texts]
         if not all(words):
             raise UserError(f"{place}: a text without a word")
+        warn_if_overlong(place, max(map(len, words)), self._settings.max_length, "words")
         with error_context(place):
             return Request(words, encode(self._columns, dict(zip(TEXTS, words, strict=False)), {}))
-
-    def _answers(self, requests: Sequence[Request]) -> list[str]:
-        """The predictions, computed in batches of similar lengths."""
-        answers = [""] * len(requests)
-        lengths = [tuple(map(len, request.texts)) for request in requests]
-        for group in groups(lengths, self._settings.eval_batch_tokens):
-            results = self._classified([requests[at] for at in group.members], group)
-            for at, answer in zip(group.members, results, strict=True):
-                answers[at] = json.dumps(answer, ensure_ascii=False)
-        return answers
 
     def _classified(self, requests: Sequence[Request], group: Group) -> Iterator[dict[str, Any]]:
         """The predictions of one batch."""

@@ -30,7 +30,7 @@ class SentenceClassification(WordLevelTask[Config]):
     config_class = Config
     data: LabelledData
     printed_notes = ("majority_rate", "macro_f1")
-    comparison = "attconv_jax.compare:LabelComparison"
+    comparison = "attconv_jax.compare:LabelEvaluation"
     predictor_class = SentenceClassifier
 
     def __init__(self, config: Config):
@@ -141,8 +141,8 @@ class SentenceClassification(WordLevelTask[Config]):
             "\n  ".join(texts[at]) + f"\n  -> {names[likely[at].argmax()]} = {names[gold[at]]}"
             for at in indices[:EXAMPLES]
         ]
-        files = {".predictions.tsv": "\n".join(lines) + "\n"}
-        return Scores(metrics, notes, files, examples, results)
+        table = "\n".join(lines) + "\n"
+        return Scores(metrics, notes, {"tsv": table}, examples, results)
 
     def evaluation_set(self, split: str) -> Any:
         gold = self.data.corpus(split).column("label").tolist()
@@ -153,7 +153,12 @@ class SentenceClassification(WordLevelTask[Config]):
         data = self.config.data
         inputs = inputs_to_text(self.config.model.inputs)
         return SentenceClassifier.Settings(
-            ",".join(data.names), data.texts, data.eval_batch_tokens, inputs, self.ranking
+            ",".join(data.names),
+            data.texts,
+            data.eval_batch_tokens,
+            inputs,
+            self.ranking,
+            data.max_length,
         )
 
     @property

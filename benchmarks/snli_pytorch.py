@@ -52,6 +52,7 @@ def main(argv: list[str]) -> None:
         "data.dir": args.data / "snli",
         "data.train": "train_partial.tsv",
         "data.test": "dev.tsv",
+        "data.columns": "1,2,3",
         "data.on_bad_example": "skip",
         "data.vectors": "",
         "words.dim": 300,

@@ -7,6 +7,7 @@ A section is a frozen dataclass: a field's name, type and default live there onc
 
 import dataclasses
 import functools
+import itertools
 import math
 import re
 import typing
@@ -15,8 +16,8 @@ from typing import Any, Literal, TypeVar
 
 import ml_collections
 
-from common_jax.fields import from_mapping, renamed, require, require_sizes, to_mapping
-from common_jax.old_names import CLASSES, CONFIG_KEYS
+from common_jax.fields import field_types, from_mapping, require, require_sizes, to_mapping
+from common_jax.renames import current_class, with_current_keys
 
 T = TypeVar("T")
 
@@ -172,6 +173,10 @@ class SplitsConfig(SourceConfig):
 
     Attributes:
       train, dev, test: files of `dir`, or splits of the dataset.
+      columns: the column of each of a table's fields, by its name in the header or its number from
+        1, "text=review,label=stars" or "label=2,text=5"; negative numbers count from the end of the
+        row. Numbers alone are of the fields in their order, "1,2". Names are also those of JSON
+        lines. Empty: by a known header, or the fields' order in a table that has no other columns.
       examples: number of generated training examples.
       holdout_size: number of generated dev and test examples each, and of examples held out of
         train for a dev or test split that is not named.
@@ -181,6 +186,7 @@ class SplitsConfig(SourceConfig):
     train: str = ""
     dev: str = ""
     test: str = ""
+    columns: str = ""
     examples: int = 0
     holdout_size: int = 1000
     seed: int = 0
@@ -192,6 +198,41 @@ class SplitsConfig(SourceConfig):
             self.source != "generated" or self.examples >= 1,
             "data.examples: at least 1 if generated",
         )
+        _ = self.columns_by_field
+
+    @property
+    def column_fields(self) -> tuple[str, ...]:
+        """The fields of an example in a table, in the order of a table without a header; empty if
+        the family reads no tables."""
+        return ()
+
+    @property
+    def columns_by_field(self) -> dict[str, int | str]:
+        """The column of each field that `columns` names, in the fields' order; empty if it is."""
+        fields, columns = self.column_fields, [text.strip() for text in self.columns.split(",")]
+        if not self.columns:
+            return {}
+        require(bool(fields), f"data.columns={self.columns}: this data.format has no columns")
+        if not any("=" in column for column in columns):
+            columns = [f"{f}={c}" for f, c in itertools.zip_longest(fields, columns, fillvalue="")]
+        pairs = [[text.strip() for text in column.partition("=")[::2]] for column in columns]
+        numbered = {f: int(c) if re.fullmatch("-?[0-9]+", c) else c for f, c in pairs}
+        example = ",".join(f"{field}={number}" for number, field in enumerate(fields, start=1))
+        require(
+            sorted(fields) == sorted(field for field, _ in pairs)
+            and all(numbered.values())
+            and len({*numbered.values()}) == len(fields),
+            f"data.columns={self.columns!r}: name a column for each of {', '.join(fields)}, or "
+            f"number it from 1, as in {example!r}",
+        )
+        return {field: numbered[field] for field in fields}
+
+    @property
+    def column_order(self) -> str:
+        """`columns` in the form that all equal values share, to compare configs."""
+        default = {field: number for number, field in enumerate(self.column_fields, start=1)}
+        columns = self.columns_by_field or default
+        return ",".join(f"{field}={column}" for field, column in columns.items())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -236,7 +277,7 @@ def to_config_dict(config: Any) -> ml_collections.ConfigDict:
 
 def _with_free_types(config: Any, values: dict[str, Any]) -> dict[str, Any]:
     """The values of `to_mapping`, with fields of a `Literal` of several types free to change it."""
-    hints = typing.get_type_hints(type(config))
+    hints = field_types(type(config))
     for name, value in values.items():
         if isinstance(value, dict):
             _with_free_types(getattr(config, name), value)
@@ -271,27 +312,21 @@ def system_config(config: Any, name: str, **fields: Any) -> ml_collections.Confi
 
 
 def short_keys(kind: type) -> Mapping[str, str]:
-    """Short to full names of a config's keys: its class attribute `short_keys`."""
+    """Short to full names of a config's keys, for overrides: its class attribute `short_keys`."""
     return getattr(kind, "short_keys", {})
 
 
-def old_keys(kind: type) -> Mapping[str, str]:
-    """Former to current full names of a config's keys."""
-    return CONFIG_KEYS.get(kind.__module__.partition(".")[0], {})
-
-
 def from_values(kind: type[T], values: Mapping[str, Any]) -> T:
-    """A config from nested values whose keys and task may have short or former names.
+    """A config from nested values, whose keys and task may have former names.
 
-    A class method `upgraded` of `kind`, if defined, converts values of earlier versions.
+    A class method `upgraded` of `kind`, if defined, adds what configs of earlier versions lack.
 
     Raises:
       UserError: as `common_jax.fields.from_mapping`.
     """
-    upgraded = getattr(kind, "upgraded", dict)
-    values = upgraded(renamed(values, {**old_keys(kind), **short_keys(kind)}))
+    values = getattr(kind, "upgraded", dict)(with_current_keys(kind, values))
     if isinstance(task := values.get("task"), str):
-        values["task"] = CLASSES.get(task, task)
+        values["task"] = current_class(task)
     return from_mapping(kind, values)
 
 
@@ -310,6 +345,6 @@ def completed(config: T, overridden: Collection[str]) -> T:
 
 
 def value_of(config: Any, key: str) -> Any:
-    """The value of a field by its full, short or former name."""
-    key = {**old_keys(type(config)), **short_keys(type(config))}.get(key, key)
+    """The value of a field by its full or short name."""
+    key = short_keys(type(config)).get(key, key)
     return functools.reduce(getattr, key.split("."), config)

@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import importlib
 import importlib.util
+import pkgutil
 import re
 import sys
 import typing
@@ -11,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from common_jax.errors import UserError
-from common_jax.old_names import CLASSES
+from common_jax.errors import UserError, error_context
+from common_jax.renames import current_class
 
 T = TypeVar("T")
 
@@ -31,6 +32,36 @@ class Choice:
     def name(self) -> str:
         """ "package.module:Class"."""
         return f"{type(self).__module__}:{type(self).__qualname__}"
+
+
+@dataclasses.dataclass(frozen=True)
+class DefaultChoice:
+    """The `default_factory` of a config field for a `Choice`, of which no class is imported before
+    it is used.
+
+    The field's annotation is in quotes: the name of the base class of its values.
+
+    Attributes:
+      name: the class of the default, "package.module:Class".
+    """
+
+    name: str
+
+    @property
+    def type(self) -> Any:
+        """The class."""
+        return pkgutil.resolve_name(self.name)
+
+    def __call__(self) -> Any:
+        return self.type()
+
+
+def field_types(kind: Any) -> dict[str, Any]:
+    """The types of a dataclass's fields by name."""
+    factories = [field.default_factory for field in dataclasses.fields(kind)]
+    defaults = [factory.type for factory in factories if isinstance(factory, DefaultChoice)]
+    bases = {base.__name__: base for default in defaults for base in default.__mro__}
+    return typing.get_type_hints(kind, localns=bases)
 
 
 def require(condition: bool, message: str) -> None:
@@ -60,29 +91,31 @@ def require_rates(section: str, config: Any, *names: str) -> None:
 
 
 def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:
-    """The dataclass `kind` from nested mappings (a ConfigDict, a parsed config.json).
+    """The dataclass `kind` from nested mappings (a ConfigDict, a parsed JSON or TOML file).
+
+    A field is a str, int, float, bool, `Literal`, `Choice` or dataclass, a `tuple[X, ...]` or
+    `Mapping[str, X]` of them, or `X | None`. Messages name an element as "FIELD[0]: " or
+    "FIELD.KEY: ", also those of its class's `__post_init__`.
 
     Raises:
       UserError: for an unknown key, a missing one without a default, or a value of the wrong type.
     """
-    hints = typing.get_type_hints(kind)
+    hints = field_types(kind)
     fields_by_name = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     values_by_name = {}
     for name, value in values.items():
         key = f"{at}{name}"
         if name not in fields_by_name:
-            raise UserError(f"unknown config key {key!r}{suggestion(name, list(fields_by_name))}")
-        if dataclasses.is_dataclass(section := hints[name]):
-            require(isinstance(value, Mapping), f"config key {key!r} is a group of keys")
-            if issubclass(section, Choice):  # type: ignore[arg-type]
-                section, value = _chosen(section, fields_by_name[name], value, key)
-            values_by_name[name] = from_mapping(section, value, f"{key}.")  # type: ignore[arg-type]
-        else:
-            values_by_name[name] = _checked(section, value, key)
+            raise UserError(f"unknown key {key!r}{suggestion(name, list(fields_by_name))}")
+        section = hints[name]
+        if isinstance(section, type) and issubclass(section, Choice):
+            _require_group(value, key)
+            section, value = _chosen(section, fields_by_name[name], value, key)
+        values_by_name[name] = _checked(section, value, key)
     for name, field in fields_by_name.items():
         default = (field.default, field.default_factory)
         if name not in values_by_name and default == (dataclasses.MISSING,) * 2:
-            raise UserError(f"config key '{at}{name}' is missing")
+            raise UserError(f"key '{at}{name}' is missing")
     return kind(**values_by_name)
 
 
@@ -91,34 +124,6 @@ def to_mapping(config: Any) -> dict[str, Any]:
     values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     nested = {k: to_mapping(v) if dataclasses.is_dataclass(v) else v for k, v in values.items()}
     return {"name": config.name, **nested} if isinstance(config, Choice) else nested
-
-
-def renamed(values: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
-    """Nested mappings with former keys moved to their current names.
-
-    Args:
-      aliases: from the old full name of a key, "model.word_dim", to the new one, "words.dim".
-    """
-    values = {k: renamed(v, {}) if isinstance(v, Mapping) else v for k, v in values.items()}
-    for old, new in aliases.items():
-        *above, last = old.split(".")
-        node = _node(values, above)
-        if node is not None and last in node:
-            *above, name = new.split(".")
-            target = _node(values, above, make=True)
-            assert target is not None
-            target[name] = node.pop(last)
-    return values
-
-
-def _node(values: dict[str, Any], path: list[str], make: bool = False) -> dict[str, Any] | None:
-    for part in path:
-        if not isinstance(values.get(part), dict):
-            if not make:
-                return None
-            values[part] = {}
-        values = values[part]
-    return values
 
 
 def from_choice(kind: Any, values: Mapping[str, Any], at: str) -> Any:
@@ -146,7 +151,7 @@ def _chosen(
         return named_class(name, section, f"{key}.name"), values
     if field.default_factory is not dataclasses.MISSING:
         return type(field.default_factory()), values
-    raise UserError(f"config key '{key}.name' is missing")
+    raise UserError(f"key '{key}.name' is missing")
 
 
 def named_class(name: str, kind: Any, key: str) -> Any:
@@ -162,7 +167,7 @@ def named_class(name: str, kind: Any, key: str) -> Any:
     Raises:
       UserError: if there is no such module or class, or it is no subclass of `kind`.
     """
-    module, _, attribute = CLASSES.get(name, name).partition(":")
+    module, _, attribute = current_class(name).partition(":")
     role = kind.__name__.lower()
     try:
         if module not in sys.modules and not _is_in_a_package(module):
@@ -195,9 +200,26 @@ def suggestion(name: str, known: list[str]) -> str:
     return f"; known here: {', '.join(sorted(known))}" if known else "; it has no fields"
 
 
+def _require_group(value: Any, key: str) -> None:
+    require(isinstance(value, Mapping), f"key {key!r} is a group of keys")
+
+
 def _checked(kind: Any, value: Any, key: str) -> Any:
-    if typing.get_origin(kind) is Literal:
-        choices = typing.get_args(kind)
+    """A value as a field's type, of which `from_mapping` lists the possible ones."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if type(None) in arguments:
+        (inner,) = (argument for argument in arguments if argument is not type(None))
+        return None if value is None else _checked(inner, value, key)
+    if dataclasses.is_dataclass(kind):
+        _require_group(value, key)
+        return from_mapping(kind, value, f"{key}.")  # type: ignore[arg-type]
+    if origin is Mapping:
+        _require_group(value, key)
+        return {k: _element(arguments[1], v, f"{key}.{k}") for k, v in value.items()}
+    if origin is tuple and type(value) in (tuple, list):  # JSON has lists
+        return tuple(_element(arguments[0], v, f"{key}[{n}]") for n, v in enumerate(value))
+    if origin is Literal:
+        choices = arguments
         good = any(value == choice and type(value) is type(choice) for choice in choices)
         require(good, f"{key}={value!r}: must be {' | '.join(map(str, choices))}")
         return value
@@ -205,9 +227,16 @@ def _checked(kind: Any, value: Any, key: str) -> Any:
         raise UserError(f"{key}: at most {LARGEST}")
     if kind is float and type(value) is int:
         return float(value)
-    if typing.get_origin(kind) is tuple and type(value) in (tuple, list):  # JSON has lists
-        return tuple(_checked(typing.get_args(kind)[0], one, key) for one in value)
-    if type(value) is not kind:
-        expected = "a list" if typing.get_origin(kind) is tuple else kind.__name__
+    if type(value) is not kind and kind is not Any:
+        expected = "a list" if origin is tuple else kind.__name__
         raise UserError(f"{key}={value!r}: expected {expected}, got {type(value).__name__}")
     return value
+
+
+def _element(kind: Any, value: Any, key: str) -> Any:
+    """An element of a field, as `_checked`; errors in a dataclass have its location in front."""
+    if not dataclasses.is_dataclass(kind):
+        return _checked(kind, value, key)
+    _require_group(value, key)
+    with error_context(key):
+        return from_mapping(kind, value)  # type: ignore[arg-type]

@@ -8,12 +8,13 @@ that the predictor of a run or an export restores it from its name and fields.
 import abc
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Int, Int32
 
+from common_jax.data.corpus import Corpus
 from common_jax.fields import Choice, from_choice, to_mapping
 
 Annotations = Mapping[str, str]  # of a text, by the source's names: {"binary_parse": ...}
@@ -80,19 +81,18 @@ class Column(NamedTuple):
         return f"{texts[self.text] if self.text else 'B'}, {self.input.width}"
 
     def gather(
-        self, gather: Callable[..., np.ndarray], rows: Int[np.ndarray, "B"], words: int
+        self, corpus: Corpus, rows: Int[np.ndarray, "B"], words: int
     ) -> Int32[np.ndarray, "B ..."]:
         """The array of a batch: [B, words, width], zeros at padding, or [B, width].
 
         Args:
-          gather: `Corpus.gather`.
           rows: of the corpus; a negative one is all zeros.
           words: the padded length of the text; unused for an array of the example.
         """
         width = self.input.width
         if not self.text:
-            return gather(rows, self.name, width)
-        return gather(rows, self.name, words * width).reshape(len(rows), words, width)
+            return corpus.gather(rows, self.name, width)
+        return corpus.gather(rows, self.name, words * width).reshape(len(rows), words, width)
 
     def padded(
         self, arrays: Sequence[np.ndarray], rows: int, words: int

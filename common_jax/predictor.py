@@ -6,9 +6,10 @@ arrays (`CompiledFunctions`) is a jitted function of a run's parameters or a pro
 
 import abc
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from jaxtyping import Shaped
 from numpy import ndarray
@@ -58,15 +59,29 @@ class Option:
     detail: bool = False
 
 
+@runtime_checkable
+class ParsedLine(Protocol):
+    """A tokenized input line."""
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The length of each text, such as its number of words.
+
+        A server refuses texts that are too long, and batches lines of similar lengths.
+        """
+
+
 class Predictor(abc.ABC):
     """A trained model as a function on text.
 
     Attributes:
+      CHUNK: number of lines that `predict` reads before it returns the first answer.
       Settings: a dataclass of numbers, strings and booleans: the part of a run's config it needs.
       options: of its constructor; the commands have a flag for each.
       fields: of the JSON object on each input line; empty if lines are plain text.
     """
 
+    CHUNK: ClassVar[int] = 512
     Settings: ClassVar[type]
     options: ClassVar[tuple[Option, ...]] = ()
     fields: ClassVar[tuple[str, ...]] = ()
@@ -93,6 +108,20 @@ class Predictor(abc.ABC):
         """
 
     @abc.abstractmethod
+    def parse(self, line: str, place: str) -> ParsedLine:
+        """Tokenizes an input line.
+
+        Args:
+          place: the line's location for error messages.
+
+        Raises:
+          UserError: for an invalid line.
+        """
+
+    @abc.abstractmethod
+    def answers(self, lines: Sequence[Any]) -> Iterator[str]:
+        """One answer for each result of `parse`, in order, computed in batches."""
+
     def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
         """One answer for each line, in order.
 
@@ -100,21 +129,11 @@ class Predictor(abc.ABC):
           source: the lines' location for error messages.
 
         Raises:
-          UserError: for an invalid line, when the iterator reaches it.
+          UserError: for an invalid line, when the iterator reaches its chunk.
         """
-
-    def lengths(self, line: str, place: str) -> tuple[int, ...]:
-        """The length of each text of a line, such as its number of words.
-
-        A server refuses texts that are too long, and batches lines of similar lengths.
-
-        Args:
-          place: the line's location for error messages.
-
-        Raises:
-          UserError: for a line that `predict` would refuse.
-        """
-        return (len(line),)
+        numbered = enumerate(lines, start=1)
+        while chunk := list(itertools.islice(numbered, self.CHUNK)):
+            yield from self.answers([self.parse(line, f"{source}:{n}") for n, line in chunk])
 
     @property
     def schema(self) -> Schema:

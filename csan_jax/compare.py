@@ -1,4 +1,4 @@
-"""Comparison of translations of several runs: paired bootstrap, and n-grams (Figure 3)."""
+"""Evaluations of translations: paired bootstrap, and n-grams (Figure 3)."""
 
 import dataclasses
 import functools
@@ -10,20 +10,21 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float, Int
 
-from common_jax.compare import Comparison, Example, Paired, Run
+from common_jax.compare import Evaluation, ScoredExample
 from common_jax.errors import UserError
 from common_jax.report.document import (
     Cell,
     Chart,
+    Element,
     Heatmap,
     Outline,
     Panel,
-    Part,
     Section,
     Series,
     Table,
 )
 from csan_jax import metrics as translation
+from csan_jax.languages import count_words
 
 _BY_ORDER = tuple(f"bleu_{n}" for n in range(1, 9))  # BLEU of n-grams up to n, unsmoothed
 _THIRD = "_longest_third"
@@ -33,7 +34,7 @@ _CHARTS = {
 }
 
 
-class TranslationComparison(Comparison):
+class TranslationEvaluation(Evaluation):
     """Paired bootstrap of BLEU and chrF, paired t-test of the sentences' nll, and scores by n-gram
     order (Figure 3)."""
 
@@ -57,47 +58,95 @@ class TranslationComparison(Comparison):
         *("log_likelihood", f"log_likelihood{_THIRD}", f"sacrebleu{_THIRD}"),
     )
 
-    @classmethod
-    def further(cls, run: Run, split: str) -> Mapping[str, float]:
+    @functools.cached_property
+    def references(self) -> list[str]:
+        """The references."""
+        return self.run.workdir.references(self.split)
+
+    @functools.cached_property
+    def hypotheses(self) -> list[str]:
+        """The translations; raises UserError unless there is one for each reference."""
+        hypotheses = self.run.workdir.predictions(self.split, "txt")
+        self._require_equal_number(hypotheses, "translations")
+        return hypotheses
+
+    @functools.cached_property
+    def identity(self) -> Mapping[str, Any]:
+        """The references; not the sentences' lengths, which depend on the vocabulary."""
+        return {"references": self.references}
+
+    @property
+    def language(self) -> str:
+        """The target language."""
+        return self.run.task.config.data.target_language
+
+    @functools.cached_property
+    def _bootstrap(self) -> tuple[dict[str, translation.Compared], dict[str, str]]:
+        """The scores with bootstrap intervals, by metric, and the metrics' signatures."""
+        systems = {"run": self.hypotheses}
+        compared, signatures = translation.paired_bootstrap(
+            systems, self.references, language=self.language
+        )
+        return compared["run"], signatures
+
+    @functools.cached_property
+    def further_metrics(self) -> Mapping[str, float]:
         """BLEU of n-grams up to n, from the notes of `Task.score`; the mean log-likelihood of a
-        sentence, in nats, and that and BLEU of the third of the sentences with the most words."""
-        scores = run.workdir.read_scored(split).get("bleu_by_order", list[float], [])
-        return {**dict(zip(_BY_ORDER, scores, strict=False)), **_sentence_metrics(run, split)}
+        sentence, in nats, if its results have it, unlike in older runs; and that and BLEU of the
+        third of the sentences with the most words."""
+        values = dict(zip(_BY_ORDER, self.note("bleu_by_order", list[float]), strict=False))
+        if "nll" in self.results:
+            for suffix in ("", _THIRD):
+                nll = self.results["nll"][self._members(suffix)]
+                values[f"log_likelihood{suffix}"] = float(-nll.mean())
+        longest = self._members(_THIRD)
+        pairs = [[text[n] for n in longest] for text in (self.hypotheses, self.references)]
+        values[f"sacrebleu{_THIRD}"] = translation.bleu(*pairs, language=self.language)
+        return values
 
-    @classmethod
-    def example_differences(
-        cls, run: Run, other: Run, split: str, metric: str
-    ) -> Float[np.ndarray, "n"]:
-        """As the base class; also of the log-likelihood."""
-        if not metric.startswith("log_likelihood"):
-            return super().example_differences(run, other, split, metric)
-        differences = -super().example_differences(run, other, split, "nll")
-        return differences[_members(run, run.file(split, ".references"), metric)]
+    @functools.cached_property
+    def intervals(self) -> Mapping[str, Sequence[float]]:
+        """The bootstrap's 95 % intervals; empty if the texts are missing."""
+        try:
+            compared, _ = self._bootstrap
+        except UserError:
+            return {}
+        return {metric: (score.low, score.high) for metric, score in compared.items()}
 
-    @classmethod
-    def predictions(cls, run: Run, split: str) -> list[Example]:
+    @functools.cached_property
+    def cells(self) -> Mapping[str, Cell]:
+        """BLEU and chrF with their 95 % intervals."""
+        compared, _ = self._bootstrap
+        return {
+            metric: f"{score.score:.2f} ({score.low:.2f} to {score.high:.2f})"
+            for metric, score in compared.items()
+        }
+
+    @functools.cached_property
+    def predictions(self) -> list[ScoredExample]:
         """As the base class; without inputs if the score has no sources, as in older runs."""
-        hypotheses, references = _hypotheses(run, split), run.file(split, ".references")
-        _require_own(run, split)
-        has_sources = (run.workdir.path / "eval" / f"{split}.sources").exists()
-        sources = run.file(split, ".sources") if has_sources else [""] * len(references)
-        if len(sources) != len(references):
+        stored = self.run.workdir.scores(self.split).value.get("sacrebleu")
+        bleu = self._bootstrap[0]["sacrebleu"].score
+        if isinstance(stored, int | float) and abs(bleu - stored) > 0.01:
             raise UserError(
-                f"{run.workdir.path}: {len(sources)} sources of {split} for {len(references)} "
-                "references; score it again"
+                f"{self.run.workdir.predictions_file(self.split, 'txt')}: not the translations of "
+                f"its score, whose BLEU is {stored:.2f}, not {bleu:.2f}; score it again"
             )
-        scores = translation.sentence_chrf(hypotheses, references)
+        sources = self.run.workdir.sources(self.split)
+        sources = [""] * len(self.references) if sources is None else sources
+        self._require_equal_number(sources, "sources")
+        scores = translation.sentence_chrf(self.hypotheses, self.references)
         return [
-            Example(source, source, reference, hypothesis, score)
+            ScoredExample(source, source, reference, hypothesis, score)
             for source, reference, hypothesis, score in zip(
-                sources, references, hypotheses, scores, strict=True
+                sources, self.references, self.hypotheses, scores, strict=True
             )
         ]
 
-    @classmethod
+    @staticmethod
     def pictured(
-        cls, answer: str, run: str, line: str, span: tuple[int, int] | None = None
-    ) -> tuple[str, Sequence[Part]]:
+        answer: str, run: str, line: str, span: tuple[int, int] | None = None
+    ) -> tuple[str, Sequence[Element]]:
         """The translation, and a picture of the attention of all heads of the lowest layer, with
         a panel for each head that a head attends to, and outlines of the windows."""
         explained = json.loads(answer)
@@ -107,119 +156,78 @@ class TranslationComparison(Comparison):
         layer, reach = explained["attention"][0], [*explained.get("reach", ())][:1]
         heads, area = len(layer), len(layer[0][0])
         panels: list[Panel | None] = []
-        for head, of in itertools.product(range(heads), range(area)):
-            at = head + of - area // 2
-            values = [query[of] for query in layer[head]]
-            keys = f"keys of {at + 1}" if 0 <= at < heads else "keys beyond the edge"
-            what = f"head {head + 1}" + (f", {keys}" if area > 1 else "")
-            spans = [(first, last) for each in reach for first, last in each[head]]
+        for head, offset in itertools.product(range(heads), range(area)):
+            key_head = head + offset - area // 2
+            values = [query[offset] for query in layer[head]]
+            keys = f"keys of {key_head + 1}" if 0 <= key_head < heads else "keys beyond the edge"
+            title = f"head {head + 1}" + (f", {keys}" if area > 1 else "")
+            spans = [(first, last) for by_head in reach for first, last in by_head[head]]
             everything = {*spans} <= {(0, len(pieces) - 1)}
             window = [] if everything else [Outline("window", spans)]
             attends = area == 1 or any(map(any, values))
-            panels.append(Panel(what, values, window) if attends else None)
+            panels.append(Panel(title, values, window) if attends else None)
         note = "Lowest encoder layer; heads are counted from 1."
         across = area if area > 1 else min(2, heads)
         names = f"{run}: attention of the heads", "key", "query"
         return explained["translation"], [Heatmap(*names, pieces, pieces, panels, across, note)]
 
-    @classmethod
-    def intervals(cls, run: Run, split: str) -> Mapping[str, Sequence[float]]:
-        """The bootstrap's 95 % intervals of a run's scores; empty if its texts are missing."""
-        try:
-            compared, _ = _bootstrap_scores(run, split)
-        except UserError:
-            return {}
-        return {metric: (one.low, one.high) for metric, one in compared.items()}
+    def example_differences(self, baseline: Evaluation, metric: str) -> Float[np.ndarray, "n"]:
+        """As the base class; also of the log-likelihood."""
+        if not metric.startswith("log_likelihood"):
+            return super().example_differences(baseline, metric)
+        differences = -super().example_differences(baseline, "nll")
+        return differences[self._members(metric)]
 
-    @classmethod
-    def examples(cls, run: Run, split: str) -> Mapping[str, Any]:
-        """The references; not the sentences' lengths, which depend on the vocabulary."""
-        return {"references": run.file(split, ".references")}
+    def example_error(self, baseline: Any, metric: str) -> float:
+        """As the base class; of BLEU by resampling the sentences."""
+        if "bleu" not in metric or metric == "tokenized_bleu":
+            return super().example_error(baseline, metric)
+        self.require_same(baseline)
+        members = self._members(metric)
+        texts = (self.hypotheses, baseline.hypotheses, self.references)
+        members_of = [[text[n] for n in members] for text in texts]
+        order = int(metric.removeprefix("bleu_")) if metric in _BY_ORDER else None
+        return translation.bleu_error(*members_of, language=self.language, order=order)
 
-    @classmethod
-    def paired(cls, run: Run, other: Run, split: str, name: str = "") -> Paired:
-        """As the base class, with sacreBLEU's paired bootstrap."""
-        sentences = super().paired(run, other, split, name)
-        systems = {"other": _hypotheses(other, split), "run": _hypotheses(run, name or split)}
-        references = other.file(split, ".references")
-        compared, _ = translation.paired_bootstrap(systems, references, language=_language(run))
+    def tested_overall(self, baseline: Any) -> dict[str, float]:
+        """sacreBLEU's paired bootstrap."""
+        systems = {"other": baseline.hypotheses, "run": self.hypotheses}
+        compared, _ = translation.paired_bootstrap(
+            systems, baseline.references, language=self.language
+        )
         numbers: dict[str, float] = {}
         for metric, score in compared["run"].items():
             assert score.p is not None
             numbers[f"{metric}_difference"] = score.score - compared["other"][metric].score
             numbers[f"p_{metric}"] = score.p
-        return Paired({**numbers, **sentences.numbers}, sentences.notes)
+        return numbers
 
-    @classmethod
-    def example_error(cls, run: Run, other: Run, split: str, metric: str) -> float:
-        """As the base class; of BLEU by resampling the sentences."""
-        if "bleu" not in metric or metric == "tokenized_bleu":
-            return super().example_error(run, other, split, metric)
-        cls.require_same(run, other, split, split)
-        references = run.file(split, ".references")
-        members = _members(run, references, metric)
-        texts = (_hypotheses(run, split), _hypotheses(other, split), references)
-        own, others, references = ([text[n] for n in members] for text in texts)
-        order = int(metric.removeprefix("bleu_")) if metric in _BY_ORDER else None
-        language = _language(run)
-        return translation.bleu_error(own, others, references, language=language, order=order)
-
-    @classmethod
-    def scores(cls, run: Run, split: str) -> Mapping[str, Cell]:
-        """BLEU and chrF with their 95 % intervals."""
-        compared, _ = _bootstrap_scores(run, split)
-        return {
-            metric: f"{one.score:.2f} ({one.low:.2f} to {one.high:.2f})"
-            for metric, one in compared.items()
-        }
-
-    @classmethod
-    def compare(cls, runs: Sequence[Run], split: str) -> list[Section]:
-        """Sections on the differences, and on the gap by n-grams for runs with the first run's
+    def sections(self, compared: Sequence[Any]) -> list[Section]:
+        """Sections on the differences, and on the gap by n-grams for runs with the same
         references."""
-        same = [run for run in runs if cls.examples(run, split) == cls.examples(runs[0], split)]
-        systems = {run.label: _hypotheses(run, split) for run in same}
-        references, language = runs[0].file(split, ".references"), _language(runs[0])
-        differences = cls.differences(runs, split)
-        signatures = f"Signatures: {', '.join(_bootstrap_scores(runs[0], split)[1].values())}."
+        differences = self.differences(compared)
+        signatures = f"Signatures: {', '.join(self._bootstrap[1].values())}."
+        same = [e for e in (self, *compared) if e.identity == self.identity]
+        systems = {evaluation.run.label: evaluation.hypotheses for evaluation in same}
         return [
-            dataclasses.replace(differences, parts=[*differences.parts, signatures]),
-            Section(f"n-grams on {split}", _ngrams(systems, references, language)),
+            dataclasses.replace(differences, elements=[*differences.elements, signatures]),
+            Section(f"n-grams on {self.split}", _ngrams(systems, self.references, self.language)),
         ]
 
+    def _members(self, metric: str) -> Int[np.ndarray, "n"]:
+        """Indices of a metric's sentences: all, or the third with the most words in the
+        reference."""
+        words = [count_words(text, self.language) for text in self.references]
+        order = np.argsort([-count for count in words], kind="stable")
+        return np.sort(order[: -(-len(order) // 3)] if metric.endswith(_THIRD) else order)
 
-def _sentence_metrics(run: Run, split: str) -> dict[str, float]:
-    """The metrics computed from a run's sentences; no log-likelihoods without the results of each
-    sentence, as in older runs."""
-    references, results = run.file(split, ".references"), run.workdir.example_results(split)
-    values: dict[str, float] = {}
-    if results and "nll" in results:
-        for suffix in ("", _THIRD):
-            nll = results["nll"][_members(run, references, suffix)]
-            values[f"log_likelihood{suffix}"] = float(-nll.mean())
-    longest = _members(run, references, _THIRD)
-    pairs = [[text[n] for n in longest] for text in (_hypotheses(run, split), references)]
-    values[f"sacrebleu{_THIRD}"] = translation.bleu(*pairs, language=_language(run))
-    return values
-
-
-def _members(run: Run, references: Sequence[str], metric: str) -> Int[np.ndarray, "n"]:
-    """Indices of a metric's sentences: all, or the third with the most words in the reference."""
-    lengths = [translation.count_words(reference, _language(run)) for reference in references]
-    order = np.argsort([-length for length in lengths], kind="stable")
-    return np.sort(order[: -(-len(order) // 3)] if metric.endswith(_THIRD) else order)
-
-
-@functools.cache  # a page shows the intervals twice
-def _bootstrap_scores(
-    run: Run, split: str
-) -> tuple[dict[str, translation.Compared], dict[str, str]]:
-    """A run's scores with bootstrap intervals, by metric, and the metrics' signatures."""
-    systems, references = {"run": _hypotheses(run, split)}, run.file(split, ".references")
-    compared, signatures = translation.paired_bootstrap(
-        systems, references, language=_language(run)
-    )
-    return compared["run"], signatures
+    def _require_equal_number(self, lines: Sequence[str], name: str) -> None:
+        """Raises UserError unless there is a line for each reference."""
+        if not self.references or len(lines) != len(self.references):
+            raise UserError(
+                f"{self.run.workdir.path}: {len(lines)} {name} of {self.split} for "
+                f"{len(self.references)} references; score it again"
+            )
 
 
 def _ngrams(
@@ -233,48 +241,18 @@ def _ngrams(
     baseline, *others = scores
     orders = list(range(1, len(scores[baseline]) + 1))
     charts: list[Chart | Table] = []
-    for at, (what, note) in enumerate(_CHARTS.items()):
-        gaps = {
-            name: [
-                own[at] - base[at] for own, base in zip(scores[name], scores[baseline], strict=True)
-            ]
-            for name in others
-        }
-        series = [Series(name, orders, gap) for name, gap in gaps.items()]
+    for column, (measure, note) in enumerate(_CHARTS.items()):
+        series = []
+        for name in others:
+            pairs = zip(scores[name], scores[baseline], strict=True)
+            gaps = [score[column] - reference[column] for score, reference in pairs]
+            series.append(Series(name, orders, gaps))
         if series:
-            caption = f"{note} Against {baseline}."
-            charts.append(Chart(f"Gap in {what}", "n", "percent", series, note=caption, zero=True))
+            title, caption = f"Gap in {measure}", f"{note} Against {baseline}."
+            charts.append(Chart(title, "n", "percent", series, note=caption, zero=True))
     rows = [
         [name, *(f"{bleu:.2f} / {precision:.2f}" for bleu, precision in by_order)]
         for name, by_order in scores.items()
     ]
     note = "BLEU-n / precision of n-grams of exactly n words, in percent, unsmoothed."
     return [*charts, Table(("run", *(f"n={n}" for n in orders)), rows, note)]
-
-
-def _hypotheses(run: Run, split: str) -> list[str]:
-    """A run's translations; raises UserError unless there is one for each reference."""
-    hypotheses, references = (
-        run.file(split, ending) for ending in (".predictions.txt", ".references")
-    )
-    if not references or len(hypotheses) != len(references):
-        raise UserError(
-            f"{run.workdir.path}: {len(hypotheses)} translations of {split} for {len(references)} "
-            "references; score it again"
-        )
-    return hypotheses
-
-
-def _require_own(run: Run, split: str) -> None:
-    """Raises UserError if a run's translations do not have the BLEU of its score."""
-    stored = run.workdir.read_scored(split).value.get("sacrebleu")
-    own = _bootstrap_scores(run, split)[0]["sacrebleu"].score
-    if isinstance(stored, int | float) and abs(own - stored) > 0.01:
-        raise UserError(
-            f"{run.workdir.path}/eval/{split}.predictions.txt: not the translations of its score, "
-            f"whose BLEU is {stored:.2f}, not {own:.2f}; score it again"
-        )
-
-
-def _language(run: Run) -> str:
-    return run.task.config.data.target_language

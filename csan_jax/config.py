@@ -5,16 +5,17 @@ import math
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
-from common_jax.fields import require, require_rates, require_sizes
+from common_jax.fields import DefaultChoice, require, require_rates, require_sizes
 from common_jax.io.files import file_endings, names_in
-from csan_jax.attention.area import Area
-from csan_jax.attention.base import DecoderAttention, EncoderAttention, Sizes
-from csan_jax.attention.causal import Causal
+
+if TYPE_CHECKING:
+    from csan_jax.attention.base import DecoderAttention, EncoderAttention, Sizes
 
 _LANGUAGES = ("source_language", "target_language")
+_CODE = "[a-z]{2}([-_][A-Za-z]+)*"  # of a language, as the name of a column
 _ASKED = "--config.data.source_language=en --config.data.target_language=de"
 
 
@@ -47,8 +48,12 @@ class ModelConfig:
     num_heads: int = 8
     encoder_layers: int = 6
     decoder_layers: int = 6
-    encoder_attention: EncoderAttention = dataclasses.field(default_factory=Area)
-    decoder_attention: DecoderAttention = dataclasses.field(default_factory=Causal)
+    encoder_attention: "EncoderAttention" = dataclasses.field(
+        default_factory=DefaultChoice("csan_jax.attention.area:Area")
+    )
+    decoder_attention: "DecoderAttention" = dataclasses.field(
+        default_factory=DefaultChoice("csan_jax.attention.causal:Causal")
+    )
     norm: Literal["pre", "post"] = "pre"
     sinusoids: bool = True
     initialization: Literal["glorot", "released"] = "glorot"
@@ -82,8 +87,10 @@ class ModelConfig:
         self.encoder_attention.check(self.sizes())
         self.decoder_attention.check(self.sizes())
 
-    def sizes(self, dtype: Any = None) -> Sizes:
+    def sizes(self, dtype: Any = None) -> "Sizes":
         """The fields that attentions read; `dtype` is that of activations."""
+        from csan_jax.attention.base import Sizes
+
         names = ("dim", "num_heads", "encoder_layers", "norm", "dropout", "attention_dropout")
         shared = {name: getattr(self, name) for name in names}
         return Sizes(**shared, implementation=self.attention, dtype=dtype)
@@ -97,12 +104,14 @@ class DataConfig(SplitsConfig):
       source_language, target_language: codes such as "en"; also the files' last suffixes. The
         target's selects the tokenization of scores.
       train, dev, test: stems of parallel files in `dir` (stem.en and stem.de, plain or .gz), or
-        tables (.tsv, .tsv.gz), several joined by commas, "a.tsv,b.tsv". For "tfds" splits of the
-        dataset, "train" or "train[:1000]". An empty dev or test is held out of train, split by
-        distinct source sentences.
-      tsv_columns: a table's 1-based source and target columns, as "1,2"; negative ones count from
-        the end of each line, as "-2,-1".
-      separator: of a table's columns; with any other than a tab, all files are tables.
+        tables (.tsv, .csv, plain or .gz), several joined by commas, "a.tsv,b.tsv". For "tfds"
+        splits of the dataset, "train" or "train[:1000]". An empty dev or test is held out of train,
+        split by distinct source sentences.
+      columns: of a table's source and target, as "source=en,target=de", "1,2", or from the end of
+        each row "-2,-1" (`SplitsConfig`). Known headers are "source", "src" or `source_language`
+        with "target", "tgt" or `target_language`.
+      separator: of a table's columns; with any other than a tab, all files are tables. That of .csv
+        is found if it is a comma, a semicolon or a tab.
       moses_escapes: "undo" replaces the escapes of Moses's tokenizer, &apos; &quot; &lt; &gt; &#91;
         &#93; &#124; and &amp;, by their characters, on both sides.
       holdout_size: number of source sentences held out of train for an empty dev or test.
@@ -124,7 +133,6 @@ class DataConfig(SplitsConfig):
     train: str = "train"
     dev: str = "dev"
     test: str = "test"
-    tsv_columns: str = "1,2"
     separator: str = "\t"
     moses_escapes: Literal["keep", "undo"] = "keep"
     holdout_size: int = 2000
@@ -164,13 +172,11 @@ class DataConfig(SplitsConfig):
             f"data.row_tokens={self.row_tokens}: a packed row must hold one sentence of "
             f"data.max_length={self.max_length}, within data.batch_tokens={self.batch_tokens}",
         )
-        columns = self.tsv_columns.split(",")
-        require(
-            len({*columns}) == len(columns) == 2
-            and all(re.fullmatch("-?[1-9][0-9]*", c) for c in columns),
-            f"data.tsv_columns={self.tsv_columns!r}: two 1-based columns such as '1,2' or '-2,-1'",
-        )
         require(bool(self.separator), "data.separator: at least one character")
+
+    @property
+    def column_fields(self) -> tuple[str, ...]:
+        return "source", "target"
 
     @property
     def vocab_sizes(self) -> tuple[int, int]:
@@ -179,15 +185,17 @@ class DataConfig(SplitsConfig):
 
     def is_table(self, name: str) -> bool:
         """Whether a name of `train`, `dev` or `test` is that of a table."""
-        return self.separator != "\t" or name.endswith((".tsv", ".tsv.gz"))
+        ending = name.lower().removesuffix(".gz")
+        return self.separator != "\t" or ending.endswith((".tsv", ".csv"))
 
     def with_languages(self, overridden: Collection[str]) -> "DataConfig":
         """The section with the languages of its corpus.
 
-        A config file's languages are those of its own corpus; for another table both must be set.
-        Parallel files have languages as endings: if there are only `train.de` and `train.en`, and
-        the source is set to de, the target is en. The texts of a dataset have the names of their
-        languages, and generated pairs are English and German.
+        A config file's languages are those of its own corpus; for another table both must be set,
+        unless `columns` has names such as "en" and "de-AT". Parallel files have languages as
+        endings: if there are only `train.de` and `train.en`, and the source is set to de, the
+        target is en. The texts of a dataset have the names of their languages, and generated pairs
+        are English and German.
 
         Args:
           overridden: full names of the fields that were set on the command line.
@@ -210,12 +218,15 @@ class DataConfig(SplitsConfig):
             (other,), (ending,) = {*_LANGUAGES} - {*given}, {*endings} - {getattr(self, given[0])}
             changed: dict[str, Any] = {other: ending}
             return dataclasses.replace(self, **changed)
+        columns = [str(column) for column in self.columns_by_field.values()]
+        if table and columns and not given and all(re.fullmatch(_CODE, name) for name in columns):
+            return dataclasses.replace(self, source_language=columns[0], target_language=columns[1])
         known = all(pair) and (pair[0] != pair[1] or not given)
         if len(endings) > 1:
             known = known and {*pair} <= {*endings}
         elif table:
-            columns = {"data.train", "data.tsv_columns", "data.separator"}
-            known = known and not columns & {*overridden}
+            corpus = {"data.train", "data.columns", "data.separator"}
+            known = known and not corpus & {*overridden}
         files = ", ".join(f"{name}.{ending}" for ending in endings)
         where = f"data.train={self.train}" + (f" ({files})" if files else "")
         require(known, f"{where}: name its languages, as in {_ASKED}")

@@ -1,11 +1,10 @@
 """Text interface of the translator: encodes sentences, decodes translations; imports no model."""
 
 import dataclasses
-import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -14,14 +13,24 @@ from common_jax.data.padding import groups, padded, padded_width
 from common_jax.fields import require
 from common_jax.predictor import CompiledFunctions, Option, Predictor
 from common_jax.predictor_schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
+from common_jax.text.cleaning import clean, warn_if_overlong
 from csan_jax.data import JOINT, SEPARATE
 from csan_jax.data.subwords import END, Subwords
 
 
+class Sentence(NamedTuple):
+    """An input line: the ids of its pieces, without an end symbol."""
+
+    pieces: list[int]
+
+    @property
+    def lengths(self) -> tuple[int]:
+        """The number of pieces, including the end symbol."""
+        return (len(self.pieces) + 1,)
+
+
 class Translator(Predictor):
     """Translates lines in batches."""
-
-    CHUNK = 512  # lines read before the first translation is returned
 
     options = (
         Option("beam_size", int, "hypotheses of the beam; 1 is greedy (the run's)", compiled=True),
@@ -36,14 +45,16 @@ class Translator(Predictor):
         Attributes:
           beam_size: default number of hypotheses.
           batch_tokens: source positions of a batch.
+          max_length: longest sentence of training in pieces, with the end symbol; 0 if unknown.
         """
 
         beam_size: int
         batch_tokens: int
+        max_length: int = 0
 
         def __post_init__(self):
-            for name, value in dataclasses.asdict(self).items():
-                require(value >= 1, f"{name}={value}: at least 1")
+            for name in ("beam_size", "batch_tokens"):
+                require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: at least 1")
 
     def __init__(
         self,
@@ -82,8 +93,14 @@ class Translator(Predictor):
         names = JOINT if (folder / JOINT[0]).exists() else SEPARATE
         return [Subwords.load(folder / name) for name in names]
 
-    def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
-        """The translation of each line, in order; an empty line for an empty line.
+    def parse(self, line: str, place: str) -> Sentence:
+        sentence = Sentence(*self._source.encode([clean(line).strip()], workers=1))
+        warn_if_overlong(place, *sentence.lengths, self._settings.max_length, "pieces")
+        return sentence
+
+    def answers(self, sentences: Sequence[Sentence]) -> Iterator[str]:
+        """The translation of each sentence, in order; an empty line for a line that is or looks
+        blank.
 
         With `hypotheses` or `explain`, a JSON object with the "translation". `hypotheses` adds
         "hypotheses", a list of objects with "translation" and "score" (log-probability over the
@@ -91,23 +108,14 @@ class Translator(Predictor):
         the encoder, [layers, heads, pieces, head window, pieces]; and its "reach", [layers, heads,
         pieces, 2], the first and the last piece with a weight.
         """
-        lines = iter(lines)
-        while chunk := list(itertools.islice(lines, self.CHUNK)):
-            for line, scores in zip(chunk, self._translate_chunk(chunk), strict=True):
-                translation = next(iter(scores), "")
-                details = self._explained(line) if self._attention else {}
-                if self._all:
-                    each = scores.items()
-                    details["hypotheses"] = [
-                        {"translation": t, "score": round(s, 6)} for t, s in each
-                    ]
-                answer = {"translation": translation, **details}
-                yield json.dumps(answer, ensure_ascii=False) if details else translation
-
-    def lengths(self, line: str, place: str) -> tuple[int, ...]:
-        """The number of pieces, including the end symbol."""
-        (pieces,) = self._source.encode([line.strip()], workers=1)
-        return (len(pieces) + 1,)
+        for sentence, scores in zip(sentences, self._translated(sentences), strict=True):
+            translation = next(iter(scores), "")
+            details = self._explained(sentence.pieces) if self._attention else {}
+            if self._all:
+                hypotheses = [{"translation": t, "score": round(s, 6)} for t, s in scores.items()]
+                details["hypotheses"] = hypotheses
+            answer = {"translation": translation, **details}
+            yield json.dumps(answer, ensure_ascii=False) if details else translation
 
     @property
     def schema(self) -> Schema:
@@ -137,15 +145,15 @@ class Translator(Predictor):
             explained_length=64,
         )
 
-    def _translate_chunk(self, lines: Sequence[str]) -> list[dict[str, float]]:
-        """The distinct translations of each line with their scores, best first."""
-        encoded = self._source.encode([line.strip() for line in lines])
-        answers: list[dict[str, float]] = [{} for _ in lines]
-        filled = [i for i, pieces in enumerate(encoded) if pieces]
-        lengths = [(len(encoded[i]) + 1,) for i in filled]
+    def _translated(self, sentences: Sequence[Sentence]) -> list[dict[str, float]]:
+        """The distinct translations of each sentence with their scores, best first."""
+        answers: list[dict[str, float]] = [{} for _ in sentences]
+        filled = [i for i, sentence in enumerate(sentences) if sentence.pieces]
+        lengths = [sentences[i].lengths for i in filled]
         for group in groups(lengths, self._settings.batch_tokens):
             members = [filled[at] for at in group.members]
-            source = padded([[*encoded[i], END] for i in members], group.rows, *group.widths)
+            encoded = [[*sentences[i].pieces, END] for i in members]
+            source = padded(encoded, group.rows, *group.widths)
             outputs = self._translate({"source": source})
             pieces = np.asarray(outputs["pieces"])
             pieces = pieces.reshape(len(pieces), -1, pieces.shape[-1])
@@ -158,8 +166,7 @@ class Translator(Predictor):
                         answers[i].setdefault(text, score)
         return answers
 
-    def _explained(self, line: str) -> dict[str, Any]:
-        (encoded,) = self._source.encode([line.strip()])
+    def _explained(self, encoded: Sequence[int]) -> dict[str, Any]:
         if not encoded:
             return {"pieces": [], "attention": [], "reach": []}
         assert self._attention is not None

@@ -16,13 +16,13 @@ from common_jax.errors import UserError
 from common_jax.layers import DROPOUT
 from common_jax.scopes import part
 from common_jax.training.task import Params, Scores, Task
-from csan_jax import metrics as translation
 from csan_jax.config import Config, ModelConfig
 from csan_jax.data import COLUMNS
 from csan_jax.data.dataset import TranslationData
 from csan_jax.data.subwords import Subwords
 from csan_jax.decode import beam_search
 from csan_jax.initialization import as_released
+from csan_jax.languages import has_moses, missing_analyser
 from csan_jax.loss import cross_entropy
 from csan_jax.model import Transformer
 from csan_jax.predictor import Translator, to_text
@@ -39,11 +39,11 @@ class Translation(Task[Config]):
     unit = "tokens"
     final_search = True
     predictor_class = Translator
-    comparison = "csan_jax.compare:TranslationComparison"
+    comparison = "csan_jax.compare:TranslationEvaluation"
 
     def __init__(self, config: Config):
         super().__init__(config)
-        tokenized = ("tokenized_bleu",) * translation.has_moses(config.data.target_language)
+        tokenized = ("tokenized_bleu",) * has_moses(config.data.target_language)
         self.metric_names = ("sacrebleu", "chrf", *tokenized, "nll")
         self.data = TranslationData(config.data)
         self.model = Transformer(_sized(config), jnp.dtype(config.train.compute_dtype))
@@ -76,7 +76,7 @@ class Translation(Task[Config]):
         self._check_vocabulary()
         self.data.report()
         language = self.config.data.target_language
-        if reason := translation.missing_analyser(language):
+        if reason := missing_analyser(language):
             _log.warning("data.target_language=%s: sacrebleu is %s", language, reason)
 
     def write_vocabulary(self, folder: Path) -> None:
@@ -126,6 +126,8 @@ class Translation(Task[Config]):
         )
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
+        from csan_jax import metrics as translation  # imports sacreBLEU
+
         hypotheses = to_text(self.data.target_subwords, predictions["pieces"])
         sources, references = self.data.sources(split), self.data.references(split)
         language = self.config.data.target_language
@@ -139,9 +141,8 @@ class Translation(Task[Config]):
                 "data.target_language=%s, with spaces between words?",
                 *(split, scores.metrics["sacrebleu"], scores.metrics["chrf"], language),
             )
-        missing = translation.missing_analyser(language)
+        missing = missing_analyser(language)
         nll = float(predictions["nll"].sum() / predictions["weight"].sum())
-        lines = lambda texts: "".join(f"{text}\n" for text in texts)
         return Scores(
             metrics={**scores.metrics, "nll": nll},
             notes={
@@ -149,11 +150,7 @@ class Translation(Task[Config]):
                 **({"sacrebleu_tokenizer": missing} if missing else {}),
                 "bleu_by_order": by_order,
             },
-            files={
-                ".predictions.txt": lines(hypotheses),
-                ".references": lines(references),
-                ".sources": lines(sources),
-            },
+            predictions={"txt": "".join(f"{hypothesis}\n" for hypothesis in hypotheses)},
             examples=[
                 f"{source}\n  -> {hypothesis}\n   = {reference}"
                 for source, hypothesis, reference in itertools.islice(
@@ -161,6 +158,8 @@ class Translation(Task[Config]):
                 )
             ],
             results={"length": predictions["weight"], "nll": predictions["nll"]},
+            references=references,
+            sources=sources,
         )
 
     @property
@@ -170,7 +169,8 @@ class Translation(Task[Config]):
     @property
     def settings(self) -> Translator.Settings:
         decode = self.config.decode
-        return Translator.Settings(decode.beam_size, decode.batch_tokens)
+        longest = self.config.data.max_length
+        return Translator.Settings(decode.beam_size, decode.batch_tokens, longest)
 
     def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:
         sizes = sorted(set(values or (1, self.config.decode.beam_size)))

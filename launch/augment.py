@@ -157,24 +157,24 @@ def _languages(path: str) -> tuple[str, str]:
       UserError: if the model is no translator.
     """
     from common_jax.deploy import predictor_class
-    from common_jax.training.workdir import Workdir
+    from common_jax.training.run_folder import RunFolder
 
     if "hypotheses" not in {option.name for option in predictor_class(path).options}:
         raise UserError(f"{path}: not a translator")
-    data = Workdir(path).read_config()["data"]
+    data = RunFolder(path).config()["data"]
     return data["source_language"], data["target_language"]
 
 
 def _identity(path: str) -> list[str]:
     """The folder, and names or contents of files that change with the parameters."""
     from common_jax.io import checksums
-    from common_jax.training.workdir import Workdir
+    from common_jax.training.run_folder import RunFolder
 
-    workdir = Workdir(path)
+    workdir = RunFolder(path)
     if workdir.export is not None:
         return [path, (workdir.path / checksums.NAME).read_text("utf-8")]
     steps = sorted(step.name for step in workdir.checkpoints.glob("*"))
-    return [path, *steps, json.dumps(workdir.read_result())]
+    return [path, *steps, json.dumps(workdir.result())]
 
 
 if __name__ == "__main__":

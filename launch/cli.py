@@ -9,17 +9,17 @@ import os
 import re
 import shlex
 import sys
-import threading
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from common_jax.errors import Interrupted, UserError, causes
-from common_jax.predictor import Option
 from launch.distributed import exit_process
+
+if TYPE_CHECKING:
+    from common_jax.predictor import Option
 
 _USER_ERRNOS = (errno.ENAMETOOLONG, errno.ENOSPC)  # system errors that the arguments cause
 _LESS_MEMORY = (
@@ -123,7 +123,7 @@ def system_files(file: str, systems: Sequence[str]) -> dict[str, str]:
     return {name: f"{file}:{name}" for name in systems} or {"": file}
 
 
-def add_options(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
+def add_options(parser: argparse.ArgumentParser, options: Sequence["Option"]) -> None:
     """Adds a flag for each option of a predictor."""
     group = parser.add_argument_group("options of this model") if options else parser
     for option in options:
@@ -154,11 +154,11 @@ def configure_logging() -> None:
     import absl.logging
 
     absl.logging.set_verbosity(absl.logging.FATAL)
-    threading.excepthook = _unless_from_orbax
+    sys.unraisablehook = _ignore_closed_loop
     logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
     for name in ("jax", "tensorboardX", "matplotlib"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    for name in ("absl", "orbax"):
+    for name in ("absl", "asyncio", "orbax"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
@@ -177,7 +177,8 @@ def keep_compiled() -> None:
 
 
 def _remove_unfinished(compiled: Path) -> None:
-    """Removes programs without an -atime file: a kill leaves them, and they break the cache."""
+    """Removes programs without an -atime file, which a kill leaves: with one of them, JAX (0.10.2)
+    fails to evict programs and hence writes no others."""
     with contextlib.suppress(OSError):
         for path in compiled.glob("*-cache"):
             used = path.with_name(f"{path.name.removesuffix('-cache')}-atime")
@@ -204,11 +205,11 @@ def _silence() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _unless_from_orbax(args: threading.ExceptHookArgs) -> None:
-    """Suppresses tracebacks of Orbax's threads, whose errors are reported in one line."""
-    frames = traceback.extract_tb(args.exc_traceback)
-    if not any(f"{os.sep}orbax{os.sep}" in frame.filename for frame in frames):
-        threading.__excepthook__(args)
+def _ignore_closed_loop(error: "sys.UnraisableHookArgs") -> None:
+    """Suppresses the tracebacks of a save on a full disk, which is reported in one line: Orbax
+    closes its event loop at the first failed write, and tensorstore reports the others to it."""
+    if str(error.exc_value) != "Event loop is closed":
+        sys.__unraisablehook__(error)
 
 
 def run(main: Callable[[list[str]], None]) -> NoReturn:

@@ -12,9 +12,9 @@ from common_jax.errors import UserError
 from launch.cli import Parser, configure_logging, positive, run
 
 if TYPE_CHECKING:
-    from common_jax.compare import Run
+    from common_jax.compare import Evaluation
+    from common_jax.training.run_folder import RunFolder
     from common_jax.training.task import Task
-    from common_jax.training.workdir import Workdir
 
 DESCRIPTION = (
     __doc__
@@ -79,13 +79,14 @@ def main(argv: list[str]) -> None:
 
 def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
     """Scores the run or ensemble, writes the scores, and returns them with those of the tests."""
-    from common_jax.compare import Run, comparison_of
+    from common_jax.compare import Run, evaluation_of
     from common_jax.config import MeshConfig
+    from common_jax.training.config import read_task
     from common_jax.training.evaluate import ensemble_mean, predict
     from common_jax.training.load_parameters import read_parameters
     from common_jax.training.mesh import make_mesh
+    from common_jax.training.run_writer import RunWriter
     from common_jax.training.step import make_predict_step
-    from common_jax.training.workdir import Workdir
 
     if args.data is not None and args.split is not None:
         parser.error("--data is scored instead of --split: give one of them")
@@ -93,14 +94,14 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
     for folder, path in zip(args.workdir, paths, strict=True):
         if paths.count(path) > 1:
             parser.error(f"--workdir {folder}: given twice")
-    runs = [Workdir(folder) for folder in args.workdir]
+    runs = [RunWriter(folder) for folder in args.workdir]
     fields = {"adversarial": True} if args.adversarial else {}
-    tasks = [workdir.read_task(args.data, **fields) for workdir in runs]
+    tasks = [read_task(workdir, args.data, **fields) for workdir in runs]
     split = tasks[0].splits[-1] if args.split is None else args.split
     if split not in tasks[0].splits:
         raise UserError(f"--split {split}: must be {' | '.join(tasks[0].splits)}")
     name = split if args.data is None else name_of(args.data, tasks[0].splits)
-    other = None if args.against is None else _scored_run(args.against, tasks[0], name)
+    baseline = None if args.against is None else _baseline(args.against, tasks[0], name)
     mesh, average, predictions = make_mesh(MeshConfig()), args.average or 1, []
     params = [read_parameters(*run, mesh, average) for run in zip(runs, tasks, strict=True)]
     _prepare(runs, tasks, split)
@@ -110,24 +111,22 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
     scored = tasks[0].score(
         split, ensemble_mean(predictions) if len(predictions) > 1 else predictions[0]
     )
-    other_name = name
     if average > 1:
         name += f"-average{average}"
         scored.notes["step"] = params[0].step
     if len(runs) > 1:
         name += f"-ensemble{len(runs)}"
-    runs[0].write_scored(name, scored)
+    runs[0].write_scores(name, scored)
     tests: dict[str, float] = {}
-    if other is not None:
-        scored_run = Run(args.workdir[0], runs[0])
-        paired = comparison_of(type(tasks[0])).paired(scored_run, other, other_name, name)
+    if baseline is not None:
+        paired = evaluation_of(Run(args.workdir[0], runs[0]), name).paired(baseline)
         tests = {name: float(f"{value:.6g}") for name, value in paired.numbers.items()}
         for note in paired.notes:
             print(note, file=sys.stderr)
     return {"split": name, **scored.metrics, **scored.notes, **tests}
 
 
-def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> None:
+def _prepare(runs: Sequence["RunFolder"], tasks: Sequence["Task"], split: str) -> None:
     """Prepares all corpora; raises UserError if two runs have different examples in the split."""
     for task in tasks:
         task.prepare()
@@ -137,18 +136,19 @@ def _prepare(runs: Sequence["Workdir"], tasks: Sequence["Task"], split: str) -> 
             raise UserError(f"{workdir.path}: its {split} differs from that of {runs[0].path}")
 
 
-def _scored_run(folder: str, task: "Task", name: str) -> "Run":
-    """The run to compare with; raises UserError if it is unscored or of another task."""
-    from common_jax.compare import Run, comparison_of
-    from common_jax.training.workdir import Workdir
+def _baseline(folder: str, task: "Task", name: str) -> "Evaluation":
+    """The evaluation to compare with; raises UserError if it is missing or of another task."""
+    from common_jax.compare import Run, evaluation_of
+    from common_jax.training.run_folder import RunFolder
 
-    run = Run(folder, Workdir(folder))
-    run.workdir.read_scored(name)
+    run = Run(folder, RunFolder(folder))
+    run.workdir.scores(name)
     if type(run.task) is not type(task):
-        kinds = (type(one).__name__ for one in (run.task, task))
+        kinds = (type(family).__name__ for family in (run.task, task))
         raise UserError(f"{folder}: a run of {' is not compared with one of '.join(kinds)}")
-    comparison_of(type(task)).require(run, name)
-    return run
+    evaluation = evaluation_of(run, name)
+    evaluation.require()
+    return evaluation
 
 
 def name_of(file: str, splits: tuple[str, ...]) -> str:

@@ -3,10 +3,12 @@
 import argparse
 import shlex
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
-from common_jax.predictor import Option
 from launch.cli import Parser, command_line, configure_logging, early_arguments, positive, run
+
+if TYPE_CHECKING:
+    from common_jax.predictor import Option
 
 OLDEST_JAX = "0.10.2"  # oldest supported version; newer ones can read its programs
 MOST = 1000  # hypotheses or answers; more would not fit into memory
@@ -68,11 +70,11 @@ def main(argv: list[str]) -> None:
     import jax
 
     from common_jax.deploy.export import export
-    from common_jax.training.workdir import Workdir
+    from common_jax.training.run_folder import RunFolder
 
     command = command_line("export", argv)
     settings = {"average": args.average, "ema": args.ema, "choices": choices, "command": command}
-    export(Workdir(args.workdir), args.out, args.format, **settings)
+    export(RunFolder(args.workdir), args.out, args.format, **settings)
     print(f"wrote {args.out}; see {args.out / 'README.md'}")
     if args.format == "stablehlo" and jax.__version__ != OLDEST_JAX:
         print(
@@ -82,7 +84,7 @@ def main(argv: list[str]) -> None:
     print(f"next:\n  python -m launch.predict --model {shlex.quote(str(args.out))}")
 
 
-def _compiled_options(argv: list[str]) -> list[Option]:
+def _compiled_options(argv: list[str]) -> list["Option"]:
     """The options of the run's predictor that are compiled into its programs."""
     path = early_arguments("export", argv, "--workdir").workdir
     if path is None:

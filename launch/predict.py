@@ -5,10 +5,9 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from common_jax.errors import UserError
-from common_jax.predictor import Option
 from launch.cli import (
     Parser,
     add_options,
@@ -18,16 +17,20 @@ from launch.cli import (
     run,
 )
 
+if TYPE_CHECKING:
+    from common_jax.predictor import Option
+
 DESCRIPTION = (
     __doc__
     + """
-A translator reads text; the translation of an empty line is an empty line. A question answerer
+A translator reads text; the translation of a blank line is an empty line. A question answerer
 reads JSON, {"context": ..., "question": ...}, and prints JSON; or answers one question about a
 file, with the answer's start and end in characters of the file (decoded as UTF-8, line ends
-included). A sentence classifier reads texts, or pairs separated by a tab, and prints JSON: the
-label, each label's probability, and with --explain the attention between words. A model is a run,
-or an export (launch.export), whose checksums are verified and whose compiled programs are run. Each
-model has its own options: --workdir RUN --help lists them.
+included, a byte order mark not). A sentence classifier reads texts, or pairs separated by a tab,
+and prints JSON: the label, each label's probability, and with --explain the attention between
+words. A model is a run, or an export (launch.export), whose checksums are verified and whose
+compiled programs are run. Each model has its own options: --workdir RUN --help lists them. A text
+far longer than any in training is named on standard error.
 
 example:
   echo "A man rides a horse." | python -m launch.predict --workdir runs/csan/multi30k
@@ -72,7 +75,7 @@ def main(argv: list[str]) -> None:
         print(answer, flush=True)
 
 
-def _model(argv: list[str]) -> tuple[Any, Sequence[Option]]:
+def _model(argv: list[str]) -> tuple[Any, Sequence["Option"]]:
     """The run or export that the arguments name, and the options of its predictor."""
     args = early_arguments("predict", argv, "--workdir", "--model")
     if (args.workdir is None) == (args.model is None):
@@ -86,9 +89,9 @@ def _model(argv: list[str]) -> tuple[Any, Sequence[Option]]:
 
 
 def _read(path: str) -> str:
-    """The text of a UTF-8 file, with line ends unchanged."""
+    """The text of a UTF-8 file, with line ends unchanged, without a byte order mark."""
     try:
-        return Path(path).read_bytes().decode()
+        return Path(path).read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

@@ -2,7 +2,6 @@
 
 import os
 
-from common_jax.training.config import default_workdir, parse, task_class
 from launch.cli import (
     Parser,
     add_config,
@@ -44,6 +43,8 @@ def main(argv: list[str]) -> None:
     processes = DistributedArgs.of(args)
     if args.workdir == "":
         parser.error("--workdir: name a folder")
+    from common_jax.training.config import default_workdir, parse, task_class
+
     config = parse(args.config, overrides)
     task = task_class(config.task)(config)
     if args.describe:
@@ -59,21 +60,21 @@ def main(argv: list[str]) -> None:
     from common_jax.training.loop import train
     from common_jax.training.malloc import keep_freed_memory
     from common_jax.training.multihost import gather_from_all, is_first
-    from common_jax.training.workdir import Workdir
+    from common_jax.training.run_writer import RunWriter
 
     keep_freed_memory()
     keep_compiled()
     if args.workers is not None:
         gather_from_all(lambda: task.prepare(args.workers))
-    workdir = Workdir(args.workdir or default_workdir(args.config))
+    workdir = RunWriter(args.workdir or default_workdir(args.config))
     outcome = train(task, workdir, command_line("train", argv))
     if not is_first():
         return
     if not outcome.scored:
         print(f"{workdir.path} is finished; train.steps above {config.train.steps} continue it")
     for split, metrics in outcome.result["metrics"].items():
-        scored = workdir.scored(split)
-        notes = {name: scored.value.get(name) for name in task.printed_notes} if scored else {}
+        scores = workdir.scores(split).value if workdir.is_scored(split) else {}
+        notes = {name: scores.get(name) for name in task.printed_notes}
         numbers = metrics | {name: note for name, note in notes.items() if note is not None}
         print(f"{split}: " + "  ".join(f"{name} {value:.2f}" for name, value in numbers.items()))
     if outcome.scored:

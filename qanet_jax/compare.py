@@ -1,30 +1,33 @@
-"""Comparison of the answers of several runs, by type of question and by length of answer."""
+"""Evaluations of answers: paired tests, and scores by type of question and length of answer."""
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from common_jax.compare import Comparison, Example, Run, read_notes
+from common_jax.compare import Evaluation, ScoredExample, notes_by_label
 from common_jax.errors import UserError
 from common_jax.io.json_files import read_json
 from common_jax.metrics.paired import permutation_p
 from common_jax.report.document import (
     Cell,
     Chart,
+    Element,
     Heatmap,
     Outline,
     Panel,
-    Part,
     Section,
     Series,
     Table,
 )
 from common_jax.text.squad import Answer, Question
 from qanet_jax.data.text import TokenizedText, input_line
-from qanet_jax.metrics import ANSWER_LENGTHS, scores
+from qanet_jax.metrics import ANSWER_LENGTHS
+from qanet_jax.metrics import scores as question_scores
 from qanet_jax.score import read_predictions
 
 # Notes of `SpanExtraction.score`: number of questions, exact match and F1 of each kind.
@@ -38,50 +41,53 @@ _AROUND, _LONGEST = 8, 30  # words of a picture: around the answer, and of the q
 _SHOWN = 20  # words of a context before and after the answer in a table
 
 
-class SpanComparison(Comparison):
+class SpanEvaluation(Evaluation):
     """Compares exact match and F1: paired tests, by type of question, by length of answer."""
 
     tests = "p of the paired permutation test over questions (10,000 samples)."
     metrics = ("verified_exact_match", "verified_f1")  # of TriviaQA
     example_score = "F1"
 
-    @classmethod
-    def examples(cls, run: Run, split: str) -> Mapping[str, Any]:
-        """The questions' ids, and their lengths if known."""
-        file = run.workdir.path / "eval" / f"{split}.predictions.json"
-        return {"ids": [*read_json(file).value], **super().examples(run, split)}
+    @property
+    def _file(self) -> Path:
+        return self.run.workdir.predictions_file(self.split, "json")
 
-    @classmethod
-    def predictions(cls, run: Run, split: str) -> list[Example]:
+    @functools.cached_property
+    def identity(self) -> Mapping[str, Any]:
+        """The questions' ids, and their lengths if known."""
+        return {"ids": [*read_json(self._file).value], **super().identity}
+
+    @functools.cached_property
+    def predictions(self) -> list[ScoredExample]:
         """As the base class; none for TriviaQA, whose questions have several contexts."""
-        file = run.workdir.path / "eval" / f"{split}.predictions.json"
-        answers, stored = read_predictions(file), run.workdir.read_scored(split).value
-        if run.corpus.golds(split) is not None:
+        answers = read_predictions(self._file)
+        stored = self.run.workdir.scores(self.split).value
+        if self.run.corpus.golds(self.split) is not None:
             return []
-        squad = run.corpus.texts(split)
+        squad = self.run.corpus.texts(self.split)
         golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
-        each = scores(answers, golds) if answers.keys() == golds.keys() else {}
-        f1 = 100 * float(np.mean([f1 for _, f1 in each.values()])) if each else 0.0
-        own = "f1_worst" in stored or abs(f1 - stored.get("f1", f1)) <= 0.01
-        if not each or not own:
-            raise UserError(f"{file}: not the answers of its score; score {split} again")
+        scores = question_scores(answers, golds) if answers.keys() == golds.keys() else {}
+        f1 = 100 * float(np.mean([f1 for _, f1 in scores.values()])) if scores else 0.0
+        matches = "f1_worst" in stored or abs(f1 - stored.get("f1", f1)) <= 0.01
+        if not scores or not matches:
+            raise UserError(f"{self._file}: not the answers of its score; score {self.split} again")
         words = [TokenizedText.of(context) for context in squad.contexts]
         return [
-            Example(
+            ScoredExample(
                 line=input_line(squad.contexts[question.context], question.text),
                 text=_around(question, squad.contexts[question.context], words[question.context]),
                 reference=question.answers[0].text,
                 prediction=answers[question.id],
-                score=100 * each[question.id][1],
+                score=100 * scores[question.id][1],
                 span=(start := question.answers[0].start, start + len(question.answers[0].text)),
             )
             for question in squad.questions
         ]
 
-    @classmethod
+    @staticmethod
     def pictured(
-        cls, answer: str, run: str, line: str, span: tuple[int, int] | None = None
-    ) -> tuple[str, Sequence[Part]]:
+        answer: str, run: str, line: str, span: tuple[int, int] | None = None
+    ) -> tuple[str, Sequence[Element]]:
         """The answer, and a picture of the context-query attention of the words around it, with
         outlines of the answer and of the reference, if it differs."""
         explained = json.loads(answer)
@@ -109,27 +115,26 @@ class SpanComparison(Comparison):
             Heatmap(*names, context[top:stop], question[:_LONGEST], [panel], note=note)
         ]
 
-    @classmethod
-    def tested(cls, result: str, differences: Float[np.ndarray, "n"]) -> dict[str, float]:
+    @staticmethod
+    def tested(result: str, differences: Float[np.ndarray, "n"]) -> dict[str, float]:
         """As the base class, with p of a permutation test: as most differences are 0."""
-        numbers = super().tested(result, differences)
+        numbers = Evaluation.tested(result, differences)
         return {**numbers, f"p_{result}": permutation_p(differences)}
 
-    @classmethod
-    def compare(cls, runs: Sequence[Run], split: str) -> list[Section]:
+    def sections(self, compared: Sequence[Any]) -> list[Section]:
         """Sections on the differences, and on each kind of question for runs with the same
         questions as the first run that has such scores."""
-        sections = [cls.differences(runs, split)] if len(runs) > 1 else []
+        sections = super().sections(compared)
         for note, (kind, text) in _KINDS.items():
-            notes = read_notes(runs, split, note, ByKind)
-            counts = [_counts(by_kind) for by_kind in notes.values()]
-            comparable = {label: by for label, by in notes.items() if _counts(by) == counts[0]}
-            others = [label for label in notes if label not in comparable]
+            scores = notes_by_label([self, *compared], note, ByKind)
+            counts = [_counts(by_kind) for by_kind in scores.values()]
+            comparable = {label: by for label, by in scores.items() if _counts(by) == counts[0]}
             if comparable:
-                parts = _parts(comparable, kind, text)
-                if others:
-                    parts.append(f"Not compared, due to other questions: {', '.join(others)}.")
-                sections.append(Section(f"by {kind} on {split}", parts))
+                elements = _by_kind(comparable, kind, text)
+                if omitted := [label for label in scores if label not in comparable]:
+                    labels = ", ".join(omitted)
+                    elements.append(f"Not compared, due to other questions: {labels}.")
+                sections.append(Section(f"by {kind} on {self.split}", elements))
         return sections
 
 
@@ -144,7 +149,7 @@ def _around(question: Question, context: str, words: TokenizedText) -> str:
 
 
 def _words_of(text: str, start: int, end: int) -> tuple[int, int]:
-    """The first and the last word of a part of a text."""
+    """The first and the last word of a span of characters."""
     words = TokenizedText.of(text).locate(Answer(text[start:end], start))
     assert words is not None
     return words
@@ -154,11 +159,12 @@ def _counts(by_kind: ByKind) -> dict[str, int]:
     return {kind: scores[0] for kind, scores in by_kind.items()}
 
 
-def _parts(notes: Mapping[str, ByKind], kind: str, text: str) -> list[Part]:
+def _by_kind(notes: Mapping[str, ByKind], kind: str, text: str) -> list[Element]:
+    """A chart and a table of the scores of each run by kind of question."""
     counts = _counts(next(iter(notes.values())))
-    place = {name: number for number, name in enumerate(ANSWER_LENGTHS)}
+    order = {name: number for number, name in enumerate(ANSWER_LENGTHS)}
     # A stable sort: types of question keep the order of the baseline's score.
-    kinds = sorted(counts, key=lambda name: place.get(name, len(place)))
+    kinds = sorted(counts, key=lambda name: order.get(name, len(order)))
     series = [
         Series(label, kinds, [by_kind[name][2] for name in kinds])
         for label, by_kind in notes.items()

@@ -5,10 +5,9 @@ import math
 from typing import Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
-from common_jax.fields import require, require_sizes
+from common_jax.fields import DefaultChoice, require, require_sizes
 from common_jax.io.files import names_in
 from qanet_jax.models.base import ReaderModel, WordsConfig
-from qanet_jax.models.qanet import QANet
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +130,9 @@ class Config:
 
     task: str = "qanet_jax.task:SpanExtraction"
     words: WordsConfig = dataclasses.field(default_factory=WordsConfig)
-    model: ReaderModel = dataclasses.field(default_factory=QANet)
+    model: ReaderModel = dataclasses.field(
+        default_factory=DefaultChoice("qanet_jax.models.qanet:QANet")
+    )
     data: DataConfig = dataclasses.field(default_factory=lambda: DataConfig(dir="data"))
     optimizer: OptimizerConfig = dataclasses.field(
         default_factory=lambda: OptimizerConfig(

@@ -28,6 +28,7 @@ from common_jax.predictor_schema import (
     array,
     record,
 )
+from common_jax.text.cleaning import clean, warn_if_overlong
 from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from qanet_jax.data.text import TEXTS, TokenizedText, text_arrays, windows
@@ -86,6 +87,8 @@ class QuestionAnswerer(Predictor):
           eval_batch_tokens: context words of a batch.
           on_bad_example: policy for invalid rows of `vectors`.
           inputs: the model's inputs beside words (`common_jax.inputs.inputs_to_text`).
+          question_length: longest question of training in words; 0 if unknown. Contexts are split
+            into windows.
         """
 
         word_dim: int
@@ -95,6 +98,7 @@ class QuestionAnswerer(Predictor):
         eval_batch_tokens: int
         on_bad_example: Literal["error", "skip"]
         inputs: str = ""
+        question_length: int = 0
 
         def __post_init__(self):
             for name in ("word_dim", "word_length", "stride", "eval_batch_tokens"):
@@ -159,16 +163,21 @@ class QuestionAnswerer(Predictor):
             self._look_up(word for chunk in read for word in _words(chunk))
             chunks = iter(read)
         for chunk in chunks:
-            for request, reading in zip(chunk, self._read(chunk), strict=True):
-                best, *others = map(_as_json, reading.answers(self._count))
-                answer = {**request.id, **best, "next": others}
-                if self._explain:
-                    answer |= {"pointers": reading.pointers(), **self._attended(request)}
-                yield json.dumps(answer, ensure_ascii=False)
+            yield from self.answers(chunk)
 
-    def lengths(self, line: str, place: str) -> tuple[int, ...]:
-        request = _Request.of(line, place)
-        return len(request.context.words), len(request.question.words)
+    def parse(self, line: str, place: str) -> "_Request":
+        return _Request.of(line, place)
+
+    def answers(self, requests: Sequence["_Request"]) -> Iterator[str]:
+        for request in requests:
+            longest, length = self._settings.question_length, len(request.question.words)
+            warn_if_overlong(f"{request.place}: question", length, longest, "words")
+        for request, reading in zip(requests, self._read(requests), strict=True):
+            best, *others = map(_as_json, reading.answers(self._count))
+            answer = {**request.id, **best, "next": others}
+            if self._explain:
+                answer |= {"pointers": reading.pointers(), **self._attended(request)}
+            yield json.dumps(answer, ensure_ascii=False)
 
     @property
     def schema(self) -> Schema:
@@ -299,14 +308,21 @@ class _Request:
     """An input line.
 
     Attributes:
+      place: its location for messages.
       text: the raw context.
       id: {"id": ...} of the line, or empty.
     """
 
+    place: str
     text: str
     context: TokenizedText
     question: TokenizedText
     id: Mapping[str, Any]
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """The numbers of words of the context and of the question."""
+        return len(self.context.words), len(self.question.words)
 
     @classmethod
     def of(cls, line: str, source: str, number: int | None = None) -> "_Request":
@@ -314,7 +330,7 @@ class _Request:
         Raises:
           UserError: for an invalid request, or a text without a word.
         """
-        request = parse_json(line, source, number)
+        request = parse_json(clean(line), source, number)
         context, question = (request.get(name, str) for name in QuestionAnswerer.fields)
         id_field = {"id": request.value["id"]} if "id" in request.value else {}
         if id_field:
@@ -325,11 +341,10 @@ class _Request:
     def of_texts(
         cls, context: str, question: str, place: str = "", id: Mapping[str, Any] = _NO_ID
     ) -> "_Request":
-        request = cls(context, TokenizedText.of(context), TokenizedText.of(question), id)
-        for name in TEXTS:
-            if not getattr(request, name).words:
+        for name, text in zip(TEXTS, (context, question), strict=True):
+            if not clean(text):
                 raise UserError(f"{place}: the {name} has no word".removeprefix(": "))
-        return request
+        return cls(place, context, TokenizedText.of(context), TokenizedText.of(question), id)
 
 
 def _chunks(lines: Iterable[str], source: str, size: int) -> Iterator[list[_Request]]:

@@ -37,7 +37,7 @@ class SpanExtraction(WordLevelTask[Config]):
     data: ReadingData
     metric_names = ("exact_match", "f1")
     other_test_fields: ClassVar[Mapping[str, Any]] = {"max_unreachable_answers": 1.0}
-    comparison = "qanet_jax.compare:SpanComparison"
+    comparison = "qanet_jax.compare:SpanEvaluation"
     predictor_class = QuestionAnswerer
 
     def __init__(self, config: Config):
@@ -125,7 +125,7 @@ class SpanExtraction(WordLevelTask[Config]):
         return Scores(
             metrics=metrics,
             notes={"questions": len(golds), **_by_kind(each, texts, golds, metrics)},
-            files={".predictions.json": json.dumps(answers, ensure_ascii=False) + "\n"},
+            predictions={"json": json.dumps(answers, ensure_ascii=False) + "\n"},
             examples=[
                 f"{q.text}\n  -> {predicted[q.id][0]}\n   = {text}"
                 for q, text in zip(sample, right, strict=True)
@@ -173,6 +173,7 @@ class SpanExtraction(WordLevelTask[Config]):
             eval_batch_tokens=data.eval_batch_tokens,
             on_bad_example=data.on_bad_example,
             inputs=inputs_to_text(self.config.model.inputs),
+            question_length=data.question_length,
         )
 
     def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:

@@ -2,11 +2,14 @@
 
 import atexit
 import contextlib
+import functools
 import gc
+import inspect
 import os
 import subprocess
 import sys
 import tempfile
+import typing
 
 DEVICES = "--xla_force_host_platform_device_count=8"
 # The models of tests are small: optimizing them takes longer than it saves. These two and
@@ -38,6 +41,7 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 os.environ["JAX_PLATFORMS"] = "cpu"
 
 import jax  # noqa: E402  (reads the environment above)
+import jaxtyping  # noqa: E402
 import pytest  # noqa: E402
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -47,6 +51,32 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # of tracing.
 jax.config.update("jax_traceback_in_locations_limit", 0)
 gc.set_threshold(50_000, 50, 50)
+
+
+def has_arrays(hint):
+    """Whether a type hint contains one of jaxtyping's, or a name, which may stand for one."""
+    is_array = type(hint).__module__.startswith("jaxtyping.")
+    is_name = isinstance(hint, str | typing.ForwardRef)
+    return is_array or is_name or any(map(has_arrays, typing.get_args(hint)))
+
+
+with_dims = jaxtyping.jaxtyped
+
+
+def checked(function=None, **typechecker):
+    """jaxtyping's decorator; of functions without arrays, which have no dims, only types are checked.
+
+    To compare dims makes decorating and calling a function ten times as slow.
+    """
+    if function is None:
+        return functools.partial(checked, **typechecker)
+    if inspect.isfunction(function) and not any(map(has_arrays, function.__annotations__.values())):
+        return typechecker["typechecker"](function)
+    return with_dims(function, **typechecker)
+
+
+# for the import hook (--jaxtyping-packages), and for methods and dataclasses
+jaxtyping.jaxtyped = jaxtyping._decorator.jaxtyped = checked
 
 # A temporary compilation cache for all tests, which compile many programs repeatedly (a run and its
 # resumption, a run and its evaluation).

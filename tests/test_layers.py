@@ -20,14 +20,14 @@ PACKAGE_LAYERS = {
 }
 # Inside common_jax, lowest first. A module imports from lower layers and from its own package.
 LAYERS = (
-    {"pytrees", "old_names"},
+    {"pytrees", "renames"},
     {"errors", "versions", "scopes", "sharding", "masks", "dropout", "metrics"},
     {"fields"},
     {"bad_examples", "predictor_schema"},
     {"io"},
     {"config", "text"},
-    {"attention", "predictor", "data", "inputs"},
-    {"layers"},
+    {"attention", "predictor", "data"},
+    {"layers", "inputs"},
     {"convolution", "stack", "recurrent"},
     {"export", "report"},
     {"training"},
@@ -43,7 +43,7 @@ WITHOUT_JAX = (
     "versions",
     "metrics",
     "fields",
-    "old_names",
+    "renames",
     "bad_examples",
     "predictor_schema",
     "io",
@@ -215,7 +215,7 @@ def test_only_the_server_imports_its_extra():
     assert users and all(name.startswith("launch.serve.") for name in users)
 
 
-def test_reading_a_prepared_corpus_imports_nothing_that_builds_one():
+def test_configs_and_readers_of_prepared_corpora_import_nothing_that_builds_one():
     sources = _sources()
     # What only type checkers import is not loaded.
     for name, (package, text) in sources.items():
@@ -224,9 +224,10 @@ def test_reading_a_prepared_corpus_imports_nothing_that_builds_one():
     assert len(readers) >= 3
     building = re.compile(
         r"_jax\.data\.(prepare|sources|synthetic.*|triviaqa|selection|moses|squad_anss)$"
-        r"|^common_jax\.data\.(sources|tfds|holdout|sampling)$"
+        r"|^common_jax\.data\.(sources|tfds|holdout|sampling|generated)$"
     )
-    for reader in readers:
+    configs = {name for name in sources if name.startswith("configs.")}
+    for reader in readers | configs:
         assert [name for name in loaded_with(reader, sources) if building.search(name)] == []
     assert "csan_jax.data.sources" in loaded_with("csan_jax.data.prepare", sources)
 

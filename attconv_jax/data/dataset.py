@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,10 +57,42 @@ class LabelledBatches(Batches):
         batch = super().read(planned)
         if self._numbers is not None:
             batch |= {name: self._numbers[batch[name]] for name in self.columns}
-        index, gather = batch["index"], self.corpus.gather
+        index, corpus = batch["index"], self.corpus
         widths = {name: batch[name].shape[1] for name in self.columns}
-        further = {c.name: c.gather(gather, index, widths.get(c.text, 0)) for c in self._inputs}
-        return batch | further | {"label": gather(index, "label", 1)[:, 0]}
+        further = {c.name: c.gather(corpus, index, widths.get(c.text, 0)) for c in self._inputs}
+        return batch | further | {"label": corpus.gather(index, "label", 1)[:, 0]}
+
+
+class RankedQuestions:
+    """The questions of a corpus that have sentences that answer them and others.
+
+    Attributes:
+      rows: of the corpus, by question, the answering sentences of each first.
+      starts: the position in `rows` of each question's first sentence.
+      right, counts: its numbers of answering sentences and of all.
+      lengths: of the question and of its longest sentence.
+      left_out: number of the other questions.
+    """
+
+    def __init__(self, corpus: Corpus):
+        """
+        Raises:
+          UserError: if there are none.
+        """
+        questions, labels = corpus.column("question"), corpus.column("label")
+        self.rows = np.lexsort((labels != YES, questions))
+        _, starts, counts = np.unique(questions[self.rows], return_index=True, return_counts=True)
+        right = np.add.reduceat((labels[self.rows] == YES).astype(int), starts)
+        usable = (right > 0) & (right < counts)
+        if not usable.any():
+            raise UserError(
+                "data.train: no passage has both a sentence that answers and one that does not"
+            )
+        self.left_out = int((~usable).sum())
+        self.starts, self.right, self.counts = starts[usable], right[usable], counts[usable]
+        lengths = corpus.lengths(*TEXTS)[self.rows]
+        longest = np.maximum.reduceat(lengths[:, 1], starts)
+        self.lengths = np.stack([lengths[starts, 0], longest], axis=1)[usable]
 
 
 class RankedBatches(Batches):
@@ -68,59 +100,41 @@ class RankedBatches(Batches):
 
     A batch has "index" [B]; "first", the question, and "second", a sentence of its passage that
     answers it, int32 [B, width]; and "other", int32 [B, N, width], up to N different sentences that
-    do not answer it, then zeros. Sentences are sampled anew in each epoch. Questions without both
-    kinds of sentences are skipped. The arrays of the model's inputs for "other", or for examples
-    with it, have the prefix "other_" instead of "second_" or of none.
-
-    Attributes:
-      left_out: number of skipped questions.
+    do not answer it, then zeros. Sentences are sampled anew in each epoch. The arrays of the
+    model's inputs for "other", or for examples with it, have the prefix "other_" instead of
+    "second_" or of none.
     """
 
     def __init__(
         self,
         corpus: Corpus,
-        plan: Callable[[Int[np.ndarray, "questions 2"]], Plan],
+        questions: RankedQuestions,
+        plan: Plan,
         seed: int,
         inputs: Sequence[Input] = (),
         negatives: int = 1,
     ):
         """
         Args:
-          plan: makes a plan from the lengths of each question and its longest sentence.
+          questions: those of `corpus`.
+          plan: of the questions.
           inputs: the model's inputs beside words.
           negatives: N.
-
-        Raises:
-          UserError: if no question has both kinds of sentences.
         """
-        questions, labels = corpus.column("question"), corpus.column("label")
-        order = np.lexsort((labels != YES, questions))  # answering sentences first
-        _, starts, counts = np.unique(questions[order], return_index=True, return_counts=True)
-        right = np.add.reduceat((labels[order] == YES).astype(int), starts)
-        usable = (right > 0) & (right < counts)
-        if not usable.any():
-            raise UserError(
-                "data.train: no passage has both a sentence that answers and one that does not"
-            )
-        self.left_out = int((~usable).sum())
-        self._rows, self._starts = order, starts[usable]
-        self._right, self._counts = right[usable], counts[usable]
-        lengths = corpus.lengths(*TEXTS)[order]
-        longest = np.maximum.reduceat(lengths[:, 1], starts)
-        lengths = np.stack([lengths[starts, 0], longest], axis=1)[usable]
-        super().__init__(corpus, TEXTS, plan(lengths))
+        super().__init__(corpus, TEXTS, plan)
         self._seed, self._inputs = seed, columns_of(inputs, TEXTS)
-        self._negatives = negatives
+        self.questions, self._negatives = questions, negatives
 
     def epoch(self, epoch: int) -> Epoch:
         """The batches of one epoch, each read upon access."""
         random = epoch_random(~self._seed, epoch)  # independent of the plan's
-        right = (random.random(len(self._starts)) * self._right).astype(int)
-        right = self._rows[self._starts + right]
+        questions = self.questions
+        right = (random.random(len(questions.starts)) * questions.right).astype(int)
+        right = questions.rows[questions.starts + right]
         others = self._others(random)
 
         def read(planned: PlannedBatch) -> Batch:
-            index, gather = self.index(planned), self.corpus.gather
+            index, corpus = self.index(planned), self.corpus
             widths = dict(zip(TEXTS, self.plan.shapes[planned.shape].tolist(), strict=True))
             real = index >= 0
             answers = np.where(real, right[index], -1)
@@ -129,13 +143,13 @@ class RankedBatches(Batches):
             by_question = lambda arrays: arrays.reshape(*wrong.shape, *arrays.shape[1:])
             batch = {"index": index}
             for text, width in widths.items():
-                batch[text] = gather(answers, text, width)
-            batch["other"] = by_question(gather(wrong.ravel(), "second", widths["second"]))
+                batch[text] = corpus.gather(answers, text, width)
+            batch["other"] = by_question(corpus.gather(wrong.ravel(), "second", widths["second"]))
             for column in self._inputs:
                 width = widths.get(column.text, 0)
-                batch[column.name] = column.gather(gather, answers, width)
+                batch[column.name] = column.gather(corpus, answers, width)
                 if column.text != "first":
-                    arrays = column.gather(gather, wrong.ravel(), width)
+                    arrays = column.gather(corpus, wrong.ravel(), width)
                     batch[other_name(column)] = by_question(arrays)
             return batch
 
@@ -143,20 +157,21 @@ class RankedBatches(Batches):
 
     def _others(self, random: np.random.Generator) -> Int[np.ndarray, "questions N"]:
         """The corpus rows of sampled sentences that do not answer each question, padded with -1."""
-        count = self._counts - self._right
+        questions = self.questions
+        count = questions.counts - questions.right
         number = np.arange(count.max())
         exists = number < count[:, None]
         order = np.argsort(np.where(exists, random.random(exists.shape), 2), axis=1)
         order = order[:, : self._negatives]
-        first = self._starts + self._right
-        rows = self._rows[np.minimum(first[:, None] + order, len(self._rows) - 1)]
+        first = questions.starts + questions.right
+        rows = questions.rows[np.minimum(first[:, None] + order, len(questions.rows) - 1)]
         rows = np.where(order < count[:, None], rows, -1)
         missing = self._negatives - rows.shape[1]
         return np.pad(rows, ((0, 0), (0, max(0, missing))), constant_values=-1)
 
     def examples(self, position: Position) -> Int[np.ndarray, "n"]:
         """The corpus index of an answering sentence for each question of the batch."""
-        return self._rows[self._starts[super().examples(position)]]
+        return self.questions.rows[self.questions.starts[super().examples(position)]]
 
 
 def other_name(column: Column) -> str:
@@ -210,6 +225,9 @@ class LabelledData(WordLevelData):
         corpora = {split: self.corpus(split) for split in SPLITS}
         return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
 
+    def input_lengths(self, split: str) -> Int[np.ndarray, "n"]:
+        return self.corpus(split).lengths(*self._columns).max(axis=1)
+
     def vectors(self) -> tuple[Int[np.ndarray, "n"], Float[np.ndarray, "n D"]] | None:
         """Word ids and their initial vectors; None without a file of vectors."""
         file = self.path / VECTORS
@@ -231,12 +249,13 @@ class LabelledData(WordLevelData):
             )
         corpus = self.corpus("train")
         if self.config.format == "ranking":
-            plan_of = lambda lengths: self.train_plan(lengths, seed)
+            questions = RankedQuestions(corpus)
+            if questions.left_out:
+                skipped = questions.left_out
+                _log.info("skipping %d questions without both kinds of sentences", skipped)
+            plan = self.train_plan(questions.lengths, seed)
             negatives = self.config.negatives
-            batches = RankedBatches(corpus, plan_of, seed, self._inputs, negatives)
-            if batches.left_out:
-                _log.info("skipping %d questions without both kinds of sentences", batches.left_out)
-            return batches
+            return RankedBatches(corpus, questions, plan, seed, self._inputs, negatives)
         plan = self.train_plan(corpus.lengths(*self._columns), seed)
         return LabelledBatches(corpus, self._columns, plan, inputs=self._inputs)
 

@@ -2,26 +2,26 @@
 
 Pairs are SNLI's JSON lines, or tables of label, premise and hypothesis; reviews are Yelp's JSON
 lines, or tables of stars and text; ranked sentences are from files of SQuAD's format
-(`attconv_jax.data.selection`). The columns of a table are separated by tabs, or by commas in .csv
-files, where a backslash and an n are a line break, as in yelp_review_full.
+(`attconv_jax.data.selection`). The columns of a table (`common_jax.data.tables`) are separated by
+tabs; .csv files are CSV, where a backslash and an n are a line break, as in yelp_review_full.
 """
 
-import csv
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from attconv_jax.data import LABELS, selection, synthetic, synthetic_reviews
 from common_jax.bad_examples import BadExamples
-from common_jax.data import sources
+from common_jax.data import sources, tables
 from common_jax.data.corpus import recorded_identity
 from common_jax.data.prepared import Split
 from common_jax.data.sources import Generator, find_source, join
 from common_jax.errors import UserError
 from common_jax.inputs import Annotations
-from common_jax.io.files import decode_line, find_file, names_in, read_raw_lines
+from common_jax.io.files import find_file, names_in
 from common_jax.io.json_files import Node, read_json_lines
+from common_jax.text.cleaning import clean
 from common_jax.text.squad import read_squad
 
 if TYPE_CHECKING:
@@ -32,14 +32,18 @@ UNLABELLED = "-"  # SNLI's label if annotators disagreed; -1 in TensorFlow Datas
 # The fields of JSON lines and of datasets' rows: label, texts; for rankings also the article and
 # the question's id.
 _JSON_FIELDS = {"pairs": ("gold_label", "sentence1", "sentence2"), "texts": ("stars", "text")}
+# The names of a table's columns in known headers, by field.
+_HEADERS = {
+    "label": ("label", "gold_label", "stars", "class", "rating", "sentiment"),
+    "text": ("text", "review", "sentence"),
+    "first": ("first", "premise", "sentence1", "text1"),
+    "second": ("second", "hypothesis", "sentence2", "text2"),
+}
 _DATASET_FIELDS = {
     "pairs": ("label", "premise", "hypothesis"),
     "texts": ("label", "text"),
     "ranking": ("label", "question", "sentence", "article", "id"),
 }
-
-
-_Row = tuple[str, list[str], tuple[Annotations, ...]]  # place, fields, annotations of each text
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,63 +70,74 @@ Source = sources.Source[Iterator[Example]]
 
 
 @dataclasses.dataclass(frozen=True)
-class File(sources.FileSource):
-    """A file of labelled texts or pairs.
+class JsonLines(sources.FileSource):
+    """A file of labelled texts or pairs, a JSON object a line.
 
     Attributes:
       format: "pairs" or "texts".
-      annotated: whether to read the annotations of JSON lines: for the text "sentence1", the fields
+      names: the fields of an object, the label first.
+      annotated: whether to read the annotations: for the text "sentence1", the fields
         "sentence1_NAME", by NAME, such as SNLI's "sentence1_binary_parse".
     """
 
-    format: Literal["pairs", "texts"]
+    format: str
+    names: tuple[str, ...]
     annotated: bool = False
 
     def identity(self) -> Any:
-        return [super().identity(), self._kind, self.format]
-
-    @property
-    def _kind(self) -> str:
-        return self.path.name.removesuffix(".gz").rpartition(".")[2]
+        form = [_ending(self.path), self.format]
+        own = [] if self.names == _JSON_FIELDS[self.format] else [list(self.names)]
+        return [super().identity(), *form, *own]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
-        rows = self._json_lines if self._kind in ("json", "jsonl") else self._table
-        for place, (label, *texts), annotations in rows(bad_examples):
-            yield Example(tuple(texts), label, texts[0], place, annotations=annotations)
-
-    def _json_lines(self, bad_examples: BadExamples) -> Iterator[_Row]:
-        fields = _JSON_FIELDS[self.format]
         for node in read_json_lines(self.path, bad_examples):
-            if row := bad_examples.parse(_fields, node, *fields):
-                texts = fields[1:] if self.annotated else ()
-                yield node.place, row, tuple(_annotations(node.value, text) for text in texts)
+            if row := bad_examples.parse(_fields, node, *self.names):
+                names = self.names[1:] if self.annotated else ()
+                notes = tuple(_annotations(node.value, name) for name in names)
+                yield _example(node.place, row, notes)
 
-    def _table(self, bad_examples: BadExamples) -> Iterator[_Row]:
-        columns = len(_JSON_FIELDS[self.format])
-        for number, row in self._rows(bad_examples):
-            place = f"{self.path}:{number}"
-            if len(row) >= columns:
-                yield place, row[:columns], ()
-            elif any(map(str.strip, row)):  # not a blank line
-                bad_examples.reject(f"{len(row)} columns where {columns} are needed", place)
 
-    def _rows(self, bad_examples: BadExamples) -> Iterator[tuple[int, list[str]]]:
-        """The columns of each line, or of each row of CSV, which may have several lines."""
-        numbered = enumerate(read_raw_lines(self.path), start=1)
-        decode = lambda line, number: bad_examples.parse(decode_line, line, self.path, number)
-        lines = (decode(line, number) or "" for number, line in numbered)
-        if self._kind != "csv":
-            yield from ((number, line.split("\t")) for number, line in enumerate(lines, start=1))
-            return
-        reader = csv.reader((f"{line}\n" for line in lines), strict=True)
-        while True:
-            number = reader.line_num + 1
-            try:
-                yield number, [column.replace("\\n", "\n") for column in next(reader)]
-            except StopIteration:
-                return
-            except csv.Error as error:  # the reader continues with the next line
-                bad_examples.reject(f"not CSV ({error})", f"{self.path}:{number}")
+@dataclasses.dataclass(frozen=True)
+class Table(tables.Table):
+    """A table of labelled texts or pairs.
+
+    Attributes:
+      format: "pairs" or "texts".
+      annotated: whether to read the annotations, as of `JsonLines`, by the header.
+    """
+
+    skips_blank: bool = True
+    format: str = "pairs"
+    annotated: bool = False
+
+    def identity(self) -> Any:
+        layout, form = self.layout, [_ending(self.path), self.format]
+        in_order = layout.numbers == tuple(range(1, len(self.names) + 1))
+        header = [["header"]] if layout.header else []
+        numbers = [] if in_order and not header else [list(layout.numbers)]
+        separator = [layout.separator] if self.is_csv else []
+        return [super().identity(), *form, *header, *numbers, *separator]
+
+    def read(self, bad_examples: BadExamples) -> Iterator[Example]:
+        layout = self.layout
+        texts = [layout.header[n - (n > 0)] for n in layout.numbers[1:]] if layout.header else []
+        for place, cells, named in self.rows(bad_examples):
+            if self.is_csv:  # as in yelp_review_full
+                cells = [cell.replace("\\n", "\n") for cell in cells]
+            notes = tuple(_annotations(named, text) for text in texts if self.annotated)
+            yield _example(place, cells, notes)
+
+
+def _example(place: str, row: Sequence[str], notes: tuple[Annotations, ...]) -> Example:
+    """An example of a label and texts, which are cleaned."""
+    label, *texts = row
+    cleaned = tuple(map(clean, texts))
+    return Example(cleaned, label, cleaned[0], place, annotations=notes)
+
+
+def _ending(path: Path) -> str:
+    """The ending of a file's name, without .gz."""
+    return path.name.removesuffix(".gz").rpartition(".")[2]
 
 
 def _fields(node: Node, label: str, *texts: str) -> list[str]:
@@ -184,7 +199,7 @@ class Records(sources.Records):
                 question, sentence, article, number = values
                 yield Example((question, sentence), labels[label], article, place, number)
             else:
-                yield Example(tuple(values), labels[label], values[0], place)
+                yield _example(place, [labels[label], *values], ())
 
 
 def _generate_pairs(count: int, seed: int, split: Split) -> Iterator[Example]:
@@ -227,7 +242,13 @@ def source_of(config: "DataConfig", split: Split, annotated: bool = False) -> So
     def file(path: Path) -> Source:
         if config.format == "ranking":
             return Selection(path)
-        return File(path, config.format, annotated)
+        columns = config.columns_by_field
+        if _ending(path).lower() in ("json", "jsonl"):
+            by_name = any(isinstance(column, str) for column in columns.values())
+            fields = tuple(map(str, columns.values())) if by_name else _JSON_FIELDS[config.format]
+            return JsonLines(path, config.format, fields, annotated)
+        names = {field: _HEADERS[field] for field in config.column_fields}
+        return Table(path, names, columns, format=config.format, annotated=annotated)
 
     return find_source(
         config,

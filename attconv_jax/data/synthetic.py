@@ -3,7 +3,8 @@
 For quick runs with meaningful scores. A statement is a condition on the number of things of a kind
 in a place, by colour; every thing has one colour. A premise entails a hypothesis that is true in
 all worlds where the premise is true, contradicts one that is true in none of them, and is neutral
-to the others: labels are computed by enumerating small worlds. The hypothesis is sampled
+to the others: labels are computed by enumerating small worlds. Statements are in `synthetic.toml`.
+The hypothesis is sampled
 independently of the label, so that it does not predict the label. Pairs of thing and place of dev
 and test do not occur in train. A premise and three hypotheses:
 
@@ -15,14 +16,15 @@ and test do not occur in train. A premise and three hypotheses:
 
 import functools
 import itertools
+import operator
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
+from common_jax.data.generated import alternate, bucket_split, capitalized, read_data
 from common_jax.data.prepared import Split
-from common_jax.data.sources import bucket_split
 
 Label = Literal["entailment", "neutral", "contradiction"]
 LABELS: tuple[Label, ...] = get_args(Label)
@@ -30,141 +32,54 @@ LABELS: tuple[Label, ...] = get_args(Label)
 OTHER_TOPIC = 0.5  # share of neutral pairs whose premise is about another thing or place
 NEAR = 0.8  # smallest share of these premises about the same thing, or the same place
 
-# No word is a hyponym of another, as "chair" is of "seat".
-THINGS = (
-    *("basket", "bell", "bench", "blanket", "book", "bottle", "bowl", "box", "brush", "bucket"),
-    *("candle", "chair", "clock", "coat", "cup", "drum", "hammer", "hat", "jar", "kettle"),
-    *("ladder", "lamp", "mirror", "pillow", "plate", "rug", "scarf", "spoon", "towel", "vase"),
+_DATA = read_data(__name__)
+THINGS, PLACES, COLOURS, NUMBERS = (
+    tuple(_DATA[name].split()) for name in ("things", "places", "colours", "numbers")
 )
-PLACES = (
-    *("attic", "barn", "bedroom", "cabin", "cellar", "church", "garage", "garden", "hall"),
-    *("kitchen", "library", "museum", "office", "school", "shed", "shop", "stable", "tent"),
-    *("tower", "workshop"),
-)
-COLOURS = ("black", "blue", "brown", "green", "grey", "orange", "pink", "red", "white", "yellow")
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven")
-_PLURALS = {"bench": "benches", "box": "boxes", "brush": "brushes", "scarf": "scarves"}
-
 MOST = len(NUMBERS) - 1
 # The numbers of things of the premise's colour, of another and of all others, in each world; no
 # statement distinguishes counts above `MOST` + 1.
 _WORLDS = np.indices((MOST + 2,) * 3)
+_COMPARE = {
+    **{"==": operator.eq, "<": operator.lt, "<=": operator.le},
+    **{">": operator.gt, ">=": operator.ge},
+}
 
 
 class Form(NamedTuple):
-    """A kind of statement.
+    """A form of statement.
 
     Attributes:
-      holds: whether it is true if `o` things are of the colour and `r`, the rest, are not.
+      true_if: the comparisons that make it true, as (count, operator, number or "n").
       numbers: possible values of `n`; only 0 for a form without a number.
-      texts: wordings, with fields for `n` (a number word), `colour`, `thing`, its plural `things`,
-        and `place`.
+      texts: wordings with the fields of `synthetic.toml`.
     """
 
-    holds: Callable[[np.ndarray, np.ndarray, int], np.ndarray]
-    numbers: range
+    true_if: tuple[tuple[str, str, str], ...]
+    numbers: tuple[int, ...]
     texts: tuple[str, ...]
 
-
-_SOME = range(2, MOST + 1)
-_SEVERAL = range(3, MOST + 1)  # "all two" would be "both"
-
-
-def _counted(*hows: str) -> tuple[str, ...]:
-    shapes = (
-        "there are {} in the {{place}}",
-        "in the {{place}} there are {}",
-        "the {{place}} has {}",
-    )
-    return tuple(shape.format(how) for how in hows for shape in shapes)
+    def holds(self, coloured: np.ndarray, others: np.ndarray, n: int) -> np.ndarray:
+        """Whether it is true if `coloured` things are of the colour and `others` are not."""
+        counts = {"coloured": coloured, "others": others, "all": coloured + others}
+        return np.logical_and.reduce(
+            [
+                _COMPARE[compare](counts[count], n if number == "n" else int(number))
+                for count, compare, number in self.true_if
+            ]
+        )
 
 
-# Each implies that there are things of the kind, except for "at most", so that no label depends on
-# whether "all" implies existence. "Some" and "not all" do not occur alone, as they are ambiguous.
-PREMISES = (
-    Form(lambda o, r, n: o == n, _SOME, _counted("exactly {n} {colour} {things}")),
-    Form(
-        lambda o, r, n: o >= n,
-        _SOME,
-        _counted("at least {n} {colour} {things}", "{n} or more {colour} {things}"),
-    ),
-    Form(
-        lambda o, r, n: o <= n,
-        _SOME,
-        _counted("at most {n} {colour} {things}", "no more than {n} {colour} {things}"),
-    ),
-    Form(
-        lambda o, r, n: (o == n) & (r == 0),
-        _SEVERAL,
-        (
-            "all {n} {things} in the {place} are {colour}",
-            "the {n} {things} in the {place} are all {colour}",
-            "the {place} has exactly {n} {things}, all of them {colour}",
-        ),
-    ),
-    Form(
-        lambda o, r, n: (o == 0) & (r == n),
-        _SEVERAL,
-        (
-            "none of the {n} {things} in the {place} are {colour}",
-            "not one of the {n} {things} in the {place} is {colour}",
-            "the {place} has exactly {n} {things}, none of them {colour}",
-        ),
-    ),
-    Form(
-        lambda o, r, n: (o + r == n) & (o > 0) & (r > 0),
-        _SEVERAL,
-        (
-            "not all {n} {things} in the {place} are {colour}, but at least one is",
-            "the {place} has exactly {n} {things}, one or more but not all {colour}",
-        ),
-    ),
-)
-# The numbers are restricted to those for which each label has a premise.
-HYPOTHESES = (
-    Form(lambda o, r, n: o == n, _SOME, _counted("exactly {n} {colour} {things}")),
-    Form(lambda o, r, n: o > n, _SOME[:-1], _counted("more than {n} {colour} {things}")),
-    Form(lambda o, r, n: o < n, _SOME, _counted("fewer than {n} {colour} {things}")),
-    Form(lambda o, r, n: o + r == n, _SEVERAL, _counted("exactly {n} {things}")),
-    Form(lambda o, r, n: o + r > n, _SEVERAL[:-1], _counted("more than {n} {things}")),
-    Form(lambda o, r, n: o + r < n, _SEVERAL[1:], _counted("fewer than {n} {things}")),
-    Form(
-        lambda o, r, n: o == 0,
-        range(1),
-        (
-            *_counted("no {colour} {things}"),
-            "not a single {colour} {thing} is in the {place}",
-            "not a single {thing} in the {place} is {colour}",
-        ),
-    ),
-    Form(
-        lambda o, r, n: o > 0,
-        range(1),
-        (
-            "there is at least one {colour} {thing} in the {place}",
-            "the {place} has one or more {colour} {things}",
-            "at least one {thing} in the {place} is {colour}",
-        ),
-    ),
-    Form(
-        lambda o, r, n: (r == 0) & (o > 0),
-        range(1),
-        (
-            "all of the {things} in the {place} are {colour}",
-            "every {thing} in the {place} is {colour}",
-            "the {things} in the {place} are all {colour}",
-        ),
-    ),
-    Form(
-        lambda o, r, n: r > 0,
-        range(1),
-        (
-            "at least one {thing} in the {place} is not {colour}",
-            "one or more of the {things} in the {place} are not {colour}",
-            "the {place} has at least one {thing} that is not {colour}",
-        ),
-    ),
-)
+def _form(
+    true_if: str, n: Sequence[int] = (0,), counts: Sequence[str] = (), texts: Sequence[str] = ()
+) -> Form:
+    terms = (term.split() for term in true_if.split(" and "))
+    counted = (shape.format(count) for count in counts for shape in _DATA["counted"])
+    return Form(tuple((a, b, c) for a, b, c in terms), tuple(n), (*counted, *texts))
+
+
+PREMISES = tuple(_form(**form) for form in _DATA["premises"])
+HYPOTHESES = tuple(_form(**form) for form in _DATA["hypotheses"])
 
 
 class Fact(NamedTuple):
@@ -182,10 +97,10 @@ class Fact(NamedTuple):
             n=NUMBERS[self.number],
             colour=self.colour,
             thing=self.thing,
-            things=_PLURALS.get(self.thing, f"{self.thing}s"),
+            things=_DATA["plurals"].get(self.thing, f"{self.thing}s"),
             place=self.place,
         )
-        return f"{text[0].upper()}{text[1:]}."
+        return f"{capitalized(text)}."
 
 
 def split_of(thing: str, place: str) -> Split:
@@ -202,16 +117,8 @@ def generate(count: int, seed: int, split: Split) -> Iterator[tuple[str, str, La
     Args:
       seed: of the choice of pairs; the things and places of a split are the same for every seed.
     """
-    return itertools.islice(_examples(random.Random(f"{seed} {split}"), split), count)
-
-
-def _examples(rng: random.Random, split: Split) -> Iterator[tuple[str, str, Label]]:
-    pairs: set[tuple[str, str]] = set()
-    for label in itertools.cycle(LABELS):
-        while (pair := _pair(rng, split, label)) in pairs:
-            pass
-        pairs.add(pair)
-        yield (*pair, label)
+    sample = functools.partial(_pair, random.Random(f"{seed} {split}"), split)
+    return ((*pair, label) for pair, label in itertools.islice(alternate(LABELS, sample), count))
 
 
 def _pair(rng: random.Random, split: Split, label: Label) -> tuple[str, str]:

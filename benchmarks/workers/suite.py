@@ -20,12 +20,13 @@ def task_of(config: str, overrides: Mapping[str, Any]) -> Any:
 def trained(folder: str) -> tuple[Any, Any]:
     """The task of a run, and the parameters of its best checkpoint."""
     from common_jax.config import MeshConfig
+    from common_jax.training.config import read_task
     from common_jax.training.load_parameters import read_parameters
     from common_jax.training.mesh import make_mesh
-    from common_jax.training.workdir import Workdir
+    from common_jax.training.run_folder import RunFolder
 
-    run = Workdir(folder)
-    task = run.read_task()
+    run = RunFolder(folder)
+    task = read_task(run)
     return task, read_parameters(run, task, make_mesh(MeshConfig(data=1))).values
 
 

@@ -1,26 +1,29 @@
 """Comparing evaluated runs."""
 
-from common_jax.compare.comparison import (
-    Comparison,
-    Example,
+from common_jax.compare.evaluation import (
+    Evaluation,
     IncomparableError,
     Paired,
-    comparison_of,
+    ScoredExample,
+    evaluation_class,
+    evaluation_of,
+    notes_by_label,
 )
 from common_jax.compare.examples import differing
 from common_jax.compare.page import learning_curves, report
-from common_jax.compare.runs import Run, read_notes, read_runs
+from common_jax.compare.runs import Run, read_runs
 
 __all__ = [
-    "Comparison",
-    "Example",
+    "Evaluation",
     "IncomparableError",
     "Paired",
     "Run",
-    "comparison_of",
+    "ScoredExample",
     "differing",
+    "evaluation_class",
+    "evaluation_of",
     "learning_curves",
-    "read_notes",
+    "notes_by_label",
     "read_runs",
     "report",
 ]

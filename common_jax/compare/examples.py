@@ -1,88 +1,94 @@
 """Examples of a split in a report: those where runs differ most, and pictures of one."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from common_jax.compare.comparison import Comparison, Example, comparison_of
-from common_jax.compare.runs import NoCorpusError, Run
+from common_jax.compare.evaluation import Evaluation, ScoredExample
+from common_jax.compare.runs import NoCorpusError
 from common_jax.deploy import load
 from common_jax.errors import UserError
-from common_jax.report.document import Cell, Part, Section, Table
+from common_jax.report.document import Cell, Element, Section, Table
 
 _DIFFERING = 3  # examples of a table
 _CANDIDATES = 50  # first examples, of which the one with the shortest input is drawn
 _DRAWN = 2  # runs
 _LONGEST = 300  # letters of a text
 
-Predictions = Mapping[Run, Sequence[Example]]
 
-
-def examples(runs: Sequence[Run], split: str) -> list[Section]:
-    """Sections on the examples where the runs differ most, and with pictures of a short example.
+def example_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
+    """Sections on the examples where runs differ most, and with pictures of a short example.
 
     Args:
-      runs: of one task, all scored on the split.
+      evaluations: of one task on one split.
 
     Raises:
-      UserError: as `Comparison.predictions`, but for texts that cannot be read.
+      UserError: as `Evaluation.predictions`, but for texts that cannot be read.
     """
-    comparison = comparison_of(type(runs[0].task))
+    split = evaluations[0].split
     try:
-        predictions = {run: comparison.predictions(run, split) for run in runs}
+        differing_most = differing(evaluations)
+        first = list(enumerate(evaluations[0].predictions[:_CANDIDATES]))
     except NoCorpusError as error:
         return [Section(f"examples of {split}", [f"Not shown without the corpus: {error}"])]
-    drawn: list[Part] = []
-    known = [(n, one) for n, one in enumerate(predictions[runs[0]][:_CANDIDATES]) if one.line]
+    drawn: list[Element] = []
+    known = [(number, example) for number, example in first if example.line]
     if known:
-        number, one = min(known, key=lambda pair: len(pair[1].line))
-        drawn = [f"Example {number} of {split}: {_short(one.text)} (reference: {one.reference})"]
-        answers = [_drawn(comparison, run, one) for run in runs[:_DRAWN]]
+        number, example = min(known, key=lambda pair: len(pair[1].line))
+        text, reference = _short(example.text), example.reference
+        drawn = [f"Example {number} of {split}: {text} (reference: {reference})"]
+        answers = [_drawn(evaluation, example) for evaluation in evaluations[:_DRAWN]]
         drawn += [text for text, _ in answers]
         drawn += [picture for _, pictures in answers for picture in pictures]
     return [
-        Section(f"examples of {split} that differ most", differing(comparison, predictions)),
+        Section(f"examples of {split} that differ most", differing_most),
         Section(f"pictures of an example of {split}", drawn),
     ]
 
 
-def differing(comparison: type[Comparison], predictions: Predictions) -> list[Part]:
+def differing(evaluations: Sequence[Evaluation]) -> list[Element]:
     """A table of the examples with the largest differences of scores between runs, if there are
-    any, side by side. Runs with other references than the first are left out."""
-    references = [[one.reference for one in own] for own in predictions.values()]
-    each = {
-        run: own
-        for (run, own), of_run in zip(predictions.items(), references, strict=True)
-        if of_run == references[0]
-    }
+    any, side by side. Runs with other references than the first are left out.
+
+    Raises:
+      UserError: as `Evaluation.predictions`.
+    """
+    references = [[example.reference for example in e.predictions] for e in evaluations]
+    compared = [
+        evaluation
+        for evaluation, texts in zip(evaluations, references, strict=True)
+        if texts == references[0]
+    ]
     ranked = []
-    for number, row in enumerate(zip(*each.values(), strict=True)):
-        scores = [one.score for one in row]
-        if len({one.prediction for one in row}) > 1:
+    for number, row in enumerate(zip(*(e.predictions for e in compared), strict=True)):
+        scores = [example.score for example in row]
+        if len({example.prediction for example in row}) > 1:
             ranked.append((min(scores) - max(scores), number, row))
-    chosen = sorted(ranked, key=lambda one: one[:2])[:_DIFFERING]
+    chosen = sorted(ranked, key=lambda rank: rank[:2])[:_DIFFERING]
     if not chosen:
         return []
     known = any(row[0].text for _, _, row in chosen)
     rows: list[list[Cell]] = [
         [str(number), *([_short(row[0].text)] if known else ()), row[0].reference,
-         *(f"{one.prediction or '-'} ({one.score:.1f})" for one in row)]
+         *(f"{example.prediction or '-'} ({example.score:.1f})" for example in row)]
         for _, number, row in chosen
     ]  # fmt: skip
-    head = ("example", *(["input"] if known else ()), "reference", *(run.label for run in each))
+    labels = [evaluation.run.label for evaluation in compared]
+    head = ("example", *(["input"] if known else ()), "reference", *labels)
     note = (
-        f"The examples, counted from 0, whose {comparison.example_score}, in brackets, differs "
+        f"The examples, counted from 0, whose {evaluations[0].example_score}, in brackets, differs "
         "most between the runs."
     )
     return [Table(head, rows, note)]
 
 
-def _drawn(comparison: type[Comparison], run: Run, example: Example) -> tuple[str, Sequence[Part]]:
+def _drawn(evaluation: Evaluation, example: ScoredExample) -> tuple[str, Sequence[Element]]:
     """A run's answer for an example, and the pictures of its attention."""
+    run = evaluation.run
     try:
         (answer,) = load(run.workdir.path, explain=True).predict([example.line])
     except UserError as error:  # such as no checkpoint, in an archived run
         return f"{run.label}: no picture: {error}", []
-    text, pictures = comparison.pictured(answer, run.label, example.line, example.span)
+    text, pictures = evaluation.pictured(answer, run.label, example.line, example.span)
     return f"{run.label}: {text}", pictures
 
 

@@ -7,14 +7,15 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from common_jax.compare.comparison import comparison_of
-from common_jax.compare.examples import examples
+from common_jax.compare.evaluation import evaluation_of
+from common_jax.compare.examples import example_sections
 from common_jax.compare.runs import Run
 from common_jax.errors import UserError
 from common_jax.metrics.seeds import interval_of_means
-from common_jax.report.document import Cell, Chart, Part, Report, Section, Series, Table
+from common_jax.report.document import Cell, Chart, Element, Report, Section, Series, Table
+from common_jax.training.identity import SEED
+from common_jax.training.run_folder import devices
 from common_jax.training.task import Task
-from common_jax.training.workdir import SEED, devices
 
 
 def report(runs: Sequence[Run], split: str | None = None) -> Report:
@@ -38,16 +39,17 @@ def report(runs: Sequence[Run], split: str | None = None) -> Report:
         name = _title(family)
         sections.append(Section(f"{name}: settings", _settings(members)))
         chosen = split or members[0].task.splits[-1]
-        scored = [run for run in members if run.workdir.scored(chosen) is not None]
+        scored = [run for run in members if run.workdir.is_scored(chosen)]
         missing = ", ".join(run.label for run in members if run not in scored)
         notes = [f"Not scored on {chosen}, hence not compared: {missing}."] if missing else []
         sections.append(Section(f"{name}: scores", [*_scores(members), *notes]))
         sections.append(Section(f"{name}: learning", learning_curves(members)))
         if scored:
-            compared = comparison_of(family).compare(scored, chosen)
-            compared = [*compared, *examples(scored, chosen)]
+            evaluations = [evaluation_of(run, chosen) for run in scored]
+            compared = evaluations[0].sections(evaluations[1:])
+            compared += example_sections(evaluations)
             sections += [dataclasses.replace(s, title=f"{name}: {s.title}") for s in compared]
-    return Report(", ".join(map(_title, families)), [s for s in sections if s.parts])
+    return Report(", ".join(map(_title, families)), [s for s in sections if s.elements])
 
 
 def _title(family: type[Task]) -> str:
@@ -75,7 +77,7 @@ def _trained(runs: Iterable[Run]) -> Table:
                 median("steps_per_second"),
                 median(f"{run.task.unit}_per_second"),
                 None if padding is None else 100 * padding,
-                *(_share(run.lines, f"{what}_seconds") for what in ("data", "saving")),
+                *(_share(run.lines, f"{activity}_seconds") for activity in ("data", "saving")),
                 devices(run.result),
             ]
         )
@@ -101,20 +103,20 @@ def _share(lines: Sequence[Mapping[str, Any]], name: str) -> float | None:
     return 100 * sum(line[name] for line in logged[1:]) / seconds if seconds else None
 
 
-def _settings(runs: Sequence[Run]) -> list[Part]:
+def _settings(runs: Sequence[Run]) -> list[Element]:
     """The fields in which runs of one family differ, and the command of each run."""
     fields = list(dict.fromkeys(name for run in runs for name in run.fields))
     text = lambda run, name: str(run.fields.get(name, "-"))
     differing = [name for name in fields if len({text(run, name) for run in runs}) > 1]
-    parts: list[Part] = []
+    tables: list[Element] = []
     if differing:
         table = [["run", *differing], *([r.label, *(text(r, n) for n in differing)] for r in runs)]
         if len(differing) > len(runs):  # prefer a long table to a wide one
             table = [list(column) for column in zip(*table, strict=True)]
             table[0][0] = "field"
-        parts.append(Table(table[0], table[1:]))
+        tables.append(Table(table[0], table[1:]))
     commands = [f"{r.label}: {r.result['command']}" for r in runs if r.result.get("command")]
-    return [*parts, *commands]
+    return [*tables, *commands]
 
 
 def _scores(runs: Sequence[Run]) -> list[Table]:
@@ -130,7 +132,7 @@ def _scores_of(runs: Sequence[Run], split: str) -> Table | None:
         return None
     rows: list[list[Cell]] = []
     for run, values in scored.items():
-        intervals = comparison_of(type(run.task)).intervals(run, split) if values else {}
+        intervals = evaluation_of(run, split).intervals if values else {}
         rows.append([run.label, *(_scored((values or {}).get(n), intervals.get(n)) for n in names)])
     rows += _means(scored, names)
     paper: dict[str, dict[str, float]] = {}
@@ -203,5 +205,5 @@ def _curve(title: str, x: str, y: str, runs: Sequence[Run], name: str, selected:
         if lines:
             values = [line[name] for line in lines]
             series.append(Series(run.label, [position(line) for line in lines], values))
-    few = all(len(one.x) < 30 for one in series)
+    few = all(len(line.x) < 30 for line in series)
     return Chart(title, x, y, series, "points" if few else "lines")

@@ -4,15 +4,15 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from common_jax.errors import UserError
-from common_jax.io.files import read_lines
-from common_jax.training.log import read_metrics
+from common_jax.training.config import make_task
+from common_jax.training.identity import SEED, result_fields
+from common_jax.training.run_folder import RunFolder
 from common_jax.training.task import Task
-from common_jax.training.workdir import SEED, Workdir, result_fields
 
 
 class NoCorpusError(UserError):
@@ -24,12 +24,12 @@ class Run:
     """A run in a report, where `label` is its name."""
 
     label: str
-    workdir: Workdir
+    workdir: RunFolder
 
     @functools.cached_property
     def task(self) -> Task:
         """The task, from its config."""
-        return self.workdir.make_task()
+        return make_task(self.workdir)
 
     @functools.cached_property
     def corpus(self) -> Any:
@@ -47,13 +47,13 @@ class Run:
 
     @functools.cached_property
     def lines(self) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl."""
-        return read_metrics(self.workdir.metrics)
+        """`RunFolder.metrics`."""
+        return self.workdir.metrics()
 
     @functools.cached_property
     def result(self) -> Mapping[str, Any]:
-        """result.json; empty until the run is finished."""
-        return self.workdir.read_result() or {}
+        """`RunFolder.result`; empty until the run is finished."""
+        return self.workdir.result() or {}
 
     @functools.cached_property
     def fields(self) -> dict[str, Any]:
@@ -70,14 +70,6 @@ class Run:
         """Equal for runs that differ only in their seed."""
         return json.dumps({k: v for k, v in self.fields.items() if k != SEED}, sort_keys=True)
 
-    def file(self, split: str, ending: str) -> list[str]:
-        """The lines of eval/<split><ending>.
-
-        Raises:
-          UserError: if it does not exist or cannot be read.
-        """
-        return list(read_lines(self.workdir.path / "eval" / f"{split}{ending}"))
-
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
     """The runs of some folders, labelled by the shortest ends of their paths that differ.
@@ -90,11 +82,11 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
         if resolved.count(path) > 1:
             raise UserError(f"{folder}: given twice")
     deepest = max(len(path.parts) for path in resolved)
-    for parts in range(1, deepest + 1):
-        labels = ["/".join(path.parts[-parts:]) for path in resolved]
+    for depth in range(1, deepest + 1):
+        labels = ["/".join(path.parts[-depth:]) for path in resolved]
         if len({*labels}) == len(labels):
             break
-    runs = [Run(*pair) for pair in zip(_shortened(labels), map(Workdir, folders), strict=True)]
+    runs = [Run(*pair) for pair in zip(_shortened(labels), map(RunFolder, folders), strict=True)]
     for run in runs:
         if run.workdir.export is not None:
             raise UserError(f"{run.workdir.path}: an export; a report needs runs")
@@ -102,27 +94,14 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
     return runs
 
 
-def read_notes(runs: Iterable[Run], split: str, name: str, kind: Any) -> dict[str, Any]:
-    """The note `name` of `Task.score`, by the labels of the runs that have it.
-
-    Args:
-      kind: a list or an object, as for `Node.get`.
-
-    Raises:
-      UserError: for notes of another kind.
-    """
-    notes = {run.label: run.workdir.read_scored(split).get(name, kind, kind()) for run in runs}
-    return {label: value for label, value in notes.items() if value}
-
-
 def _shortened(labels: Sequence[str]) -> list[str]:
-    """Labels of a sweep's trials, "model.a=1,model.b=2,train.seed=0", without common parts."""
-    parts = [label.split(",") for label in labels]
-    trials = [each for each in parts if all("=" in part for part in each)]
+    """Labels of a sweep's trials, "model.a=1,model.b=2,train.seed=0", without common settings."""
+    settings = [label.split(",") for label in labels]
+    trials = [fields for fields in settings if all("=" in field for field in fields)]
     common = set.intersection(*map(set, trials)) if len(trials) > 1 else set()
     shortened = [
-        ", ".join(part.rpartition("=")[0].rpartition(".")[2] + "=" + part.rpartition("=")[2]
-                  for part in each if part not in common) if each in trials else label
-        for each, label in zip(parts, labels, strict=True)
+        ", ".join(field.rpartition("=")[0].rpartition(".")[2] + "=" + field.rpartition("=")[2]
+                  for field in fields if field not in common) if fields in trials else label
+        for fields, label in zip(settings, labels, strict=True)
     ]  # fmt: skip
     return shortened if len({*shortened}) == len(shortened) and all(shortened) else list(labels)

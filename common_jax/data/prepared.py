@@ -11,12 +11,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
+import numpy as np
+from jaxtyping import Int
+
 from common_jax.bad_examples import Counts, summary
 from common_jax.data.corpus import Writer, prepare
 from common_jax.errors import UserError
+from common_jax.text.cleaning import FAR
 
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
+
+_NUMBERS = 5  # of overlong examples that are named
 
 _log = logging.getLogger(__name__)
 
@@ -81,6 +87,10 @@ class PreparedData(abc.ABC):
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
         """The number of examples of each split, and the skipped ones."""
 
+    @abc.abstractmethod
+    def input_lengths(self, split: str) -> Int[np.ndarray, "n"]:
+        """The length of each example's input, of the longest text that is not cut into windows."""
+
     def prepare(self) -> None:
         """Builds or opens the prepared folder; a second call does nothing.
 
@@ -105,13 +115,24 @@ class PreparedData(abc.ABC):
         self._path = path
 
     def report(self) -> None:
-        """Logs the number of examples, the time of their preparation if it was now, and the skipped
-        examples."""
+        """Logs the number of examples, the time of their preparation if it was now, the skipped
+        examples, and those far longer than any in training."""
         sizes = self.split_sizes()
         _log.info("%s in %s", self._size_line(sum(n for n, _ in sizes.values())), self.path)
         for split, (count, dropped) in sizes.items():
             if reasons := summary(dropped):
                 _log.warning("%s: kept %d %s, left out %s", split, count, self.unit, reasons)
+            self._report_overlong(split)
+
+    def _report_overlong(self, split: str) -> None:
+        lengths, longest = self.input_lengths(split), self.input_lengths("train").max()
+        if (overlong := np.flatnonzero(lengths > FAR * longest)).size:
+            numbers = ", ".join(map(str, overlong[:_NUMBERS] + 1))
+            _log.warning(
+                "%s: %d of %d %s have up to %d tokens, where training has at most %d (number %s%s)",
+                *(split, overlong.size, lengths.size, self.unit, lengths.max(), longest, numbers),
+                ", ..." if overlong.size > _NUMBERS else "",
+            )
 
     def _size_line(self, total: int) -> str:
         """The number of examples, and the time of their preparation if it was now."""

@@ -21,9 +21,6 @@ from common_jax.io.files import find_folder
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-BUCKETS = 10  # of the values in a generated corpus, one of them for dev and one for test
-_HELD_OUT: dict[int, Split] = {0: "dev", 1: "test"}
-
 
 @runtime_checkable
 class Source(Protocol[T_co]):
@@ -197,8 +194,3 @@ def decode(cells: Iterable[tuple[bytes, str]], bad_examples: BadExamples) -> lis
             bad_examples.reject("not UTF-8", place)
             return None
     return texts
-
-
-def bucket_split(number: int) -> Split:
-    """The only split of a generated corpus in which a value with this hash occurs."""
-    return _HELD_OUT.get(number % BUCKETS, "train")

@@ -8,13 +8,13 @@ from typing import Any
 
 import jax
 
-from common_jax.export.format import Manifest
+from common_jax.export.format import CONFIG, Manifest
 from common_jax.fields import to_mapping
 from common_jax.predictor import format_options
 from common_jax.report.markdown import table
 from common_jax.training.load_parameters import Parameters
+from common_jax.training.run_folder import RunFolder, devices
 from common_jax.training.task import Task
-from common_jax.training.workdir import Workdir, devices
 
 _FORMS = {
     "stablehlo": "Compiled programs with their parameters; used without model code, flax or Orbax, "
@@ -25,7 +25,7 @@ _FORMS = {
 
 
 def model_card(
-    workdir: Workdir,
+    workdir: RunFolder,
     task: Task,
     parameters: Parameters,
     manifest: Manifest,
@@ -39,7 +39,7 @@ def model_card(
       command: that made it; "" if unknown.
       out: its folder.
     """
-    values, result = to_mapping(task.config), workdir.read_result() or {}
+    values, result = to_mapping(task.config), workdir.result() or {}
     place = shlex.quote(str(out))
     about = inspect.getdoc(type(task)) or ""
     count = sum(leaf.size for leaf in jax.tree.leaves(parameters.values))
@@ -72,7 +72,7 @@ def model_card(
                 f"- task `{values['task']}`, {result.get('steps', 'unfinished: some')} steps, "
                 f"{result.get('wall_seconds', '?')} seconds on {devices(result)}",
                 f"- command: `{result.get('command') or 'not known'}`",
-                "- every field of the run is in `config.json`",
+                f"- every field of the run is in `{CONFIG}`",
             ]
         ),
         "Made by": f"`{command or 'not known'}`",
@@ -92,18 +92,19 @@ def model_card(
 
 
 def _metrics(
-    workdir: Workdir, task: Task, parameters: Parameters, result: Mapping[str, Any]
+    workdir: RunFolder, task: Task, parameters: Parameters, result: Mapping[str, Any]
 ) -> str:
     """The scores of these parameters, if there are any."""
     suffix = f"-average{parameters.average}" if parameters.average > 1 else ""
-    scored = {split: workdir.scored(f"{split}{suffix}") for split in task.splits}
+    names = {split: f"{split}{suffix}" for split in task.splits}
+    scored = {s: workdir.scores(name).value for s, name in names.items() if workdir.is_scored(name)}
     if parameters.ema != bool(task.config.train.ema_decay):
         scored = {}
     rows = [
         (split, name, f"{value:.2f}" if isinstance(value, float) else value)
         for split, values in scored.items()
-        if values and values.value.get("step", result.get("best_step")) == parameters.step
-        for name, value in values.value.items()
+        if values.get("step", result.get("best_step")) == parameters.step
+        for name, value in values.items()
         if name != "step" and isinstance(value, int | float | str)
     ]
     if rows:

@@ -14,26 +14,29 @@ from common_jax.config import MeshConfig
 from common_jax.deploy.card import model_card
 from common_jax.errors import UserError
 from common_jax.export.format import (
+    CONFIG,
     MANIFEST,
     ORBAX,
     PARAMETERS,
     PROGRAMS,
     VERSION,
+    VOCABULARY,
     Format,
     Manifest,
 )
 from common_jax.io import checksums
 from common_jax.io.atomic import write_json, writing
 from common_jax.io.parameters import write_safetensors
+from common_jax.training.config import read_task
 from common_jax.training.load_parameters import Parameters, read_parameters
 from common_jax.training.mesh import make_mesh
+from common_jax.training.run_folder import RunFolder
 from common_jax.training.task import Task
-from common_jax.training.workdir import Workdir
 from common_jax.versions import versions
 
 
 def export(
-    workdir: Workdir,
+    workdir: RunFolder,
     out: Path,
     format: Format,
     *,
@@ -56,7 +59,7 @@ def export(
     """
     if os.path.lexists(out):
         raise UserError(f"{out}: already exists; choose another --out")
-    task = workdir.read_task()
+    task = read_task(workdir)
     programs = _programs(workdir, task, format, choices or {})
     parameters = read_parameters(workdir, task, make_mesh(MeshConfig(data=1)), average, ema)
     manifest = Manifest(
@@ -83,7 +86,7 @@ def export(
 
 
 def _programs(
-    workdir: Workdir, task: Task, format: Format, choices: Mapping[str, Sequence[int]]
+    workdir: RunFolder, task: Task, format: Format, choices: Mapping[str, Sequence[int]]
 ) -> Sequence[Mapping[str, int]]:
     if format != "stablehlo":
         if choices:
@@ -96,12 +99,12 @@ def _programs(
 
 
 def _fill(
-    folder: Path, workdir: Workdir, task: Task, parameters: Parameters, manifest: Manifest
+    folder: Path, workdir: RunFolder, task: Task, parameters: Parameters, manifest: Manifest
 ) -> None:
     write_json(folder / MANIFEST, vars(manifest))
-    shutil.copyfile(workdir.path / "config.json", folder / "config.json")
-    (folder / "vocabulary").mkdir()
-    task.write_vocabulary(folder / "vocabulary")
+    shutil.copyfile(workdir.config_file, folder / CONFIG)
+    (folder / VOCABULARY).mkdir()
+    task.write_vocabulary(folder / VOCABULARY)
     if manifest.format == "orbax":
         with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as saver:
             saver.save((folder / ORBAX).absolute(), parameters.values)

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from common_jax.errors import UserError, error_context
-from common_jax.export.format import Export
-from common_jax.fields import from_mapping, named_class, renamed
-from common_jax.old_names import PREDICTOR_FIELDS
+from common_jax.export.format import VOCABULARY, Export
+from common_jax.fields import from_mapping, named_class
 from common_jax.predictor import Predictor
 
 
@@ -73,12 +72,13 @@ def load_model(path: str | Path | Export, average: int = 1) -> LoadedModel:
     if export is not None and export.manifest.format == "stablehlo":
         return _of_programs(export)
     from common_jax.config import MeshConfig
+    from common_jax.training.config import read_task
     from common_jax.training.load_parameters import read_parameters
     from common_jax.training.mesh import make_mesh
-    from common_jax.training.workdir import Workdir
+    from common_jax.training.run_folder import RunFolder
 
-    run = Workdir(export.path, export) if export is not None else Workdir(str(path))
-    task = run.read_task()
+    run = RunFolder(export.path, export) if export is not None else RunFolder(str(path))
+    task = read_task(run)
     parameters = read_parameters(run, task, make_mesh(MeshConfig(data=1)), average)
     make = functools.partial(task.predictor, parameters.values)
     return LoadedModel(run.path, task.predictor_class, make)
@@ -94,9 +94,10 @@ def predictor_class(path: str | Path | Export) -> type[Predictor]:
     if export is not None:
         kind: Any = Predictor
         return named_class(export.manifest.predictor, kind, f"{export.file}: predictor")
-    from common_jax.training.workdir import Workdir
+    from common_jax.training.config import make_task
+    from common_jax.training.run_folder import RunFolder
 
-    return Workdir(str(path)).make_task().predictor_class
+    return make_task(RunFolder(str(path))).predictor_class
 
 
 def _export_at(path: str | Path | Export) -> Export | None:
@@ -109,9 +110,8 @@ def _of_programs(export: Export) -> LoadedModel:
 
     kind = predictor_class(export)
     with error_context(export.file):
-        saved = renamed(export.manifest.settings, PREDICTOR_FIELDS)
-        settings: Any = from_mapping(kind.Settings, saved, "settings.")
-    vocabulary = kind.read_vocabulary(export.path / "vocabulary")
+        settings: Any = from_mapping(kind.Settings, export.manifest.settings, "settings.")
+    vocabulary = kind.read_vocabulary(export.path / VOCABULARY)
     versions = export.manifest.versions
     programs = ExportedPrograms(
         export.path, export.manifest.programs, str(versions.get("jax", "0"))

@@ -26,6 +26,7 @@ from common_jax.io.json_files import read_json
 
 VERSION = 1
 MANIFEST = "export.json"
+CONFIG, VOCABULARY = "config.json", "vocabulary"  # as in the folder of a run
 PARAMETERS, ORBAX, PROGRAMS = "parameters.safetensors", "parameters", "programs"
 Format = Literal["stablehlo", "safetensors", "orbax"]
 
@@ -73,7 +74,7 @@ class Export:
         """
         self.path = Path(path)
         self.manifest = self._read()
-        parts = (MANIFEST, "config.json", "vocabulary", PARAMETERS, ORBAX, PROGRAMS)
+        parts = (MANIFEST, CONFIG, VOCABULARY, PARAMETERS, ORBAX, PROGRAMS)
         try:
             damage = checksums.find_damage(self.path, listed=parts)
         except PermissionError as error:
@@ -96,7 +97,7 @@ class Export:
             what = "not a folder" if os.path.exists(self.path) else "no such folder"
             raise UserError(f"{self.path}: {what}")
         if not self.file.is_file():
-            run = (self.path / "config.json").exists() and (self.path / "checkpoints").is_dir()
+            run = (self.path / CONFIG).exists() and (self.path / "checkpoints").is_dir()
             hint = "; it is a run: give it as --workdir" if run else ""
             raise UserError(f"{self.path}: not an export (no {MANIFEST}){hint}")
         saved = read_json(self.file)

@@ -157,6 +157,11 @@ def _draw(axes: "Axes", chart: Chart) -> None:
 
 
 def _heatmap(picture: Heatmap) -> "Figure":
+    """The panels with square cells of limited size, in a figure of the height that they need.
+
+    Constrained layout does neither: it fits panels into a given height, and collapses those that
+    are too narrow for their labels.
+    """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 

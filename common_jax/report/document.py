@@ -105,15 +105,15 @@ class Heatmap:
 
 
 Picture = Chart | Heatmap
-Part = str | Table | Picture
+Element = str | Table | Picture
 
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """Parts under a heading; a text is a paragraph."""
+    """Elements under a heading; a text is a paragraph."""
 
     title: str
-    parts: Sequence[Part]
+    elements: Sequence[Element]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""A report as one self-contained HTML file without scripts."""
+"""A report as one self-contained HTML file without scripts.
+
+It is not made from the report's Markdown, which has no shaded cells, captions or descriptions of
+pictures, and in which a label such as `_x_` or `&amp;` is markup.
+"""
 
 import html
 import re
@@ -63,16 +67,16 @@ def to_html(report: Report) -> str:
 
 def _section(section: Section, names: Iterator[str]) -> str:
     lines, in_charts = [f"<section><h2>{html.escape(section.title)}</h2>"], False
-    for part in section.parts:
-        if isinstance(part, Picture) != in_charts:
+    for element in section.elements:
+        if isinstance(element, Picture) != in_charts:
             in_charts = not in_charts
             lines.append('<div class="charts">' if in_charts else "</div>")
-        if isinstance(part, Picture):
-            lines.append(_chart(part, next(names)))
-        elif isinstance(part, Table):
-            lines.append(_table(part))
+        if isinstance(element, Picture):
+            lines.append(_chart(element, next(names)))
+        elif isinstance(element, Table):
+            lines.append(_table(element))
         else:
-            lines.append(f"<p>{html.escape(part)}</p>")
+            lines.append(f"<p>{html.escape(element)}</p>")
     return "\n".join([*lines, *(["</div>"] if in_charts else []), "</section>"])
 
 

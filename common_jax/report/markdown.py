@@ -19,18 +19,20 @@ def to_markdown(report: Report, folder: str) -> tuple[str, dict[str, str]]:
     lines, pictures = [f"# {_escaped(report.title)}"], dict[str, str]()
     for section in report.sections:
         lines.append(f"## {_escaped(section.title)}")
-        for part in section.parts:
-            if isinstance(part, Picture):
+        for element in section.elements:
+            if isinstance(element, Picture):
                 name = f"chart{len(pictures)}.svg"
-                pictures[name] = charts.svg([part] if isinstance(part, Chart) else part, name)
-                lines.append(f"![{_escaped(part.title)}]({quote(folder)}/{name})")
-                note = part.note
-            elif isinstance(part, Table):
-                rows = ([_escaped(shown(cell)) for cell in row] for row in part.rows)
-                lines.append(table(map(_escaped, part.head), rows))
-                note = part.note
+                pictures[name] = charts.svg(
+                    [element] if isinstance(element, Chart) else element, name
+                )
+                lines.append(f"![{_escaped(element.title)}]({quote(folder)}/{name})")
+                note = element.note
+            elif isinstance(element, Table):
+                rows = ([_escaped(shown(cell)) for cell in row] for row in element.rows)
+                lines.append(table(map(_escaped, element.head), rows))
+                note = element.note
             else:
-                note = part
+                note = element
             if note:
                 lines.append(_escaped(note))
     return "\n\n".join([*lines, ""]), pictures

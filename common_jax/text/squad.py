@@ -13,6 +13,7 @@ from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, writing
 from common_jax.io.json_files import Node, read_json
+from common_jax.text.cleaning import clean
 
 REPEATED = "an id that an earlier question has"  # a reason for rejection
 
@@ -160,7 +161,7 @@ class _Builder:
 
     def context(self, text: str, article: str | None, place: str) -> int | None:
         """The number of a new passage; None if it is bad."""
-        if not text.strip():
+        if not clean(text):
             self._bad_examples.reject("empty context", place)
             return None
         self.squad.contexts.append(text)
@@ -188,7 +189,7 @@ class _Builder:
         spans = tuple(Answer(*answer) for answer in answers)
         if name in self._ids:
             self._bad_examples.reject(REPEATED, f"{place} {name!r}")
-        elif not text.strip():
+        elif not clean(text):
             self._bad_examples.reject("empty question", place)
         elif not spans:
             self._bad_examples.reject("no answers", place)
@@ -222,7 +223,7 @@ def _spans(answers: Any, name: str) -> list[tuple[str, int]]:
 
 def _wrong(answer: Answer, context: str) -> str:
     """The reason to reject an answer; "" for a valid one."""
-    if not answer.text.strip():
+    if not clean(answer.text):
         return "empty answer"
     if answer.start >= 0 and context.startswith(answer.text, answer.start):
         return ""

@@ -30,6 +30,7 @@ from common_jax.training.multihost import (
     is_first,
 )
 from common_jax.training.restore import Position, UnreadableError, read_position, read_state
+from common_jax.training.run_folder import RunFolder
 from common_jax.training.state import TrainState
 from common_jax.training.task import Params
 
@@ -54,18 +55,18 @@ class Restored:
 class Checkpoints:
     """The `checkpoints` folder of a run.
 
-    `save`, `restore_newest` and `restore_best` are for one run at a time (`Workdir.claim`) and move
-    damaged steps to the folder `damaged`, with a warning; the other methods only read. All
+    `save`, `restore_newest` and `restore_best` are for one run at a time (`RunWriter.claim`), and
+    move damaged steps to the folder `damaged`, with a warning; the other methods only read. All
     processes of the run call them; the first one moves files.
 
     Args:
-      folder: need not exist.
+      run: the folder of the run, which need not exist.
       best_metric: the saved metric that ranks steps.
       keep: number of newest steps to keep beside the best.
     """
 
-    def __init__(self, folder: Path, best_metric: str, keep: int = 2):
-        self._folder, self._keep = folder, keep
+    def __init__(self, run: RunFolder, best_metric: str, keep: int = 2):
+        self._folder, self._damaged, self._keep = run.checkpoints, run.damaged, keep
         self._comparable = functools.partial(comparable_score, name=best_metric)
         self._saver: ocp.CheckpointManager | None = None  # created late: damaged steps break it
         self._saving: int | None = None
@@ -218,10 +219,6 @@ class Checkpoints:
             if saver is not None:
                 with contextlib.suppress(Exception):  # `wait` has raised it
                     saver.close()
-
-    @property
-    def _damaged(self) -> Path:
-        return self._folder.with_name("damaged")
 
     def _make_saver(self) -> ocp.CheckpointManager:
         if is_first():

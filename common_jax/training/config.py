@@ -1,24 +1,29 @@
-"""Reads `--config FILE[:ARGUMENT] --config.KEY=VALUE ...` into the dataclasses of a task's config.
+"""Tasks and their configs, from `--config FILE[:ARGUMENT] --config.KEY=VALUE ...` or from a run.
 
 After `parse` no code sees a ConfigDict.
 """
 
+import functools
 import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
-from common_jax.config import completed, from_values, old_keys, short_keys
-from common_jax.errors import UserError
+from common_jax.config import completed, from_values, short_keys
+from common_jax.errors import UserError, error_context
 from common_jax.fields import named_class, suggestion
-from common_jax.training.task import Task
+from common_jax.renames import former_keys
+from common_jax.training.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from common_jax.training.task import Task
 
 
 def parse(file: str, overrides: Sequence[str]) -> Any:
@@ -39,26 +44,61 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
     path = file.partition(":")[0]
     if not os.path.isfile(path):
         raise UserError(f"--config: no such file: {path}")
-    plain = _read(file, [])
-    if not isinstance(plain, ml_collections.ConfigDict) or type(plain.get("task")) is not str:
+    config = _parsed(file, config_flags.DEFINE_config_file, [f"--config={file}"])
+    if not isinstance(config, ml_collections.ConfigDict) or type(config.get("task")) is not str:
         raise UserError(
             f"--config={file}: get_config() must return to_config_dict of a task's config, as the "
             "files in configs do"
         )
-    kind = task_class(plain.task).config_class
-    overrides = [_with_full_key(override, plain, kind) for override in overrides]
-    config: Any = from_values(kind, _read(file, overrides).to_dict())
+    kind = task_class(config.task).config_class
+    overrides = [_with_full_key(override, config, kind) for override in overrides]
+    define = functools.partial(config_flags.DEFINE_config_dict, config=config)
+    values = _parsed(file, define, overrides).to_dict()
     keys = [override.removeprefix("--config.").partition("=")[0] for override in overrides]
-    return completed(config, keys)
+    return completed(from_values(kind, values), keys)
 
 
-def task_class(name: str) -> type[Task]:
+def task_class(name: str) -> "type[Task]":
     """The task with the name "package.module:Class".
 
     Raises:
       UserError: if there is no such module or class, or it is no task.
     """
+    from common_jax.training.task import Task  # imports jax
+
     return named_class(name, Task, "task")
+
+
+def make_task(run: RunFolder, test: str | Path | None = None, **data: Any) -> "Task":
+    """The task of a run or an export, from its config.
+
+    Args:
+      test: a file in the run's data format to use as its test split.
+      **data: fields of `data` to change.
+
+    Raises:
+      UserError: as `RunFolder.config`; for `test` with a run whose data are not files, or a field
+        that the run's data do not have.
+    """
+    values = run.config()
+    if test is not None and values.get("data", {}).get("source") != "files":
+        raise UserError(
+            f"{run.path}: its data.source is not 'files', so {test} cannot be evaluated"
+        )
+    with error_context(run.config_file):
+        kind = task_class(str(values.get("task", "")))
+        if test is not None:  # an absolute path is independent of data.dir
+            data = {**data, **kind.other_test_fields, "test": os.path.abspath(test)}
+        if data:
+            values["data"] = {**values["data"], **data}
+        return kind(from_values(kind.config_class, values))
+
+
+def read_task(run: RunFolder, test: str | Path | None = None, **data: Any) -> "Task":
+    """As `make_task`, with the vocabulary; raises UserError also if it is broken."""
+    task = make_task(run, test, **data)
+    task.read_vocabulary(run.vocabulary)
+    return task
 
 
 def default_workdir(file: str) -> Path:
@@ -68,12 +108,12 @@ def default_workdir(file: str) -> Path:
     return Path("runs") / Path(path).resolve().parent.name / name
 
 
-def _read(file: str, overrides: Sequence[str]) -> ml_collections.ConfigDict:
-    argv = ["launch", f"--config={file}", *overrides]
-    values = flags.FlagValues()
-    config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=argv)
+def _parsed(file: str, define: Callable[..., Any], arguments: Sequence[str]) -> Any:
+    """The value of the flag `--config` that `define` defines, with errors in one line."""
+    argv, values = ["launch", *arguments], flags.FlagValues()
     sys.modules.pop("config_config", None)  # else names of the previous file would stay defined
     try:
+        define("config", flag_values=values, sys_argv=argv)
         values(argv)
         return values["config"].value
     except (flags.Error, TypeError, ValueError) as error:
@@ -101,8 +141,8 @@ def _with_full_key(override: str, config: ml_collections.ConfigDict, kind: type)
     key, _, value = override.removeprefix("--config.").partition("=")
     short = short_keys(kind)
     path = short.get(key, key)
-    if key in old_keys(kind):
-        raise UserError(f"config key {key!r} is now {old_keys(kind)[key]!r}")
+    if current := former_keys(kind).get(key):
+        raise UserError(f"config key {key!r} is now {current!r}")
     node: Any = config
     parts = path.split(".")
     for at, part in enumerate(parts):

@@ -21,15 +21,10 @@ def evaluate(
     split: str,
     predict_step: Callable,
     mesh: Mesh,
-    before_each: Callable[[], None] = lambda: None,
 ) -> Scores:
-    """The score of a split, with every example once on any mesh.
-
-    Args:
-      before_each: called before each batch; may raise.
-    """
+    """The score of a split, with every example once on any mesh."""
     batches = task.split_batches(split)
-    return task.score(split, predict(params, batches, predict_step, mesh, split, before_each))
+    return task.score(split, predict(params, batches, predict_step, mesh, split))
 
 
 def predict(
@@ -38,7 +33,6 @@ def predict(
     predict_step: Callable,
     mesh: Mesh,
     label: str = "predict",
-    before_each: Callable[[], None] = lambda: None,
 ) -> dict[str, np.ndarray]:
     """Predictions of all batches in example order, without empty rows; equal in all processes.
 
@@ -48,7 +42,6 @@ def predict(
     epoch, hidden = batches.select_rows(local_rows(mesh)).epoch(0), None if is_first() else True
     bar = tqdm(epoch, desc=label, unit="batch", leave=False, disable=hidden, file=sys.stderr)
     for batch in bar:
-        before_each()
         predictions.append(predict_step(params, put_batch(batch, mesh)))
         if len(predictions) > 1:  # fetched while the devices work on the next
             predictions[-2] = jax.device_get(predictions[-2])

@@ -17,12 +17,12 @@ from common_jax.io.parameters import (
     read_safetensors,
     require_same,
 )
-from common_jax.old_names import current_names
 from common_jax.training.checkpoint import Checkpoints
+from common_jax.training.config import read_task
 from common_jax.training.restore import UnreadableError, read_state
+from common_jax.training.run_folder import RunFolder
 from common_jax.training.state import abstract_state
 from common_jax.training.task import Params, Task
-from common_jax.training.workdir import Workdir
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Parameters:
 
 
 def read_parameters(
-    workdir: Workdir, task: Task, mesh: Mesh, average: int = 1, ema: bool | None = None
+    workdir: RunFolder, task: Task, mesh: Mesh, average: int = 1, ema: bool | None = None
 ) -> Parameters:
     """The parameters of the best checkpoint, the mean of the newest `average`, or an export's.
 
@@ -61,22 +61,22 @@ def starting_parameters(task: Task, abstract: Params) -> Params:
     Raises:
       UserError: if that run has another model or another vocabulary.
     """
-    source = Workdir(task.config.train.init_from)
+    source = RunFolder(task.config.train.init_from)
     with error_context("train.init_from"):
-        other = source.read_task()
+        other = read_task(source)
         if _vocabulary(other) != _vocabulary(task):
             raise UserError(f"{source.path}: has another vocabulary than this run")
         return _read(source, other, abstract).values
 
 
 def _read(
-    workdir: Workdir, task: Task, abstract: Params, average: int = 1, ema: bool | None = None
+    workdir: RunFolder, task: Task, abstract: Params, average: int = 1, ema: bool | None = None
 ) -> Parameters:
     if workdir.export is not None:
         if average > 1 or ema is not None:
             raise UserError(f"{workdir.path}: an export, whose parameters are fixed")
         return _read_export(workdir.export, abstract)
-    checkpoints = Checkpoints(workdir.checkpoints, task.config.train.best_metric)
+    checkpoints = Checkpoints(workdir, task.config.train.best_metric)
     best = checkpoints.best
     if best is None:
         raise UserError(f"{workdir.path}: has no checkpoint yet")
@@ -107,8 +107,6 @@ def _read_export(export: Export, abstract: Params) -> Parameters:
     else:
         file = export.path / PARAMETERS
         saved = named_parameters(read_safetensors(file))
-        names = current_names(saved, named_parameters(abstract))
-        saved = {names[old]: value for old, value in saved.items()}
         require_same(str(file), saved, abstract)
         values = jax.device_put(
             nested_parameters(saved), jax.tree.map(lambda a: a.sharding, abstract)

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from common_jax.io.atomic import replace_text, writing
 from common_jax.training.multihost import first_process_only, is_first
+from common_jax.training.run_folder import RunFolder
 
 
 class MetricsLog:
@@ -26,23 +27,23 @@ class MetricsLog:
       validations: step and values of each line of the dev split, oldest first.
     """
 
-    def __init__(self, path: Path, start: int):
-        self._path = path
+    def __init__(self, run: RunFolder, start: int):
+        self._path = run.metrics_file
         self._files = contextlib.ExitStack()
-        lines, self.wall_seconds = self._open(start)
+        lines, self.wall_seconds = self._open(run, start)
         self.resumed_from = [line["resumed_from"] for line in lines if "resumed_from" in line]
         self.validations = [(x["step"], x) for x in lines if x.get("split") == "dev"]
 
     @first_process_only
-    def _open(self, start: int) -> tuple[list[dict[str, Any]], float]:
+    def _open(self, run: RunFolder, start: int) -> tuple[list[dict[str, Any]], float]:
         """Opens both to continue after step `start`; returns the lines of restarts and validations,
         and the training time."""
         with writing(self._path):
-            lines = [line for line in read_metrics(self._path) if line["step"] <= start]
+            lines = [line for line in run.metrics() if line["step"] <= start]
             replace_text(self._path, "".join(json.dumps(line) + "\n" for line in lines))
             self._file = self._path.open("ab", buffering=0)  # fails at once if the disk is full
             self._files.callback(self._file.close)
-            self._board = _Board(self._path.parent / "tensorboard", start)
+            self._board = _Board(run.tensorboard, start)
             self._files.callback(self._board.close)
             if start:
                 lines.append({"step": start, "resumed_from": start})
@@ -74,10 +75,10 @@ class MetricsLog:
 
 
 class _Board:
-    """Scalars for TensorBoard.
+    """Scalars for TensorBoard, written in the calling thread.
 
-    tensorboardX's `SummaryWriter` writes in a thread, which a full disk ends silently, and then
-    waits for it forever.
+    tensorboardX's `SummaryWriter` (2.6.5) writes in a thread; a full disk ends that thread, and
+    `add_scalar` then blocks forever.
     """
 
     def __init__(self, folder: Path, start: int):
@@ -104,22 +105,6 @@ class _Board:
 
     def _add(self, step: int, **content: Any) -> None:
         self._writer.write_event(self._event(wall_time=time.time(), step=step, **content))
-
-
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a metrics.jsonl, without damaged ones and without null values; empty if there is
-    no such file."""
-    lines = []
-    for text in path.read_bytes().splitlines() if path.is_file() else []:
-        try:
-            line = {name: value for name, value in json.loads(text).items() if value is not None}
-            numbers = [value for name, value in line.items() if name != "split"]
-            real = all(type(number) in (int, float) for number in numbers)
-            if type(line["step"]) is int and line["step"] >= 0 and real:
-                lines.append(line)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            continue
-    return lines
 
 
 class Progress:

@@ -25,15 +25,16 @@ from common_jax.fields import to_mapping
 from common_jax.io.parameters import named_parameters, parameters_sha256
 from common_jax.training.checkpoint import Checkpoints, Position, comparable_score
 from common_jax.training.evaluate import evaluate
+from common_jax.training.identity import flat
 from common_jax.training.load_parameters import starting_parameters
 from common_jax.training.log import MetricsLog, Progress
 from common_jax.training.mesh import local_rows, make_mesh, put_batch, to_host
 from common_jax.training.multihost import broadcast_from_first, gather_from_all
 from common_jax.training.preemption import PreemptionHandler
+from common_jax.training.run_writer import RunWriter
 from common_jax.training.state import abstract_state, init_state, run_key
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
 from common_jax.training.task import Params, Scores, Task
-from common_jax.training.workdir import Workdir, flat
 from common_jax.versions import versions
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class RunResult:
     scored: dict[str, Scores]
 
 
-def train(task: Task, workdir: Workdir, command: str = "") -> RunResult:
+def train(task: Task, workdir: RunWriter, command: str = "") -> RunResult:
     """Trains, or resumes training, until `train.steps`; then scores the best on dev and test.
 
     Args:
@@ -66,7 +67,7 @@ def train(task: Task, workdir: Workdir, command: str = "") -> RunResult:
     mesh = make_mesh(config.mesh)
     try:
         workdir.claim(config)
-        if finished := workdir.finished(config):
+        if finished := broadcast_from_first(lambda: workdir.finished(config)):
             return RunResult(finished, {})
         gather_from_all(task.prepare)
         workdir.write_vocabulary(task)
@@ -96,15 +97,13 @@ def _require_same_config(config: Any) -> None:
 class _Run:
     """A run in progress."""
 
-    def __init__(self, task: Task, workdir: Workdir, mesh: Mesh, requests: PreemptionHandler):
+    def __init__(self, task: Task, workdir: RunWriter, mesh: Mesh, requests: PreemptionHandler):
         """Restores the newest checkpoint, or starts a new run."""
         config = task.config.train
         self.task, self.config, self.workdir = task, config, workdir
         self.mesh, self.requests = mesh, requests
         self.abstract = abstract_state(task, mesh)
-        self.checkpoints = Checkpoints(
-            workdir.checkpoints, config.best_metric, config.keep_checkpoints
-        )
+        self.checkpoints = Checkpoints(workdir, config.best_metric, config.keep_checkpoints)
         restored = self.checkpoints.restore_newest(self.abstract)
         if restored:
             self.step, self.position, self.state = restored.step, restored.position, restored.state
@@ -115,7 +114,7 @@ class _Run:
                 params = starting_parameters(task, self.abstract.params)
                 ema = None if self.state.ema is None else jax.tree.map(lambda a: a.copy(), params)
                 self.state = dataclasses.replace(self.state, params=params, ema=ema)
-        self.log = MetricsLog(workdir.metrics, self.step)
+        self.log = MetricsLog(workdir, self.step)
         self.progress = Progress(self.step, config.steps)
         if restored:
             self.progress.say(f"resuming {workdir.path} at step {self.step}")
@@ -183,7 +182,7 @@ class _Run:
         scored = {}
         for split in self.task.splits:
             scored[split] = self._evaluated(params, split, self._final_step)
-            self.workdir.write_scored(split, scored[split])
+            self.workdir.write_scores(split, scored[split])
         result = {
             "command": command,
             "steps": self.checkpoints.latest,
@@ -230,9 +229,13 @@ class _Run:
         Raises:
           Interrupted: upon a request, also an earlier one.
         """
+
+        def predict(params: Params, batch: Batch) -> dict[str, Any]:
+            self.requests.raise_if_requested()
+            return predict_step(params, batch)
+
         with self.requests.interruptible():
-            raise_if_requested = self.requests.raise_if_requested
-            return evaluate(self.task, params, split, predict_step, self.mesh, raise_if_requested)
+            return evaluate(self.task, params, split, predict, self.mesh)
 
     def _log_window(self, window: "_MetricsWindow") -> None:
         values = {**window.values(self.task.unit), **self._stalls.reset()}

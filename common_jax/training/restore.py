@@ -8,7 +8,6 @@ import jax
 import orbax.checkpoint as ocp
 
 from common_jax.io.parameters import require_same
-from common_jax.old_names import current_names
 
 Position = tuple[int, int]  # epoch and batch, the next to read
 
@@ -20,7 +19,7 @@ class UnreadableError(Exception):
 
 
 def read_state(path: Path, abstract: Any, part: str = "") -> Any:
-    """The tree that Orbax saved in a folder, or a part of it, whose parameters may have old names.
+    """The tree that Orbax saved in a folder, or a part of it.
 
     Args:
       path: the folder; errors name its parent.
@@ -35,24 +34,18 @@ def read_state(path: Path, abstract: Any, part: str = "") -> Any:
         try:
             tree = reader.metadata(path.absolute()).item_metadata.tree
             tree = {name: tree[name] for name in tree if part in ("", name)}
-            saved, expected = _leaves(tree), _leaves(abstract)
-            names = current_names(saved, expected)
-            require_same(str(path.parent), {names[old]: saved[old] for old in saved}, expected)
-            leaves = [expected[names[old]] for old in saved]
-            item = jax.tree.unflatten(jax.tree.structure(tree), leaves)
+            require_same(str(path.parent), _leaves(tree), _leaves(abstract))
         except _UNREADABLE as error:
             raise UnreadableError(f"{path.name}: cannot be read: {error}") from error
         args = ocp.args.PyTreeRestore(
-            item=item,  # type: ignore[call-arg]
-            restore_args=ocp.checkpoint_utils.construct_restore_args(item),  # type: ignore[call-arg]
+            item=abstract,  # type: ignore[call-arg]
+            restore_args=ocp.checkpoint_utils.construct_restore_args(abstract),  # type: ignore[call-arg]
             partial_restore=bool(part),  # type: ignore[call-arg]
         )
         try:
-            restored = _leaves(reader.restore(path.absolute(), args=args))
+            return reader.restore(path.absolute(), args=args)
         except _UNREADABLE as error:
             raise UnreadableError(f"{path.name}: cannot be read: {error}") from error
-    values = {names[old]: value for old, value in restored.items()}
-    return jax.tree.unflatten(jax.tree.structure(abstract), [values[name] for name in expected])
 
 
 def read_position(folder: Path) -> Position:

@@ -31,18 +31,23 @@ class Scores:
     Attributes:
       metrics: by name; rates in percent.
       notes: on the measurement, such as sacreBLEU's signature and the number of questions.
-      files: contents by suffix: {".predictions.txt": ...} becomes eval/<split>.predictions.txt.
+      predictions: in the task's official format, by the ending of its name: {"txt": ...} becomes
+        eval/<split>.predictions.txt.
       examples: a few predictions to display, one a line.
       results: of each example, by column, in example order: "length", and those of "nll" (in nats,
         summed over the example), "right" (0 or 1), "exact_match" and "f1" (0 to 1) that the task
         has; becomes eval/<split>.examples.tsv. May be empty.
+      references, sources: those of translations, one a line; become eval/<split>.references and
+        .sources. May be empty.
     """
 
     metrics: dict[str, float]
     notes: dict[str, Any]
-    files: dict[str, str]
+    predictions: dict[str, str]
     examples: list[str]
     results: Mapping[str, Shaped[np.ndarray, "n"]] = dataclasses.field(default_factory=dict)
+    references: Sequence[str] = ()
+    sources: Sequence[str] = ()
 
 
 class Task(abc.ABC, Generic[Config]):
@@ -60,7 +65,7 @@ class Task(abc.ABC, Generic[Config]):
       predictor_class: the predictor of a trained model.
       other_test_fields: fields of `data` for the evaluation of a file that is not the run's.
       printed_notes: numbers among the notes of a score that are printed beside its metrics.
-      comparison: "package.module:Class" of the `common_jax.compare.Comparison` of its runs; ""
+      comparison: "package.module:Class" of the `common_jax.compare.Evaluation` of its runs; ""
         if a report compares only metrics.
     """
 

@@ -33,7 +33,7 @@ def get_config(system: str = ""):
     config.data.test = "test/test.txt"
     # train: score ||| document ||| sentence ||| Japanese ||| English; the others have no score
     config.data.separator = " ||| "
-    config.data.tsv_columns = "-2,-1"
+    config.data.columns = "-2,-1"
     config.data.source_language = "ja"
     config.data.target_language = "en"
     config.paper.results = _PAPER[systems.sized(system)[0]]

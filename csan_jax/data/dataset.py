@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Int
 
 from common_jax.bad_examples import Counts
 from common_jax.data.batches import Batches
@@ -80,6 +81,9 @@ class TranslationData(PreparedData):
         rate = total / max(self._seconds, 1e-3)
         speed = f"in {self._seconds:.0f} s ({rate:,.0f} pairs/s)"
         return f"prepared {total:,} pairs {speed}, {tokens:,} tokens,"
+
+    def input_lengths(self, split: str) -> Int[np.ndarray, "n"]:
+        return self._corpus(split).lengths("source")[:, 0]
 
     @property
     def _files(self) -> tuple[str, ...]:

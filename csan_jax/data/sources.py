@@ -2,17 +2,19 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from common_jax.bad_examples import BadExamples
-from common_jax.data import sources
+from common_jax.data import sources, tables
 from common_jax.data.corpus import file_identity, recorded_identity
 from common_jax.data.prepared import Split
 from common_jax.data.sources import Generator, decode, find_source, join
+from common_jax.data.tables import are_names
 from common_jax.errors import UserError
 from common_jax.io.files import find_file, names_in, read_raw_lines
+from common_jax.text.cleaning import clean
 from csan_jax.data.moses import undo_escapes
 from csan_jax.data.synthetic import generate
 
@@ -70,32 +72,21 @@ class Parallel:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Table(sources.FileSource):
-    """A file with a pair in each line, as two of its columns.
-
-    Attributes:
-      columns: 1-based numbers of source and target; -1 is the last.
-      separator: of columns.
-    """
-
-    columns: tuple[int, int]
-    separator: str = "\t"
+class Table(tables.Table):
+    """A table with a pair in each row."""
 
     def identity(self) -> Any:
-        return [super().identity(), list(self.columns), self.separator]
+        layout = self.layout
+        form = [*(["csv"] if self.is_csv else []), *(["header"] if layout.header else [])]
+        return [super().identity(), list(layout.numbers), layout.separator, *form]
+
+    def is_example(self, cells: Sequence[str]) -> bool:
+        """Whether a first row is surely a pair: CSV often has a header, with any names."""
+        return not self.is_csv and not are_names(cells)
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
-        needed = max(0, *self.columns) - min(0, *self.columns)  # so that no column is both
-        for number, line in enumerate(read_raw_lines(self.path), start=1):
-            place = f"{self.path}:{number}"
-            for text in decode([(line, place)], bad_examples) or ():
-                cells = text.split(self.separator)
-                if len(cells) < needed:
-                    bad_examples.reject(f"fewer than {needed} columns", place)
-                    continue
-                texts = [cells[column - (column > 0)] for column in self.columns]
-                yield from _valid(texts, [place, place], bad_examples)
+        for place, texts, _ in self.rows(bad_examples):
+            yield from _valid(map(_one_line, texts), [place, place], bad_examples)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,9 +116,7 @@ class Records(sources.Records):
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
         for place, texts, _ in self.rows(self.languages, bad_examples):
-            # An evaluated split's raw text has one line for each sentence.
-            lines = [text.replace("\n", " ") for text in texts]
-            yield from _valid(lines, [place, place], bad_examples)
+            yield from _valid(map(_one_line, texts), [place, place], bad_examples)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,25 +180,36 @@ def source_of(config: "DataConfig", split: Split) -> Source:
 
 def _file(config: "DataConfig", folder: Path, name: str) -> Source:
     if config.is_table(name):
-        first, second = map(int, config.tsv_columns.split(","))
-        return Table(find_file(folder / name), (first, second), config.separator)
+        languages = config.source_language, config.target_language
+        sides = zip(
+            config.column_fields, (("src", languages[0]), ("tgt", languages[1])), strict=True
+        )
+        names = {side: (side, *(name.lower() for name in more if name)) for side, more in sides}
+        return Table(find_file(folder / name), names, config.columns_by_field, config.separator)
     source, target = config.source_language, config.target_language
     return Parallel(
         (find_file(folder / f"{name}.{source}"), find_file(folder / f"{name}.{target}"))
     )
 
 
-def _valid(texts: list[str] | None, places: list[str], bad_examples: BadExamples) -> Iterator[Pair]:
-    """The pair of two texts, unless they are None; rejects it if one is blank.
+def _one_line(text: str) -> str:
+    """A text without line ends: an evaluated split's raw text has a line for each sentence."""
+    return text.replace("\r\n", " ").replace("\n", " ")
+
+
+def _valid(
+    texts: Iterable[str] | None, places: list[str], bad_examples: BadExamples
+) -> Iterator[Pair]:
+    """The pair of two texts, cleaned, unless they are None; rejects it if one is blank.
 
     Args:
       places: the texts' locations for messages.
     """
     if texts is None:
         return
-    source, target = map(str.strip, texts)
+    source, target = map(clean, texts)
     if source and target:
-        yield Pair(places[0], *texts)
+        yield Pair(places[0], source, target)
     elif source:
         bad_examples.reject("empty target", places[1])
     else:

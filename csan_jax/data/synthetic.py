@@ -16,15 +16,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from common_jax.data.generated import BUCKETS, bucket_split
 from common_jax.data.prepared import Split
-from common_jax.data.sources import BUCKETS, bucket_split
 from csan_jax.data.synthetic_phrases import MONTHS
-from csan_jax.data.synthetic_templates import TEMPLATES, Kind, Pair, Template
-
-# The frequency of each kind of phrase, uniform over the kind's templates.
-KIND_WEIGHTS: dict[Kind, float] = {"number": 0.4, "date": 0.25, "time": 0.2, "price": 0.15}
-# Ranges of numbers and their frequencies.
-NUMBER_RANGES = ((1, 100, 0.25), (100, 1_000, 0.35), (1_000, 10_000, 0.3), (10_000, 1_000_000, 0.1))
+from csan_jax.data.synthetic_templates import RANGES, TEMPLATES, WEIGHTS, Kind, Pair, Template
 
 
 def split_of(kind: Kind, values: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -113,11 +108,11 @@ class _TemplateStream:
 def _template_streams(split: Split) -> list[_TemplateStream]:
     sources = []
     for template in TEMPLATES:
-        weight = KIND_WEIGHTS[template.kind]
+        weight = WEIGHTS[template.kind]
         weight /= sum(t.kind == template.kind for t in TEMPLATES)
-        ranges = [r for r in NUMBER_RANGES if r[1] <= template.limit]
+        ranges = [r for r in RANGES if r[1] <= template.limit]
         for low, high, share in ranges if template.kind == "number" else [(0, 0, 1.0)]:
-            phrases = _phrases(template.kind, low, high, template.counts, split)
+            phrases = _phrases(template.kind, low, high, bool(template.count), split)
             sources.append(_TemplateStream(template, phrases, weight * share))
     return sources
 

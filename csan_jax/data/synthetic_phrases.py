@@ -3,93 +3,41 @@
 The spelling is consistent. English is British and without commas ("one thousand two hundred and
 five", "half past three"); German has "einhundert" and "eintausend", never "hundert" alone, and
 numbers below a million as one word. German puts units before tens ("einundzwanzig"), names half
-hours by the next hour ("halb vier" is half past three) and inflects ordinals and "ein".
+hours by the next hour ("halb vier" is half past three) and inflects ordinals and "ein". The words
+are in `synthetic_phrases.toml`.
 """
 
 from typing import Literal
 
-Gender = Literal["m", "f", "n"]
-Case = Literal["nominative", "accusative", "dative"]
+from common_jax.data.generated import read_data
 
-DEFINITE: dict[Case, dict[Gender, str]] = {
-    "nominative": {"m": "der", "f": "die", "n": "das"},
-    "accusative": {"m": "den", "f": "die", "n": "das"},
-    "dative": {"m": "dem", "f": "der", "n": "dem"},
-}
-INDEFINITE: dict[Case, dict[Gender, str]] = {
-    "nominative": {"m": "ein", "f": "eine", "n": "ein"},
-    "accusative": {"m": "einen", "f": "eine", "n": "ein"},
-    "dative": {"m": "einem", "f": "einer", "n": "einem"},
-}
-MONTHS = (
-    ("January", "Januar", 31),
-    ("February", "Februar", 28),
-    ("March", "März", 31),
-    ("April", "April", 30),
-    ("May", "Mai", 31),
-    ("June", "Juni", 30),
-    ("July", "Juli", 31),
-    ("August", "August", 31),
-    ("September", "September", 30),
-    ("October", "Oktober", 31),
-    ("November", "November", 30),
-    ("December", "Dezember", 31),
-)
-
-_BELOW_20 = (
-    ("zero", "null"),
-    ("one", "eins"),
-    ("two", "zwei"),
-    ("three", "drei"),
-    ("four", "vier"),
-    ("five", "fünf"),
-    ("six", "sechs"),
-    ("seven", "sieben"),
-    ("eight", "acht"),
-    ("nine", "neun"),
-    ("ten", "zehn"),
-    ("eleven", "elf"),
-    ("twelve", "zwölf"),
-    ("thirteen", "dreizehn"),
-    ("fourteen", "vierzehn"),
-    ("fifteen", "fünfzehn"),
-    ("sixteen", "sechzehn"),
-    ("seventeen", "siebzehn"),
-    ("eighteen", "achtzehn"),
-    ("nineteen", "neunzehn"),
-)
-_TENS = {
-    2: ("twenty", "zwanzig"),
-    3: ("thirty", "dreißig"),
-    4: ("forty", "vierzig"),
-    5: ("fifty", "fünfzig"),
-    6: ("sixty", "sechzig"),
-    7: ("seventy", "siebzig"),
-    8: ("eighty", "achtzig"),
-    9: ("ninety", "neunzig"),
-}
-_ENGLISH_SMALL, _GERMAN_SMALL = zip(*_BELOW_20, strict=True)
+_DATA = read_data(__name__)
+_EN, _DE = _DATA["english"], _DATA["german"]
+DEFINITE: dict[str, dict[str, str]] = _DATA["definite"]
+INDEFINITE: dict[str, dict[str, str]] = _DATA["indefinite"]
+# in English and German, with the number of days
+MONTHS = tuple(zip(_EN["months"], _DE["months"], _DATA["days"], strict=True))
 
 
 def _english_below_1000(n: int) -> str:
     if n < 20:
-        return _ENGLISH_SMALL[n]
+        return _EN["small"][n]
     if n < 100:
         tens, unit = divmod(n, 10)
-        return _TENS[tens][0] + (f"-{_ENGLISH_SMALL[unit]}" if unit else "")
+        return _EN["tens"][tens - 2] + (f"-{_EN['small'][unit]}" if unit else "")
     hundreds, rest = divmod(n, 100)
-    head = f"{_ENGLISH_SMALL[hundreds]} hundred"
+    head = f"{_EN['small'][hundreds]} hundred"
     return f"{head} and {_english_below_1000(rest)}" if rest else head
 
 
 def _german_below_1000(n: int) -> str:
     if n < 20:
-        return _GERMAN_SMALL[n]
+        return _DE["small"][n]
     if n < 100:
         tens, unit = divmod(n, 10)
-        return (f"{_joined(_GERMAN_SMALL[unit])}und" if unit else "") + _TENS[tens][1]
+        return (f"{_joined(_DE['small'][unit])}und" if unit else "") + _DE["tens"][tens - 2]
     hundreds, rest = divmod(n, 100)
-    head = f"{_joined(_GERMAN_SMALL[hundreds])}hundert"
+    head = f"{_joined(_DE['small'][hundreds])}hundert"
     return head + (_german_below_1000(rest) if rest else "")
 
 
@@ -98,53 +46,21 @@ def _joined(german: str) -> str:
     return german[:-1] if german.endswith("eins") else german
 
 
-# Precomputed, for streams of millions of sentences.
-_ENGLISH = tuple(_english_below_1000(n) for n in range(1000))
-_GERMAN = tuple(_german_below_1000(n) for n in range(1000))
-_IRREGULAR_ENGLISH = {
-    "one": "first",
-    "two": "second",
-    "three": "third",
-    "five": "fifth",
-    "eight": "eighth",
-    "nine": "ninth",
-    "twelve": "twelfth",
-    "twenty": "twentieth",
-    "thirty": "thirtieth",
-}
-
-
 def _english_ordinal(day: int) -> str:
     head, hyphen, last = _ENGLISH[day].rpartition("-")
-    return head + hyphen + _IRREGULAR_ENGLISH.get(last, f"{last}th")
+    return head + hyphen + _EN["ordinals"].get(last, f"{last}th")
 
 
-_IRREGULAR_GERMAN = {1: "erst", 3: "dritt", 7: "siebt", 8: "acht"}
-_ENGLISH_ORDINALS = tuple(_english_ordinal(day) for day in range(32))
-_GERMAN_ORDINAL_STEMS = tuple(
-    _IRREGULAR_GERMAN.get(day, _GERMAN[day] + ("t" if day < 20 else "st")) for day in range(32)
-)
-_ENGLISH_MINUTES = {
-    5: "five",
-    10: "ten",
-    15: "quarter",
-    20: "twenty",
-    25: "twenty-five",
-    30: "half",
-}
-_GERMAN_MINUTES = {
-    5: "fünf nach",
-    10: "zehn nach",
-    15: "Viertel nach",
-    20: "zwanzig nach",
-    25: "fünf vor halb",
-    30: "halb",
-    35: "fünf nach halb",
-    40: "zwanzig vor",
-    45: "Viertel vor",
-    50: "zehn vor",
-    55: "fünf vor",
-}
+def _german_ordinal_stem(day: int) -> str:
+    cardinal = _GERMAN[day]
+    return _DE["ordinals"].get(cardinal, cardinal + ("t" if day < 20 else "st"))
+
+
+# Precomputed, for streams of millions of sentences.
+_ENGLISH = tuple(map(_english_below_1000, range(1000)))
+_GERMAN = tuple(map(_german_below_1000, range(1000)))
+_ENGLISH_ORDINALS = tuple(map(_english_ordinal, range(32)))
+_GERMAN_ORDINAL_STEMS = tuple(map(_german_ordinal_stem, range(32)))
 
 
 def english_number(n: int) -> str:
@@ -166,7 +82,7 @@ def german_number(n: int) -> str:
     return f"{_joined(_GERMAN[thousands])}tausend{_GERMAN[rest] if rest else ''}"
 
 
-def german_count(n: int, gender: Gender, case: Case) -> str:
+def german_count(n: int, gender: str, case: str) -> str:
     """The cardinal before a noun: one is inflected like the article ("einen Apfel").
 
     Not for 101, 1201 etc., whose usage varies ("einhundertein Euro", "einhundertundeine Seite").
@@ -199,8 +115,8 @@ def english_time(hour: int, minute: int) -> str:
     if minute == 0:
         return f"{_ENGLISH[hour]} o'clock"
     if minute <= 30:
-        return f"{_ENGLISH_MINUTES[minute]} past {_ENGLISH[hour]}"
-    return f"{_ENGLISH_MINUTES[60 - minute]} to {_ENGLISH[hour % 12 + 1]}"
+        return f"{_EN['minutes'][minute // 5 - 1]} past {_ENGLISH[hour]}"
+    return f"{_EN['minutes'][11 - minute // 5]} to {_ENGLISH[hour % 12 + 1]}"
 
 
 def german_time(hour: int, minute: int) -> str:
@@ -208,7 +124,7 @@ def german_time(hour: int, minute: int) -> str:
     if minute == 0:
         return f"{_joined(_GERMAN[hour])} Uhr"
     near = _GERMAN[hour if minute < 25 else hour % 12 + 1]
-    return f"{_GERMAN_MINUTES[minute]} {near}"
+    return f"{_DE['minutes'][minute // 5 - 1]} {near}"
 
 
 def english_price(cents: int) -> str:

@@ -4,9 +4,7 @@ import argparse
 from pathlib import Path
 
 from common_jax.errors import UserError
-from common_jax.training.config import parse
 from launch.cli import add_config, add_systems, configure_logging, positive, system_files
-from launch.measure.steps import ROUNDS, is_packed, timed
 from launch.text_table import Row
 
 TRAIN = """Times training steps of a config on its own data, after compiling every shape of batch
@@ -41,6 +39,9 @@ def add_train(commands) -> argparse.ArgumentParser:
 
 def measure_train(args: argparse.Namespace) -> list[Row]:
     """A row for each measure, with a column for each system, or for each number of steps a call."""
+    from common_jax.training.config import parse
+    from launch.measure.steps import ROUNDS, is_packed, timed
+
     files = system_files(args.config, args.systems)
     configs = {name: parse(file, args.overrides) for name, file in files.items()}
     if args.inference and any(map(is_packed, configs.values())):

@@ -197,9 +197,10 @@ class StepTimer:
     def _save(self) -> None:
         """Measures a save, and the peak memory."""
         from common_jax.training.checkpoint import Checkpoints
+        from common_jax.training.run_folder import RunFolder
 
         with tempfile.TemporaryDirectory() as folder:
-            checkpoints = Checkpoints(Path(folder) / "checkpoints", "loss")
+            checkpoints = Checkpoints(RunFolder(folder), "loss")
             start = time.perf_counter()
             checkpoints.save(self.state, 1, (0, 0), None)
             blocked = time.perf_counter() - start

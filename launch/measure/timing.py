@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from importlib import metadata
 from typing import Any
 
-import jax
-
 from launch.text_table import Row
 
 ROUNDS = (3, 60)  # minimum and maximum
@@ -24,6 +22,8 @@ def machine(busy: float) -> Row:
     Args:
       busy: the load average before the measurements.
     """
+    import jax
+
     return {
         "device": jax.devices()[0].device_kind,
         "devices": jax.device_count(),
@@ -62,6 +62,8 @@ def _repeats(call: Callable[[], Any]) -> int:
 
 def _seconds(call: Callable[[], Any], repeats: int = 1) -> float:
     """The mean seconds of a call."""
+    import jax
+
     start = time.perf_counter()
     for _ in range(repeats):
         result = call()

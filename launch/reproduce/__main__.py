@@ -1,11 +1,8 @@
 """Reproduces a table or figure of a paper: trains missing trials and writes a page."""
 
 import argparse
-import os
-import shlex
 import sys
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +10,13 @@ from common_jax.errors import UserError, error_context
 from common_jax.fields import suggestion
 from common_jax.io.atomic import replace_text, write_json, writing
 from launch.cli import Parser, command_line, configure_logging, positive, run
-from launch.measure.compile import ENVIRONMENT, topology
+from launch.measure.compile import topology
 from launch.reproduce.measurements import ANSWERS, SPEED, answers_of, speeds_of
-from launch.trials.train import add_executor, summary, train
+from launch.trials.train import add_executor, train
 
 if TYPE_CHECKING:
     from common_jax.report.document import Report
-    from launch.reproduce.results import Results
+    from launch.reproduce.results import TableResults
     from launch.reproduce.spec import Scale, TableSpec
     from launch.trials.trials import Trial
 
@@ -45,15 +42,16 @@ example:
 def main(argv: list[str]) -> None:
     parser = _parser()
     args = parser.parse_args(argv)
+    from launch.reproduce.listing import listed, print_trials, stored_page
     from launch.reproduce.spec import read_table, read_tables
     from launch.reproduce.trials import require_data, trials_of
 
     if args.list:
         specs = read_tables(TABLES).values()
         for spec in specs:
-            print(_listed(spec))
+            print(listed(spec, STORED))
         if args.keep:
-            replace_text(STORED / "tables.md", _stored_page(specs))
+            replace_text(STORED / "tables.md", stored_page(specs, STORED))
         return
     if args.table is None:
         parser.error("name a table, or --list")
@@ -70,7 +68,7 @@ def main(argv: list[str]) -> None:
     data = (args.data or Path("data")).absolute()
     trials = trials_of(spec, scale, data, args.out)
     if args.dry_run:
-        _print_plan(trials, args)
+        print_trials(trials, args.topology)
         return
     configure_logging()
     if not (args.no_train and args.no_speed):
@@ -98,8 +96,8 @@ def _make(
     complete = all(path_of(trial, stored).exists() for trial in trials)
     same = not notes and (args.no_train or complete)
     folders = [args.out, stored] if same else [args.out]
-    of = f"{spec.name} {scale.name}"
-    speeds = {} if args.no_speed else speeds_of(of, trials, scale.timed_steps, folders)
+    table = f"{spec.name} {scale.name}"
+    speeds = {} if args.no_speed else speeds_of(table, trials, scale.timed_steps, folders)
     results = read_results(spec, scale, trials, speeds, notes)
     unfinished = [
         trial.name
@@ -112,7 +110,7 @@ def _make(
             keep(trial, stored, data)
             unpack(trial, path_of(trial, stored))  # the page shows the stored, rounded results
         results = read_results(spec, scale, trials, speeds, notes)
-    answers = answers_of(of, results, folders) if not unfinished else {}
+    answers = answers_of(table, results, folders) if not unfinished else {}
     report = _report(results, answers, args)
     with writing(args.out):
         _write(args.out, results, report)
@@ -174,94 +172,6 @@ def _parser() -> Parser:
     return parser
 
 
-def _listed(spec: "TableSpec") -> str:
-    """A table in a few lines: scales, systems, data, stored trials, what cannot be made and why."""
-    from launch.reproduce.trials import corpora_of
-
-    lines = [f"{spec.name}: {spec.title} ({spec.source})"]
-    for name, scale in spec.scales.items():
-        if scale.unavailable:
-            lines.append(f"  --scale {name}: cannot be made: {scale.unavailable}")
-            continue
-        stored = len([*(STORED / spec.name / name).glob("*.zip")])
-        counts = f"{len(scale.made)} rows, {sum(row.seeds for row in scale.made)} trials"
-        files = ", ".join(dict.fromkeys(row.file.partition(":")[0] for row in scale.made))
-        lines.append(f"  --scale {name}: {counts} of {files}; {stored} stored")
-        systems = dict.fromkeys(row.file.partition(":")[2] or "its default" for row in scale.made)
-        lines.append(f"    systems {', '.join(systems)}")
-        for corpus in corpora_of(spec, scale):
-            note = f"; {corpus.note}" if corpus.note else ""
-            listed = ", ".join(corpus.files) or "an empty folder"
-            lines.append(f"    data {corpus.folder}: {listed} ({corpus.origin}{note})")
-        for reason in dict.fromkeys(row.missing for row in scale.rows if row.missing):
-            names = [row.name for row in scale.rows if row.missing == reason]
-            lines.append(f"    not run: {', '.join(names)}: {reason}")
-    return "\n".join(lines)
-
-
-def _stored_page(specs: Iterable["TableSpec"]) -> str:
-    """A Markdown page with the stored trials of each table, and what is not stored."""
-    from common_jax.report.markdown import table
-    from launch.reproduce.archive import path_of
-    from launch.reproduce.trials import ROW, trials_of
-
-    rows = []
-    for spec in specs:
-        for name, scale in spec.scales.items():
-            folder = f"{spec.name}/{name}"
-            has_page = (STORED / folder / "page.md").exists()
-            link = f"[{folder}]({folder}/page.md)" if has_page else folder
-            if scale.unavailable or spec.kind == "speed":
-                absent = scale.unavailable or ("" if has_page else "speeds")
-                rows.append((link, spec.title, "", absent))
-                continue
-            trials = trials_of(spec, scale, Path("data"), Path("out"))
-            planned = Counter(trial.values[ROW] for trial in trials)
-            here = [trial for trial in trials if path_of(trial, STORED / folder).exists()]
-            stored = Counter(trial.values[ROW] for trial in here)
-            absent = "; ".join(
-                f"{row} ({stored[row]} of {seeds} seeds)" if stored[row] else row
-                for row, seeds in planned.items()
-                if stored[row] < seeds
-            )
-            counts = f"{len(here)} of {len(trials)}"
-            rows.append((link, spec.title, counts, absent if here else "all"))
-    head = ("table", "title", "stored trials", "not here")
-    return f"""# What is here and what is not
-
-Each table of the papers at each of its scales, with the rows without all their seeds, or the reason
-why it cannot be made. Made by `python -m launch.reproduce --list --keep`.
-
-{table(head, rows)}
-"""
-
-
-def _print_plan(trials: Sequence["Trial"], args: argparse.Namespace) -> None:
-    """Prints each trial with its command, and the hours of each row on a topology."""
-    from launch.reproduce.trials import ROW
-    from launch.trials.local_executor import command
-    from launch.trials.status import find
-
-    for trial in trials:
-        print(f"{trial.name}: {summary(find(trial))}\n  {shlex.join(command(trial)[1:])}")
-    if args.topology:
-        os.environ |= ENVIRONMENT  # only here: trials would inherit it
-        from common_jax.training.config import task_class
-        from launch.measure.compile import compile_plan, prepared_shapes, topology_devices
-
-        devices = topology_devices(args.topology)
-        for trial in {trial.values[ROW]: trial for trial in trials}.values():
-            task = task_class(trial.config.task)(trial.config)
-            largest = max(prepared_shapes(task), key=lambda sizes: sizes[0] * sum(sizes[1:]))
-            planned = compile_plan(task, args.topology, devices, largest)
-            if not planned.fits:
-                print(f"{trial.values[ROW]}: does not fit on {args.topology}")
-                continue
-            times = [planned.seconds[name] for name in ("arithmetic", "memory", "links")]
-            hours = trial.config.train.steps * max(times) / 3600
-            print(f"{trial.values[ROW]}: at least {hours:.2f} hours a seed on {args.topology}")
-
-
 def _train(
     spec: "TableSpec",
     scale: "Scale",
@@ -281,14 +191,16 @@ def _train(
     stored = STORED / spec.name / scale.name
     notes: list[str] = []
     if not scale.examples or (stored / ANSWERS).exists():  # predictions need a trained model
-        others = [*STORED.glob("*/*/*/*.zip")]
-        notes = [note for trial in trials if (note := restore(trial, stored, others, data))]
+        archives = [*STORED.glob("*/*/*/*.zip")]
+        notes = [note for trial in trials if (note := restore(trial, stored, archives, data))]
     if not args.no_train:
         train(trials, args.out / "results.csv", args)
     return notes
 
 
-def _report(results: "Results", answers: Mapping[str, Any], args: argparse.Namespace) -> "Report":
+def _report(
+    results: "TableResults", answers: Mapping[str, Any], args: argparse.Namespace
+) -> "Report":
     """The page, with the command that makes it."""
     from launch.reproduce.page import page
 
@@ -299,7 +211,7 @@ def _report(results: "Results", answers: Mapping[str, Any], args: argparse.Names
     return page(results, command_line("reproduce", argv), answers.get("rows", {}))
 
 
-def _write(folder: Path, results: "Results", report: "Report") -> None:
+def _write(folder: Path, results: "TableResults", report: "Report") -> None:
     """Writes the page and the rows."""
     from common_jax.report import markdown
     from launch.reproduce.results import to_csv

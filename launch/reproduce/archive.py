@@ -9,14 +9,16 @@ from pathlib import Path
 from common_jax.config import from_values
 from common_jax.errors import UserError, error_context
 from common_jax.fields import to_mapping
-from common_jax.io.atomic import replace_bytes, replace_text, writing
+from common_jax.io.atomic import replace_bytes, writing
 from common_jax.io.json_files import parse_json
-from common_jax.training.workdir import result_fields
+from common_jax.renames import current_class
+from common_jax.training.identity import result_fields
+from common_jax.training.run_folder import CONFIG, EXAMPLES, RESULT
+from common_jax.training.run_writer import RunWriter
 from common_jax.versions import versions
 from launch.trials.trials import Trial
 
 PACKAGE = "conv-attention-jax"
-CONFIG, RESULT = "config.json", "result.json"
 _DATE = (1980, 1, 1, 0, 0, 0)
 _DATA, _RUN = "{data}", "{run}"  # in archives, for the folders of the corpora and of the run
 
@@ -32,17 +34,13 @@ def keep(trial: Trial, folder: Path, data: Path) -> None:
     Args:
       data: the folder of the corpora, "{data}" in the archive as the run's is "{run}".
     """
-    run = trial.workdir.path
     values = to_mapping(trial.config)
     config = json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     files = {CONFIG: config.replace(str(data), _DATA)}
-    endings = (".json", ".examples.tsv", ".predictions.*", ".references", ".sources")
-    patterns = (RESULT, "metrics.jsonl", *(f"eval/*{ending}" for ending in endings))
-    for file in sorted(path for pattern in patterns for path in run.glob(pattern)):
-        name = file.relative_to(run).as_posix()
-        text = file.read_text("utf-8")
-        files[name] = _rounded(text) if name.endswith(".examples.tsv") else text
-    files[RESULT] = files[RESULT].replace(str(data), _DATA).replace(str(run), _RUN)
+    for name, text in trial.workdir.texts().items():
+        files[name] = _rounded(text) if name.endswith(EXAMPLES) else text
+    run = str(trial.workdir.path)
+    files[RESULT] = files[RESULT].replace(str(data), _DATA).replace(run, _RUN)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_LZMA) as archive:
         for name, text in files.items():
@@ -52,24 +50,24 @@ def keep(trial: Trial, folder: Path, data: Path) -> None:
         replace_bytes(path_of(trial, folder), packed.getvalue())
 
 
-def restore(trial: Trial, folder: Path, others: Iterable[Path], data: Path) -> str | None:
+def restore(trial: Trial, folder: Path, stored: Iterable[Path], data: Path) -> str | None:
     """Unpacks an archived trial into its workdir, unless it has a run: its own file in `folder`, or
-    the file of an equal trial of another table.
+    else the file of an equal trial in `stored`, of any table.
 
     Returns: why its own file is not used; None if it is, or does not exist.
 
     Raises:
       UserError: for a damaged file.
     """
-    if trial.workdir.result.exists():
+    if trial.workdir.result() is not None:
         return None
     path = path_of(trial, folder)
-    own = path.exists()
-    reasons = {one: _obstacle(trial, one, data) for one in ([path] if own else others)}
-    fits = [one for one, reason in reasons.items() if reason is None]
+    exists = path.exists()
+    reasons = {file: _obstacle(trial, file, data) for file in ([path] if exists else stored)}
+    fits = [file for file, reason in reasons.items() if reason is None]
     if fits:
         unpack(trial, fits[0])
-    return f"{path.name}: {reasons[path]}" if own and not fits else None
+    return f"{path.name}: {reasons[path]}" if exists and not fits else None
 
 
 def _obstacle(trial: Trial, path: Path, data: Path) -> str | None:
@@ -77,30 +75,20 @@ def _obstacle(trial: Trial, path: Path, data: Path) -> str | None:
     files = _read(path, CONFIG, RESULT)
     texts = files[CONFIG].replace(_DATA, str(data)), files[RESULT]
     values, result = (parse_json(text, path).value for text in texts)
-    if values.get("task") != trial.config.task:
+    if current_class(str(values.get("task"))) != trial.config.task:
         return "has another task"
     with error_context(f"{path}: {CONFIG}"):
         config = result_fields(from_values(type(trial.config), values))
     settings = result_fields(trial.config)
     if differing := sorted(k for k in config.keys() | settings if config.get(k) != settings.get(k)):
         return f"has another {', '.join(differing[:3])}"
-    own, earlier = (of.get(PACKAGE) for of in (versions(), result["versions"]))
-    return None if own == earlier else f"is of version {earlier}, not {own}"
+    current, earlier = versions().get(PACKAGE), result["versions"].get(PACKAGE)
+    return None if current == earlier else f"is of version {earlier}, not {current}"
 
 
 def unpack(trial: Trial, path: Path) -> None:
-    """Unpacks an archive into a trial's workdir, without comparing configs and versions.
-
-    The result, by which a run counts as finished, is written last.
-    """
-    run = trial.workdir.path
-    trial.workdir.claim(trial.config)
-    files = _read(path)
-    with writing(run):
-        for name in sorted(files.keys() - {CONFIG}, key=lambda name: name == RESULT):
-            (run / name).parent.mkdir(parents=True, exist_ok=True)
-            replace_text(run / name, files[name])
-    trial.workdir.release()
+    """Unpacks an archive into a trial's workdir, without comparing configs and versions."""
+    RunWriter(trial.workdir.path).restore(trial.config, _read(path))
 
 
 def _read(path: Path, *names: str) -> dict[str, str]:

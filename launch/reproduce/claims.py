@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from common_jax.compare import IncomparableError, Run
-from common_jax.training.workdir import SEED
-from launch.reproduce.results import Results
-from launch.reproduce.spec import HOURS, Claim
+from common_jax.compare import IncomparableError
+from common_jax.training.identity import SEED
+from launch.reproduce.results import TableResults
+from launch.reproduce.table_file import HOURS, Claim
 from launch.reproduce.verdict import Verdict, judge
 
 RULE = (
@@ -39,20 +39,21 @@ class Judged:
     detectable: str = ""
 
 
-def judged(results: Results) -> list[Judged]:
+def judged(results: TableResults) -> list[Judged]:
     """The verdicts on the claims of a scale."""
     return [_judged(results, claim) for claim in results.scale.claims]
 
 
-def _judged(results: Results, claim: Claim) -> Judged:
+def _judged(results: TableResults, claim: Claim) -> Judged:
     for row in results.scale.rows:
         if row.missing and row.name in (claim.row, claim.than):
             return Judged(claim, f"undecidable: {row.name} has no runs here")
     if claim.relation == "equal":
-        own, other = results.parameters(claim.row), results.parameters(claim.than)
-        if own is None or other is None:
+        first, second = results.parameters(claim.row), results.parameters(claim.than)
+        if first is None or second is None:
             return Judged(claim, "undecidable: finished runs of both rows are needed")
-        return Judged(claim, "confirmed" if own == other else "contradicted", f"{own - other:+,}")
+        decision = "confirmed" if first == second else "contradicted"
+        return Judged(claim, decision, f"{first - second:+,}")
     try:
         verdicts = [_verdict(results, claim, metric) for metric in claim.metrics]
     except IncomparableError as reason:
@@ -76,26 +77,26 @@ def _judged(results: Results, claim: Claim) -> Judged:
     return Judged(claim, decision, interval, written(shown.detectable).removeprefix("+"))
 
 
-def _verdict(results: Results, claim: Claim, metric: str) -> Verdict:
+def _verdict(results: TableResults, claim: Claim, metric: str) -> Verdict:
     """Raises IncomparableError if runs are missing or their examples differ."""
-    own, other = (results.values(row, metric) for row in (claim.row, claim.than))
+    first, second = (results.values(row, metric) for row in (claim.row, claim.than))
     if claim.relation == "ratio":
-        if not own or not other:
+        if not first or not second:
             raise IncomparableError("no speeds were measured")
-        return speed_ratio(own, other, claim.factor)
+        return speed_ratio(first, second, claim.factor)
     at_least = results.unreached(claim.row) if metric == HOURS else {}
-    own |= at_least
-    seeds = sorted(own.keys() & other.keys())
+    first |= at_least
+    seeds = sorted(first.keys() & second.keys())
     if not seeds:
         raise IncomparableError(f"{metric} of both rows with the same seed is needed")
-    first, second = (
-        Run(row, next(t.workdir for t, _ in results.of(row) if t.values[SEED] == seeds[0]))
-        for row in (claim.row, claim.than)
-    )
     error = 0.0
     if metric != HOURS:
-        error = results.comparison.example_error(first, second, results.scale.split, metric)
-    differences = np.array([own[seed] - other[seed] for seed in seeds])
+        evaluation, baseline = (
+            results.evaluation(next(t for t, _ in results.of(row) if t.values[SEED] == seeds[0]))
+            for row in (claim.row, claim.than)
+        )
+        error = evaluation.example_error(baseline, metric)
+    differences = np.array([first[seed] - second[seed] for seed in seeds])
     verdict = judge(differences, error, claim.within or None)
     if at_least and verdict.decision == "contradicted":
         raise IncomparableError(f"{claim.row} does not reach the target")
@@ -103,7 +104,8 @@ def _verdict(results: Results, claim: Claim, metric: str) -> Verdict:
 
 
 def speed_ratio(
-    own: Mapping[int, float], other: Mapping[int, float], factor: float = 1.0
+    speeds: Mapping[int, float], baseline: Mapping[int, float], factor: float = 1.0
 ) -> Verdict:
     """The logarithm of a ratio of speeds, relative to `factor`, over the rounds."""
-    return judge(np.array([math.log(own[at] / other[at] / factor) for at in own]))
+    ratios = [math.log(speeds[number] / baseline[number] / factor) for number in speeds]
+    return judge(np.array(ratios))

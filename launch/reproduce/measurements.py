@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from common_jax.io.atomic import write_json, writing
 
 if TYPE_CHECKING:
-    from launch.reproduce.results import Results
+    from launch.reproduce.results import TableResults
     from launch.trials.trials import Trial
 
 SPEED, ANSWERS = "speed.json", "examples.json"
@@ -16,33 +16,34 @@ SPEED, ANSWERS = "speed.json", "examples.json"
 
 def _once(
     name: str,
-    of: str,
+    table: str,
     keys: Sequence[str],
     folders: Sequence[Path],
     make: Callable[[], dict[str, Any]],
     *,
     some: bool = False,
 ) -> dict[str, Any]:
-    """The JSON file `name` in the first folder where it is `of` this table and scale, and the keys
-    of its "rows" match.
+    """The JSON file `name` in the first folder where it is "of" this table, and the keys of its
+    "rows" match.
 
     If there is none, it is made and written to the first folder, with the machine.
 
     Args:
+      table: the names of the table and the scale.
       keys: the keys that the rows must have.
-      some: whether a part of the keys suffices.
+      some: whether some of the keys suffice.
     """
     from common_jax.io.json_files import read_json
     from launch.measure.timing import machine
 
     for file in (folder / name for folder in folders):
         known = read_json(file).value if file.exists() else {}
-        rows = known.get("rows", {}) if known.get("of") == of else {}
+        rows = known.get("rows", {}) if known.get("of") == table else {}
         if rows and (rows.keys() <= {*keys} if some else rows.keys() == {*keys}):
             return {**known, "rows": {key: rows[key] for key in keys if key in rows}}
     busy = os.getloadavg()[0]
     rows = make()
-    values = {"of": of, **machine(busy), "rows": rows}
+    values = {"of": table, **machine(busy), "rows": rows}
     with writing(folders[0]):
         folders[0].mkdir(parents=True, exist_ok=True)
         write_json(folders[0] / name, values)
@@ -50,18 +51,18 @@ def _once(
 
 
 def speeds_of(
-    of: str, trials: Sequence["Trial"], steps: int, folders: Sequence[Path]
+    table: str, trials: Sequence["Trial"], steps: int, folders: Sequence[Path]
 ) -> dict[str, Any]:
     """The file of the rows' batches a second in each round of timing, measured once (`_once`).
 
     If some of the rows were timed before, the others have no speed.
 
     Args:
-      of: the table and its scale.
+      table: as for `_once`.
       steps: number of steps in a round.
     """
     from launch.measure.steps import measure_rounds
-    from launch.reproduce.spec import SPEEDS
+    from launch.reproduce.table_file import SPEEDS
     from launch.reproduce.trials import ROW
 
     configs: dict[str, Any] = {}
@@ -69,13 +70,17 @@ def speeds_of(
         configs.setdefault(trial.values[ROW], trial.config)
     names = dict(zip(SPEEDS, ("steps_per_second", "inference_batches_per_second"), strict=True))
     measure = lambda: {
-        row: {n: [one[rate] for one in rounds] for n, rate in names.items() if rate in rounds[0]}
+        row: {
+            name: [speeds[rate] for speeds in rounds]
+            for name, rate in names.items()
+            if rate in rounds[0]
+        }
         for row, rounds in measure_rounds(configs, steps).items()
     }
-    return _once(SPEED, of, [*configs], folders, measure, some=True) if len(configs) > 1 else {}
+    return _once(SPEED, table, [*configs], folders, measure, some=True) if len(configs) > 1 else {}
 
 
-def answers_of(of: str, results: "Results", folders: Sequence[Path]) -> dict[str, Any]:
+def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> dict[str, Any]:
     """The file of the predictions of each row's first run for each example.
 
     Its "rows" have them by the names of example and row. They are made once (`_once`), and include
@@ -85,24 +90,25 @@ def answers_of(of: str, results: "Results", folders: Sequence[Path]) -> dict[str
     from common_jax.deploy import load
     from common_jax.training.config import task_class
 
-    runs = {run.label: run.workdir.path for run in results.runs()}
-    options = task_class(results.trials[0].config.task).predictor_class.options
-    explained = {"explain": True} if "explain" in [option.name for option in options] else {}
+    runs = {e.run.label: e.run.workdir.path for e in results.first_evaluations()}
+    known = task_class(results.trials[0].config.task).predictor_class.options
+    explained = {"explain": True} if "explain" in [option.name for option in known] else {}
 
     def answer(texts: Sequence[str], names: Sequence[str]) -> str:
         text = "\t".join(texts)
         for name in names:
-            own = explained if len(names) == 1 else {}  # the next row reads a plain answer
-            (text,) = load(runs[name], **own).predict([text])
+            options = explained if len(names) == 1 else {}  # the next row reads a plain answer
+            (text,) = load(runs[name], **options).predict([text])
         return text
 
     examples = results.scale.examples
     make = lambda: {
-        one.name: {
-            ", ".join(names): answer(one.texts, names)
-            for names in ([one.through] if one.through else [[name] for name in runs])
+        example.name: {
+            ", ".join(names): answer(example.texts, names)
+            for names in ([example.through] if example.through else [[name] for name in runs])
             if {*names} <= {*runs}
         }
-        for one in examples
+        for example in examples
     }
-    return _once(ANSWERS, of, [one.name for one in examples], folders, make) if examples else {}
+    names = [example.name for example in examples]
+    return _once(ANSWERS, table, names, folders, make) if examples else {}

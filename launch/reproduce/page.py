@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from common_jax.compare import differing, learning_curves
-from common_jax.report.document import Cell, Part, Report, Section, Table
+from common_jax.report.document import Cell, Element, Report, Section, Table
 from launch.reproduce.claims import RULE, judged, speed_ratio
-from launch.reproduce.results import Results, rows_of
-from launch.reproduce.spec import HOURS, SPEEDS
+from launch.reproduce.results import TableResults, rows_of
+from launch.reproduce.table_file import HOURS, SPEEDS
 from launch.reproduce.trials import fields_of
 from launch.trials.figure import sweep_charts
 
@@ -23,7 +23,7 @@ _BOUND = (
 
 
 def page(
-    results: Results, command: str, answers: Mapping[str, Mapping[str, str]] | None = None
+    results: TableResults, command: str, answers: Mapping[str, Mapping[str, str]] | None = None
 ) -> Report:
     """The page of a table.
 
@@ -41,76 +41,83 @@ def page(
         *results.notes,
     ]
     notes = [[row.name, row.missing or row.note] for row in scale.rows if row.missing or row.note]
-    commands: list[Part] = [
+    commands: list[Element] = [
         f"python -m launch.reproduce {spec.name} --scale {scale.name} "
         f"--rows {shlex.quote(name)} --data DIR --out OUT  # {number} of its trials"
         for name, number in results.not_run.items()
         if spec.kind != "speed"
     ]
     titles = spec.columns
-    claims = [[one.claim.text, ", ".join(titles.get(name, name) for name in one.claim.metrics),
-               one.decision, one.difference or None, one.detectable or None]
-              for one in judged(results)]  # fmt: skip
-    examples: list[list[Cell]] = []
-    pictures: list[Part] = []
-    for one in scale.examples:
-        for rows, answer in (answers or {}).get(one.name, {}).items():
-            piped = len(one.through) > 1  # each run's answer is the next one's text
-            line = "\t".join(one.texts)
-            text, own = (answer, ()) if piped else results.comparison.pictured(answer, rows, line)
-            examples.append([one.name, "; ".join(one.texts), one.paper or None, rows, text])
-            pictures += own
-    runs = results.runs()
-    columns = ("example", "texts", "paper", "row", "ours")
+    claims = [[verdict.claim.text,
+               ", ".join(titles.get(name, name) for name in verdict.claim.metrics),
+               verdict.decision, verdict.difference or None, verdict.detectable or None]
+              for verdict in judged(results)]  # fmt: skip
+    runs = [evaluation.run for evaluation in results.first_evaluations()]
     head = ("claim", "metric", "verdict", "difference", "detectable")
     sections = [
         Section("Setting", about),
         Section("Results", _tables(results)),
         *(_figures(results) if spec.kind == "figure" else []),
         Section(f"Learning, {_FIRST}", learning_curves(runs) if scale.curves and runs else []),
-        Section("Examples", [Table(columns, examples), *pictures] if examples else []),
+        Section("Examples", _examples(results, answers or {})),
         Section("Claims", [Table(head, claims, RULE)] if claims else []),
         Section(f"Examples that differ most, {_FIRST}", _differing(results)),
         Section("Notes on rows", [Table(("row", "note"), notes)] if notes else []),
         Section("Commands of trials that were not run", commands),
     ]
     title = f"{spec.name}: {spec.title}"
-    return Report(title, [section for section in sections if section.parts])
+    return Report(title, [section for section in sections if section.elements])
 
 
-def _differing(results: Results) -> list[Part]:
+def _examples(results: TableResults, answers: Mapping[str, Mapping[str, str]]) -> list[Element]:
+    """A table of the answers to the table's examples, and the pictures of their attention."""
+    cells: list[list[Cell]] = []
+    pictures: list[Element] = []
+    for example in results.scale.examples:
+        line, texts = "\t".join(example.texts), "; ".join(example.texts)
+        for rows, answer in answers.get(example.name, {}).items():
+            text = answer
+            if len(example.through) < 2:  # else each run's answer is the next one's text
+                text, drawn = results.evaluation_class.pictured(answer, rows, line)
+                pictures += drawn
+            cells.append([example.name, texts, example.paper or None, rows, text])
+    columns = ("example", "texts", "paper", "row", "ours")
+    return [Table(columns, cells), *pictures] if cells else []
+
+
+def _differing(results: TableResults) -> list[Element]:
     """The examples where the first runs of the first claim's rows differ most, if the files of the
     runs suffice for it."""
-    if results.comparison.needs_corpus or not results.scale.claims:
+    if results.evaluation_class.needs_corpus or not results.scale.claims:
         return []
-    claim, split = results.scale.claims[0], results.scale.split
-    runs = {run.label: run for run in results.runs()}
-    chosen = [runs[row] for row in (claim.than, claim.row) if row in runs]
-    each = {run: results.comparison.predictions(run, split) for run in chosen}
-    return differing(results.comparison, each) if len(each) == 2 else []
+    claim = results.scale.claims[0]
+    by_row = {evaluation.run.label: evaluation for evaluation in results.first_evaluations()}
+    chosen = [by_row[row] for row in (claim.than, claim.row) if row in by_row]
+    return differing(chosen) if len(chosen) == 2 else []
 
 
-def _figures(results: Results) -> list[Section]:
+def _figures(results: TableResults) -> list[Section]:
     """Charts of the metric by the fields that rows set, with the rows that set all of them; if no
     row sets a field, the comparison of the runs."""
     scale = results.scale
     if not any(row.varied for row in scale.rows):
-        sections = results.comparison.compare(results.runs(), scale.split) if results.runs() else ()
-        return [Section(f"{each.title}, {_FIRST}", each.parts) for each in sections]
+        evaluations = results.first_evaluations()
+        sections = evaluations[0].sections(evaluations[1:]) if evaluations else ()
+        return [Section(f"{section.title}, {_FIRST}", section.elements) for section in sections]
     name = f"{scale.split}.{scale.metrics[0]}"
     if not any(name in status.metrics for status in results.statuses):
         return []
     varied = {field for row in scale.rows for field in row.varied}
     settings = [fields_of(scale, trial) for trial in results.trials]
-    points = [at for at, fields in enumerate(settings) if varied <= fields.keys()]
-    trials = [dataclasses.replace(results.trials[at], values=settings[at]) for at in points]
-    charts = sweep_charts(trials, [results.statuses[at] for at in points], name)
+    points = [number for number, fields in enumerate(settings) if varied <= fields.keys()]
+    trials = [dataclasses.replace(results.trials[n], values=settings[n]) for n in points]
+    charts = sweep_charts(trials, [results.statuses[n] for n in points], name)
     return [Section("Figure", charts)]
 
 
-def _tables(results: Results) -> list[Part]:
+def _tables(results: TableResults) -> list[Element]:
     """A table for each metric, and one for the paper's further columns."""
-    parts: list[Part] = []
+    tables: list[Element] = []
     titles, scale = results.spec.columns, results.scale
     absent = {row: "not run" for row in results.not_run}
     note = (
@@ -122,7 +129,7 @@ def _tables(results: Results) -> list[Part]:
     made = rows_of(results)
     for metric in scale.metrics:
         if metric in SPEEDS:
-            parts.append(_speeds(results, metric))
+            tables.append(_speeds(results, metric))
             continue
         show = functools.partial(_hours, results) if metric == HOURS else _interval
         cells = [
@@ -131,17 +138,17 @@ def _tables(results: Results) -> list[Part]:
             for row in made if row["metric"] == metric
         ]  # fmt: skip
         head = ("row", "paper", titles.get(metric, metric), "seeds", "parameters", "speed")
-        parts.append(Table(head, cells, note + (_BOUND if metric == HOURS else "")))
+        tables.append(Table(head, cells, note + (_BOUND if metric == HOURS else "")))
     keys = [key for row in scale.rows for key in row.published if key not in scale.metrics]
     if further := [*dict.fromkeys(keys)]:
         columns = ["row", *(titles.get(key, key) for key in further)]
         published = [row for row in scale.rows if {*further} & {*row.published}]
         rows = [[row.name, *map(row.published.get, further)] for row in published]
-        parts.append(Table(columns, rows, "Further numbers of the paper."))
-    return parts
+        tables.append(Table(columns, rows, "Further numbers of the paper."))
+    return tables
 
 
-def _speeds(results: Results, metric: str) -> Table:
+def _speeds(results: TableResults, metric: str) -> Table:
     """A speed of each row relative to the first, in the paper and here."""
     first, *_ = results.scale.rows
     reference, published = results.values(first.name, metric), first.published.get(metric)
@@ -164,7 +171,7 @@ def _speeds(results: Results, metric: str) -> Table:
     return Table(head, cells, note)
 
 
-def _hours(results: Results, row: Mapping[str, Any], absent: Cell) -> Cell:
+def _hours(results: TableResults, row: Mapping[str, Any], absent: Cell) -> Cell:
     missed = len(results.unreached(row["row"]))
     if not missed:
         return _interval(row, absent)

@@ -7,12 +7,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from common_jax.compare import Comparison, Run, comparison_of
+from common_jax.compare import Evaluation, Run, evaluation_class
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.training.config import task_class
-from common_jax.training.log import read_metrics
-from common_jax.training.workdir import SEED, Workdir
-from launch.reproduce.spec import HOURS, MEASURED, SPEEDS, Scale, TableSpec
+from common_jax.training.identity import SEED
+from common_jax.training.run_folder import RunFolder
+from launch.reproduce.spec import Scale, TableSpec
+from launch.reproduce.table_file import HOURS, MEASURED, SPEEDS
 from launch.reproduce.trials import ROW
 from launch.trials.status import TrialStatus, csv_text, find
 from launch.trials.trials import Trial
@@ -22,7 +23,7 @@ Speeds = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Results:
+class TableResults:
     """The results of a table's trials at a scale.
 
     Attributes:
@@ -51,7 +52,7 @@ class Results:
         """The hours, until the last evaluation, of finished trials that never reach the target."""
         finished = {t.values[SEED]: t.workdir for t, s in self.of(row) if s.state == "finished"}
         missed = finished.keys() - self.values(row, HOURS).keys()
-        return {seed: self._evaluations(finished[seed])[-1][0] for seed in sorted(missed)}
+        return {seed: self._validations(finished[seed])[-1][0] for seed in sorted(missed)}
 
     def parameters(self, row: str) -> int | None:
         """The number of parameters of a row's model."""
@@ -62,8 +63,8 @@ class Results:
         pair = self.scale.rows[0].name, row
         if not {*pair} <= self.speeds.keys():
             return None
-        first, own = (self.speeds[row][name] for row in pair)
-        return statistics.median(a / b for a, b in zip(own, first, strict=True))
+        first, rounds = (self.speeds[row][name] for row in pair)
+        return statistics.median(a / b for a, b in zip(rounds, first, strict=True))
 
     def of(self, row: str) -> list[tuple[Trial, TrialStatus]]:
         """A row's trials."""
@@ -74,45 +75,49 @@ class Results:
     def not_run(self) -> dict[str, int]:
         """The number of unfinished trials of each row that has any."""
         states = {row.name: [s.state for _, s in self.of(row.name)] for row in self.scale.made}
-        missing = {row: sum(s != "finished" for s in own) for row, own in states.items()}
+        missing = {row: sum(s != "finished" for s in group) for row, group in states.items()}
         return {row: number for row, number in missing.items() if number}
 
-    def runs(self) -> list[Run]:
-        """The first finished run of each row."""
-        first: dict[str, Run] = {}
+    def first_evaluations(self) -> list[Evaluation]:
+        """The evaluation of the first finished run of each row."""
+        first: dict[str, Evaluation] = {}
         for trial, status in zip(self.trials, self.statuses, strict=True):
             if status.state == "finished":
-                first.setdefault(trial.values[ROW], Run(trial.values[ROW], trial.workdir))
+                first.setdefault(trial.values[ROW], self.evaluation(trial))
         return [*first.values()]
 
+    def evaluation(self, trial: Trial) -> Evaluation:
+        """The evaluation of a trial's run, labelled by its row; always the same object."""
+        if trial.name not in self._evaluations:
+            run = Run(trial.values[ROW], trial.workdir)
+            self._evaluations[trial.name] = self.evaluation_class(run, self.scale.split)
+        return self._evaluations[trial.name]
+
     @functools.cached_property
-    def comparison(self) -> type[Comparison]:
-        """The comparison of the rows' task."""
-        return comparison_of(task_class(self.trials[0].config.task))
+    def evaluation_class(self) -> type[Evaluation]:
+        """The class of the evaluations of the rows' task."""
+        return evaluation_class(task_class(self.trials[0].config.task))
 
     def _value(self, trial: Trial, status: TrialStatus, metric: str) -> float | None:
         if status.state != "finished":
             return None
         if metric == HOURS and self.scale.target:
-            least = self.scale.target[1]
-            reached = (hours for hours, value in self._evaluations(trial.workdir) if value >= least)
+            least = self.scale.target.value
+            reached = (hours for hours, value in self._validations(trial.workdir) if value >= least)
             return next(reached, None)
-        if metric not in self.comparison.metrics:
-            return status.metrics.get(f"{self.scale.split}.{metric}")
-        if trial.name not in self._further:
-            run = Run(trial.name, trial.workdir)
-            self._further[trial.name] = self.comparison.further(run, self.scale.split)
-        return self._further[trial.name].get(metric)
+        value = status.metrics.get(f"{self.scale.split}.{metric}")
+        if value is None and metric in self.evaluation_class.metrics:
+            value = self.evaluation(trial).further_metrics.get(metric)
+        return value
 
-    def _evaluations(self, workdir: Workdir) -> list[tuple[float, float]]:
-        """The hours of training until each evaluation on dev, and the target's metric then."""
-        name = self.scale.target[0] if self.scale.target else ""
-        lines = [line for line in read_metrics(workdir.metrics) if line.get("split") == "dev"]
-        return [(line["wall_seconds"] / 3600, line[name]) for line in lines]
+    def _validations(self, workdir: RunFolder) -> list[tuple[float, float]]:
+        """The hours of training until each validation, and the target's metric then."""
+        name = self.scale.target.metric if self.scale.target else ""
+        return [(line["wall_seconds"] / 3600, line[name]) for line in workdir.validations()]
 
     @functools.cached_property
-    def _further(self) -> dict[str, Mapping[str, float]]:
-        """By trial, the metrics computed from its files; a page reads each many times."""
+    def _evaluations(self) -> dict[str, Evaluation]:
+        """By trial; a page reads the further metrics of each many times."""
         return {}
 
 
@@ -122,7 +127,7 @@ def read_results(
     trials: Sequence[Trial],
     timed: Mapping[str, Any],
     notes: Sequence[str],
-) -> Results:
+) -> TableResults:
     """The results of a table's trials, from their workdirs.
 
     Args:
@@ -133,10 +138,10 @@ def read_results(
     if "load_before" in timed:
         machine += f", load average {timed['load_before']} before the first round"
     statuses = [find(trial) for trial in trials]
-    return Results(spec, scale, trials, statuses, timed.get("rows", {}), notes, machine)
+    return TableResults(spec, scale, trials, statuses, timed.get("rows", {}), notes, machine)
 
 
-def rows_of(results: Results) -> list[dict[str, Any]]:
+def rows_of(results: TableResults) -> list[dict[str, Any]]:
     """The table's rows, also those without trials, by the columns of `HEAD`."""
     rows = []
     for metric in results.scale.metrics:
@@ -170,7 +175,7 @@ def _range(metric: str) -> tuple[float, float]:
     return 0.0, 100.0
 
 
-def to_csv(results: Results) -> str:
+def to_csv(results: TableResults) -> str:
     """The rows as CSV, numbers with six significant digits."""
     short = lambda value: f"{value:.6g}" if isinstance(value, float) else value
     rows = [{name: short(value) for name, value in row.items()} for row in rows_of(results)]

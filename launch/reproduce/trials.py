@@ -4,12 +4,13 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from common_jax.compare import comparison_of
+from common_jax.compare import evaluation_class
 from common_jax.config import value_of
 from common_jax.errors import UserError, error_context
 from common_jax.training.config import parse, task_class
-from common_jax.training.workdir import SEED
-from launch.reproduce.spec import MEASURED, Corpus, Row, Scale, TableSpec
+from common_jax.training.identity import SEED
+from launch.reproduce.spec import Row, Scale, TableSpec
+from launch.reproduce.table_file import MEASURED, Corpus
 from launch.trials.trials import Trial
 
 ROW = "row"
@@ -34,14 +35,12 @@ def trials_of(spec: TableSpec, scale: Scale, data: Path, out: Path) -> list[Tria
             wrong[row.name] = error
     if wrong:
         first = next(iter(wrong.values()))
-        others = ",".join(row.name for row in scale.made if row.name not in wrong)
-        raise UserError(
-            f"{first}; --rows {shlex.quote(others)} can be made" if others else str(first)
-        )
+        rows = ",".join(row.name for row in scale.made if row.name not in wrong)
+        raise UserError(f"{first}; --rows {shlex.quote(rows)} can be made" if rows else str(first))
     if not trials:
         raise UserError(f"tables/{spec.name}.toml: no rows at the scale {scale.name}")
     task = task_class(trials[0].config.task)(trials[0].config)
-    known = (*task.metric_names, *comparison_of(type(task)).metrics, *MEASURED)
+    known = (*task.metric_names, *evaluation_class(type(task)).metrics, *MEASURED)
     for name in (*scale.metrics, *(name for claim in scale.claims for name in claim.metrics)):
         if name not in known:
             raise UserError(f"tables/{spec.name}.toml: no metric {name!r}; there are "
@@ -92,7 +91,7 @@ def _of_row(spec: TableSpec, row: Row, data: Path, out: Path) -> list[Trial]:
     with error_context(f"tables/{spec.name}.toml, row {row.name!r}"):
         first = value_of(parse(row.file, overrides), SEED)
         for seed in range(first, first + row.seeds):
-            own = (*overrides, f"--config.{SEED}={seed}")
-            values = {ROW: row.name, SEED: seed}
-            trials.append(Trial(values, row.file, own, parse(row.file, own), out / "trials"))
+            seeded = (*overrides, f"--config.{SEED}={seed}")
+            values, config = {ROW: row.name, SEED: seed}, parse(row.file, seeded)
+            trials.append(Trial(values, row.file, seeded, config, out / "trials"))
     return trials

@@ -54,7 +54,7 @@ class Source(NamedTuple):
 def main(argv: list[str]) -> None:
     args = _parser().parse_args(argv)
     _require_names(args.sources)
-    for module in ("starlette", "uvicorn"):
+    for module in ("starlette", "uvicorn", "prometheus_client"):
         if importlib.util.find_spec(module) is None:
             raise UserError(f"{module} is not installed; launch.serve needs the extra serve")
     from launch.serve.server import Server, address, listen

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -18,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from launch.serve import models, openapi, pages
 from launch.serve.batching import STOPPING, describe
 from launch.serve.limits import Limits, Refused
-from launch.serve.metrics import CONTENT_TYPE, Gauge, Metrics
+from launch.serve.metrics import Metrics
 from launch.serve.models import Model
 
 _log = logging.getLogger(__name__)
@@ -50,9 +51,6 @@ class Service:
         """
         self._models = {model.name: model for model in served}
         self._limits, self._metrics, self.stopping = limits, metrics, False
-        self._metrics.gauges.append(
-            Gauge("serve_inputs_waiting", "Inputs that wait.", self._waiting, ("model",))
-        )
         self._files = _static_files()
         routes = [
             Route("/", self._index),
@@ -103,7 +101,7 @@ class Service:
         return JSONResponse({"status": "ok"})
 
     async def _measured(self, request: Request) -> Response:
-        return Response(self._metrics.text(), headers={"content-type": CONTENT_TYPE})
+        return Response(self._metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
     async def _predict(self, request: Request) -> Response:
         model, begun = self._model(request), time.perf_counter()
@@ -120,9 +118,9 @@ class Service:
             status = refused.status
             raise
         finally:
-            self._metrics.requests.add(model.name, str(status))
-            self._metrics.seconds.observe(time.perf_counter() - begun, model.name)
-        self._metrics.inputs.add(model.name, by=len(answers))
+            self._metrics.requests.labels(model.name, status).inc()
+            self._metrics.seconds.labels(model.name).observe(time.perf_counter() - begun)
+        self._metrics.inputs.labels(model.name).inc(len(answers))
         body = f'{{"outputs": [{", ".join(answers)}]}}\n'
         return Response(body, media_type="application/json")
 
@@ -154,9 +152,6 @@ class Service:
             raise Refused(404, "no such model; GET /v1/models lists them")
         return model
 
-    def _waiting(self) -> list[tuple[tuple[str, ...], int]]:
-        return [((name,), model.waiting) for name, model in self._models.items()]
-
 
 class Outermost:
     """Middleware that adds headers, and counts and logs requests and errors."""
@@ -178,13 +173,13 @@ class Outermost:
                 message = {**message, "headers": [*message.get("headers", ()), *own]}
             await send(message)
 
-        self._metrics.in_flight += 1
+        self._metrics.in_flight.inc()
         try:
             await self._app(scope, receive, send_with_headers)
         except Exception as error:
             _log.error("%s", describe(error))
         finally:
-            self._metrics.in_flight -= 1
+            self._metrics.in_flight.dec()
             if self._log_requests:
                 path = scope.get("raw_path", b"").decode("ascii", "backslashreplace")
                 seconds = time.perf_counter() - begun

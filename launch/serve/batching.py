@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Sequence
 
 from common_jax.data.padding import padded_width
-from common_jax.predictor import Predictor
+from common_jax.predictor import ParsedLine, Predictor
 from launch.serve.limits import Limits, Refused
 from launch.serve.metrics import Metrics
 
@@ -27,11 +27,11 @@ class _Waiting:
     """An input that waits.
 
     Attributes:
-      shape: inputs of the same are computed together.
+      shape: padded lengths; inputs of the same are computed together.
       answer: the predictor's line, or an exception.
     """
 
-    line: str
+    line: ParsedLine
     shape: tuple[int, ...]
     answer: asyncio.Future[str]
 
@@ -54,11 +54,8 @@ class Batcher:
         """The number of inputs that wait and have not been given up."""
         return sum(not one.answer.done() for one in self._waiting)
 
-    async def answers(self, lines: Sequence[str], lengths: Sequence[tuple[int, ...]]) -> list[str]:
+    async def answers(self, lines: Sequence[ParsedLine]) -> list[str]:
         """The predictor's answer to each line.
-
-        Args:
-          lengths: of the lines (`Predictor.lengths`).
 
         Raises:
           Refused: with status 429 if too many inputs wait, 500 if the predictor fails, 503 after
@@ -70,8 +67,8 @@ class Batcher:
             raise Refused(429, message, {"retry-after": "1"})
         loop = asyncio.get_running_loop()
         new = [
-            _Waiting(line, tuple(map(padded_width, each)), loop.create_future())
-            for line, each in zip(lines, lengths, strict=True)
+            _Waiting(line, tuple(map(padded_width, line.lengths)), loop.create_future())
+            for line in lines
         ]
         self._waiting += new
         if self._worker is None or self._worker.done():
@@ -90,7 +87,7 @@ class Batcher:
         while batch := self._next_batch():
             lines = [one.line for one in batch]
             answers = await loop.run_in_executor(self._thread, self._computed, lines)
-            self._metrics.batches.observe(float(len(lines)))
+            self._metrics.batches.observe(len(lines))
             for one, answer in zip(batch, answers, strict=True):
                 if one.answer.done():  # given up
                     continue
@@ -109,10 +106,10 @@ class Batcher:
         self._waiting = [one for one in waiting if one not in chosen]
         return self._batch
 
-    def _computed(self, lines: Sequence[str]) -> Sequence[str | None]:
+    def _computed(self, lines: Sequence[ParsedLine]) -> Sequence[str | None]:
         """The answers; None where the predictor fails. In the thread."""
         try:
-            return [*self._predictor.predict(lines, "input")]
+            return [*self._predictor.answers(lines)]
         except Exception as error:
             if len(lines) > 1:  # the others are answered
                 return [answer for line in lines for answer in self._computed([line])]

@@ -12,7 +12,7 @@ class Limits:
     Attributes:
       body: bytes of a request.
       inputs: of a request.
-      length: of a text, in words or pieces (`Predictor.lengths`).
+      length: of a text, in words or pieces (`ParsedLine.lengths`).
       batch: inputs computed at once.
       queue: inputs of a model that wait.
       timeout: seconds for a request to arrive, and for its answer.

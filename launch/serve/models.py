@@ -8,7 +8,7 @@ from typing import Any
 from common_jax.deploy import LoadedModel
 from common_jax.errors import UserError
 from common_jax.io.json_files import Node, parse_json
-from common_jax.predictor import Predictor
+from common_jax.predictor import ParsedLine, Predictor
 from launch.serve.batching import Batcher, batch_size
 from launch.serve.limits import Limits, Refused
 from launch.serve.metrics import Metrics
@@ -70,6 +70,7 @@ class Model:
         self._batchers = {
             explain: Batcher(one, limits, metrics) for explain, one in self._predictors.items()
         }
+        metrics.waiting.labels(name).set_function(lambda: self.waiting)
 
     @property
     def waiting(self) -> int:
@@ -85,12 +86,12 @@ class Model:
         explain = request.explain
         if explain not in self._batchers:
             raise Refused(422, f"body: explain: {self.name} cannot explain its answers")
-        predictor, lines, lengths = self._predictors[explain], [], []
-        for number, value in enumerate(request.inputs):
-            line, each = self._checked(predictor, value, f"inputs[{number}]", explain)
-            lines.append(line)
-            lengths.append(each)
-        answers = await self._batchers[explain].answers(lines, lengths)
+        predictor = self._predictors[explain]
+        lines = [
+            self._parse(predictor, value, f"inputs[{number}]", explain)
+            for number, value in enumerate(request.inputs)
+        ]
+        answers = await self._batchers[explain].answers(lines)
         return [predictor.schema.to_output(answer) for answer in answers]
 
     def abandon(self) -> None:
@@ -129,10 +130,8 @@ class Model:
         for _ in self._predictors[False].predict(lines, f"{self.name}: example"):
             pass
 
-    def _checked(
-        self, predictor: Predictor, value: Any, place: str, explain: bool
-    ) -> tuple[str, tuple[int, ...]]:
-        """An input's line and the lengths of its texts.
+    def _parse(self, predictor: Predictor, value: Any, place: str, explain: bool) -> ParsedLine:
+        """An input, tokenized.
 
         Raises:
           Refused: with status 422, for an input that the predictor would refuse, or too long a one.
@@ -143,14 +142,13 @@ class Model:
             if isinstance(text, str) and len(text) > limits.characters * len(self.schema.texts):
                 raise Refused(422, f"{place}: a text of {len(text)} characters is too long")
         try:
-            line = self.schema.to_line(value, place)
-            lengths = predictor.lengths(line, place)
+            line = predictor.parse(self.schema.to_line(value, place), place)
         except UserError as error:
             raise Refused(422, str(error)) from None
-        if (longest := max(lengths, default=0)) > most:
+        if (longest := max(line.lengths, default=0)) > most:
             what = "explained" if explain and most < limits.length else "read"
             raise Refused(422, f"{place}: a text of length {longest}; at most {most} is {what}")
-        return line, lengths
+        return line
 
 
 def served(name: str, loaded: LoadedModel, limits: Limits, metrics: Metrics) -> Model:

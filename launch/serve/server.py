@@ -19,7 +19,11 @@ STOP_SECONDS = 8  # after a signal, until connections are closed
 
 
 class Protocol(H11Protocol):
-    """HTTP/1.1 with a limit on the time of headers, also to clients that close their side."""
+    """HTTP/1.1 with a limit on the time of headers, also to clients that close their side.
+
+    uvicorn (0.54) limits only the time between requests: a connection on which no header or half of
+    one arrives stays open forever.
+    """
 
     _timer: asyncio.TimerHandle | None = None
 

@@ -3,15 +3,16 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from common_jax.errors import UserError, error_context
 from common_jax.io.atomic import writing
-from common_jax.training.config import task_class
-from common_jax.training.workdir import SEED
 from launch.cli import Parser, add_config, add_systems, configure_logging, positive, run
-from launch.trials.status import TrialStatus, find, write_results
 from launch.trials.train import add_executor, log, summary, train
-from launch.trials.trials import Trial, grid_axis, grid_trials, require_own_folders, zipped_axis
+
+if TYPE_CHECKING:
+    from launch.trials.status import TrialStatus
+    from launch.trials.trials import Trial
 
 DESCRIPTION = (
     __doc__
@@ -39,6 +40,9 @@ def main(argv: list[str]) -> None:
     args, overrides = parser.parse_known_args(argv)
     if args.asha and args.executor != "ray":
         parser.error("--asha: goes with --executor ray")
+    from launch.trials.status import find, write_results
+    from launch.trials.trials import grid_axis, grid_trials, require_own_folders, zipped_axis
+
     if args.out.exists() and not args.out.is_dir():
         raise UserError(f"--out: {args.out}: not a folder")
     axes = [grid_axis(text) for text in args.grid]
@@ -92,8 +96,10 @@ def _parser() -> Parser:
     return parser
 
 
-def _require_metric(metric: str | None, trial: Trial) -> None:
+def _require_metric(metric: str | None, trial: "Trial") -> None:
     """Raises UserError if the metric is no SPLIT.NAME of the trial's task."""
+    from common_jax.training.config import task_class
+
     task = task_class(trial.config.task)(trial.config)
     splits = task.splits
     split, _, name = (metric or "").partition(".")
@@ -103,10 +109,14 @@ def _require_metric(metric: str | None, trial: Trial) -> None:
         raise UserError(f"--metric {metric}: dev has {' | '.join(task.metric_names)}")
 
 
-def _draw(trials: Sequence[Trial], statuses: Sequence[TrialStatus], metric: str, out: Path) -> None:
+def _draw(
+    trials: Sequence["Trial"], statuses: Sequence["TrialStatus"], metric: str, out: Path
+) -> None:
     """Writes the figure, or logs why there is none."""
-    from common_jax.compare import comparison_of
+    from common_jax.compare import evaluation_class
     from common_jax.report import charts
+    from common_jax.training.config import task_class
+    from common_jax.training.identity import SEED
     from launch.trials.figure import caption, sweep_charts
 
     panels = sweep_charts(trials, statuses, metric)
@@ -117,7 +127,7 @@ def _draw(trials: Sequence[Trial], statuses: Sequence[TrialStatus], metric: str,
         names = dict.fromkeys(name for status in statuses for name in status.metrics)
         log(f"no figure: no trial has finished with {metric}; there are {', '.join(names)}")
         return
-    text = caption(panels, comparison_of(task_class(trials[0].config.task)).findings)
+    text = caption(panels, evaluation_class(task_class(trials[0].config.task)).findings)
     with writing(out):
         charts.save(panels, out / "figure", text)
     print(f"wrote {out / 'figure.png'} and .svg")

@@ -6,7 +6,7 @@ from typing import Any
 
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.report.document import Chart, Series
-from common_jax.training.workdir import SEED
+from common_jax.training.identity import SEED
 from launch.trials.status import TrialStatus
 from launch.trials.trials import Trial
 
@@ -38,11 +38,11 @@ def sweep_charts(
 
 def caption(charts: Sequence[Chart], findings: Mapping[str, str]) -> str:
     """Explains the marks, followed by the paper's findings about the charts' fields."""
-    series = [one for chart in charts for one in chart.series]
+    lines = [line for chart in charts for line in chart.series]
     sentences = []
-    if any(len(dots) > 1 for one in series for dots in one.dots or ()):
+    if any(len(dots) > 1 for line in lines for dots in line.dots or ()):
         sentences.append("Lines: means over seeds, which are the small dots.")
-    if any(half is not None for one in series for half in one.half or ()):
+    if any(half is not None for line in lines for half in line.half or ()):
         sentences.append(
             "Bars: 95 % interval of the mean (Student's t, one deviation for all settings)."
         )
@@ -57,24 +57,24 @@ def _chart(
 ) -> Chart:
     lines: dict[Point, list[Point]] = {}
     for setting in values:
-        others = tuple(pair for pair in setting if pair[0] != field)
-        lines.setdefault(others, []).append(setting)
+        fixed = tuple(pair for pair in setting if pair[0] != field)
+        lines.setdefault(fixed, []).append(setting)
     longest = max(map(len, lines.values()))
-    lines = {others: at for others, at in lines.items() if len(at) > 1 or longest == 1}
-    constant = set.intersection(*(set(others) for others in lines)) if len(lines) > 1 else set()
+    lines = {fixed: line for fixed, line in lines.items() if len(line) > 1 or longest == 1}
+    constant = set.intersection(*(set(fixed) for fixed in lines)) if len(lines) > 1 else set()
     series = []
-    for others, settings in lines.items():
-        labels = [f"{_short(k)}={v}" for k, v in others if (k, v) not in constant]
-        at = sorted(settings, key=lambda setting: _order(dict(setting)[field]))
-        places = [dict(setting)[field] for setting in at]
-        numbers = all(type(place) in (int, float) for place in places)
+    for fixed, line in lines.items():
+        labels = [f"{_short(k)}={v}" for k, v in fixed if (k, v) not in constant]
+        settings = sorted(line, key=lambda setting: _order(dict(setting)[field]))
+        x = [dict(setting)[field] for setting in settings]
+        numbers = all(type(value) in (int, float) for value in x)
         series.append(
             Series(
                 ", ".join(labels),
-                places if numbers else [str(place) for place in places],
-                [statistics.fmean(values[setting]) for setting in at],
-                [halves[setting] for setting in at],
-                [values[setting] for setting in at],
+                x if numbers else [str(value) for value in x],
+                [statistics.fmean(values[setting]) for setting in settings],
+                [halves[setting] for setting in settings],
+                [values[setting] for setting in settings],
             )
         )
     return Chart(metric.replace(".", " ") + f" by {_short(field)}", field, metric, series)

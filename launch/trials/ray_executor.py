@@ -13,7 +13,6 @@ from typing import Any
 
 from common_jax.errors import Interrupted, UserError
 from common_jax.training.checkpoint import comparable_score
-from common_jax.training.log import read_metrics
 from common_jax.training.preemption import PreemptionHandler
 from launch.trials.local_executor import run_trial
 from launch.trials.status import find, record
@@ -143,7 +142,7 @@ def _train(config: Mapping[str, int], trials: Sequence[Trial], home: str) -> Non
     os.chdir(home)
     trial, reported = trials[config["number"]], 0
     for _ in itertools.chain(run_trial(trial), [None]):
-        lines = [x for x in read_metrics(trial.workdir.metrics) if x.get("split") == "dev"]
+        lines = trial.workdir.validations()
         for line in lines[reported:]:
             score = comparable_score(line, trial.config.train.best_metric)
             tune.report({"step": line["step"], "score": score})

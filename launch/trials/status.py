@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from common_jax.io.atomic import replace_text, write_json, writing
 from common_jax.io.json_files import Node, read_json
-from common_jax.training.log import read_metrics
-from common_jax.training.workdir import SEED
+from common_jax.training.identity import SEED
 from launch.trials.trials import Trial
 
 State = Literal["new", "begun", "finished", "stopped", "failed"]
@@ -51,7 +50,7 @@ def find(trial: Trial) -> TrialStatus:
         }
         seconds, parameters = result["wall_seconds"], result["parameters"]
         return TrialStatus("finished", result["steps"], metrics, seconds, parameters)
-    lines = read_metrics(trial.workdir.metrics)
+    lines = trial.workdir.metrics()
     dev = [line for line in lines if line.get("split") == "dev"]
     names = ("step", "split", "wall_seconds")
     metrics = {f"dev.{k}": v for k, v in (dev[-1] if dev else {}).items() if k not in names}

@@ -6,11 +6,14 @@ import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from common_jax.errors import Interrupted
 from launch.cli import Parser, natural, positive
-from launch.trials.status import TrialStatus, find, write_results
-from launch.trials.trials import Trial
+
+if TYPE_CHECKING:
+    from launch.trials.status import TrialStatus
+    from launch.trials.trials import Trial
 
 
 def add_executor(parser: Parser) -> None:
@@ -24,7 +27,7 @@ def add_executor(parser: Parser) -> None:
     add("--gpus", type=natural, metavar="N", help="GPUs of a trial on Ray (1 if there are any)")
 
 
-def train(trials: Sequence[Trial], results: Path, args: argparse.Namespace) -> None:
+def train(trials: Sequence["Trial"], results: Path, args: argparse.Namespace) -> None:
     """Trains the unfinished trials, and updates the file `results` after each.
 
     Args:
@@ -35,15 +38,16 @@ def train(trials: Sequence[Trial], results: Path, args: argparse.Namespace) -> N
     """
     from common_jax.training.preemption import PreemptionHandler
     from launch.trials.local_executor import run_here
+    from launch.trials.status import find, write_results
 
     final = ("finished", "stopped") if args.asha else ("finished",)
     remaining = [trial for trial in trials if find(trial).state not in final]
     log(f"{len(trials)} trials, {len(trials) - len(remaining)} of them finished")
     numbers = itertools.count(1)
 
-    def done(trial: Trial) -> None:
+    def done(trial: "Trial") -> None:
         log(f"[{next(numbers)}/{len(remaining)}] {trial.name}: {summary(find(trial))}")
-        write_results(results, trials, [find(each) for each in trials])
+        write_results(results, trials, [*map(find, trials)])
 
     try:
         if args.executor == "ray" and remaining:
@@ -60,7 +64,7 @@ def train(trials: Sequence[Trial], results: Path, args: argparse.Namespace) -> N
         raise Interrupted(request.signal, "the same command resumes from there") from request
 
 
-def summary(status: TrialStatus) -> str:
+def summary(status: "TrialStatus") -> str:
     """The status in one line."""
     if status.state == "failed":
         return f"failed at step {status.step}: {status.error}"

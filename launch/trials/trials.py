@@ -14,7 +14,8 @@ from typing import Any
 from common_jax.config import value_of
 from common_jax.errors import UserError, error_context
 from common_jax.training.config import parse
-from common_jax.training.workdir import SEED, Workdir
+from common_jax.training.identity import SEED
+from common_jax.training.run_folder import RunFolder
 from launch.cli import system_files
 
 SYSTEM = "system"
@@ -62,9 +63,9 @@ class Trial:
         return f"{plain[:_LONGEST]}-{digest}"
 
     @functools.cached_property
-    def workdir(self) -> Workdir:
-        """The workdir of its run."""
-        return Workdir(self.folder / self.name)
+    def workdir(self) -> RunFolder:
+        """The folder of its run."""
+        return RunFolder(self.folder / self.name)
 
     @property
     def log(self) -> Path:
@@ -153,15 +154,15 @@ def grid_trials(
         files.items(), *(axis.points for axis in axes)
     ):
         written = dict(zip(swept, itertools.chain(*points), strict=True))
-        own = [f"--config.{field}={value}" for field, value in written.items()]
+        point = [f"--config.{field}={value}" for field, value in written.items()]
         system_value = {SYSTEM: system} if system else {}
         with error_context(
             ",".join(f"{name}={value}" for name, value in {**system_value, **written}.items())
         ):
-            config = parse(path, [*overrides, *own])
+            config = parse(path, [*overrides, *point])
             values = system_value | {field: value_of(config, field) for field in swept}
             values[SEED] = values.pop(SEED)
-            trial = Trial(values, path, (*overrides, *own), config, folder / "trials")
+            trial = Trial(values, path, (*overrides, *point), config, folder / "trials")
             if trial.name in trials:
                 raise UserError("the same as another trial")
         trials[trial.name] = trial

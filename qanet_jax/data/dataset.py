@@ -55,7 +55,7 @@ class SpanBatches(Batches):
             batch |= text_arrays(text, words, characters, self._vocabulary)
         for column in split.inputs:
             text = column.text or "question"
-            batch[column.name] = column.gather(corpora[text].gather, rows[text], widths[text])
+            batch[column.name] = column.gather(corpora[text], rows[text], widths[text])
         if split.answered:
             batch["start"], batch["end"] = split.questions.gather(index, "answer", 2).T
         return batch
@@ -146,6 +146,11 @@ class ReadingData(WordLevelData):
             name: (len(np.unique(split.numbers)), split.questions.meta["dropped"])
             for name, split in splits.items()
         }
+
+    def input_lengths(self, split: str) -> Int[np.ndarray, "n"]:
+        corpus = self.split(split)  # of windows of contexts
+        first = np.unique(corpus.numbers, return_index=True)[1]
+        return corpus.questions.lengths("words")[first, 0]
 
     @property
     def splits(self) -> tuple[Split, ...]:

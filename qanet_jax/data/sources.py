@@ -47,7 +47,7 @@ Source = sources.Source[Content]
 
 _GENERATOR: Generator[Content] = Generator(
     lambda count, seed, split: Content(generate(count, seed, split)),
-    [  # of `qanet_jax.data.synthetic` and `synthetic_scenes`
+    [  # of `qanet_jax.data.synthetic`
         recorded_identity(8313, "054cb0a75d6fcaca58e37175511f707ac0ab550426a5d318bed48aa79dd9df78"),
         recorded_identity(
             15411, "9a917f2c854835520bf6489a4f6c5c0c764c9ead97964c8f42988102a4d27aa1"

@@ -1,10 +1,10 @@
 """A generated corpus of reading comprehension: short English passages with questions.
 
 For quick runs with meaningful scores. Passages state facts about invented people, villages and
-things (`synthetic_scenes`). The answer to a question is a span that is determined by entity and
-relation: other sentences state other relations of the same entity, and the same relation of other
-entities. Names, places and numbers of dev and test never occur in train and must be represented by
-their characters.
+things, in sentences of `synthetic.toml`. The answer to a question is a span that is determined by
+entity and relation: other sentences state other relations of the same entity, and the same relation
+of other entities. Names, places and numbers of dev and test never occur in train and must be
+represented by their characters.
 """
 
 import functools
@@ -13,45 +13,59 @@ import random
 import string
 import zlib
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from common_jax.data.generated import bucket_split, read_data
 from common_jax.data.prepared import Split
-from common_jax.data.sources import bucket_split
 from common_jax.text.squad import Answer, Question, Squad
-from qanet_jax.data.synthetic_scenes import SCENES, Kind, Relation, Scene
 
 MOST_FACTS = 5  # in a passage; the fewest are three
 
-# Closed kinds: the same words in every split.
-WORDS: dict[Kind, tuple[str, ...]] = {
-    "day": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
-    "job": (
-        *("baker", "carpenter", "cook", "gardener", "joiner", "lawyer", "nurse", "painter"),
-        *("pilot", "potter", "sailor", "shepherd", "singer", "tailor", "teacher", "weaver"),
-    ),
-    "goods": (
-        *("apples", "baskets", "blankets", "bottles", "brushes", "buttons", "candles", "carpets"),
-        *("cups", "hammers", "kettles", "lamps", "mirrors", "nails", "onions", "pears", "plates"),
-        *("ropes", "scarves", "spoons", "stamps", "teapots", "towels", "walnuts"),
-    ),
-    "vehicle": ("boat", "bus", "coach", "ferry", "train", "tram"),
-}
 
-# Parts of names: a person's has three of them, a place's two.
-_PERSON = (
-    "Al Bel Bor Cas Cor Dal Dor El Er Fal Fen Gar Gil Hal Hel Il Is Jan Jor Kal Kes Lar Len Mal "
-    "Mir Nar Nel Ol Or Pel Per Ral Ros Sal Sel Tam Tor Ul Val Ven Wal Wen Yan Yor Zel Zor",
-    "a e i o",
-    "bin dra la lin mund na neth nia ra ric ro sa tia va",
-)
-_PLACE = (
-    "Ash Birch Black Brook Clay Cold Deer Drift East Elm Fair Fern Fox Glen Gold Grey Hart Hazel "
-    "High Honey Iron Kings Lake Larch Lime Long Marsh Mill Moor North Oak Otter Red Reed Ridge "
-    "River Rose Salt Sand Silver South Stone Sun Swan Thorn Vine West White Willow Wind Wood",
-    "bridge brook burn bury by cliff combe cross dale den field ford gate ham haven hill holm "
-    "hurst ley marsh mead mere moor mouth pool port quay stead stoke stow ton vale wall water "
-    "well wick wood worth",
-)
+class Relation(NamedTuple):
+    """A type of fact about a scene's entities, its keys.
+
+    Attributes:
+      value: the kind of the values.
+      statements: sentences that each state `value` of `key`.
+      ask_value, ask_key: questions whose answer is the value, or the key.
+    """
+
+    value: str
+    statements: tuple[str, ...]
+    ask_value: tuple[str, ...]
+    ask_key: tuple[str, ...]
+
+
+class Scene(NamedTuple):
+    """A type of passage, as in `synthetic.toml`; `openings` and `closings` are one a line."""
+
+    key: str
+    setting: dict[str, str]
+    openings: str
+    closings: str
+    relations: list[Relation]
+
+
+def _relation(value: str, sentences: str) -> Relation:
+    lines = sentences.splitlines()
+    questions = [line for line in lines if line.endswith("?")]
+    return Relation(
+        value,
+        tuple(line for line in lines if line not in questions),
+        tuple(line for line in questions if "{key}" in line),
+        tuple(line for line in questions if "{value}" in line),
+    )
+
+
+def _scene(relations: list[dict[str, str]], **fields: Any) -> Scene:
+    facts = [fact for relation in relations for fact in relation.items()]
+    return Scene(**fields, relations=[_relation(*fact) for fact in facts])
+
+
+_DATA = read_data(__name__)
+WORDS = {kind: tuple(words.split()) for kind, words in _DATA["words"].items()}
+SCENES = tuple(_scene(**scene) for scene in _DATA["scenes"].values())
 
 
 def split_of(word: str) -> Split:
@@ -60,21 +74,21 @@ def split_of(word: str) -> Split:
 
 
 @functools.cache
-def words(kind: Kind, split: Split) -> tuple[str, ...]:
+def words(kind: str, split: Split) -> tuple[str, ...]:
     """All words of a kind in a split; closed kinds, such as weekdays, do not depend on it."""
     if kind in WORDS:
         return WORDS[kind]
     return tuple(word for word in _open_words(kind) if split_of(word) == split)
 
 
-def _open_words(kind: Kind) -> Iterator[str]:
+def _open_words(kind: str) -> Iterator[str]:
     if kind == "number":
         return map(str, range(11, 1_000))
     if kind == "year":
         return map(str, range(1_400, 2_000))
     if kind == "time":
         return (f"{hour}:{minute:02d}" for hour in range(6, 22) for minute in range(60))
-    parts = [pieces.split() for pieces in (_PERSON if kind == "person" else _PLACE)]
+    parts = [pieces.split() for pieces in _DATA["names"][kind].values()]
     return ("".join(pieces) for pieces in itertools.product(*parts) if _sounds(*pieces))
 
 
@@ -112,12 +126,12 @@ class _Draw:
         self._split = split
         self._taken: set[str] = set()
 
-    def __call__(self, kind: Kind) -> str:
+    def __call__(self, kind: str) -> str:
         """A new word; names also differ in their first two letters."""
         pool = words(kind, self._split)
         while True:
             word = self.rng.choice(pool)
-            mark = word[:2] if kind in ("person", "place") else word
+            mark = word[:2] if kind in _DATA["names"] else word
             if mark not in self._taken:
                 self._taken.add(mark)
                 return word
@@ -140,10 +154,10 @@ def _passage(draw: _Draw) -> tuple[str, list[tuple[str, Answer]]]:
     first, *others = facts  # the others are distractors with its entity or relation
     chosen = [first, rng.choice(others)] if rng.random() < 0.5 else [first]
     rng.shuffle(facts)
-    sentences = [(rng.choice(scene.openings), setting)]
+    sentences = [(rng.choice(scene.openings.splitlines()), setting)]
     sentences += [(fact.statement, fact.fields) for fact in facts]
     if rng.random() < 0.5:
-        sentences.append((rng.choice(scene.closings), setting))
+        sentences.append((rng.choice(scene.closings.splitlines()), setting))
     text, places = _write(sentences)
     questions = []
     for fact in chosen:

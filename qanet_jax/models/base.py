@@ -2,12 +2,13 @@
 
 import abc
 import dataclasses
-from typing import Any
-
-import flax.linen as nn
+from typing import TYPE_CHECKING, Any
 
 from common_jax.fields import Choice, require, require_sizes
 from common_jax.inputs import Input
+
+if TYPE_CHECKING:
+    import flax.linen as nn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +39,7 @@ class ReaderModel(Choice):
     """A reader, which locates the answer to a question in a context."""
 
     @abc.abstractmethod
-    def module(self, words: WordsConfig, dtype: Any) -> nn.Module:
+    def module(self, words: WordsConfig, dtype: Any) -> "nn.Module":
         """The module, called as (context, question, *, train) with two `qanet_jax.layers.Words`.
 
         It returns float32 logits of the answer's first and last word, [B, N] each, with

@@ -7,16 +7,25 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attconv_jax.compare import LabelComparison
+from attconv_jax.compare import LabelEvaluation
 from common_jax.compare import IncomparableError, Run
 from common_jax.errors import UserError
+from common_jax.training.run_writer import RunWriter
 from common_jax.training.task import Scores
-from common_jax.training.workdir import Workdir
 
 HEAD = "gold\tlabel\tno\tyes"
 RANDOM = np.random.default_rng(0)
 RIGHT = {"a": RANDOM.random(200) < 0.5, "b": RANDOM.random(200) < 0.7}
 LENGTHS = RANDOM.integers(1, 9, 200)
+
+
+def evaluation(run):
+    return LabelEvaluation(run, "test")
+
+
+def sections_of(runs):
+    baseline, *others = map(evaluation, runs)
+    return baseline.sections(others)
 
 
 @pytest.fixture
@@ -30,12 +39,12 @@ def as_run(tmp_path):
         """
         right = RIGHT[label] if right is None else right
         lines = [HEAD, *[f"{gold}\tyes\t0.4\t0.6"] * len(right)]
-        files = {".predictions.tsv": "\n".join(lines) + "\n"}
-        workdir = Workdir(tmp_path / label)
+        files = {"tsv": "\n".join(lines) + "\n"}
+        workdir = RunWriter(tmp_path / label)
         workdir.path.mkdir()
         notes = {"correct": int(right.sum()), "examples": len(right), **notes}
         each = {"length": lengths, "right": right} if results else {}
-        workdir.write_scored("test", Scores({}, notes, files, [], each))
+        workdir.write_scores("test", Scores({}, notes, files, [], each))
         return Run(label, workdir)
 
     return make
@@ -43,7 +52,7 @@ def as_run(tmp_path):
 
 def test_right_labels_are_tested_as_scipy_does(as_run):
     a, b = as_run("a"), as_run("b")
-    numbers = LabelComparison.paired(b, a, "test").numbers
+    numbers = evaluation(b).paired(evaluation(a)).numbers
     (wins, losses), n = ((RIGHT["b"] & ~RIGHT["a"]).sum(), (RIGHT["a"] & ~RIGHT["b"]).sum()), 200
     assert (numbers["wins"], numbers["losses"]) == (wins, losses)
     counts = [int(right.sum()) for right in RIGHT.values()]
@@ -61,9 +70,9 @@ def test_right_labels_are_tested_as_scipy_does(as_run):
 
 def test_the_report_has_the_numbers_of_the_paired_tests(as_run):
     a, b = as_run("a"), as_run("b")
-    numbers = LabelComparison.paired(b, a, "test").numbers
-    (section,) = LabelComparison.compare([a, b], "test")
-    (table,) = section.parts
+    numbers = evaluation(b).paired(evaluation(a)).numbers
+    (section,) = sections_of([a, b])
+    (table,) = section.elements
     first, second = (dict(zip(table.head, row, strict=True)) for row in table.rows)
     assert (first["right"], first["of"]) == (RIGHT["a"].sum(), 200)
     assert first["right gap"] is first["mcnemar p"] is first["equal_proportions p"] is None
@@ -78,51 +87,49 @@ def test_the_report_has_the_numbers_of_the_paired_tests(as_run):
 def test_a_tenth_by_length_has_the_noise_of_its_own_examples(as_run):
     parts = [[1, 2, rate] for rate in range(10)]
     a, b = as_run("a", by_length=parts), as_run("b")
-    assert LabelComparison.further(a, "test") == {
-        f"accuracy_tenth_{n}": n - 1.0 for n in range(1, 11)
-    }
-    assert LabelComparison.further(b, "test") == {}
+    assert evaluation(a).further_metrics == {f"accuracy_tenth_{n}": n - 1.0 for n in range(1, 11)}
+    assert evaluation(b).further_metrics == {}
     order = sorted(range(200), key=lambda at: LENGTHS[at])  # stable
     for number, metric in ((1, "accuracy_tenth_1"), (10, "accuracy_tenth_10")):
         members = order[20 * (number - 1) : 20 * number]
         differences = [100.0 * RIGHT["b"][at] - 100.0 * RIGHT["a"][at] for at in members]
-        error = LabelComparison.example_error(b, a, "test", metric)
+        error = evaluation(b).example_error(evaluation(a), metric)
         assert error == pytest.approx(stats.sem(differences))
 
 
 def test_runs_of_other_examples_are_not_compared(as_run):
     a, b = as_run("a"), as_run("b", gold="yes")
     c = as_run("c", RIGHT["b"], lengths=LENGTHS + 1)
-    section = LabelComparison.compare([a, b, c], "test")[0]
-    table, *notes = section.parts
+    section = sections_of([a, b, c])[0]
+    table, *notes = section.elements
     assert table.head == ["run", "right", "of", "%"]
     assert notes == [
         f"{a.workdir.path}: its test differs from that of {run.workdir.path}" for run in (b, c)
     ]
     for other in (b, c):
         with pytest.raises(IncomparableError, match="its test differs from that of"):
-            LabelComparison.paired(a, other, "test")
+            evaluation(a).paired(evaluation(other))
 
 
 def test_older_runs_are_compared_by_their_counts(as_run):
     a, b = as_run("a", results=False), as_run("b")
-    paired = LabelComparison.paired(b, a, "test")
+    paired = evaluation(b).paired(evaluation(a))
     assert set(paired.numbers) == {"right_difference", "p_equal_proportions"}
     assert paired.notes == [
         f"{a.workdir.path}: no eval/test.examples.tsv; score test of that run again to compare its "
         "examples"
     ]
-    (section,) = LabelComparison.compare([a, b], "test")
-    assert section.parts[1:] == paired.notes
+    (section,) = sections_of([a, b])
+    assert section.elements[1:] == paired.notes
     c = as_run("c", RIGHT["b"])
-    c.workdir.write_scored("test", Scores({}, {}, {}, []))
+    c.workdir.write_scores("test", Scores({}, {}, {}, []))
     with pytest.raises(IncomparableError, match="c: its score of test counts no right answers"):
-        LabelComparison.paired(c, b, "test")
+        evaluation(c).paired(evaluation(b))
 
 
 def test_one_example_has_no_interval(as_run):
     a, b = (as_run(name, np.array([name == "b"]), lengths=np.array([3])) for name in "ab")
-    numbers = LabelComparison.paired(b, a, "test").numbers
+    numbers = evaluation(b).paired(evaluation(a)).numbers
     assert numbers.pop("p_equal_proportions") == pytest.approx(stats.norm.sf(2**0.5) * 2)
     assert numbers == {"right_difference": 100, "wins": 1, "losses": 0, "p_mcnemar": 1}
 
@@ -132,10 +139,10 @@ def test_lengths_and_confusions_are_optional(as_run):
         "by_length": [[1, 3, 80.0], [4, 9, 70.0]],
         "confusion": {"no": {"no": 3, "yes": 1}, "yes": {"no": 0, "yes": 6}},
     }
-    _, lengths, confusion = LabelComparison.compare([as_run("a", **notes), as_run("b")], "test")
-    (chart,) = lengths.parts
+    _, lengths, confusion = sections_of([as_run("a", **notes), as_run("b")])
+    (chart,) = lengths.elements
     assert [(s.name, s.x, s.y) for s in chart.series] == [("a", ["1-3", "4-9"], [80.0, 70.0])]
-    _, table = confusion.parts
+    _, table = confusion.elements
     assert (table.head, table.rows) == (("a", "no", "yes"), [["no", 3, 1], ["yes", 0, 6]])
     assert table.shaded
 
@@ -153,7 +160,7 @@ def with_corpus(run, gold):
 
 def test_examples_have_the_probability_of_the_gold_label(as_run):
     run = with_corpus(as_run("a", right=np.zeros(200)), [0] * 200)
-    *_, last = LabelComparison.predictions(run, "test")
+    *_, last = evaluation(run).predictions
     assert (last.reference, last.prediction, last.score) == ("no", "yes", 40)
     assert (last.line, last.text) == ("first 199\tsecond", "first\t199 / second")
 
@@ -163,7 +170,7 @@ def test_labels_of_another_run_are_rejected(as_run):
     other_score = with_corpus(as_run("b", right=np.ones(200)), [0] * 200)
     for run in (other_gold, other_score):
         with pytest.raises(UserError, match=r"test\.predictions\.tsv: not the labels of its score"):
-            LabelComparison.predictions(run, "test")
+            _ = evaluation(run).predictions
 
 
 def test_attention_between_words_is_drawn():
@@ -174,10 +181,10 @@ def test_attention_between_words_is_drawn():
     ]
     answer = {"label": "yes", "probabilities": {"no": 0.1, "yes": 0.9}, "layers": [maps]}
     answer["words"] = [["a", "b", "c"], ["d", "e"]]
-    text, (pair, pooled) = LabelComparison.pictured(json.dumps(answer), "run", "a b c\td e")
+    text, (pair, pooled) = LabelEvaluation.pictured(json.dumps(answer), "run", "a b c\td e")
     assert text == "yes (0.90)"
     assert (pair.rows, pair.columns, pair.panels[0].values) == (*answer["words"], weights)
     assert (pair.y_label, pair.x_label) == ("words of text 1", "words of text 2")
     assert (pooled.rows, pooled.columns) == (["sum 1"], ["a", "b", "c"])
     without = json.dumps({**answer, "layers": []})
-    assert LabelComparison.pictured(without, "run", "")[1] == []
+    assert LabelEvaluation.pictured(without, "run", "")[1] == []

@@ -7,13 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attconv_jax.config import Config, WordsConfig
+from attconv_jax.config import WordsConfig
 from attconv_jax.data.text import TEXTS
 from attconv_jax.models.attentive_convolution import AttentiveConvolution
 from attconv_jax.models.base import Matcher
 from attconv_jax.models.bi_cnn import BiCNN
-from common_jax.config import from_values
-from common_jax.fields import to_mapping
 from tests import random_params
 from tests.attconv_jax import numpy_reference
 from tests.gradcheck import assert_slopes
@@ -209,17 +207,3 @@ def test_bfloat16_computes_close_to_float32_with_float32_logits():
     assert low.dtype == jnp.float32
     assert 0 < np.abs(low - exact).max() < 0.1 * np.abs(exact).max()
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients))
-
-
-def test_attention_none_is_the_bi_cnn_in_old_configs():
-    """It has the same parameter tree, and the shared fields."""
-    data = {"source": "generated", "examples": 9}
-    model = {"attention": "none", "dim": 7, "word_dim": 6, "source": "states"}
-    config = from_values(Config, {"data": data, "model": model})
-    assert config.model == BiCNN(dim=7)
-    assert config.words.dim == 6
-    assert from_values(Config, to_mapping(config)) == config
-    model = {"name": AttentiveConvolution().name, "attention": "both"}
-    assert from_values(Config, {"data": data, "model": model}).model == AttentiveConvolution(
-        attention="both"
-    )

@@ -229,7 +229,17 @@ def test_lines_are_labelled_as_the_evaluation_does(task, params):
             np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-2)
 
 
-@pytest.mark.parametrize("line", ["one text", "a\tb\tc", "\tb", "a\t ", ""])
+def test_a_line_is_cleaned_and_one_far_longer_than_in_training_is_named(task, params, caplog):
+    judge = task.predictor(params)
+    longest = task.config.data.max_length
+    long = "a " * (2 * longest + 1)
+    first, second, _ = judge.predict(["\ufeffa b\tc", "a b\tc", f"a\t{long}"], "here")
+    assert first == second
+    expected = f"here:3: {2 * longest + 1} words, where training has at most {longest}"
+    assert caplog.messages == [expected]
+
+
+@pytest.mark.parametrize("line", ["one text", "a\tb\tc", "\tb", "a\t ", "", "a\t\u200b"])
 def test_a_line_that_is_no_pair_is_refused(task, line):
     judge = task.predictor(None)  # no model is needed
     with pytest.raises(UserError, match=r"^here:2: "):

@@ -46,3 +46,25 @@ def test_each_layer_of_a_stack_gets_its_own_part_behind_what_its_span_gets(optio
     (_, out), gradients = jax.jit(jax.value_and_grad(total, has_aux=True))(inputs)
     np.testing.assert_allclose(out, by_hand(random_params.exact(inputs)), rtol=1e-5, atol=1e-6)
     assert_slopes(lambda inputs: by_hand(inputs).sum(), inputs, gradients)
+
+
+def test_initialisation_gives_each_layer_its_parameters_and_runs_none():
+    traced = []
+
+    class Counted(nn.Module):
+        @nn.compact
+        def __call__(self, x, *, train):
+            traced.append(train)
+            w = self.param("w", nn.initializers.normal(1.0), (x.shape[-1],))
+            return x * w[None, None]
+
+    x, key = jnp.ones((1, 1, 5)), jax.random.key(0)
+    stack = Stack(Counted, COUNT)
+    out, variables = stack.init_with_output(key, x, [(COUNT, ())], train=False)
+    assert traced == [False]  # for the parameters of all layers
+    assert (out.shape, out.dtype) == (x.shape, x.dtype)
+    w = nn.unbox(variables)["params"]["layers"]["w"]
+    assert w.shape == (COUNT, 5)
+    assert len(np.unique(w)) == COUNT * 5
+    out = stack.apply(variables, x, [(COUNT, ())], train=False)
+    np.testing.assert_allclose(out[0, 0], np.prod(w, axis=0), rtol=1e-6)

@@ -15,10 +15,10 @@ from scipy import stats
 
 from common_jax.compare import IncomparableError, Run
 from common_jax.errors import UserError
+from common_jax.training.run_writer import RunWriter
 from common_jax.training.task import Scores
-from common_jax.training.workdir import Workdir
 from csan_jax import metrics as translation
-from csan_jax.compare import TranslationComparison
+from csan_jax.compare import TranslationEvaluation
 
 RANDOM = np.random.default_rng(3)
 WORDS = ["the", "a", "cat", "dog", "sat", "on", "under", "mat", "tree", "and", "then", "rain"]
@@ -37,16 +37,24 @@ SYSTEMS = {"first": noisy(0.3), "better": noisy(0.1), "similar": noisy(0.3)}
 NLL = {name: RANDOM.gamma(4, 5, 60) for name in SYSTEMS}
 
 
+def evaluation(run):
+    return TranslationEvaluation(run, "test")
+
+
+def sections_of(runs):
+    baseline, *others = map(evaluation, runs)
+    return baseline.sections(others)
+
+
 @pytest.fixture(scope="module")
 def as_run(tmp_path_factory):
     def make(label, hypotheses, references=REFERENCES, nll=None):
-        lines = lambda texts: "".join(f"{text}\n" for text in texts)
-        files = {".predictions.txt": lines(hypotheses), ".references": lines(references)}
-        workdir = Workdir(tmp_path_factory.mktemp("runs") / label)
+        predictions = {"txt": "".join(f"{text}\n" for text in hypotheses)}
+        workdir = RunWriter(tmp_path_factory.mktemp("runs") / label)
         workdir.path.mkdir()
         lengths = RANDOM.integers(3, 9, len(references))  # of another vocabulary in each run
         results = {} if nll is None else {"length": lengths, "nll": nll}
-        workdir.write_scored("test", Scores({}, {}, files, [], results))
+        workdir.write_scores("test", Scores({}, {}, predictions, [], results, references))
         run = Run(label, workdir)
         data = SimpleNamespace(target_language="en")
         run.__dict__["task"] = SimpleNamespace(config=SimpleNamespace(data=data))
@@ -117,7 +125,7 @@ def test_the_error_of_a_difference_of_metrics(runs):
     """Of BLEU by its bootstrap, of the nll by its examples, of BLEU by n-gram order from the
     notes."""
     first, better, _ = runs
-    error = lambda metric: TranslationComparison.example_error(better, first, "test", metric)
+    error = lambda metric: evaluation(better).example_error(evaluation(first), metric)
     texts = (SYSTEMS["better"], SYSTEMS["first"], REFERENCES)
     assert error("sacrebleu") == translation.bleu_error(*texts, language="en")
     assert error("bleu_5") == translation.bleu_error(*texts, language="en", order=5)
@@ -130,7 +138,7 @@ def test_the_error_of_a_difference_of_metrics(runs):
 
 def test_the_longest_third_has_the_most_words(runs):
     first, better, _ = runs
-    error = lambda metric: TranslationComparison.example_error(better, first, "test", metric)
+    error = lambda metric: evaluation(better).example_error(evaluation(first), metric)
     by_words = sorted(range(60), key=lambda n: (-len(REFERENCES[n].split()), n))
     third = sorted(by_words[:20])
     pick = lambda lines: [lines[n] for n in third]
@@ -139,7 +147,7 @@ def test_the_longest_third_has_the_most_words(runs):
     differences = NLL["better"] - NLL["first"]
     assert error("log_likelihood") == pytest.approx(stats.sem(differences))
     assert error("log_likelihood_longest_third") == pytest.approx(stats.sem(differences[third]))
-    values = TranslationComparison.further(better, "test")
+    values = evaluation(better).further_metrics
     bleu = BLEU().corpus_score(texts[0], [texts[2]]).score
     assert values == pytest.approx(
         {
@@ -173,7 +181,7 @@ def test_ngrams_are_counted_right():
 
 def test_two_runs_are_tested_as_the_official_command_and_scipy_do(official, runs):
     first, better, _ = runs
-    paired = TranslationComparison.paired(better, first, "test")
+    paired = evaluation(better).paired(evaluation(first))
     numbers, (base, row, _) = paired.numbers, official
     difference = row["BLEU"]["score"] - base["BLEU"]["score"]
     assert numbers["sacrebleu_difference"] == pytest.approx(difference, abs=1e-6)
@@ -187,8 +195,8 @@ def test_two_runs_are_tested_as_the_official_command_and_scipy_do(official, runs
 
 def test_a_run_without_results_of_sentences_is_compared_by_its_text(as_run, runs):
     older = as_run("older", SYSTEMS["better"])
-    paired = TranslationComparison.paired(older, runs[0], "test")
-    expected = TranslationComparison.paired(runs[1], runs[0], "test").numbers
+    paired = evaluation(older).paired(evaluation(runs[0]))
+    expected = evaluation(runs[1]).paired(evaluation(runs[0])).numbers
     assert "p_nll" in expected
     assert paired.numbers == {k: v for k, v in expected.items() if "nll" not in k}
     (note,) = paired.notes
@@ -196,16 +204,16 @@ def test_a_run_without_results_of_sentences_is_compared_by_its_text(as_run, runs
 
 
 def test_the_report_has_gaps_to_the_first_run(official, runs):
-    differences, grams = TranslationComparison.compare(runs, "test")
-    table, signatures = differences.parts
+    differences, grams = sections_of(runs)
+    table, signatures = differences.elements
     rows = {row[0]: dict(zip(table.head, row, strict=True)) for row in table.rows}
     scores = [row["BLEU"]["score"] for row in official]
     assert rows["better"]["sacrebleu gap"] == f"{scores[1] - scores[0]:+.2f}"
     assert rows["first"]["sacrebleu gap"] is rows["first"]["sacrebleu p"] is None
-    low, high = TranslationComparison.intervals(runs[1], "test")["sacrebleu"]
+    low, high = evaluation(runs[1]).intervals["sacrebleu"]
     assert rows["better"]["sacrebleu"] == f"{scores[1]:.2f} ({low:.2f} to {high:.2f})"
     assert "bs:1000|seed:12345" in signatures
-    by_order, alone, table = grams.parts
+    by_order, alone, table = grams.elements
     ours, base = (
         translation.ngrams(SYSTEMS[name], REFERENCES, language="en") for name in ("better", "first")
     )
@@ -217,37 +225,37 @@ def test_the_report_has_gaps_to_the_first_run(official, runs):
 
 
 def test_a_run_alone_has_intervals_and_ngrams_but_no_gap(runs):
-    low, high = TranslationComparison.intervals(runs[0], "test")["sacrebleu"]
+    low, high = evaluation(runs[0]).intervals["sacrebleu"]
     bleu = translation.score(SYSTEMS["first"], REFERENCES, language="en").metrics["sacrebleu"]
     assert low < bleu < high
-    differences, grams = TranslationComparison.compare(runs[:1], "test")
-    assert len(differences.parts[0].rows) == len(grams.parts) == 1
+    differences, grams = sections_of(runs[:1])
+    assert len(differences.elements[0].rows) == len(grams.elements) == 1
 
 
 def test_runs_on_another_test_are_not_compared(as_run, runs):
     first, better, _ = runs
     other = as_run("other", REFERENCES[:9], REFERENCES[:9])
-    differences, grams = TranslationComparison.compare([first, other, better], "test")
-    table, note, _ = differences.parts
+    differences, grams = sections_of([first, other, better])
+    table, note, _ = differences.elements
     rows = {row[0]: dict(zip(table.head, row, strict=True)) for row in table.rows}
     assert rows["other"]["sacrebleu p"] is None and rows["better"]["sacrebleu p"] is not None
     assert note == f"{first.workdir.path}: its test differs from that of {other.workdir.path}"
-    assert [row[0] for row in grams.parts[-1].rows] == ["first", "better"]
+    assert [row[0] for row in grams.elements[-1].rows] == ["first", "better"]
 
 
 def test_examples_have_the_chrf_of_their_sentences(as_run):
     run = as_run("scored", SYSTEMS["first"])
-    examples = TranslationComparison.predictions(run, "test")
+    examples = evaluation(run).predictions
     assert [(one.reference, one.prediction, one.line) for one in examples] == [
         (*pair, "") for pair in zip(REFERENCES, SYSTEMS["first"], strict=True)
     ]
     sentence = CHRF().sentence_score(SYSTEMS["first"][7], [REFERENCES[7]]).score
     assert examples[7].score == sentence
     (run.workdir.path / "eval" / "test.sources").write_text("a source\n" * 60)
-    assert TranslationComparison.predictions(run, "test")[59].line == "a source"
+    assert evaluation(run).predictions[59].line == "a source"
     (run.workdir.path / "eval" / "test.sources").write_text("a source\n" * 59)
     with pytest.raises(UserError, match="59 sources of test for 60 references"):
-        TranslationComparison.predictions(run, "test")
+        _ = evaluation(run).predictions
 
 
 def test_translations_of_another_run_are_rejected(as_run):
@@ -255,10 +263,10 @@ def test_translations_of_another_run_are_rejected(as_run):
     bleu = translation.bleu(SYSTEMS["first"], REFERENCES, language="en")
     file = run.workdir.path / "eval" / "test.json"
     file.write_text(json.dumps({"sacrebleu": bleu}))
-    assert len(TranslationComparison.predictions(run, "test")) == 60
+    assert len(evaluation(run).predictions) == 60
     file.write_text(json.dumps({"sacrebleu": bleu + 0.5}))
     with pytest.raises(UserError, match=r"test\.predictions\.txt: not the translations of its sc"):
-        TranslationComparison.predictions(run, "test")
+        _ = evaluation(run).predictions
 
 
 def explained(attention, reach):
@@ -273,7 +281,7 @@ def test_heads_are_drawn_with_the_keys_of_their_neighbours():
     for head, of in [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]:
         attention[head, [0, 1], of, [0, 1]] = 0.1 * head + 0.01 * of + 0.1
     reach[:, 1] = 1
-    text, (picture,) = TranslationComparison.pictured(explained(attention, reach), "2D", "0 1")
+    text, (picture,) = TranslationEvaluation.pictured(explained(attention, reach), "2D", "0 1")
     assert text == "t" and picture.across == 3 and picture.rows == ["0", "1"]
     keys = lambda panel: panel and panel.title.removeprefix("head ")
     assert [*map(keys, picture.panels)] == [
@@ -288,7 +296,7 @@ def test_heads_are_drawn_with_the_keys_of_their_neighbours():
 
 def test_heads_without_neighbours_and_windows_have_one_panel_each():
     attention, reach = np.full((4, 2, 1, 2), 0.5), np.tile([0, 1], (4, 2, 1))
-    _, (picture,) = TranslationComparison.pictured(explained(attention, reach), "vanilla", "0 1")
+    _, (picture,) = TranslationEvaluation.pictured(explained(attention, reach), "vanilla", "0 1")
     assert [(one.title, one.outlines) for one in picture.panels] == [
         (f"head {n}", []) for n in range(1, 5)
     ]

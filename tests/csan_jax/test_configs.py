@@ -78,7 +78,8 @@ def test_parallel_files_have_their_languages_as_endings(files, fields, pair, tmp
     [
         ("multi30k", {"train": "pairs.tsv"}),
         ("multi30k", {"train": "pairs.tsv", "target_language": "th"}),
-        ("tatoeba_deen", {"tsv_columns": "1,2"}),  # English and German
+        ("tatoeba_deen", {"columns": "1,2"}),  # English and German
+        ("multi30k", {"train": "pairs.csv", "columns": "src,tgt"}),
         ("tatoeba_deen", {"source_language": "en"}),
         ("wat17_jaen", {"train": "own.txt"}),
     ],
@@ -88,6 +89,14 @@ def test_a_table_has_no_languages_but_those_that_are_set(name, fields):
         languages(name, **fields)
     pair = {"source_language": "fr", "target_language": "th"}
     assert languages(name, **fields | pair) == ("fr", "th")
+
+
+def test_columns_may_name_the_languages():
+    named = {"train": "pairs.csv", "columns": "source=de-AT,target=en"}
+    assert languages("multi30k", **named) == ("de-AT", "en")
+    assert languages("tatoeba_deen", columns="en,de") == ("en", "de")
+    given = {"source_language": "en", "target_language": "nds"}
+    assert languages("tatoeba_deen", columns="en,de", **given) == ("en", "nds")
 
 
 def test_a_config_file_without_languages_is_asked_for_them(tmp_path):

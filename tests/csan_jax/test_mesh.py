@@ -14,6 +14,7 @@ import pytest
 from common_jax.config import MeshConfig, OptimizerConfig, TrainConfig, to_config_dict
 from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.mesh import make_mesh
+from common_jax.training.run_folder import RunFolder
 from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import make_predict_step, make_train_step
 from configs.csan.systems import SYSTEMS
@@ -133,7 +134,7 @@ def test_any_system_on_a_mesh_equals_one_device(system):
 
 def test_a_checkpoint_is_restored_onto_any_mesh(alone, tmp_path):
     meshes = [make_mesh(MeshConfig(*shape)) for shape in ((2, 2, 2), (1, 8, 1))]
-    checkpoints = Checkpoints(tmp_path / "checkpoints", "nll")
+    checkpoints = Checkpoints(RunFolder(tmp_path), "nll")
     task, state = translation(), alone[0]
     for step, (position, mesh) in enumerate(zip(((0, 3), (2, 7)), meshes, strict=True)):
         checkpoints.save(state, step, position, None)

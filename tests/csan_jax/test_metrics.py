@@ -11,7 +11,8 @@ import pytest
 import sacrebleu.sacrebleu
 
 from csan_jax import metrics as translation
-from csan_jax.metrics import sacrebleu_tokenizer, score
+from csan_jax.languages import count_words, has_moses, missing_analyser, sacrebleu_tokenizer
+from csan_jax.metrics import score
 
 # The command's module restores the default of SIGPIPE, which ends the process; Python and the other
 # tests of this process ignore the signal.
@@ -120,13 +121,13 @@ def test_perfect_translations_of_any_script_have_100(official, language):
     assert score([part], [text], language=language).metrics["sacrebleu"] == pytest.approx(expected)
     if " " not in text:
         assert official([text], [text], "--tokenize", "13a")["BLEU"][0] < 1
-        assert translation.count_words(text, language) == len(text)
+        assert count_words(text, language) == len(text)
 
 
 def test_a_region_is_no_language():
     languages = ("en-MY", "ms_MY", "fr-KM", "pt-TH", "sr-Latn")
     assert {sacrebleu_tokenizer(language) for language in languages} == {"13a"}
-    assert all(map(translation.has_moses, languages))
+    assert all(map(has_moses, languages))
 
 
 def test_tokenized_bleu_agrees_with_the_command_on_moses_tokens(official):
@@ -181,8 +182,8 @@ def test_tokenizer_follows_the_language(monkeypatch):
         "importlib.util.find_spec", lambda module: None if module == "ipadic" else "found"
     )
     assert sacrebleu_tokenizer("ja") == "char"
-    assert "sacrebleu[ja]" in translation.missing_analyser("ja-JP")
-    assert [translation.missing_analyser(language) for language in ("ko", "zh", "de")] == [""] * 3
+    assert "sacrebleu[ja]" in missing_analyser("ja-JP")
+    assert [missing_analyser(language) for language in ("ko", "zh", "de")] == [""] * 3
 
 
 @pytest.mark.parametrize(("hypotheses", "references"), [([], []), (["a"], []), (["a"], ["b", "c"])])

@@ -18,6 +18,7 @@ import pytest
 from common_jax.report import markdown
 from launch.reproduce import __main__ as reproduce
 from launch.reproduce.archive import path_of, unpack
+from launch.reproduce.listing import stored_page
 from launch.reproduce.page import page
 from launch.reproduce.results import read_results
 from launch.reproduce.spec import read_table, read_tables
@@ -98,7 +99,7 @@ def test_each_number_is_that_of_raw_files(path, tmp_path, monkeypatch):
 def test_the_list_of_stored_trials_is_up_to_date(monkeypatch):
     monkeypatch.chdir(ROOT)
     listed = (RESULTS / "tables.md").read_text()
-    assert listed == reproduce._stored_page(read_tables(reproduce.TABLES).values())
+    assert listed == stored_page(read_tables(reproduce.TABLES).values(), RESULTS)
 
 
 def test_a_changed_digit_is_found(tmp_path):

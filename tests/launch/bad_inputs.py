@@ -141,6 +141,24 @@ MISTAKES = {
         r"train\.en: the same file as train\.en",
         files(train_en="a\n"),
     ),
+    "a table with a header that is not known": Mistake(
+        "train csan",
+        f"{PAIRS} --config.data.train=t.csv {EN_TO_DE}",
+        r"t\.csv:1: no header that is known",
+        files(t_csv="english,german\nA hat.,Ein Hut.\n"),
+    ),
+    "a column that a table does not have": Mistake(
+        "train csan",
+        f"{PAIRS} --config.data.train=t.csv --config.data.columns=source=en,target=de",
+        r"data\.columns: .*t\.csv has no column 'en'; it has english, german",
+        files(t_csv="english,german\nA hat.,Ein Hut.\n"),
+    ),
+    "a table with more columns than are read": Mistake(
+        "train attconv",
+        "--config.data.train=t.tsv --config.data.columns=",
+        r"t\.tsv:1: 4 columns where 3 are needed",
+        files(t_tsv="neutral\tA man.\tA dog.\tcat\n"),
+    ),
     "a small gzip file with a line of 300 MB": Mistake(
         "train attconv",
         "",

@@ -3,8 +3,10 @@
 import functools
 import json
 import operator
+import os
 import re
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -14,7 +16,7 @@ from attconv_jax.data.text import tokenize
 from common_jax.errors import UserError
 from launch import cli, evaluate, train
 from tests.launch import commands, tiny_runs
-from tests.launch.commands import fails
+from tests.launch.commands import ROOT, fails
 from tests.launch.tiny_runs import result
 
 TINY = {
@@ -23,6 +25,7 @@ TINY = {
     "data.train": "train.tsv",
     "data.dev": "dev.tsv",
     "data.test": "test.tsv",
+    "data.columns": "1,2,3",
     "words.rows": 90,
     "train.steps": 4,
     "train.evaluate_every": 2,
@@ -170,7 +173,10 @@ def test_pairs_are_labelled_on_standard_output(folder, monkeypatch, capsys):
     "changes,message",
     [
         ({"model.attention": "sideways"}, "model.attention='sideways': must be inter"),
-        ({"data.format": "texts", "model.attention": "inter"}, "model.attention=inter"),
+        (
+            {"data.format": "texts", "data.columns": "", "model.attention": "inter"},
+            "model.attention=inter",
+        ),
         ({"model.focus": "states"}, "model.energy=dot"),
         ({"data.labels": "one"}, "data.labels='one'"),
     ],
@@ -223,3 +229,18 @@ def test_describe_counts_parameters_without_word_vectors(capsys):
     *_, others, total = (line.split() for line in capsys.readouterr().out.splitlines())
     assert others[:4] == ["without", "word", "vectors", "635,403"]
     assert total[:2] == ["total", "12,635,403"]  # and 40,000 vectors of 300
+
+
+def test_a_full_disk_is_one_line_without_the_libraries_tracebacks(folder):
+    """A limit on the size of files, which acts as a full disk for the checkpoint of step 4."""
+    pytest.importorskip("resource")
+    shutil.copytree(folder / "run1", folder / "full")
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+    command = f"{limited}from launch import cli, train; cli.run(train.main)"
+    argv = [sys.executable, "-c", command, *arguments(folder, "full")]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True)
+    *messages, error = done.stderr.splitlines()
+    reason = "cannot be written: File too large; step 2 is safely saved"
+    assert (done.returncode, error) == (2, f"error: {folder}/full/checkpoints: {reason}")
+    assert len(messages) < 10 and "Traceback" not in done.stderr

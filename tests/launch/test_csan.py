@@ -3,6 +3,7 @@
 import functools
 import io
 import json
+import re
 import shutil
 import sys
 
@@ -12,7 +13,7 @@ from scipy import stats
 
 from common_jax.deploy import load
 from common_jax.errors import UserError
-from csan_jax.compare import TranslationComparison
+from csan_jax.compare import TranslationEvaluation
 from launch import evaluate, predict, train
 from tests import browser
 from tests.launch import commands, tiny_runs
@@ -108,6 +109,18 @@ def test_predict_answers_line_for_line(folder, capsys, monkeypatch):
     assert len(lines) == 6 and lines[1] == lines[2] == lines[5] == ""
 
 
+def test_input_is_cleaned_as_the_corpus_is(folder, capsys, monkeypatch, caplog):
+    lines = ["The train leaves.", "\u200b\u00ad\x07", "cats " * 200, "The train leaves."]
+    text = "\ufeff" + "\n".join(lines)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    monkeypatch.setattr(predict, "configure_logging", lambda: None)
+    predict.main(["--workdir", str(folder / "run")])
+    first, blank, _, last, _ = capsys.readouterr().out.split("\n")
+    assert first == last and blank == ""
+    (message,) = caplog.messages
+    assert re.fullmatch(r"standard input:3: \d+ pieces, where training has at most \d+", message)
+
+
 def test_explained_translations_have_the_encoders_weights(folder):
     lines = ["one two three four five", ""]
     plain = list(load(folder / "run").predict(lines))
@@ -121,7 +134,7 @@ def test_explained_translations_have_the_encoders_weights(folder):
     assert not layer[0, :, 0].any() and not layer[1, :, 2].any()  # heads beyond the edges
     far = np.abs(np.subtract.outer(np.arange(pieces), np.arange(pieces))) > 5
     assert not layer.sum(2)[:, far].any() and layer[:, :, 1][:, ~far].all()
-    text, (picture,) = TranslationComparison.pictured(json.dumps(full), "2D", lines[0])
+    text, (picture,) = TranslationEvaluation.pictured(json.dumps(full), "2D", lines[0])
     drawn = [
         panel and (panel.title, len(panel.outlines), panel.outlines[0].spans[0])
         for panel in picture.panels

@@ -19,7 +19,7 @@ from common_jax.config import MeshConfig, SourceConfig, TrainConfig
 from common_jax.deploy import load
 from common_jax.errors import UserError
 from common_jax.training.loop import train
-from common_jax.training.workdir import Workdir
+from common_jax.training.run_writer import RunWriter
 from launch import evaluate, export, predict
 from tests.launch import commands
 from tests.launch.corrupt_files import sealed, values
@@ -40,7 +40,8 @@ def config(folder, **changes):
 def folder(tmp_path_factory):
     """The folder of a run with a moving average, `run`, and of its exports."""
     folder = tmp_path_factory.mktemp("export")
-    train(Toy(config(folder, ema_decay=0.9)), Workdir(folder / "run"), "python -m launch.train ...")
+    run = RunWriter(folder / "run")
+    train(Toy(config(folder, ema_decay=0.9)), run, "python -m launch.train ...")
     commands.exports(folder)
     return folder
 
@@ -99,7 +100,7 @@ def test_a_run_can_begin_with_an_export(folder, form, tmp_path):
     task = Toy(config(tmp_path, init_from=str(folder / form)))
     shrunk = dataclasses.replace(task.config.optimizer, learning_rate=1e-12)
     task = Toy(dataclasses.replace(task.config, optimizer=shrunk))
-    train(task, Workdir(tmp_path / "run"))
+    train(task, RunWriter(tmp_path / "run"))
     assert list(load(tmp_path / "run").predict(LINES)) == list(load(folder / form).predict(LINES))
 
 
@@ -173,7 +174,7 @@ FOREIGN = {
     "of no version": (manifest(version="1"), "version: a string where a whole number is needed"),
     "of version 0": (manifest(version=0), "version=0: at least 1"),
     "another format": (manifest(format="pickle"), r"format='pickle': must be stablehlo \|"),
-    "an unknown field": (manifest(more=1), "unknown config key 'more'"),
+    "an unknown field": (manifest(more=1), "unknown key 'more'"),
     "a predictor that is none": (
         manifest(predictor="os:system"),
         "predictor='os:system': not a predictor",
@@ -309,7 +310,7 @@ def test_mistakes_are_one_line_and_leave_nothing(folder, flags, words, monkeypat
 
 
 def test_a_run_without_an_average_exports_none(tmp_path, monkeypatch, capsys):
-    train(Toy(config(tmp_path)), Workdir(tmp_path / "run"))
+    train(Toy(config(tmp_path)), RunWriter(tmp_path / "run"))
     argv = ["--workdir", str(tmp_path / "run"), "--out", str(tmp_path / "x"), "--ema"]
     capsys.readouterr()
     line = commands.fails(monkeypatch, capsys, argv, export.main)

@@ -19,8 +19,8 @@ from common_jax.config import MeshConfig
 from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.config import parse, task_class
 from common_jax.training.mesh import make_mesh
+from common_jax.training.run_writer import RunWriter
 from common_jax.training.state import init_state
-from common_jax.training.workdir import Workdir
 from launch import evaluate, export, predict, report, train
 from launch.bench import __main__ as bench
 from launch.sweep import __main__ as sweep
@@ -40,12 +40,12 @@ def begun(family: ModuleType, folder: Path) -> None:
     family.write_data(folder)
     _, file, *overrides = family.arguments(folder)
     config = parse(file, overrides[:-2])
-    task, workdir = task_class(config.task)(config), Workdir(folder / "run")
+    task, workdir = task_class(config.task)(config), RunWriter(folder / "run")
     mesh = make_mesh(MeshConfig(data=1))
     workdir.claim(config)
     task.prepare()
     workdir.write_vocabulary(task)
-    checkpoints = Checkpoints(workdir.checkpoints, config.train.best_metric)
+    checkpoints = Checkpoints(workdir, config.train.best_metric)
     checkpoints.save(init_state(task, mesh), 1, (0, 1), None)
     checkpoints.close()
     workdir.release()

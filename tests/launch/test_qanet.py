@@ -13,7 +13,7 @@ import pytest
 from common_jax.errors import UserError
 from common_jax.text.squad import Answer, Question, Squad, write_squad
 from common_jax.training.config import parse
-from common_jax.training.workdir import Workdir
+from common_jax.training.run_writer import RunWriter
 from launch import evaluate, predict, train
 from qanet_jax.data.synthetic import generate
 from tests.launch import commands, tiny_runs
@@ -163,7 +163,7 @@ def test_mistakes_are_one_line(folder, tmp_path, monkeypatch, capsys):
 
 
 def test_a_run_on_generated_questions_takes_no_file(tmp_path, monkeypatch, capsys):
-    Workdir(tmp_path / "run").claim(parse("configs/qanet/quickstart.py", []))
+    RunWriter(tmp_path / "run").claim(parse("configs/qanet/quickstart.py", []))
     argv = ["--workdir", str(tmp_path / "run"), "--data", "dev.json"]
     assert "its data.source is not 'files'" in fails(monkeypatch, capsys, argv, evaluate.main)
 

@@ -11,14 +11,23 @@ import pytest
 from common_jax.compare import IncomparableError, Run
 from common_jax.errors import UserError
 from common_jax.text.squad import Answer, Question, Squad
+from common_jax.training.run_writer import RunWriter
 from common_jax.training.task import Scores
-from common_jax.training.workdir import Workdir
-from qanet_jax.compare import SpanComparison
+from qanet_jax.compare import SpanEvaluation
 
 TYPES = {"what": [6, 50.0, 60.0], "who": [2, 0.0, 12.5]}
 BY_LENGTH = {"10+": [1, 0.0, 20.0], "1": [4, 75.0, 75.0], "4-5": [3, 10.0, 15.0]}
 F1 = {"a": np.array([0, 0.5, 1, 0.2, 0, 1, 0.4, 0]), "b": np.array([1, 1, 1, 0, 0.4, 1, 0.8, 0.5])}
 EXACT = {"a": F1["a"] == 1, "b": F1["b"] == 1}
+
+
+def evaluation(run):
+    return SpanEvaluation(run, "dev")
+
+
+def sections_of(runs):
+    baseline, *others = map(evaluation, runs)
+    return baseline.sections(others)
 
 
 @pytest.fixture
@@ -29,10 +38,10 @@ def as_run(tmp_path):
           results: whether the results of the questions are written.
         """
         each = {"length": np.array(lengths), "exact_match": EXACT[label], "f1": F1[label]}
-        files = {".predictions.json": json.dumps(dict.fromkeys(ids, "x"))}
-        workdir = Workdir(tmp_path / label)
+        files = {"json": json.dumps(dict.fromkeys(ids, "x"))}
+        workdir = RunWriter(tmp_path / label)
         workdir.path.mkdir()
-        workdir.write_scored("dev", Scores({}, notes, files, [], each if results else {}))
+        workdir.write_scores("dev", Scores({}, notes, files, [], each if results else {}))
         return Run(label, workdir)
 
     return make
@@ -46,7 +55,7 @@ def by_enumeration(differences):
 
 
 def test_differences_of_questions_are_tested_by_permutation(as_run):
-    numbers = SpanComparison.paired(as_run("b"), as_run("a"), "dev").numbers
+    numbers = evaluation(as_run("b")).paired(evaluation(as_run("a"))).numbers
     for name, scores in (("exact_match", EXACT), ("f1", F1)):
         differences = 100 * (scores["b"].astype(float) - scores["a"])
         assert numbers[f"{name}_difference"] == pytest.approx(differences.mean())
@@ -60,9 +69,9 @@ def test_differences_of_questions_are_tested_by_permutation(as_run):
 
 def test_the_report_has_the_numbers_of_the_paired_tests(as_run):
     runs = [as_run("a"), as_run("b")]
-    numbers = SpanComparison.paired(runs[1], runs[0], "dev").numbers
-    (section,) = SpanComparison.compare(runs, "dev")
-    (table,) = section.parts
+    numbers = evaluation(runs[1]).paired(evaluation(runs[0])).numbers
+    (section,) = sections_of(runs)
+    (table,) = section.elements
     first, second = (dict(zip(table.head, row, strict=True)) for row in table.rows)
     assert first["f1 gap"] is first["f1 p"] is None
     gap, low, high = (numbers[f"f1_difference{end}"] for end in ("", "_low", "_high"))
@@ -75,10 +84,10 @@ def test_runs_of_other_questions_are_not_tested(as_run, other):
     a, b = as_run("a"), as_run("b", **other)
     message = f"{a.workdir.path}: its dev differs from that of {b.workdir.path}"
     with pytest.raises(IncomparableError) as error:
-        SpanComparison.paired(b, a, "dev")
+        evaluation(b).paired(evaluation(a))
     assert str(error.value) == message
-    (section,) = SpanComparison.compare([a, b], "dev")
-    assert section.parts[1:] == [message]
+    (section,) = sections_of([a, b])
+    assert section.elements[1:] == [message]
 
 
 def test_each_kind_has_its_scores_in_their_order(as_run):
@@ -87,8 +96,8 @@ def test_each_kind_has_its_scores_in_their_order(as_run):
         as_run("a", by_question_type=TYPES, by_answer_length=BY_LENGTH),
         as_run("b", by_question_type=better),
     ]
-    _, types, lengths = SpanComparison.compare(runs, "dev")
-    chart, table = types.parts
+    _, types, lengths = sections_of(runs)
+    chart, table = types.elements
     assert [(s.name, s.x, s.y) for s in chart.series] == [
         ("a", ["what", "who"], [60.0, 12.5]),
         ("b", ["what", "who"], [70.0, 2.0]),
@@ -97,21 +106,21 @@ def test_each_kind_has_its_scores_in_their_order(as_run):
         ["what", 6, "50.00 / 60.00", "60.00 / 70.00"],
         ["who", 2, "0.00 / 12.50", "1.00 / 2.00"],
     ]
-    chart, table = lengths.parts
+    chart, table = lengths.elements
     assert chart.series[0].x == ["1", "4-5", "10+"]
     assert [row[0] for row in table.rows] == ["1", "4-5", "10+"]
 
 
 def test_runs_of_other_questions_are_not_compared(as_run):
     runs = [as_run("a", by_question_type=TYPES), as_run("b", by_question_type={"why": [8, 1, 2]})]
-    _, types = SpanComparison.compare(runs, "dev")
-    chart, _, note = types.parts
+    _, types = sections_of(runs)
+    chart, _, note = types.elements
     assert [series.name for series in chart.series] == ["a"]
     assert note == "Not compared, due to other questions: b."
 
 
 def test_a_run_alone_without_kinds_has_nothing_to_show(as_run):
-    assert SpanComparison.compare([as_run("a", results=False)], "dev") == []
+    assert sections_of([as_run("a", results=False)]) == []
 
 
 CONTEXT = "Ada lives in Rome. Ben, her brother, is a painter in Turin."
@@ -133,7 +142,7 @@ def with_answers(as_run, answers, f1):
 
 def test_examples_have_the_f1_of_their_answers(as_run):
     run = with_answers(as_run, {"0": "Ben", "1": "Turin Rome"}, f1=50 * 2 / 3)
-    first, second = SpanComparison.predictions(run, "dev")
+    first, second = evaluation(run).predictions
     assert (first.score, second.score) == (0, pytest.approx(100 * 2 / 3))
     assert json.loads(second.line) == {"context": CONTEXT, "question": "Where is Ben?"}
     assert CONTEXT[slice(*second.span)] == second.reference == "Turin"
@@ -144,7 +153,7 @@ def test_examples_have_the_f1_of_their_answers(as_run):
 def test_answers_of_another_run_are_rejected(as_run, answers):
     run = with_answers(as_run, answers, f1=100.0)
     with pytest.raises(UserError, match=r"dev\.predictions\.json: not the answers of its score"):
-        SpanComparison.predictions(run, "dev")
+        _ = evaluation(run).predictions
 
 
 def test_attention_is_drawn_around_the_answer():
@@ -154,13 +163,13 @@ def test_attention_is_drawn_around_the_answer():
     words, layers = [context, ["Where", "?", "x"]], [[{"weights": weights}]]
     explained = {"answer": "painter", "start": 42, "end": 49, "words": words, "layers": layers}
     line = json.dumps({"context": CONTEXT, "question": "Where? x"})
-    _, (picture,) = SpanComparison.pictured(json.dumps(explained), "a", line, (53, 58))
+    _, (picture,) = SpanEvaluation.pictured(json.dumps(explained), "a", line, (53, 58))
     top = 12 - 8
     assert picture.rows == context[top:] and picture.panels[0].values == weights[top:]
     answer, reference = picture.panels[0].outlines
     assert (answer.name, answer.top, [*answer.spans]) == ("answer", 12 - top, [(0, 2)])
     assert (reference.name, reference.top) == ("reference", 14 - top)
-    _, (same,) = SpanComparison.pictured(json.dumps(explained), "a", line, (42, 49))
+    _, (same,) = SpanEvaluation.pictured(json.dumps(explained), "a", line, (42, 49))
     assert [one.name for one in same.panels[0].outlines] == ["answer"]
     del explained["layers"]  # a reader without such attention
-    assert SpanComparison.pictured(json.dumps(explained), "a", line) == ("painter", [])
+    assert SpanEvaluation.pictured(json.dumps(explained), "a", line) == ("painter", [])

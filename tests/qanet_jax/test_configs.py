@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from common_jax.config import from_values, value_of
 from common_jax.errors import UserError
 from common_jax.text.squad import write_squad
 from common_jax.training.config import parse
+from common_jax.training.identity import identity, result_fields
 from configs.qanet.systems import SYSTEMS
 from launch import train
-from qanet_jax.config import Config
 from qanet_jax.data.synthetic import generate
 from tests.launch.tiny_runs import EVERY_STEP, TINY
 
@@ -62,22 +61,6 @@ def test_bidaf_is_trained_as_in_its_paper():
     assert config.optimizer.l2 == config.optimizer.clip_norm == config.optimizer.warmup_steps == 0
 
 
-def test_former_keys_are_read_from_runs_and_refused_with_the_new_one():
-    old = {"model.word_dim": 50, "model.word_rows": 20_000, "data.form": "triviaqa"}
-    config = from_values(
-        Config,
-        {
-            "task": "qanet_jax.task:SpanExtraction",
-            "model": {"word_dim": 50, "word_rows": 20_000, "survival": 0.5},
-            "data": {"form": "triviaqa", "dir": "data", "train": "a", "dev": "b"},
-        },
-    )
-    assert (config.words.dim, config.words.rows, config.model.survival_prob) == (50, 20_000, 0.5)
-    assert {key: value_of(config, key) for key in old} == old
-    with pytest.raises(UserError, match=r"^config key 'data\.form' is now 'data\.format'$"):
-        parse(str(FOLDER / "squad.py"), ["--config.data.form=triviaqa"])
-
-
 def squad(folder):
     for name in ("train-v1.1.json", "dev-v1.1.json"):
         write_squad(folder / name, generate(12, 0, "train"))
@@ -125,3 +108,10 @@ def test_runs(tmp_path, name, make, split):
     assert len(json.loads((run / "eval" / f"{split}.predictions.json").read_text())) == 12
     result = json.loads((run / "result.json").read_text())
     assert result["steps"] == 1 and split in result["metrics"]
+
+
+def test_a_run_continues_with_another_limit_of_unreachable_answers():
+    limits = ([], ["--config.data.max_unreachable_answers=1.0"])
+    plain, accepted = (parse(f"{FOLDER}/squad.py", overrides) for overrides in limits)
+    assert plain.data != accepted.data
+    assert identity(plain) == identity(accepted) and result_fields(plain) == result_fields(accepted)

@@ -207,7 +207,7 @@ def test_questions_read_together_are_answered_as_alone(task, params, reader):
             assert (one["start"], one["end"]) == (other["start"], other["end"])
             assert one["probability"] == pytest.approx(other["probability"], abs=1e-5)
         lengths = len(split_words(context)), len(split_words(question))
-        assert reader.lengths(line, "here") == lengths
+        assert reader.parse(line, "here").lengths == lengths
 
 
 def test_explained_answers_have_the_probabilities_of_words(task, params, reader):
@@ -316,6 +316,15 @@ def test_any_text_is_answered_with_a_piece_of_it(reader, context):
     assert answer.text and context[answer.start : answer.end] == answer.text
 
 
+def test_a_byte_order_mark_is_dropped_and_an_overlong_question_is_named(reader, caplog):
+    line = json.dumps({"context": "Ada has nine cats.", "question": "why " * 200})
+    first, second = reader.predict([f"\ufeff{line}", line], "here")
+    assert first == second
+    assert [m.partition(",")[0] for m in caplog.messages] == [
+        f"here:{n}: question: 200 words" for n in (1, 2)
+    ]
+
+
 @pytest.mark.parametrize(
     "line,message",
     [
@@ -326,6 +335,7 @@ def test_any_text_is_answered_with_a_piece_of_it(reader, context):
         ('{"context": "a b"}', "somewhere:2: no 'question'"),
         ('{"context": "", "question": "what?"}', "somewhere:2: the context has no word"),
         ('{"context": "a b", "question": "  "}', "somewhere:2: the question has no word"),
+        ('{"context": "\u200b", "question": "what?"}', "somewhere:2: the context has no word"),
         (
             r'{"id": "\ud800", "context": "a", "question": "b"}',
             "somewhere:2: id: .* unpaired surrogate",
@@ -363,7 +373,7 @@ def test_scores_are_those_of_the_answers_and_files_have_their_official_form(task
             predictions["first"][example], predictions["last"][example] = words[0], last[-1]
             predictions["score"][example] = 1.0
     scored = task.score("test", predictions)
-    answers = json.loads(scored.files[".predictions.json"])
+    answers = json.loads(scored.predictions["json"])
     assert list(answers) == [q.id for q in squad.questions]
     for number, question in enumerate(squad.questions):
         context = squad.contexts[question.context]
@@ -416,7 +426,7 @@ def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_p
         "normaliser": np.zeros(3),
     }
     scored = task.score("dev", predictions)
-    assert json.loads(scored.files[".predictions.json"]) == {"tc_1": "Cats"}
+    assert json.loads(scored.predictions["json"]) == {"tc_1": "Cats"}
     assert scored.notes["questions"] == 1
     assert scored.metrics == {"exact_match": 100, "f1": 100}
     assert {name: [*column] for name, column in scored.results.items()} == {

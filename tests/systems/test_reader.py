@@ -10,8 +10,8 @@ import scipy.special
 
 from common_jax.deploy import load
 from common_jax.text.word_tokenizer import split_words
-from common_jax.training.config import parse
-from common_jax.training.workdir import Workdir
+from common_jax.training.config import parse, read_task
+from common_jax.training.run_folder import RunFolder
 from launch import export, train
 from qanet_jax.data.prepare import Builder
 from tests.launch import commands
@@ -62,7 +62,7 @@ def run(config):
 
 @pytest.fixture(scope="module")
 def task(run):
-    task = Workdir(run).read_task()
+    task = read_task(RunFolder(run))
     task.prepare()
     return task
 

@@ -219,7 +219,7 @@ def test_training_has_a_right_and_a_wrong_sentence_of_each_question(ranked):
             counts[tuple(row["first"])][tuple(row["other"])] += 1
     for question, (_, wrong) in expected.items():
         assert counts[question].keys() == wrong  # each is drawn in some epoch
-    assert batches.left_out == 6
+    assert batches.questions.left_out == 6
 
 
 def test_samples_are_a_function_of_seed_and_epoch(ranked):

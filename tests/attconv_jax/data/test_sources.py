@@ -1,16 +1,20 @@
 """Labelled texts from published formats; each mistake is one line."""
 
+import dataclasses
 import gzip
 import json
 
 import pytest
 
-from attconv_jax.config import DataConfig
+from attconv_jax.config import Config, DataConfig
 from attconv_jax.data.sources import Example, source_of
 from attconv_jax.data.squad_anss import build
 from common_jax.bad_examples import BadExamples
+from common_jax.config import from_values
+from common_jax.data.corpus import file_identity
 from common_jax.data.sources import held_out_splits
 from common_jax.errors import UserError
+from common_jax.training.identity import result_fields
 from tests.attconv_jax import anss, entailments
 from tests.real import needs_real_data, real_data
 
@@ -70,11 +74,11 @@ def test_snlis_json_lines(tmp_path, name):
 def test_tables_of_pairs_and_of_texts(tmp_path):
     write(tmp_path, "a.tsv", 'neutral\ta "b\tc\tmore\tand more\r\n\nentailment\td\te')
     write(tmp_path, "b.tsv.gz", "5\tGood, \\n really\tmore\n")
-    assert contents(read(tmp_path, train="a.tsv")[0]) == [
+    assert contents(read(tmp_path, train="a.tsv", columns="1,2,3")[0]) == [
         ("neutral", 'a "b', "c", 'a "b'),
         ("entailment", "d", "e", "d"),
     ]
-    (example,) = read(tmp_path, "texts", train="b.tsv")[0]
+    (example,) = read(tmp_path, "texts", train="b.tsv", columns="1,2")[0]
     assert example.texts == ("Good, \\n really",) == (example.group,) and example.label == "5"
 
 
@@ -92,6 +96,80 @@ def test_yelp_review_full(tmp_path):
             ("2", "last"),
         ]
         assert [e.place for e in examples] == [f"{path}:{n}" for n in (1, 2, 4, 6)]
+
+
+SNLI_HEADER = (
+    *("gold_label", "sentence1_binary_parse", "sentence2_binary_parse"),
+    *("sentence1_parse", "sentence2_parse", "sentence1", "sentence2", "captionID", "pairID"),
+    *("label1", "label2", "label3", "label4", "label5"),
+)
+
+
+def test_snlis_own_text_is_its_json_lines(tmp_path):
+    rows = [
+        {name: f"{name} {n}" for name in SNLI_HEADER} | {"sentence1": f'A "man" {n}.'}
+        for n in range(3)
+    ]
+    lines = ["\t".join(SNLI_HEADER), *("\t".join(row.values()) for row in rows)]
+    path = write(tmp_path, "snli_1.0_train.txt", "\n".join(lines) + "\n")
+    write(tmp_path, "train.jsonl", "\n".join(map(json.dumps, rows)))
+    for annotated in (False, True):
+        expected, actual = (
+            [
+                *source_of(config(tmp_path, train=name), "train", annotated).read(
+                    BadExamples("error")
+                )
+            ]
+            for name in ("train.jsonl", path.name)
+        )
+        assert [dataclasses.replace(e, place="") for e in actual] == [
+            dataclasses.replace(e, place="") for e in expected
+        ]
+        assert [e.place for e in actual] == [f"{path}:{n}" for n in (2, 3, 4)]
+    assert actual[0].annotations[1]["binary_parse"] == "sentence2_binary_parse 0"
+
+
+def test_reviews_with_titles(tmp_path):
+    write(tmp_path, "a.csv", 'class,title,text\n5,"Good, cheap","Fine,\nreally"\n')
+    assert [e.texts for e in read(tmp_path, "texts", train="a.csv")[0]] == [("Fine,\nreally",)]
+    write(tmp_path, "b.csv", '5,"Good, cheap","Fine, really"\n1,Bad,Poor\n')
+    with pytest.raises(
+        UserError, match=r"b\.csv:1: 3 columns where 2 are needed, .* Good, cheap, F"
+    ):
+        read(tmp_path, "texts", train="b.csv")
+    named = read(tmp_path, "texts", train="b.csv", columns="text=3,label=1")[0]
+    assert contents(named)[0] == ("5", "Fine, really", "Fine, really")
+
+
+def test_columns_of_json_lines_are_names(tmp_path):
+    write(tmp_path, "a.jsonl", '{"score": 4, "body": "Good.", "text": "x", "stars": 1}')
+    for columns, expected in (("text=body,label=score", "Good."), ("1,2", "x"), ("", "x")):
+        ((example,), _) = read(tmp_path, "texts", train="a.jsonl", columns=columns)
+        assert example.texts == (expected,)
+    with pytest.raises(UserError, match=r"data\.columns=1,2: this data\.format has no columns"):
+        config(tmp_path, "ranking", train="a.json", columns="1,2")
+
+
+def test_texts_that_look_blank_are_empty(tmp_path):
+    write(tmp_path, "a.tsv", "neutral\t\u200b\tb\nneutral\t\ufeffa\tb\u200b\n")
+    write(tmp_path, "b.jsonl", '{"gold_label": "-", "sentence1": "\u00ad", "sentence2": "b"}')
+    examples, _ = read(tmp_path, train="a.tsv,b.jsonl")
+    assert [e.texts for e in examples] == [("", "b"), ("a", "b\u200b"), ("", "b")]
+
+
+def test_runs_of_earlier_versions_read_the_first_columns(tmp_path):
+    write(tmp_path, "a.tsv", "neutral\ta\tb\tmore\n")
+    data = {"dir": str(tmp_path), "train": "a.tsv", "format": "pairs"}
+    old, new = from_values(Config, {"data": data}), Config(data=DataConfig(**data))
+    assert [e.texts for e in source_of(old.data, "train").read(BadExamples("error"))] == [
+        ("a", "b")
+    ]
+    assert result_fields(old) == result_fields(new)
+    identity = source_of(old.data, "train").identity()
+    assert identity == [file_identity(tmp_path / "a.tsv"), "tsv", "pairs"]
+    other = dataclasses.replace(new.data, columns="label=1,first=3,second=2")
+    assert result_fields(Config(data=other)) != result_fields(new)
+    assert source_of(other, "train").identity() != identity
 
 
 def test_yelps_json_lines_have_stars_as_numbers(tmp_path):
@@ -299,7 +377,7 @@ def test_a_dataset_that_cannot_be_built_is_one_line(squad, tmp_path):
     ],
 )
 def test_real_pairs(name, counts):
-    examples, bad_examples = read(real_data("snli"), train=name)
+    examples, bad_examples = read(real_data("snli"), train=name, columns="1,2,3")
     labels = [e.label for e in examples]
     actual = tuple(labels.count(n) for n in ("entailment", "neutral", "contradiction"))
     assert sum(actual) == len(labels) and not bad_examples

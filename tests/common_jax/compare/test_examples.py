@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from common_jax.compare import Comparison, Example, Run, differing
-from common_jax.training.workdir import Workdir
+from common_jax.compare import Evaluation, Run, ScoredExample, differing
+from common_jax.training.run_folder import RunFolder
 
 RANDOM = np.random.default_rng(0)
 
@@ -15,18 +15,26 @@ def examples(scores, references=None, predictions=None):
     predictions = predictions or [f"{score:.9f}" for score in scores]
     texts = [f"text {n}" for n in range(len(scores))]
     rows = zip(texts, texts, references, predictions, scores, strict=True)
-    return [Example(*row) for row in rows]
+    return [ScoredExample(*row) for row in rows]
 
 
 @pytest.fixture
-def runs(tmp_path):
-    return [Run(name, Workdir(tmp_path / name)) for name in "abc"]
+def evaluated(tmp_path):
+    """Evaluations of the runs a, b and c with these predictions."""
+
+    def evaluated(*predictions):
+        evaluations = []
+        for name, examples in zip("abc", predictions, strict=False):
+            evaluations.append(Evaluation(Run(name, RunFolder(tmp_path / name)), "test"))
+            evaluations[-1].__dict__["predictions"] = examples
+        return evaluations
+
+    return evaluated
 
 
-def test_the_largest_differences_are_chosen(runs):
+def test_the_largest_differences_are_chosen(evaluated):
     scores = 100 * RANDOM.random((3, 40))
-    each = {run: examples(own.tolist()) for run, own in zip(runs, scores, strict=True)}
-    (table,) = differing(Comparison, each)
+    (table,) = differing(evaluated(*(examples(row.tolist()) for row in scores)))
     spread = scores.max(0) - scores.min(0)
     expected = sorted(range(40), key=lambda n: -spread[n])[:3]
     assert [int(row[0]) for row in table.rows] == expected
@@ -36,11 +44,11 @@ def test_the_largest_differences_are_chosen(runs):
     assert [*table.rows[0]][1:] == [f"text {first}", f"reference {first}", *outputs]
 
 
-def test_equal_predictions_and_other_references_are_left_out(runs):
+def test_equal_predictions_and_other_references_are_left_out(evaluated):
     same = examples([1.0, 2.0], predictions=["x", "y"])
     other = examples([9.0, 2.0], references=["p", "q"])
-    assert differing(Comparison, dict(zip(runs, [same, same, other], strict=True))) == []
+    assert differing(evaluated(same, same, other)) == []
     better = examples([1.0, 5.0], predictions=["x", ""])
-    (table,) = differing(Comparison, dict(zip(runs, [same, better, other], strict=True)))
+    (table,) = differing(evaluated(same, better, other))
     assert table.head[3:] == ("a", "b")
     assert [[*row] for row in table.rows] == [["1", "text 1", "reference 1", "y (2.0)", "- (5.0)"]]

@@ -60,7 +60,7 @@ def copied(folder, tmp_path):
 def sections(folder):
     page = report(read_runs([folder / name for name in RUNS]))
     assert page.title == "Toy"
-    return {section.title: section.parts for section in page.sections}
+    return {section.title: section.elements for section in page.sections}
 
 
 def by_name(table: Table):
@@ -150,18 +150,18 @@ def test_a_metric_that_a_seed_lacks_has_no_mean(copied, tmp_path):
 
 def scores(folder, names):
     page = report(read_runs([folder / name for name in names]))
-    (parts,) = [section.parts for section in page.sections if section.title == "Toy: scores"]
-    return parts
+    (elements,) = [section.elements for section in page.sections if section.title == "Toy: scores"]
+    return elements
 
 
 def test_a_trial_that_failed_before_it_had_a_vocabulary_is_no_hindrance(folder, tmp_path):
     (tmp_path / "begun").mkdir()
     shutil.copy(folder / "base" / "config.json", tmp_path / "begun")
     page = report(read_runs([tmp_path / "begun", folder / "base"]))
-    rows = by_name(page.sections[0].parts[0])
+    rows = by_name(page.sections[0].elements[0])
     assert (rows["begun"]["steps"], rows["base"]["steps"]) == (0, 60)
-    (parts,) = [s.parts for s in page.sections if s.title == "Toy: scores"]
-    assert parts[-1] == "Not scored on test, hence not compared: begun."
+    (elements,) = [s.elements for s in page.sections if s.title == "Toy: scores"]
+    assert elements[-1] == "Not scored on test, hence not compared: begun."
 
 
 def test_a_damaged_result_is_reported(copied):
@@ -183,8 +183,8 @@ def test_lines_of_the_log_without_numbers_are_skipped(folder, copied):
         file.writelines(json.dumps(line) + "\n" for line in wrong)
     expected, actual = (report(read_runs([run])) for run in (folder / "base", base))
     for intact, section in zip(expected.sections, actual.sections, strict=True):
-        charts = [part for part in section.parts if isinstance(part, Chart)]
-        assert charts == [part for part in intact.parts if isinstance(part, Chart)]
+        charts = [element for element in section.elements if isinstance(element, Chart)]
+        assert charts == [element for element in intact.elements if isinstance(element, Chart)]
 
 
 def test_a_run_that_is_not_over_has_curves_and_no_score(copied):
@@ -193,7 +193,7 @@ def test_a_run_that_is_not_over_has_curves_and_no_score(copied):
     page = report(read_runs([base]))
     titles = [section.title for section in page.sections]
     assert titles == ["Runs", "Toy: learning"]
-    assert by_name(page.sections[0].parts[0])["base"]["best step"] == "not finished"
+    assert by_name(page.sections[0].elements[0])["base"]["best step"] == "not finished"
 
 
 def test_labels_tell_runs_apart(folder, tmp_path):

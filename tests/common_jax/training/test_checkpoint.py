@@ -18,6 +18,7 @@ import pytest
 from common_jax.errors import UserError
 from common_jax.io import checksums
 from common_jax.training.checkpoint import Checkpoints, comparable_score
+from common_jax.training.run_folder import RunFolder
 from common_jax.training.state import TrainState
 
 
@@ -51,7 +52,7 @@ def same(one, other):
 def saved(tmp_path_factory):
     """A run with steps 5 and 8; 8 is the better one."""
     run = tmp_path_factory.mktemp("saved")
-    checkpoints = Checkpoints(run / "checkpoints", "loss")
+    checkpoints = Checkpoints(RunFolder(run), "loss")
     checkpoints.save(make_state(5), 5, (0, 5), {"loss": 2.0})
     checkpoints.save(make_state(8), 8, (1, 2), {"loss": 1.0})
     checkpoints.close()
@@ -70,7 +71,7 @@ def messages(caplog):
 
 
 def reopen(run):
-    return Checkpoints(run / "checkpoints", "loss")
+    return Checkpoints(RunFolder(run), "loss")
 
 
 def files_of(folder):
@@ -272,7 +273,7 @@ def test_parameters_alone(saved, abstract):
     ],
 )
 def test_the_newest_two_and_the_best_are_preserved(tmp_path, metric, values, steps, best):
-    checkpoints = Checkpoints(tmp_path / "checkpoints", metric)
+    checkpoints = Checkpoints(RunFolder(tmp_path), metric)
     for step, value in enumerate(values):
         metrics = None if value is None else {metric: value}
         state = state_of(step=jnp.int32(step), params={}, opt_state=())

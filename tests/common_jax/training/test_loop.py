@@ -14,11 +14,12 @@ from common_jax.deploy import load
 from common_jax.errors import Interrupted, UserError
 from common_jax.training import loop
 from common_jax.training.checkpoint import Checkpoints
+from common_jax.training.config import read_task
 from common_jax.training.load_parameters import read_parameters
 from common_jax.training.loop import train
 from common_jax.training.mesh import make_mesh
+from common_jax.training.run_writer import RunWriter
 from common_jax.training.state import abstract_state
-from common_jax.training.workdir import Workdir
 from tests.launch.tiny_runs import lines, numbers
 from tests.toy import Toy, ToyConfig, interrupted_after
 
@@ -40,7 +41,7 @@ def changed(config, section, **values):
 
 
 def run(config, path):
-    return train(Toy(config), Workdir(path))
+    return train(Toy(config), RunWriter(path))
 
 
 @pytest.fixture(scope="module")
@@ -121,13 +122,13 @@ def test_a_finished_run_is_not_repeated_and_more_steps_continue_it(
 
 def test_which_fields_make_another_run(config, tmp_path):
     """Not those of the mesh, the rhythm and the length."""
-    Workdir(tmp_path / "run").claim(config)
+    RunWriter(tmp_path / "run").claim(config)
     for section, name, value in (("train", "seed", 1), ("data", "on_bad_example", "skip")):
         with pytest.raises(UserError, match=rf"{section}\.{name}"):
-            Workdir(tmp_path / "run").claim(changed(config, section, **{name: value}))
+            RunWriter(tmp_path / "run").claim(changed(config, section, **{name: value}))
     other = changed(config, "mesh", data=2)
     other = changed(other, "train", steps=99, evaluate_every=2, checkpoint_every=3, log_every=4)
-    Workdir(tmp_path / "run").claim(other)
+    RunWriter(tmp_path / "run").claim(other)
 
 
 def test_an_unknown_best_metric_is_refused_before_anything_starts(config, tmp_path):
@@ -151,7 +152,7 @@ def test_load_of_what_is_no_run(tmp_path, config):
 
     refused(tmp_path, r"no config\.json")
     run = tmp_path / "run"
-    Workdir(run).claim(config)
+    RunWriter(run).claim(config)
     (run / "vocabulary").mkdir()
     (run / "vocabulary" / "digits.txt").write_text("0123456789")
     refused(run, "no checkpoint")
@@ -270,9 +271,9 @@ def test_a_run_begins_with_the_parameters_of_another(config, complete, tmp_path)
 def test_the_mean_of_the_newest_checkpoints(config, complete, tmp_path, ema_decay):
     if ema_decay:
         run(changed(config, "train", ema_decay=ema_decay), tmp_path)
-    folder = Workdir(tmp_path if ema_decay else complete()[0])
-    task, mesh = folder.read_task(), make_mesh(MeshConfig(1))
-    checkpoints = Checkpoints(folder.checkpoints, "loss")
+    folder = RunWriter(tmp_path if ema_decay else complete()[0])
+    task, mesh = read_task(folder), make_mesh(MeshConfig(1))
+    checkpoints = Checkpoints(folder, "loss")
     steps = checkpoints.steps[-3:]
     assert steps == [16, 20, 23]
     states = [checkpoints.restore(step, abstract_state(task, mesh)).state for step in steps]

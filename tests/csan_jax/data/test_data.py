@@ -191,7 +191,10 @@ TABLE = [f"{s}\t{t} {n}\tCC-BY {n}" for s, t in PAIRS for n in range(1 + len(s) 
 def held_out(folder, **options) -> TranslationData:
     table(folder, TABLE)
     return prepared(
-        folder, train="all.tsv", **({"dev": "", "test": "", "holdout_size": 20} | options)
+        folder,
+        train="all.tsv",
+        columns="1,2",
+        **({"dev": "", "test": "", "holdout_size": 20} | options),
     )
 
 
@@ -223,14 +226,14 @@ def test_held_out_needs_enough(tmp_path):
     held_out(tmp_path, holdout_size=127, vocab_size=300)
 
 
-def test_tsv_columns(tmp_path):
+def test_columns_by_number(tmp_path):
     table(tmp_path, [f"{n}\t{t}\tx\t{s}" for n, (s, t) in enumerate(PAIRS)])
-    options = dict(train="all.tsv.gz", dev="all.tsv", test="all.tsv", tsv_columns="4,2")
+    options = dict(train="all.tsv.gz", dev="all.tsv", test="all.tsv", columns="4,2")
     assert train_pairs(prepared(tmp_path, **options)) == PAIRS
-    with pytest.raises(UserError, match=r"all\.tsv\.gz:1: fewer than 5 columns"):
-        prepared(tmp_path, **options | {"tsv_columns": "2,-3"})  # both are the second of four
-    with pytest.raises(UserError, match="two 1-based columns"):
-        prepared(tmp_path, **options | {"tsv_columns": "2,2"})
+    with pytest.raises(UserError, match=r"all\.tsv\.gz:1: 4 columns where 5 are needed"):
+        prepared(tmp_path, **options | {"columns": "2,-3"})  # both are the second of four
+    with pytest.raises(UserError, match="or number it from 1"):
+        prepared(tmp_path, **options | {"columns": "2,2"})
 
 
 LONG = ("the cat " * 30, "die Katze " * 30)
@@ -257,10 +260,16 @@ def test_the_limit_counts_the_end_symbol(folder):
         assert sum(dropped.values()) == (both > limit).sum()
 
 
-def test_evaluation_keeps_and_truncates_nothing(folder):
+def test_evaluation_keeps_and_truncates_nothing(folder, caplog):
     write(folder, "dev", [PAIRS[0], LONG])
     data = prepared(folder)
     assert data.sources("dev") == [PAIRS[0][0], LONG[0]]
+    (message,) = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    lengths = {split: data.input_lengths(split).max() for split in ("train", "dev")}
+    assert message == (
+        f"dev: 1 of 2 pairs have up to {lengths['dev']} tokens, where training has at most "
+        f"{lengths['train']} (number 2)"
+    )
     rows = [b for b in data.split_batches("dev", 64).epoch(0) if 1 in b["index"]]
     width = rows[0]["source"].shape[1]
     assert np.count_nonzero(rows[0]["source"][rows[0]["index"] == 1]) == width > 40
@@ -296,11 +305,11 @@ def test_bad_lines_in_a_table(tmp_path, caplog):
     for at, line in bad.items():
         lines.insert(at, line)
     table(tmp_path, lines)
-    options = dict(train="all.tsv", dev="", test="", holdout_size=10)
-    with pytest.raises(UserError, match=r"all\.tsv\.gz:4: fewer than 2 columns"):
+    options = dict(train="all.tsv", dev="", test="", holdout_size=10, columns="1,2")
+    with pytest.raises(UserError, match=r"all\.tsv\.gz:4: 1 columns where 2 are needed"):
         prepared(tmp_path, **options)
     data = prepared(tmp_path, **options, on_bad_example="skip")
-    counts = {"fewer than 2 columns": 3, "empty source": 1, "empty target": 2}
+    counts = {"1 columns where 2 are needed": 3, "empty source": 1, "empty target": 2}
     assert sizes(data)["train"]["dropped"] == counts
     assert sizes(data)["train"]["pairs"] + sum(len(data.sources(s)) for s in ("dev", "test")) == 256
     assert "all.tsv.gz:4, " in caplog.text and "all.tsv.gz:16)" in caplog.text

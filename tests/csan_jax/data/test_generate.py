@@ -8,7 +8,7 @@ import pytest
 
 from csan_jax.data import synthetic_phrases as say
 from csan_jax.data.synthetic import _template_streams, generate, split_of
-from csan_jax.data.synthetic_templates import EVENTS, SUBJECTS, TEMPLATES, THINGS
+from csan_jax.data.synthetic_templates import TEMPLATES, WORDS
 
 COUNTS = {"train": 30_000, "dev": 8_000, "test": 8_000}
 
@@ -47,9 +47,9 @@ def corpora():
 
 
 def _render(name: str, value: int, *words) -> tuple[str, str]:
-    (template,) = [t for t in TEMPLATES if t.render.__name__ == name]
+    (template,) = [t for t in TEMPLATES if t.name == name]
     chosen = [
-        next(w for w in options if word in (w, getattr(w, "english", None)))
+        next(w for w in options if w["english"] == word)
         for options, word in zip(template.fillers, words, strict=True)
     ]
     return template.render(value, *chosen)
@@ -57,75 +57,75 @@ def _render(name: str, value: int, *words) -> tuple[str, str]:
 
 # by template, value and words
 SENTENCES = {
-    ("_traded", 21_300, "my sister", "sold", "apple", "at the market"): (
+    ("traded", 21_300, "my sister", "sold", "apple", "at the market"): (
         "Yesterday my sister sold twenty-one thousand three hundred apples at the market.",
         "Gestern hat meine Schwester auf dem Markt einundzwanzigtausenddreihundert Äpfel verkauft.",
     ),
-    ("_traded", 1, "I", "bought", "apple", "in the city"): (
+    ("traded", 1, "I", "bought", "apple", "in the city"): (
         "Yesterday I bought one apple in the city.",
         "Gestern habe ich in der Stadt einen Apfel gekauft.",
     ),
-    ("_there_are", 1, "flower", "kitchen"): (
+    ("there_are", 1, "flower", "kitchen"): (
         "There is one flower in the kitchen.",
         "In der Küche gibt es eine Blume.",
     ),
-    ("_there_are", 17, "glass", "garden"): (
+    ("there_are", 17, "glass", "garden"): (
         "There are seventeen glasses in the garden.",
         "Im Garten gibt es siebzehn Gläser.",
     ),
-    ("_container", 1, "box", "letter", "heavy"): (
+    ("container", 1, "box", "letter", "heavy"): (
         "The box with one letter is very heavy.",
         "Die Kiste mit einem Brief ist sehr schwer.",
     ),
-    ("_container", 62, "parcel", "book", "full"): (
+    ("container", 62, "parcel", "book", "full"): (
         "The parcel with sixty-two books is very full.",
         "Das Paket mit zweiundsechzig Büchern ist sehr voll.",
     ),
-    ("_quantity", 101, "The code for the gate", "was"): (
+    ("quantity", 101, "The code for the gate", "was"): (
         "The code for the gate was one hundred and one.",
         "Der Code für das Tor war einhunderteins.",
     ),
-    ("_page", 30, "the book", "read"): (
+    ("page", 30, "the book", "read"): (
         "Please read page thirty of the book.",
         "Bitte lesen Sie Seite dreißig des Buches.",
     ),
-    ("_event", 32 * 5 + 3, "course", "begins", "Vienna"): (
+    ("event", 32 * 5 + 3, "course", "begins", "Vienna"): (
         "The course in Vienna begins on the third of May.",
         "Der Kurs in Wien beginnt am dritten Mai.",
     ),
-    ("_weekday", 32 * 5 + 3, "Monday", "next year"): (
+    ("weekday", 32 * 5 + 3, "Monday", "next year"): (
         "The third of May is a Monday next year.",
         "Der dritte Mai ist im nächsten Jahr ein Montag.",
     ),
-    ("_on_the_evening", 32 * 5 + 3, "evening", "they", "danced"): (
+    ("on_the_evening", 32 * 5 + 3, "evening", "they", "danced"): (
         "On the evening of the third of May they danced.",
         "Am Abend des dritten Mai haben sie getanzt.",
     ),
-    ("_born", 32 * 12 + 31, "the teachers", 1998): (
+    ("born", 32 * 12 + 31, "the teachers", "nineteen ninety-eight"): (
         "The teachers were born on the thirty-first of December nineteen ninety-eight.",
         "Die Lehrer wurden am einunddreißigsten Dezember neunzehnhundertachtundneunzig geboren.",
     ),
-    ("_stays", 32 * 3 + 1, "the child", "Munich"): (
+    ("stays", 32 * 3 + 1, "the child", "Munich"): (
         "The child will stay in Munich until the first of March.",
         "Das Kind bleibt bis zum ersten März in München.",
     ),
-    ("_departure", 60 * 3 + 30, "train", "Cologne", "Friday"): (
+    ("departure", 60 * 3 + 30, "train", "Cologne", "Friday"): (
         "The train to Cologne leaves at half past three on Friday.",
         "Der Zug nach Köln fährt am Freitag um halb vier ab.",
     ),
-    ("_meeting", 60 * 7 + 50, "Saturday", "evening", "school"): (
+    ("meeting", 60 * 7 + 50, "Saturday", "evening", "school"): (
         "We will meet at ten to eight on Saturday evening in front of the school.",
         "Wir treffen uns am Samstagabend um zehn vor acht vor der Schule.",
     ),
-    ("_time_there", 60 * 1, "almost", "Berlin"): (
+    ("time_there", 60 * 1, "almost", "Berlin"): (
         "In Berlin it is almost one o'clock.",
         "In Berlin ist es fast ein Uhr.",
     ),
-    ("_costs", 350, "table", "in this shop"): (
+    ("costs", 350, "table", "in this shop"): (
         "The table costs three euros and fifty cents in this shop.",
         "Der Tisch kostet in diesem Laden drei Euro fünfzig.",
     ),
-    ("_paid", 110, "he", "chair"): (
+    ("paid", 110, "he", "chair"): (
         "He paid one euro and ten cents for the chair.",
         "Er hat für den Stuhl einen Euro und zehn Cent bezahlt.",
     ),
@@ -138,7 +138,7 @@ def test_sentences_written_by_hand(case, sentences):
 
 
 def test_every_template_is_written_by_hand_above():
-    assert {template for template, *_ in SENTENCES} == {t.render.__name__ for t in TEMPLATES}
+    assert {template for template, *_ in SENTENCES} == {t.name for t in TEMPLATES}
 
 
 def test_sentences_are_distinct_and_so_a_function(corpora):
@@ -227,9 +227,9 @@ def test_memory_does_not_grow_with_the_count():
 
 
 def test_other_templates_go_on_where_one_is_exhausted():
-    lanes = {lane.template.render.__name__: lane.size for lane in _template_streams("dev")}
+    lanes = {lane.template.name: lane.size for lane in _template_streams("dev")}
     count = sum(e.startswith("In ") for e, _ in generate(20_000, 0, "dev"))
-    assert count == lanes["_time_there"]
+    assert count == lanes["time_there"]
 
 
 def test_more_sentences_than_exist_are_refused_at_the_call():
@@ -238,10 +238,10 @@ def test_more_sentences_than_exist_are_refused_at_the_call():
 
 
 def test_words_agree_with_their_tables():
-    for noun in (*THINGS, *EVENTS):
-        assert noun.german[0].isupper() and noun.gender in "mfn"
-    for noun in THINGS:
+    for noun in (*WORDS["things"], *WORDS["events"]):
+        assert noun["german"][0].isupper() and noun["gender"] in "mfn"
+    for noun in WORDS["things"]:
         # Dative plurals end in n, except for foreign plurals in s.
-        assert noun.dative_plural.endswith("n") or noun.plural.endswith("s"), noun
-        assert noun.dative_plural in (noun.plural, noun.plural + "n")
-    assert {who.have for who in SUBJECTS} == {"habe", "hat", "haben"}
+        assert noun["dative_plural"].endswith("n") or noun["plural"].endswith("s"), noun
+        assert noun["dative_plural"] in (noun["plural"], noun["plural"] + "n")
+    assert {who["have"] for who in WORDS["subjects"]} == {"habe", "hat", "haben"}

@@ -1,15 +1,20 @@
 """Corpora in published formats: tables, several files, TensorFlow Datasets."""
 
+import csv
 from pathlib import Path
 
 import pytest
 from sacremoses import MosesDetokenizer
 
 from common_jax.bad_examples import BadExamples
+from common_jax.config import from_values
+from common_jax.data.corpus import file_identity
 from common_jax.errors import UserError
 from common_jax.fields import from_mapping
 from common_jax.io.files import read_lines
-from csan_jax.config import DataConfig
+from common_jax.training.config import parse
+from common_jax.training.identity import result_fields
+from csan_jax.config import Config, DataConfig
 from csan_jax.data.dataset import TranslationData
 from csan_jax.data.sources import source_of
 from tests.common_jax.data import phrasebook
@@ -41,7 +46,7 @@ ASPEC = dict(
     source_language="ja",
     target_language="en",
     separator=" ||| ",
-    tsv_columns="-2,-1",
+    columns="-2,-1",
     train="train-1.txt,train-2.txt",
     dev="dev.txt",
     test="test.txt",
@@ -82,12 +87,12 @@ def test_order_and_number_of_files_are_of_the_fingerprint(aspec):
 def test_a_short_line_is_reported(aspec):
     with (aspec / "train-2.txt").open("a") as file:
         file.write("no columns\n0.1 ||| A ||| 3 ||| \u3000 ||| x\n")
-    with pytest.raises(UserError, match=r"train-2\.txt:31: fewer than 2 columns; .*skip"):
+    with pytest.raises(UserError, match=r"train-2\.txt:31: 1 columns where 2 are needed; .*skip"):
         read(config(aspec, **ASPEC))
     pairs, _, bad_examples = read(config(aspec, **ASPEC), policy="skip")
     assert pairs == JAEN[:70]
     assert {kind: fault["first"] for kind, fault in bad_examples.items()} == {
-        "fewer than 2 columns": [f"{aspec}/train-2.txt:31"],
+        "1 columns where 2 are needed": [f"{aspec}/train-2.txt:31"],
         "empty source": [f"{aspec}/train-2.txt:32"],
     }
 
@@ -107,9 +112,14 @@ def test_several_parallel_files_and_held_out_splits(tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"tsv_columns": "0,1"}, "data.tsv_columns='0,1': two 1-based columns"),
-        ({"tsv_columns": "1"}, "data.tsv_columns"),
-        ({"tsv_columns": "a,b"}, "data.tsv_columns"),
+        ({"columns": "0,1"}, "data.columns='0,1': name a column for each of source, target, or "),
+        ({"columns": "1"}, "data.columns='1': "),
+        ({"columns": "1,1"}, "data.columns='1,1': "),
+        ({"columns": "1,2,3"}, "data.columns='1,2,3': "),
+        ({"columns": "source=1"}, "data.columns='source=1': "),
+        ({"columns": "source=1,target="}, "data.columns='source=1,target=': "),
+        ({"columns": "source=1,text=2"}, "data.columns='source=1,text=2': "),
+        ({"columns": "source=1,2"}, "data.columns='source=1,2': "),
         ({"separator": ""}, "data.separator"),
         ({"moses_escapes": "yes"}, "data.moses_escapes='yes': must be keep | undo"),
         ({"source": "tfds"}, "data.tfds: name the dataset"),
@@ -120,6 +130,95 @@ def test_what_cannot_be(options, words, tmp_path):
     with pytest.raises(UserError) as error:
         config(tmp_path, **options)
     assert words in str(error.value)
+
+
+def read_table(folder, content, name="train.csv", **options):
+    (folder / name).write_bytes(content.encode())
+    return read(config(folder, train=name, **options))[0]
+
+
+def test_known_headers_and_columns(tmp_path):
+    for header in ("source,target", "SRC,id,Tgt", "en,de", "de,en"):
+        cells = {"target": "Ein Hut.", "tgt": "Ein Hut.", "de": "Ein Hut.", "id": "7"}
+        row = ",".join(cells.get(name, "A hat.") for name in header.lower().split(","))
+        assert read_table(tmp_path, f"{header}\n{row}\n") == [("A hat.", "Ein Hut.")]
+    content = "german;english\r\nEin Hut, rot;A hat, red\r\n"
+    expected = [("A hat, red", "Ein Hut, rot")]
+    assert read_table(tmp_path, content, columns="source=english,target=german") == expected
+    assert read_table(tmp_path, content, columns="source=2,target=1")[1:] == expected
+    assert read_table(tmp_path, content, columns="2,1", separator=";")[1:] == expected
+    assert read_table(tmp_path, "A hat.\tEin Hut.\n", "t.tsv") == [("A hat.", "Ein Hut.")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "A hat.,Ein Hut.\n", "a.csv:1: no header that is known, and not surely an exa"),
+        ("a.csv", "english,german\n", "a.csv:1: no header that is known, and not surely an exam"),
+        ("a.tsv", "english\tgerman\n", "a.tsv:1: no header that is known, and not surely an ex"),
+        ("a.tsv", "Hi.\tHallo!\tCC-BY\n", "a.tsv:1: 3 columns where 2 are needed, and no head"),
+        ("a.csv", "source,en,de\n", "a.csv:1: several columns can be the source: source, en; "),
+    ],
+)
+def test_a_table_that_may_be_misread_is_refused(tmp_path, name, content, message):
+    with pytest.raises(UserError) as error:
+        read_table(tmp_path, content, name)
+    assert str(error.value).startswith(f"{tmp_path}/{message}")
+    advice = "; set data.columns=source=NAME,target=NAME with names of the header, or by number, "
+    assert str(error.value).endswith(f"{advice}source=1,target=2")
+    assert len(read_table(tmp_path, content, name, columns="1,2")) == 1
+
+
+def test_cells_have_one_line_and_invisible_sides_are_empty(tmp_path):
+    content = 'source,target\n"A\r\nhat","Ein\nHut"\n\u200b,Hut\nhat,\u00ad \n\ufeffone,eins\n'
+    (tmp_path / "t.csv").write_bytes(content.encode())
+    pairs, _, bad_examples = read(config(tmp_path, train="t.csv"), policy="skip")
+    assert pairs == [("A hat", "Ein Hut"), ("one", "eins")]
+    assert {kind: fault["first"] for kind, fault in bad_examples.items()} == {
+        "empty source": [f"{tmp_path}/t.csv:5"],
+        "empty target": [f"{tmp_path}/t.csv:6"],
+    }
+    for language, lines in (("en", "\ufeffone\n\u2060\n"), ("de", "eins\nzwei\n")):
+        (tmp_path / f"p.{language}").write_text(lines)
+    pairs, _, bad_examples = read(config(tmp_path, train="p"), policy="skip")
+    assert pairs == [("one", "eins")] and [*bad_examples] == ["empty source"]
+
+
+def test_tables_by_number_have_the_prepared_folders_of_earlier_versions(tmp_path):
+    """Their identity was the file, the columns and the separator."""
+    (tmp_path / "t.tsv").write_text("A hat.\tEin Hut.\n")
+    for columns, numbers in (("", [1, 2]), ("2,1", [2, 1]), ("-2,-1", [-2, -1])):
+        identity = source_of(config(tmp_path, train="t.tsv", columns=columns), "train").identity()
+        assert identity == [file_identity(tmp_path / "t.tsv"), numbers, "\t"]
+    (tmp_path / "h.tsv").write_text("source\ttarget\nA hat.\tEin Hut.\n")
+    identity = source_of(config(tmp_path, train="h.tsv"), "train").identity()
+    assert identity[1:] == [[1, 2], "\t", "header"]
+
+
+def test_runs_of_earlier_versions_have_tsv_columns():
+    old, new = ({"data": {"dir": "x", name: "1,2"}} for name in ("tsv_columns", "columns"))
+    assert from_values(Config, old) == from_values(Config, new)
+    default = from_values(Config, {"data": {"dir": "x"}})
+    assert result_fields(from_values(Config, old)) == result_fields(default)
+    with pytest.raises(UserError, match=r"'data\.tsv_columns' is now 'data\.columns'"):
+        parse("configs/csan/tatoeba_deen.py", ["--config.data.tsv_columns=1,2"])
+    swapped = parse("configs/csan/tatoeba_deen.py", ["--config.data.columns=source=de,target=en"])
+    assert swapped.data.columns_by_field == {"source": "de", "target": "en"}
+
+
+@needs_real_data
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_multi30k_as_csv(tmp_path, quoting, separator):
+    folder = real_data("multi30k")
+    expected, _, _ = read(config(folder, dev="val"), "dev")
+    assert len(expected) == 1014
+    with (tmp_path / "val.csv").open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.writer(file, delimiter=separator, quoting=quoting)
+        writer.writerows([("", "en", "de"), *((n, *pair) for n, pair in enumerate(expected))])
+    assert read(config(tmp_path, dev="val.csv"), "dev")[0] == expected
+    columns = "source=en,target=de"
+    assert read(config(tmp_path, dev="val.csv", columns=columns), "dev")[0] == expected
 
 
 TFDS = dict(

@@ -7,7 +7,7 @@ from common_jax.errors import UserError
 from common_jax.training.config import parse
 from csan_jax.task import Translation
 from launch import text_table
-from launch.bench import attention as bench_attention
+from launch.bench import forms
 from launch.bench.__main__ import main
 from launch.measure import steps, timing
 from tests.launch.commands import toy_config
@@ -39,7 +39,7 @@ def test_attention_table_and_json_show_the_same(tmp_path, capsys):
 
 
 def test_a_form_that_does_not_fit_into_memory_has_no_time(monkeypatch, capsys):
-    monkeypatch.setattr(bench_attention, "physical_memory", lambda: 3 * 2**19)
+    monkeypatch.setattr(forms, "physical_memory", lambda: 3 * 2**19)
     main([*SMALL_ATTENTION, "--lengths", "512"])
     header, *rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
     for row in rows:

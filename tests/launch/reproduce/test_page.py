@@ -3,16 +3,18 @@
 import dataclasses
 import json
 import math
+from types import MappingProxyType
 
 import pytest
 from scipy import stats
 
-from common_jax.compare import Comparison, IncomparableError
+from common_jax.compare import Evaluation, IncomparableError
 from launch.reproduce import page as page_module
 from launch.reproduce.claims import judged
 from launch.reproduce.page import page
-from launch.reproduce.results import Results, rows_of
-from launch.reproduce.spec import Claim, Row, Scale, TableSpec
+from launch.reproduce.results import TableResults, rows_of
+from launch.reproduce.spec import Row, Scale, TableSpec
+from launch.reproduce.table_file import Claim, Target
 from launch.trials.status import TrialStatus
 from launch.trials.trials import Trial
 
@@ -29,33 +31,35 @@ SPEEDS = {
 }
 
 
-class Exact(Comparison):
-    """A comparison without noise of the examples, and with a metric that only notes have."""
+class Exact(Evaluation):
+    """An evaluation without noise of the examples, and with a metric that only notes have."""
 
-    metrics = ("of_notes",)
+    metrics = ("of_notes", "verified")
 
-    @classmethod
-    def further(cls, run, split):
-        return {"of_notes": 5.0}
+    further_metrics = MappingProxyType({"of_notes": 5.0})
 
-    @classmethod
-    def example_error(cls, run, other, split, metric):
-        if metric == "nll":
+    def example_error(self, other, metric):
+        if metric == "log_likelihood":
             raise IncomparableError("of other examples")
         return 0.0
 
 
 def made(folder, *claims, target=None):
     rows = [
-        Row(name, "c.py", "", {}, (), len(values), {"accuracy": 70.0, "extra": 1.5}, "", "")
+        Row(
+            name=name,
+            config="c.py",
+            seeds=len(values),
+            published={"accuracy": 70.0, "extra": 1.5},
+        )
         for name, values in VALUES.items()
     ]
-    rows.append(Row("lost", "", "", {}, (), 1, {"accuracy": 60.0}, "", "no code"))
+    rows.append(Row(name="lost", published={"accuracy": 60.0}, missing="no code"))
     trials, statuses = [], []
     for name, values in VALUES.items():
         for seed, value in enumerate(values):
             trials.append(Trial({"row": name, "train.seed": seed}, "c.py", (), None, folder))
-            metrics = {"test.accuracy": value, "test.nll": 1.0}
+            metrics = {"test.accuracy": value, "test.log_likelihood": 1.0}
             statuses.append(TrialStatus("finished", 1, metrics, 1.0, PARAMETERS[name]))
     default = {"metrics": ("accuracy",), "relation": "better", "within": 0.0, "factor": 1.0}
     claims = tuple(Claim(**{"text": "t", **default, **claim}) for claim in claims)
@@ -63,8 +67,8 @@ def made(folder, *claims, target=None):
         "small", "test", ("accuracy",), target, "", 10, False, "half", tuple(rows), claims, ()
     )
     spec = TableSpec("csan/toy", "t", "s", "table", {}, {}, {"small": scale})
-    results = Results(spec, scale, trials, statuses, SPEEDS, [])
-    results.__dict__["comparison"] = Exact
+    results = TableResults(spec, scale, trials, statuses, SPEEDS, [])
+    results.__dict__["evaluation_class"] = Exact
     return results
 
 
@@ -86,8 +90,19 @@ def test_one_seed_and_missing_rows_are_undecidable(tmp_path):
     result = one(tmp_path, "once", "base")
     assert result.decision == "undecidable" and result.difference == "+10.00 (one seed)"
     assert one(tmp_path, "base", "lost").decision == "undecidable: lost has no runs here"
-    assert one(tmp_path, "base", "close", metrics=("nll",)).decision.endswith("of other examples")
+    assert one(tmp_path, "base", "close", metrics=("log_likelihood",)).decision.endswith(
+        "of other examples"
+    )
     assert "of both rows" in one(tmp_path, "base", "close", metrics=("f1",)).decision
+
+
+def test_a_metric_beyond_those_of_a_validation_is_in_the_result_or_in_notes(tmp_path):
+    results = made(tmp_path)
+    for status in results.statuses:
+        status.metrics["test.verified"] = 7.0
+    assert results.values("base", "verified") == {0: 7.0, 1: 7.0, 2: 7.0}
+    assert results.values("once", "of_notes") == {0: 5.0}
+    assert results.values("base", "unknown") == {}
 
 
 def test_comparable(tmp_path):
@@ -134,7 +149,7 @@ HOURS = {"metrics": ("hours_to_target",), "row": "better", "than": "base"}
 
 def timed(folder, f1, *claims):
     """Results with F1 of dev after each hour, for "better"; other rows reach 61 in the third."""
-    results = made(folder, *claims, target=("f1", 60.0))
+    results = made(folder, *claims, target=Target("f1", 60.0))
     for trial in results.trials:
         values = f1 if trial.values["row"] == "better" else [50.0, 50.0, 61.0, 59.0]
         lines = [{"step": 1, "loss": 1.0, "wall_seconds": 9.0}]
@@ -142,10 +157,10 @@ def timed(folder, f1, *claims):
             lines.append({"step": 2, "split": "dev_oracle", "f1": 90.0, "wall_seconds": 1.0})
             lines.append({"step": 2, "split": "dev", "f1": value, "wall_seconds": 3600 * hour})
         trial.workdir.path.mkdir(parents=True, exist_ok=True)
-        trial.workdir.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        trial.workdir.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     scale = dataclasses.replace(results.scale, metrics=("hours_to_target",))
     results = dataclasses.replace(results, scale=scale)
-    results.__dict__["comparison"] = Exact
+    results.__dict__["evaluation_class"] = Exact
     return results
 
 
@@ -163,7 +178,7 @@ def test_a_trial_that_does_not_reach_the_target_gives_a_lower_bound(tmp_path):
     later, sooner = judged(results)
     assert later.decision == "confirmed" and later.difference.startswith("at least +2.00")
     assert sooner.decision.endswith("hours_to_target of both rows with the same seed is needed")
-    sections = {section.title: section.parts for section in page(results, "made").sections}
+    sections = {section.title: section.elements for section in page(results, "made").sections}
     cells = {row[0]: row[2] for row in sections["Results"][0].rows}
     assert cells["base"].startswith("3.00") and cells["lost"] is None
     assert cells["better"] == "not reached by 3 of 3 seeds"
@@ -179,7 +194,7 @@ def test_trials_that_are_not_finished_are_listed(tmp_path):
     assert results.not_run == {"base": 2, "once": 1}
     *_, last = page(results, "made").sections
     command = "python -m launch.reproduce csan/toy --scale small --rows"
-    assert last.title == "Commands of trials that were not run" and last.parts == [
+    assert last.title == "Commands of trials that were not run" and last.elements == [
         f"{command} base --data DIR --out OUT  # 2 of its trials",
         f"{command} once --data DIR --out OUT  # 1 of its trials",
     ]
@@ -193,7 +208,7 @@ def test_rows_of_the_page(tmp_path):
     half = stats.t.ppf(0.975, 6) * math.sqrt(squares / 6 / 3)
     assert rows["base"]["high"] == pytest.approx(81 + half)
     assert rows["better"]["speed"] == 3.0 and rows["once"]["speed"] is None
-    sections = {section.title: section.parts for section in page(results, "made").sections}
+    sections = {section.title: section.elements for section in page(results, "made").sections}
     further = sections["Results"][1]
     assert further.head == ["row", "extra"] and further.rows[0] == ["base", 1.5]
     assert sections["Notes on rows"][0].rows == [["lost", "no code"]]
@@ -213,10 +228,10 @@ def test_speeds_are_relative_to_the_first_row(tmp_path):
     rows = [dataclasses.replace(r, published=published.get(r.name, {})) for r in results.scale.rows]
     scale = dataclasses.replace(results.scale, metrics=("train_speed",), rows=tuple(rows))
     results = dataclasses.replace(results, scale=scale)
-    results.__dict__["comparison"] = Exact
+    results.__dict__["evaluation_class"] = Exact
     assert [row["speed"] for row in rows_of(results)] == [1.0, 3.0, None, None, None]
     sections = page(results, "made").sections
-    (table,) = next(section.parts for section in sections if section.title == "Results")
+    (table,) = next(section.elements for section in sections if section.title == "Results")
     ratios = [math.log(value) for value in (3.0, 3.3, 2.7)]
     mean = sum(ratios) / 3
     half = stats.t.ppf(0.975, 2) * stats.tstd(ratios) / math.sqrt(3)
@@ -245,7 +260,7 @@ def test_a_row_without_the_fields_is_no_point_of_a_figure(tmp_path, monkeypatch)
 
     monkeypatch.setattr(page_module, "fields_of", fields)
     results = dataclasses.replace(results, spec=spec, scale=scale)
-    results.__dict__["comparison"] = Exact
+    results.__dict__["evaluation_class"] = Exact
     sections = page(results, "c").sections
-    (chart,) = next(section.parts for section in sections if section.title == "Figure")
+    (chart,) = next(section.elements for section in sections if section.title == "Figure")
     assert list(chart.series[0].x) == [1, 3, 5]

@@ -3,15 +3,16 @@
 import itertools
 import json
 import re
+import shutil
 import statistics
 import zipfile
 
 import jax
 import pytest
 
+from common_jax.training import run_writer
 from launch import train
 from launch.reproduce import __main__ as reproduce
-from launch.reproduce import archive
 from launch.trials import local_executor
 from tests.docs.test_results import unfounded
 from tests.launch.commands import fails
@@ -69,15 +70,33 @@ through = ["light"]
 """
 
 
+@pytest.fixture(scope="module")
+def runs():
+    """The workdirs and copies of the runs that were trained, by config file and overrides."""
+    return {}
+
+
 @pytest.fixture
-def folders(tmp_path, monkeypatch):
-    """Tables and stored trials in `tmp_path`; trials are trained in this process."""
+def folders(runs, tmp_path, tmp_path_factory, monkeypatch):
+    """Tables and stored trials in `tmp_path`; trials are trained in this process.
+
+    A trial that another test has trained is a copy of that run.
+    """
     monkeypatch.chdir(ROOT)
     trained = []
 
     def run_here(trials, jobs):
         for trial in trials:
-            train.main(local_executor.command(trial)[3:])
+            arguments, path = (trial.file, trial.overrides), trial.workdir.path
+            if arguments in runs:
+                first, run = runs[arguments]
+                shutil.copytree(run, path)
+                text = (run / "result.json").read_text()
+                (path / "result.json").write_text(text.replace(first, str(path)))
+            else:
+                train.main(local_executor.command(trial)[3:])
+                run = shutil.copytree(path, tmp_path_factory.mktemp("runs") / "run")
+                runs[arguments] = str(path), run
             trained.append(trial.name)
             yield trial
 
@@ -90,7 +109,7 @@ def folders(tmp_path, monkeypatch):
 
 def write(folder, kind="table", **changes):
     """Writes a table's file, with some of its text replaced."""
-    values = TINY | {"data.cache_dir": folder / "cache"}
+    values = TINY | {"data.cache_dir": folder.parent / "corpora"}  # of all tests
     listed = ", ".join(f'"{key}" = "{value}"' for key, value in values.items())
     text = TABLE.format(kind=kind, overrides=listed)
     for old, new in changes.items():
@@ -238,18 +257,18 @@ def test_a_trial_is_finished_only_with_all_its_files(folders, monkeypatch):
     """Killed while its archive is unpacked."""
     folder, trained = folders
     page, _ = made(folder, "first", "--keep")
-    replace, count = archive.replace_text, itertools.count()
+    replace, count = run_writer.replace_text, itertools.count()
 
     def killed(path, text):
         if next(count) == 2:
             raise KeyboardInterrupt
         replace(path, text)
 
-    monkeypatch.setattr(archive, "replace_text", killed)
+    monkeypatch.setattr(run_writer, "replace_text", killed)
     with pytest.raises(KeyboardInterrupt):
         made(folder, "second")
     assert not [*(folder / "second").rglob("result.json")]
-    monkeypatch.setattr(archive, "replace_text", replace)
+    monkeypatch.setattr(run_writer, "replace_text", replace)
     assert made(folder, "second")[0] == page and len(trained) == 4
 
 
@@ -281,7 +300,7 @@ def test_a_dry_run_lists_commands(folders, capsys):
         ({}, ["attconv/toy", "--keep", "--rows", "light"], "--keep: the stored page has all rows"),
         ({'"light"\npub': '"lite"\npub'}, ["attconv/toy"], "row 'light': .*'lite': must be cnn"),
         ({'["accuracy"]': '["bleu"]'}, ["attconv/toy"], "no metric 'bleu'; there are accuracy"),
-        ({"than = ": "then = "}, ["attconv/toy"], r"claims\[0\]: unknown field 'then'; did you"),
+        ({"than = ": "then = "}, ["attconv/toy"], r"claims\[0\]: unknown key 'then'; did you"),
         ({'than = "bi': 'than = "tri'}, ["attconv/toy"], "no row 'tri-CNN'"),
         ({"seeds = 2": "seeds = 0"}, ["attconv/toy"], "seeds = 0: at least 1"),
         ({"[scales.small]": "[scales.small"}, ["attconv/toy"], "not TOML"),

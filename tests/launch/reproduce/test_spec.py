@@ -8,7 +8,8 @@ import pytest
 
 from common_jax.errors import UserError
 from common_jax.training.config import parse
-from launch.reproduce.spec import MEASURED, read_table, read_tables
+from launch.reproduce.spec import read_table, read_tables
+from launch.reproduce.table_file import MEASURED
 from launch.reproduce.trials import corpora_of
 
 TABLES = Path(__file__).parents[3] / "tables"
@@ -203,19 +204,41 @@ def test_corpora_are_those_that_rows_use(tmp_path):
         ('name = "B"', 'name = "A"', "two rows"),
         ('metric = "train_speed"', 'metric = "nll"', "nll: better is lower"),
         ('"B", "D"]', '"B", "E"]', r"scales.small: no row 'E'"),
-        ('scales = ["paper"]', 'scales = ["papers"]', r"rows\[2\]: no \[scales.papers\]"),
-        ("small = { seeds", "tiny = { seeds", r"rows\[0\]: no \[scales.tiny\]"),
-        ('data = "pairs"', 'data = "pair"', r"row 'A': no \[data.pair\]"),
+        (
+            'scales = ["paper"]',
+            'scales = ["papers"]',
+            r"rows\[2\]: no scale 'papers'; did you mean 'paper'",
+        ),
+        ("small = { seeds", "tiny = { seeds", r"rows\[0\]: no scale 'tiny'"),
+        (
+            'data = "pairs"',
+            'data = "pair"',
+            r"scales.paper: row 'A': no data 'pair'; did you mean 'pairs'",
+        ),
         ("within = 1\n", "", "no 'within'"),
-        ('"comparable"', '"alike"', "relation 'alike'"),
+        ('"comparable"', '"alike"', r"claims\[1\]: relation='alike': must be better \| equal"),
         ('"train_speed"', '"train_speed"\nrelation = "equal"', "equal goes with parameters"),
-        ("within = 1\n", 'relations = "x"\n', "unknown field 'relations'; did you mean 'relation'"),
+        ("within = 1\n", 'relations = "x"\n', "unknown key 'relations'; did you mean 'relation'"),
         ('than = "C"\n', 'than = "C"\nrelation = "ratio"\nfactor = 2\n', "not TOML"),
         ('"comparable"\nwithin = 1', '"ratio"\nfactor = 2', "a ratio is one of speeds"),
         ('config = "small.py"\n', "", "no 'config'"),
+        ("seeds = 3", "seeds = 0", "scales.small: seeds = 0: at least 1"),
+        ("seeds = 1", "seeds = 0", r"rows\[0\]: by_scale.small: seeds = 0: at least 1"),
+        ("seeds = 3", 'seeds = "3"', "scales.small: seeds='3': expected int, got str"),
+        (
+            "accuracy = 1 }",
+            'accuracy = "1" }',
+            r"rows\[0\]: published.accuracy='1': expected float",
+        ),
+        ('metrics = ["f1"]', 'metrics = "f1"', "scales.small: metrics='f1': expected a list"),
+        ('source = "s"\n', "", "key 'source' is missing"),
+        ('kind = "table"', 'kind = "tables"', r"kind='tables': must be table \| figure"),
+        ("[data.vectors]", "[data.vectors.a]", r"data.vectors: unknown key 'a'"),
     ],
 )
 def test_mistakes(tmp_path, old, new, message):
     assert old in TEXT
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=message) as error:
         read(tmp_path, TEXT.replace(old, new))
+    assert str(error.value).startswith(f"{tmp_path / 'csan' / 'toy.toml'}: ")
+    assert "\n" not in str(error.value)

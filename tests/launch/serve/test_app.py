@@ -9,8 +9,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from common_jax.errors import UserError
+from launch.serve.app import Service
 from launch.serve.limits import Limits
-from tests.launch.serve.toy_server import LIMITS, service
+from launch.serve.metrics import Metrics
+from launch.serve.models import Model
+from tests.launch.serve.toy_server import LIMITS, Reverser, service
 
 
 @pytest.fixture
@@ -29,6 +32,14 @@ def test_an_input_is_a_line_or_an_object(client):
     assert response.headers["content-type"] == "application/json"
     expected = [{"reversed": "two one", "count": 2}, {"reversed": "four three", "count": 2}]
     assert response.json() == {"outputs": expected} and response.text.endswith("}\n")
+
+
+def test_an_input_is_parsed_once():
+    predictor, metrics = Reverser(), Metrics()
+    served = Service([Model("toy", predictor, None, LIMITS, metrics)], LIMITS, metrics, log=False)
+    with TestClient(served.app) as client:
+        assert predict(client, ["one two", "three"]).status_code == 200
+    assert predictor.parsed == ["one two", "three"]
 
 
 def test_an_answer_is_explained_upon_request(client):
@@ -97,11 +108,11 @@ def test_metrics_count_requests_by_status(client):
     predict(client, ["a", "b"])
     predict(client, [""])
     text = client.get("/metrics").text
-    assert 'serve_requests_total{model="toy",status="200"} 1\n' in text
-    assert 'serve_requests_total{model="toy",status="422"} 1\n' in text
-    assert 'serve_inputs_total{model="toy"} 2\n' in text
-    assert 'serve_request_seconds_bucket{model="toy",le="+Inf"} 2\n' in text
-    assert 'serve_inputs_waiting{model="toy"} 0\n' in text
+    assert 'serve_requests_total{model="toy",status="200"} 1.0\n' in text
+    assert 'serve_requests_total{model="toy",status="422"} 1.0\n' in text
+    assert 'serve_inputs_total{model="toy"} 2.0\n' in text
+    assert 'serve_request_seconds_bucket{le="+Inf",model="toy"} 2.0\n' in text
+    assert 'serve_inputs_waiting{model="toy"} 0.0\n' in text
     for line in text.splitlines():
         assert re.fullmatch(r"# (HELP|TYPE) .*|\w+(\{[^{}]*\})? [-+.e\d]+", line), line
 

@@ -12,7 +12,7 @@ from common_jax.data.padding import padded_width
 from launch.serve.batching import Batcher, batch_size
 from launch.serve.limits import Limits, Refused
 from launch.serve.metrics import Metrics
-from tests.launch.serve.toy_server import Reverser
+from tests.launch.serve.toy_server import Line, Reverser
 
 LINES = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=40).map(" ".join)
 
@@ -22,7 +22,7 @@ def batcher(predictor, **limits):
 
 
 def ask(one, lines):
-    return one.answers(lines, [(len(line.split()),) for line in lines])
+    return one.answers([*map(Line, lines)])
 
 
 @given(st.integers(1, 500), st.integers(1, 100))

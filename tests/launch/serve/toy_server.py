@@ -39,11 +39,18 @@ VIEWED = {
 }
 
 
+class Line(str):
+    @property
+    def lengths(self):
+        return (len(self.split()),)
+
+
 class Reverser(Predictor):
     """Reverses the words of a text.
 
     Attributes:
-      batches: the lines of each call of `predict`.
+      parsed: the argument of each call of `parse`.
+      batches: the lines of each call of `answers`.
     """
 
     @dataclasses.dataclass(frozen=True)
@@ -54,14 +61,19 @@ class Reverser(Predictor):
 
     def __init__(self, vocabulary=None, settings=None, programs=None, *, explain=False):
         self._settings, self._explain = settings or self.Settings(), explain
-        self.batches = []
+        self.parsed, self.batches = [], []
 
     @classmethod
     def read_vocabulary(cls, folder):
         return None
 
-    def predict(self, lines, source="lines"):
-        lines = list(lines)
+    def parse(self, line, place):
+        self.parsed.append(line)
+        if not line.split():
+            raise UserError(f"{place}: a text without a word")
+        return Line(line)
+
+    def answers(self, lines):
         self.batches.append(lines)
         time.sleep(self._settings.delay)
         for line in lines:
@@ -70,11 +82,6 @@ class Reverser(Predictor):
                 raise RuntimeError(f"{ROOT}: {line}")
             answer = {"reversed": " ".join(words[::-1]), "count": len(words)}
             yield json.dumps(answer | ({"words": words} if self._explain else {}))
-
-    def lengths(self, line, place):
-        if not line.split():
-            raise UserError(f"{place}: a text without a word")
-        return (len(line.split()),)
 
     @property
     def schema(self):
@@ -93,7 +100,7 @@ class Ranker(Reverser):
 
     options = ()
 
-    def predict(self, lines, source="lines"):
+    def answers(self, lines):
         for line in lines:
             _, sentence = line.split("\t")
             yield json.dumps({"probabilities": {"yes": 1 / len(sentence)}})
@@ -110,7 +117,7 @@ class Viewer(Reverser):
 
     options = ()
 
-    def predict(self, lines, source="lines"):
+    def answers(self, lines):
         return (json.dumps(VIEWED) for _ in lines)
 
     @property

@@ -19,7 +19,7 @@ import pytest
 from common_jax.errors import UserError
 from common_jax.fields import to_mapping
 from common_jax.io.atomic import write_json
-from common_jax.training import workdir
+from common_jax.training.run_folder import VERSION
 from launch import cli
 from launch.sweep import __main__ as sweep
 from launch.trials import local_executor, ray_executor
@@ -78,7 +78,7 @@ def stub(monkeypatch):
 
     def command(trial):
         trial.workdir.path.mkdir(parents=True, exist_ok=True)
-        config = {"version": workdir.VERSION, "config": to_mapping(trial.config)}
+        config = {"version": VERSION, "config": to_mapping(trial.config)}
         with lock:
             write_json(trial.workdir.path / "config.json", config)
         return [*program, *real(trial)[3:]]  # without python -m launch.train

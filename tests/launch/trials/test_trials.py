@@ -3,6 +3,7 @@
 import pytest
 
 from common_jax.errors import UserError
+from common_jax.training.run_writer import RunWriter
 from launch.trials.trials import grid_axis, grid_trials, require_own_folders, zipped_axis
 
 CONFIG = """
@@ -127,7 +128,8 @@ def test_zipped_fields_have_equally_many_values(texts):
 def test_a_folder_of_another_run_is_refused_before_anything_starts(planned):
     trials = planned(grid_axis("rate=0,0.1"))
     other = planned(grid_axis("rate=0.1"), overrides=["--config.optimizer.b1=0.5"])[0]
-    other.workdir.claim(other.config)
-    other.workdir.release()
+    workdir = RunWriter(other.workdir.path)
+    workdir.claim(other.config)
+    workdir.release()
     with pytest.raises(UserError, match="holds another run; it differs in optimizer"):
         require_own_folders(trials)

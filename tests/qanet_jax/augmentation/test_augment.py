@@ -287,9 +287,9 @@ def test_the_page_shows_what_was_relocated():
         "Similarity of relocated answers",
         "Relocated answers",
     ]
-    (table,) = page.sections[2].parts
+    (table,) = page.sections[2].elements
     assert table.rows == [(TEXTS[0], TEXTS[0].upper(), "Paris", "PARIS", 1.0)]
-    (curve,) = page.sections[1].parts
+    (curve,) = page.sections[1].elements
     assert [*curve.series[0].y] == [100.0] * 21
 
 
@@ -298,7 +298,7 @@ def test_the_curve_counts_answers_that_are_nowhere():
     squad = squad_of({"q": ORIGINAL}, f"Except for the {ORIGINAL}.")
     paraphrases = {squad.contexts[0]: ["No.", PARAPHRASE, f"But for the {ORIGINAL}."]}
     page = report(augmented(paraphrases, squad, threshold=0.0), 0.0, "")
-    (curve,) = page.sections[1].parts
+    (curve,) = page.sections[1].elements
     shares = dict(zip(curve.series[0].x, curve.series[0].y, strict=True))
     assert [shares[x] for x in (0, 0.65, 0.7, 1)] == pytest.approx(
         [200 / 3, 200 / 3, 100 / 3, 100 / 3]

@@ -8,8 +8,7 @@ import sys
 import pytest
 
 from common_jax.text.squad import Squad
-from qanet_jax.data.synthetic import WORDS, generate, words
-from qanet_jax.data.synthetic_scenes import SCENES
+from qanet_jax.data.synthetic import SCENES, WORDS, generate, words
 
 COUNTS = {"train": 3_000, "dev": 800, "test": 800}
 

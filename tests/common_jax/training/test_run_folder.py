@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 
 from common_jax.errors import UserError
-from common_jax.training.log import MetricsLog, read_metrics
+from common_jax.training.log import MetricsLog
+from common_jax.training.run_folder import RunFolder
+from common_jax.training.run_writer import RunWriter
 from common_jax.training.task import Scores
-from common_jax.training.workdir import Workdir
 from tests.toy import Toy, ToyConfig
 
 CLAIM = """
 import sys, time
-from common_jax.training.workdir import Workdir
+from common_jax.training.run_writer import RunWriter
 from tests.toy import ToyConfig
-Workdir(sys.argv[1]).claim(ToyConfig())
+RunWriter(sys.argv[1]).claim(ToyConfig())
 print("claimed", flush=True)
 time.sleep(600)
 """
@@ -29,7 +30,7 @@ time.sleep(600)
 
 @pytest.fixture
 def workdir(tmp_path):
-    workdir = Workdir(tmp_path / "run")
+    workdir = RunWriter(tmp_path / "run")
     workdir.claim(ToyConfig())
     yield workdir
     workdir.release()
@@ -38,10 +39,10 @@ def workdir(tmp_path):
 @pytest.fixture
 def other(tmp_path):
     """Another process that trains in tmp_path / "run", after this one's claim was rejected."""
-    Workdir(tmp_path / "run").claim(ToyConfig())
-    Workdir(tmp_path / "run").release()
+    RunWriter(tmp_path / "run").claim(ToyConfig())
+    RunWriter(tmp_path / "run").release()
     with pytest.raises(UserError, match="differs in rate"):
-        Workdir(tmp_path / "run").claim(ToyConfig(rate=0.5))
+        RunWriter(tmp_path / "run").claim(ToyConfig(rate=0.5))
     command = [sys.executable, "-c", CLAIM, str(tmp_path / "run")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "claimed\n"
@@ -61,14 +62,14 @@ def test_a_second_run_reports_the_holder_of_the_lock(other, tmp_path):
     (run / "config.json").write_text("{")  # the lock comes before its first reading
     for _ in range(2):
         with pytest.raises(UserError) as raised:
-            Workdir(run).claim(ToyConfig())
+            RunWriter(run).claim(ToyConfig())
         words = f"{run} is being trained by process {other.pid} on "
         assert str(raised.value).startswith(words)
         assert str(raised.value).endswith("; wait for it, or choose another --workdir")
     (run / "config.json").write_bytes(config)
     other.send_signal(signal.SIGKILL)
     other.wait()
-    workdir = Workdir(run)
+    workdir = RunWriter(run)
     workdir.claim(ToyConfig())
     assert str(os.getpid()) in (run / "lock").read_text()
     workdir.release()
@@ -77,22 +78,22 @@ def test_a_second_run_reports_the_holder_of_the_lock(other, tmp_path):
 def test_a_lock_alone_is_an_empty_folder_and_a_process_may_claim_its_own_again(tmp_path):
     (tmp_path / "lock").write_text("")
     for _ in range(2):
-        Workdir(tmp_path).claim(ToyConfig())
+        RunWriter(tmp_path).claim(ToyConfig())
     for _ in range(2):
-        Workdir(tmp_path).release()
+        RunWriter(tmp_path).release()
 
 
 def test_a_folder_of_something_else_gets_no_lock(tmp_path):
     (tmp_path / "thesis.tex").write_text("hello")
     with pytest.raises(UserError, match="not the folder of a run"):
-        Workdir(tmp_path).claim(ToyConfig())
+        RunWriter(tmp_path).claim(ToyConfig())
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_a_file_in_the_place_of_the_parent(tmp_path):
     (tmp_path / "runs").write_text("")
     with pytest.raises(UserError, match=r"runs/a: cannot be written: Not a directory"):
-        Workdir(tmp_path / "runs" / "a").claim(ToyConfig())
+        RunWriter(tmp_path / "runs" / "a").claim(ToyConfig())
 
 
 def fail(*args, **kwargs):
@@ -101,28 +102,82 @@ def fail(*args, **kwargs):
 
 WRITERS = {
     "config.json": lambda workdir: workdir.claim(ToyConfig()),
-    "eval/dev.json": lambda workdir: workdir.write_scored("dev", Scores({"loss": 1.0}, {}, {}, [])),
+    "eval/dev.json": lambda workdir: workdir.write_scores("dev", Scores({"loss": 1.0}, {}, {}, [])),
     "vocabulary": lambda workdir: workdir.write_vocabulary(Toy(ToyConfig())),
     "result.json": lambda workdir: workdir.write_result({"steps": 2}),
-    "metrics.jsonl": lambda workdir: MetricsLog(workdir.metrics, 1),
+    "metrics.jsonl": lambda workdir: MetricsLog(workdir, 1),
 }
 
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_full_disk_is_one_line_and_changes_no_file(name, workdir, monkeypatch):
     write = WRITERS[name]
-    MetricsLog(workdir.metrics, 0).close()
+    MetricsLog(workdir, 0).close()
     write(workdir)
     before = contents(workdir.path)
     with monkeypatch.context() as patch:
-        patch.setattr("common_jax.training.workdir.os.replace", fail)
+        patch.setattr("common_jax.training.run_writer.os.replace", fail)
         with pytest.raises(UserError, match=r"run.*: cannot be written: No space left on device$"):
             write(workdir)
     assert contents(workdir.path) == before
 
 
+READ = """
+import json, sys
+from common_jax.training.run_folder import RunFolder
+run, other = RunFolder(sys.argv[1]), RunFolder(sys.argv[1] + "-none")
+read = {
+    "trained by": run.trained_by != "",
+    "rate": run.config()["rate"],
+    "metrics": [run.metrics(), run.validations(), other.metrics()],
+    "result": [run.result(), other.result()],
+    "scores": [run.is_scored("dev"), run.is_scored("test"), run.scores("dev").value],
+    "predictions": run.predictions("dev", "txt"),
+    "references": run.references("dev"),
+    "sources": [run.sources("dev"), other.sources("dev")],
+    "right": run.example_results("dev")["right"].tolist(),
+    "texts": sorted(run.texts()),
+}
+assert not {"jax", "flax", "optax", "orbax"} & sys.modules.keys()
+print(json.dumps(read))
+"""
+
+
+def test_a_run_is_read_without_jax(workdir):
+    result = {
+        **{"steps": 2, "parameters": 3, "wall_seconds": 1.5, "devices": ["cpu"]},
+        **{"metrics": {"dev": {"loss": 0.5}}, "versions": {"jax": "0"}},
+    }
+    log = MetricsLog(workdir, 0)
+    log.write(1, {"loss": 2.0})
+    log.write(2, {"split": "dev", "loss": 0.5})
+    log.close()
+    texts = {"references": ["r", "s"], "sources": ["t", ""]}
+    results = {"length": np.array([1, 2]), "right": np.array([1, 0])}
+    scores = Scores({"loss": 0.5}, {"examples": 2}, {"txt": "p\nq\n"}, [], results, **texts)
+    workdir.write_scores("dev", scores)
+    workdir.write_result(result)
+    command = [sys.executable, "-c", READ, str(workdir.path)]
+    lines = [{"step": 1, "loss": 2.0}, {"step": 2, "split": "dev", "loss": 0.5}]
+    assert json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout) == {
+        "trained by": True,
+        "rate": ToyConfig().rate,
+        "metrics": [lines, lines[1:], []],
+        "result": [result, None],
+        "scores": [True, False, {"loss": 0.5, "examples": 2}],
+        "predictions": ["p", "q"],
+        "references": ["r", "s"],
+        "sources": [["t", ""], None],
+        "right": [1, 0],
+        "texts": [
+            *("eval/dev.examples.tsv", "eval/dev.json", "eval/dev.predictions.txt"),
+            *("eval/dev.references", "eval/dev.sources", "metrics.jsonl", "result.json"),
+        ],
+    }
+
+
 def with_results(workdir, **results):
-    workdir.write_scored("dev", Scores({}, {}, {}, [], results))
+    workdir.write_scores("dev", Scores({}, {}, {}, [], results))
     return workdir.path / "eval" / "dev.examples.tsv"
 
 
@@ -141,7 +196,7 @@ def test_results_of_examples_are_read_as_they_were_written(workdir):
 
 
 def test_a_score_without_results_has_none(workdir):
-    workdir.write_scored("dev", Scores({}, {}, {}, []))
+    workdir.write_scores("dev", Scores({}, {}, {}, []))
     assert workdir.example_results("dev") is None
 
 
@@ -174,20 +229,20 @@ def test_something_in_the_place_of_a_file_or_folder(place, name, tmp_path):
     else:
         (tmp_path / place).write_text("")
     with pytest.raises(UserError, match=r": cannot be written: (File exists|Is a directory)$"):
-        WRITERS[name](Workdir(tmp_path))
+        WRITERS[name](RunWriter(tmp_path))
 
 
 def test_lines_of_the_log_with_null_values_are_kept(tmp_path):
     """A window in which every step was bad has no loss."""
     file = tmp_path / "metrics.jsonl"
     file.write_text('{"step": 1, "loss": null, "bad_steps": 2}\n{"step": 2, "loss": "x"}\n')
-    assert read_metrics(file) == [{"step": 1, "bad_steps": 2}]
+    assert RunFolder(tmp_path).metrics() == [{"step": 1, "bad_steps": 2}]
 
 
 def test_the_log_on_a_device_that_is_always_full(tmp_path):
     if not os.path.exists("/dev/full"):
         pytest.skip("needs /dev/full")
-    log = MetricsLog(tmp_path / "metrics.jsonl", 0)
+    log = MetricsLog(RunFolder(tmp_path), 0)
     log._file.close()
     log._file = Path("/dev/full").open("ab", buffering=0)  # noqa: SIM115
     with pytest.raises(UserError, match=r"metrics\.jsonl: cannot be written: No space left"):
@@ -196,7 +251,7 @@ def test_the_log_on_a_device_that_is_always_full(tmp_path):
 
 
 def test_tensorboard_on_a_full_disk_does_not_hang(tmp_path):
-    log = MetricsLog(tmp_path / "metrics.jsonl", 0)
+    log = MetricsLog(RunFolder(tmp_path), 0)
     log._board._writer._write_serialized_event = fail
     with pytest.raises(UserError, match=r"cannot be written: No space left"):
         log.write(1, {"loss": 1.0})
@@ -208,13 +263,13 @@ def test_the_log_forgets_what_comes_after_the_step_and_what_is_damaged(tmp_path)
     damaged = [b'{"st\xff', b"7", b"{}", b'{"step": 2, "split": "dev", "accuracy": "high"}']
     lines = [b'{"step": 1}', *damaged, b'{"step": 3}', b'{"step": 9}', b'{"step": 2']
     path.write_bytes(b"\n".join(lines))
-    log = MetricsLog(path, 3)
+    log = MetricsLog(RunFolder(tmp_path), 3)
     assert log.resumed_from == [3] and log.validations == []
     log.write(4, {"split": "dev", "loss": 2.0, "wall_seconds": 7.5})
     log.close()
     logged = [json.loads(line) for line in path.read_text().splitlines()]
     assert logged[:-1] == [{"step": 1}, {"step": 3}, {"step": 3, "resumed_from": 3}]
-    again = MetricsLog(path, 5)
+    again = MetricsLog(RunFolder(tmp_path), 5)
     again.close()
     assert [(step, values["loss"]) for step, values in again.validations] == [(4, 2.0)]
     assert again.resumed_from == [3, 5] and again.wall_seconds == 7.5
@@ -225,7 +280,7 @@ def test_tensorboard_reads_what_was_logged(tmp_path):
     from tensorboardX.proto import event_pb2
 
     for start, step in ((0, 5), (3, 4)):
-        log = MetricsLog(tmp_path / "metrics.jsonl", start)
+        log = MetricsLog(RunFolder(tmp_path), start)
         log.write(step, {"split": "dev", "loss": 1.5})
         log.close()
     events = []
@@ -251,7 +306,7 @@ def test_a_disk_that_fills_up_during_a_run(tmp_path):
     if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("needs the right to mount a tmpfs")
     try:
-        log = MetricsLog(disk / "metrics.jsonl", 0)
+        log = MetricsLog(RunFolder(disk), 0)
         with pytest.raises(UserError, match=r"cannot be written: No space left on device$"):
             for step in range(100_000):
                 log.write(step, {"loss": 1.0})
@@ -259,7 +314,7 @@ def test_a_disk_that_fills_up_during_a_run(tmp_path):
             assert json.loads(line)["loss"] == 1.0
         again = (disk / "metrics.jsonl").read_bytes()
         with pytest.raises(UserError, match=r"cannot be written: No space left on device$"):
-            MetricsLog(disk / "metrics.jsonl", 50_000)
+            MetricsLog(RunFolder(disk), 50_000)
         assert (disk / "metrics.jsonl").read_bytes() == again
         del log
     finally:

@@ -1,0 +1,38 @@
+"""Cleaning of texts, equal in corpora and predictions, and the warning for overlong ones."""
+
+import logging
+import unicodedata
+
+FAR = 2  # times the longest text of training
+
+_BOM = "\ufeff"
+# Characters without an image that are neither white space, control nor format characters: fillers,
+# the joiner of graphemes, inherent vowels, the blank Braille pattern, variation selectors.
+_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | frozenset(
+    map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
+)
+_BLANK_CATEGORIES = ("Cc", "Cf", "Zs", "Zl", "Zp")
+
+_log = logging.getLogger(__name__)
+
+
+def clean(text: str) -> str:
+    """A text without a byte order mark at its start; "" for one that is blank or looks so, of white
+    space, control, format and zero-width characters only."""
+    text = text.removeprefix(_BOM)
+    return "" if all(map(_is_blank, text)) else text
+
+
+def warn_if_overlong(place: str, length: int, longest: int, unit: str) -> None:
+    """Logs a text far longer than any in training.
+
+    Args:
+      longest: of training, or a limit for it; 0 if unknown.
+      unit: of the lengths, "words".
+    """
+    if longest and length > FAR * longest:
+        _log.warning("%s: %d %s, where training has at most %d", place, length, unit, longest)
+
+
+def _is_blank(character: str) -> bool:
+    return character in _FILLERS or unicodedata.category(character) in _BLANK_CATEGORIES

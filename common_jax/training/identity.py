@@ -1,0 +1,52 @@
+"""The config fields that identify a run, and those that its result depends on."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from common_jax.config import SplitsConfig
+from common_jax.fields import to_mapping
+
+LIMITS = ("data.max_equal_pairs", "data.max_unreachable_answers")  # of what a corpus may be
+SEED = "train.seed"  # the only field in which repeated runs differ
+
+
+def flat(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
+    """A config's values by the fields' full names."""
+    fields: dict[str, Any] = {}
+    for name, value in config.items():
+        key = f"{at}{name}"
+        fields.update(flat(value, f"{key}.") if isinstance(value, dict) else {key: value})
+    return fields
+
+
+def _comparable(config: Any) -> dict[str, Any]:
+    """A config's values by the fields' full names, in the form that equal ones share."""
+    data = getattr(config, "data", None)
+    columns = {"data.columns": data.column_order} if isinstance(data, SplitsConfig) else {}
+    return {**flat(to_mapping(config)), **columns}
+
+
+def result_fields(config: Any) -> dict[str, Any]:
+    """The config fields that a run's result can depend on, by their full names."""
+    irrelevant = ("mesh.", "paper.", "data.cache_dir", "model.unroll", *LIMITS)
+    fields = _comparable(config)
+    return {key: value for key, value in fields.items() if not key.startswith(irrelevant)}
+
+
+def identity(config: Any) -> dict[str, Any]:
+    """The config fields that identify a run: without its length, intervals, mesh, and the paper."""
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in _comparable(config).items()
+        if not key.startswith(("mesh.", "paper.", *LIMITS))
+        if key not in ("train.steps", "model.unroll") and not key.endswith("_every")
+    }
+
+
+def resuming(differing: Sequence[str], old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """The overrides by which this config resumes the old run; "" if other fields are needed."""
+    if any(key not in old or key not in new or key.endswith(".name") for key in differing):
+        return ""
+    overrides = (shlex.quote(f"--config.{key}={old[key]}") for key in differing)
+    return f"{' '.join(overrides)} resumes it, or "

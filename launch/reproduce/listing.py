@@ -1,0 +1,117 @@
+"""Listings: of tables, of stored trials, and of a table's trials with estimates of their hours."""
+
+import os
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from common_jax.report.markdown import table
+from launch.measure.compile import ENVIRONMENT
+from launch.reproduce.archive import path_of
+from launch.reproduce.spec import TableSpec
+from launch.reproduce.trials import ROW, corpora_of, trials_of
+from launch.trials.local_executor import command
+from launch.trials.status import find
+from launch.trials.train import summary
+from launch.trials.trials import Trial
+
+
+def listed(spec: TableSpec, stored: Path) -> str:
+    """A table in a few lines: scales, systems, data, stored trials, what cannot be made and why.
+
+    Args:
+      stored: the folder of the stored trials of all tables.
+    """
+    lines = [f"{spec.name}: {spec.title} ({spec.source})"]
+    for name, scale in spec.scales.items():
+        if scale.unavailable:
+            lines.append(f"  --scale {name}: cannot be made: {scale.unavailable}")
+            continue
+        archives = len([*(stored / spec.name / name).glob("*.zip")])
+        counts = f"{len(scale.made)} rows, {sum(row.seeds for row in scale.made)} trials"
+        files = ", ".join(dict.fromkeys(row.file.partition(":")[0] for row in scale.made))
+        lines.append(f"  --scale {name}: {counts} of {files}; {archives} stored")
+        systems = dict.fromkeys(row.file.partition(":")[2] or "its default" for row in scale.made)
+        lines.append(f"    systems {', '.join(systems)}")
+        for corpus in corpora_of(spec, scale):
+            note = f"; {corpus.note}" if corpus.note else ""
+            needed = ", ".join(corpus.files) or "an empty folder"
+            lines.append(f"    data {corpus.folder}: {needed} ({corpus.origin}{note})")
+        for reason in dict.fromkeys(row.missing for row in scale.rows if row.missing):
+            names = [row.name for row in scale.rows if row.missing == reason]
+            lines.append(f"    not run: {', '.join(names)}: {reason}")
+    return "\n".join(lines)
+
+
+def stored_page(specs: Iterable[TableSpec], stored: Path) -> str:
+    """A Markdown page with the stored trials of each table, and what is not stored.
+
+    Args:
+      stored: as for `listed`.
+    """
+    rows = []
+    for spec in specs:
+        for name, scale in spec.scales.items():
+            folder = f"{spec.name}/{name}"
+            has_page = (stored / folder / "page.md").exists()
+            link = f"[{folder}]({folder}/page.md)" if has_page else folder
+            if scale.unavailable or spec.kind == "speed":
+                absent = scale.unavailable or ("" if has_page else "speeds")
+                rows.append((link, spec.title, "", absent))
+                continue
+            trials = trials_of(spec, scale, Path("data"), Path("out"))
+            seeds = Counter(trial.values[ROW] for trial in trials)
+            here = [trial for trial in trials if path_of(trial, stored / folder).exists()]
+            archives = Counter(trial.values[ROW] for trial in here)
+            absent = "; ".join(
+                f"{row} ({archives[row]} of {number} seeds)" if archives[row] else row
+                for row, number in seeds.items()
+                if archives[row] < number
+            )
+            counts = f"{len(here)} of {len(trials)}"
+            rows.append((link, spec.title, counts, absent if here else "all"))
+    head = ("table", "title", "stored trials", "not here")
+    return f"""# What is here and what is not
+
+Each table of the papers at each of its scales, with the rows without all their seeds, or the reason
+why it cannot be made. Made by `python -m launch.reproduce --list --keep`.
+
+{table(head, rows)}
+"""
+
+
+def print_trials(trials: Sequence[Trial], topology: str | None) -> None:
+    """Prints each trial with its status and command, and the hours of each row on a topology."""
+    for trial in trials:
+        print(f"{trial.name}: {summary(find(trial))}\n  {shlex.join(command(trial)[1:])}")
+    if topology is not None:
+        os.environ |= ENVIRONMENT  # only here: trials would inherit it
+        from launch.measure.compile import topology_devices
+
+        devices = topology_devices(topology)
+        for row, trial in {trial.values[ROW]: trial for trial in trials}.items():
+            hours = _least_hours(trial, topology, devices)
+            if hours is None:
+                print(f"{row}: does not fit on {topology}")
+            else:
+                print(f"{row}: at least {hours:.2f} hours a seed on {topology}")
+
+
+def _least_hours(trial: Trial, topology: str, devices: Sequence[Any]) -> float | None:
+    """A lower bound of a trial's hours of training; None if it does not fit.
+
+    Args:
+      devices: of the topology.
+    """
+    from common_jax.training.config import task_class
+    from launch.measure.compile import compile_plan, prepared_shapes
+
+    task = task_class(trial.config.task)(trial.config)
+    largest = max(prepared_shapes(task), key=lambda sizes: sizes[0] * sum(sizes[1:]))
+    plan = compile_plan(task, topology, devices, largest)
+    if not plan.fits:
+        return None
+    times = [plan.seconds[name] for name in ("arithmetic", "memory", "links")]
+    return trial.config.train.steps * max(times) / 3600

@@ -1,0 +1,250 @@
+"""Table files as they are written: tables/PAPER/NAME.toml and tables/shared.toml.
+
+A table file has the fields of `TableFile`, a shared one the corpora and settings of several tables.
+`launch.reproduce.spec` combines them:
+
+* a scale with `setting = "NAME"` inherits the fields of `[settings.NAME]` that it leaves empty;
+  overrides and notes are joined;
+* a row inherits config, data, seeds and overrides of the scale in the same way; `by_scale.NAME` in
+  a row has those for one scale;
+* a row is in all scales, or only in its `scales`; a scale with `rows` has only these rows;
+* a claim or an example is in the scales that have all of its rows, or in `scales` of them; a claim
+  without a metric is judged by each of the scale's `claim_metrics`, by default the first metric.
+"""
+
+import dataclasses
+import tomllib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from common_jax.errors import UserError, error_context
+from common_jax.fields import from_mapping, require, suggestion
+from common_jax.io.files import read_lines
+
+T = TypeVar("T")
+Kind = Literal["table", "figure", "examples", "speed"]
+PARAMETERS, HOURS = "parameters", "hours_to_target"
+SPEEDS = ("train_speed", "decode_speed")
+MEASURED = (PARAMETERS, HOURS, *SPEEDS)  # metrics that no task has
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """Data that a row needs.
+
+    Attributes:
+      files: FILE or FILE.gz, or a folder if it ends in "/"; empty if the first run downloads it.
+      origin: the public page that they come from.
+      note: on their format or selection.
+      folder: its name in the folder of all data; by default the corpus's own.
+    """
+
+    files: tuple[str, ...]
+    origin: str
+    note: str = ""
+    folder: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Setting:
+    """How rows are trained; what is empty is inherited.
+
+    Attributes:
+      config: a config file.
+      data: the corpus that `data.dir` is set to; "" if the config generates its own.
+      seeds: their number.
+      overrides: fields of the config; {NAME} in a value is the folder of a corpus.
+    """
+
+    config: str = ""
+    data: str = ""
+    seeds: int | None = None
+    overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require(self.seeds is None or self.seeds > 0, f"seeds = {self.seeds}: at least 1")
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """Of `HOURS`: a metric of dev, and the value to reach."""
+
+    metric: str
+    value: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScaleEntry(Setting):
+    """`[scales.NAME]`, or `[settings.NAME]` of the shared file; as `spec.Scale`.
+
+    Attributes:
+      setting: the name of the setting that it inherits.
+      claim_metrics: of claims without a metric.
+      rows: names of rows.
+    """
+
+    setting: str = ""
+    split: str = ""
+    metrics: tuple[str, ...] = ()
+    claim_metrics: tuple[str, ...] = ()
+    target: Target | None = None
+    rows: tuple[str, ...] = ()
+    unavailable: str = ""
+    timed_steps: int | None = None
+    curves: bool = False
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RowEntry(Setting):
+    """`[[rows]]`.
+
+    Attributes:
+      name: as in the paper.
+      system: the argument of the config file.
+      scales: names of scales.
+      by_scale: what differs at a scale.
+      published: the paper's numbers by metric, and its further columns.
+      note: differences from the paper's system.
+      missing: the reason why it has no trials; "" if it has.
+    """
+
+    name: str
+    system: str = ""
+    scales: tuple[str, ...] = ()
+    by_scale: Mapping[str, Setting] = dataclasses.field(default_factory=dict)
+    published: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    note: str = ""
+    missing: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """A conclusion of the paper on two rows.
+
+    Attributes:
+      row, than: names of rows, A and B.
+      metrics: for each of which it must hold; in a file also as `metric`.
+      relation: "better", A - B > 0; "equal", A = B; "comparable", |A - B| < `within`; "ratio",
+        A / B > `factor`.
+      within, factor: bounds.
+      scales: names of scales.
+    """
+
+    text: str
+    row: str
+    than: str
+    metrics: tuple[str, ...] = ()
+    relation: Literal["better", "equal", "comparable", "ratio"] = "better"
+    within: float = 0.0
+    factor: float = 0.0
+    metric: str = ""
+    scales: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        metrics = {*self.metrics, self.metric} - {""}
+        require("nll" not in metrics, "nll: better is lower; log_likelihood can be claimed")
+        comparable = self.relation == "comparable"
+        require(not comparable or self.within > 0, "comparable: no 'within', a bound above 0")
+        if self.relation == "ratio":
+            rated = metrics <= {*SPEEDS} and self.factor > 0
+            require(rated, "a ratio is one of speeds, with a 'factor' above 0")
+        if metrics:
+            equal = self.relation == "equal"
+            require((metrics == {PARAMETERS}) == equal, "equal goes with parameters")
+
+    def judged_by(self, metrics: Sequence[str]) -> list["Claim"]:
+        """The claim on its metrics; without any, a claim on each of a scale's metrics."""
+        named = self.metrics or ((self.metric,) if self.metric else ())
+        claims = []
+        for group in [named] if named else [(metric,) for metric in metrics]:
+            claim = dataclasses.replace(self, metrics=group, metric="")
+            if claim.relation == "better" and group[0] in SPEEDS:
+                claim = dataclasses.replace(claim, relation="ratio", factor=1.0)
+            claims.append(claim)
+        return claims
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """Texts that rows are applied to.
+
+    Attributes:
+      texts: one input.
+      through: names of rows, each applied to the result of the one before; empty for all rows, each
+        applied to the texts.
+      paper: the paper's result.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    through: tuple[str, ...] = ()
+    paper: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class TableFile:
+    """A table file; as `spec.TableSpec`.
+
+    Attributes:
+      split, metrics: of scales that have none.
+    """
+
+    title: str
+    source: str
+    kind: Kind
+    split: str
+    metrics: tuple[str, ...]
+    scales: Mapping[str, ScaleEntry]
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    data: Mapping[str, Corpus] = dataclasses.field(default_factory=dict)
+    rows: tuple[RowEntry, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    examples: tuple[Example, ...] = ()
+
+    def __post_init__(self) -> None:
+        rows = [row.name for row in self.rows]
+        require(len({*rows}) == len(rows), "two rows of one name")
+        require(bool(self.scales), "no [scales.NAME]")
+        for name, scale in self.scales.items():
+            require_known(scale.rows, rows, f"scales.{name}: no row")
+        for n, row in enumerate(self.rows):
+            require_known((*row.scales, *row.by_scale), self.scales, f"rows[{n}]: no scale")
+        for n, claim in enumerate(self.claims):
+            require_known((claim.row, claim.than), rows, f"claims[{n}]: no row")
+            require_known(claim.scales, self.scales, f"claims[{n}]: no scale")
+        for n, example in enumerate(self.examples):
+            require_known(example.through, rows, f"examples[{n}]: no row")
+
+
+@dataclasses.dataclass(frozen=True)
+class SharedFile:
+    """The shared file: corpora, and settings that scales and settings inherit."""
+
+    data: Mapping[str, Corpus] = dataclasses.field(default_factory=dict)
+    settings: Mapping[str, ScaleEntry] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, entry in self.settings.items():
+            require_known({entry.setting} - {""}, self.settings, f"settings.{name}: no setting")
+
+
+def read_toml(path: Path, schema: type[T]) -> T:
+    """A file as the dataclass `schema`.
+
+    Raises:
+      UserError: if it is not TOML, or as `from_mapping`.
+    """
+    with error_context(path):
+        try:
+            values = tomllib.loads("\n".join(read_lines(path)))
+        except tomllib.TOMLDecodeError as error:
+            raise UserError(f"not TOML ({error})") from error
+        return from_mapping(schema, values)
+
+
+def require_known(names: Iterable[str], known: Collection[str], message: str) -> None:
+    """Raises UserError, of the message and the name, for a name that is not known."""
+    for name in names:
+        require(name in known, f"{message} {name!r}{suggestion(name, [*known])}")

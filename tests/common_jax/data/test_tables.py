@@ -1,0 +1,152 @@
+"""Tables: what Python's csv writes is read; all else is refused or counted."""
+
+import csv
+import gzip
+import io
+import logging
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common_jax.bad_examples import BadExamples
+from common_jax.data.tables import Table
+from common_jax.errors import UserError
+
+NAMES = {"label": ("label", "stars"), "text": ("text", "review")}
+
+
+def table(folder, content, name="t.csv", columns=(), **options) -> Table:
+    path = Path(folder) / name
+    content = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    return Table(path, NAMES, dict(columns), **options)
+
+
+def texts(made, policy="error"):
+    """The fields of all rows, the lines of the rows, and the counts of bad ones."""
+    bad_examples = BadExamples(policy)
+    rows = list(made.rows(bad_examples))
+    lines = [int(row.place.rpartition(":")[2]) for row in rows]
+    return [row.texts for row in rows], lines, bad_examples.counts
+
+
+def fails(made) -> str:
+    with pytest.raises(UserError) as error:
+        texts(made)
+    assert "\n" not in str(error.value)
+    return str(error.value).replace(f"{made.path.parent}/", "")
+
+
+CELLS = st.text("ab é,;\t\"'\n\u2028", max_size=8)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=6),
+    st.sampled_from(",;\t"),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]),
+    st.sampled_from(["t.csv", "t.CSV", "t.csv.gz"]),
+    st.booleans(),
+)
+def test_what_a_writer_of_csv_wrote(rows, separator, end, quoting, name, bom):
+    """pandas quotes minimally; spreadsheets have semicolons, CRLF and a byte order mark."""
+    written = io.StringIO(newline="")
+    writer = csv.writer(written, delimiter=separator, lineterminator=end, quoting=quoting)
+    writer.writerows([("Stars", "title", "text"), *rows])
+    content = ("\ufeff" if bom else "") + written.getvalue()
+    with tempfile.TemporaryDirectory() as folder:
+        actual, lines, _ = texts(table(folder, content, name))
+    assert actual == [[label, text] for label, _, text in rows]
+    starts = [2 + sum("".join(row).count("\n") + 1 for row in rows[:n]) for n in range(len(rows))]
+    assert lines == starts
+
+
+def test_a_tab_separated_line_is_its_cells_as_they_are(tmp_path):
+    content = '\ufefftext\tlabel\r\nsay "a, b";\t4\r\n"open\t"5"\n'
+    made = table(tmp_path, content, "t.tsv")
+    assert texts(made)[:2] == ([["4", 'say "a, b";'], ['"5"', '"open']], [2, 3])
+
+
+def test_columns_by_name_and_by_number(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    content = "id,body,text,rating\n7,b,t,3\n"
+    by_name = table(tmp_path, content, columns={"label": "rating", "text": "body"})
+    assert texts(by_name)[0] == [["3", "b"]]
+    assert caplog.messages == [f"{by_name.path}: label = rating, text = body; not read: id, text"]
+    for columns in ({"label": 4, "text": 2}, {"label": -1, "text": -3}):
+        by_number = table(tmp_path, content, columns=columns)
+        assert texts(by_number)[:2] == ([["rating", "body"], ["3", "b"]], [1, 2])
+    known = table(tmp_path, "id,review,stars\n7,b,3\n", columns={"label": 3, "text": 2})
+    assert texts(known)[0] == [["3", "b"]]
+
+
+HEADERS = [
+    ("label,text,stars\n1,a,b\n", "t.csv:1: several columns can be the label: label, stars; set "),
+    ("stars,body\n1,a\n", "t.csv:1: no header that is known, and not surely an example: stars, b"),
+    ("5,title,body\n", "t.csv:1: 3 columns where 2 are needed, and no header that is known: 5, t"),
+    ("5;a,b\n4;c,d\n", "t.csv: its columns may be separated by ',' or ';'; put texts in quotat"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), HEADERS)
+def test_what_is_not_known_is_refused_until_columns_are_named(tmp_path, content, message):
+    line = fails(table(tmp_path, content))
+    assert line.startswith(message)
+    if "separated" not in line:
+        names = "data.columns=label=NAME,text=NAME with names of the header"
+        assert line.endswith(f"; set {names}, or by number, label=1,text=2")
+        named = table(tmp_path, content, columns={"label": 1, "text": 2})
+        assert texts(named)[0][-1] == content.splitlines()[-1].split(",")[:2]
+
+
+def test_names_that_the_header_does_not_have_or_has_twice(tmp_path):
+    made = table(tmp_path, "id,text,text\n", columns={"label": "stars", "text": "text"})
+    message = "data.columns: t.csv has no column 'stars'; it has id, text, text"
+    assert fails(made) == message
+    made = table(tmp_path, "id,text,text\n", columns={"label": "id", "text": "text"})
+    assert fails(made) == "data.columns: t.csv has several columns 'text'; give its number"
+
+
+def test_a_semicolon_is_found_beside_commas_in_texts(tmp_path):
+    content = '5;"a, b"\n4;c\n3;d, e\n'
+    assert texts(table(tmp_path, content))[0] == [["5", "a, b"], ["4", "c"], ["3", "d, e"]]
+    content = '5,"a; b"\n4,c\n'
+    assert texts(table(tmp_path, content))[0] == [["5", "a; b"], ["4", "c"]]
+
+
+BAD = [
+    ("t.csv", 'label,text\n1,"a\nb"\n2\n3,c\n', 4, "1 columns where 2 are needed"),
+    ("t.csv", "1,a\n2,b,c\n3,c\n", 2, "3 columns where 2 are needed"),
+    ("t.csv", 'label,text,id\n1,a,0\n2,"b"\n3,c,0\n', 3, "2 columns where 3 are needed"),
+    ("t.csv", '1,a\n3,c\n2,"open\n4,d\n', 3, "not CSV (unexpected end of data)"),
+    ("t.csv", '1,a\n2,"open\n3,"c"\n3,c\n', 2, "not CSV (',' expected after '\"')"),
+    ("t.csv", b'1,a\n2,"x\n\xff"\n3,c\n', 3, "not UTF-8 (byte 0xff after 0 bytes)"),
+    ("t.tsv", "1\ta\n2\n3\tc\n", 2, "1 columns where 2 are needed"),
+    ("t.tsv", "1\ta\n2\tb\tc\n3\tc\n", 2, "3 columns where 2 are needed"),
+    ("t.tsv", "1\ta\n \t\n\n3\tc\n".replace(" \t", "2"), 2, "1 columns where 2 are needed"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "line", "message"), BAD)
+def test_rows_of_another_length_and_broken_ones(tmp_path, name, content, line, message):
+    made = table(tmp_path, content, name, skips_blank=True)
+    assert fails(made) == f"{name}:{line}: {message}; fix it, or set data.on_bad_example=skip"
+    rows, _, counts = texts(made, "skip")
+    assert rows == [["1", "a\nb" if "\nb" in str(content) else "a"], ["3", "c"]]
+    assert sum(entry["count"] for entry in counts.values()) == 1
+
+
+def test_blank_lines(tmp_path):
+    assert texts(table(tmp_path, "\n1,a\n\n2,b\n\n"))[1] == [2, 4]
+    content = "1\ta\n\n2\tb\n"
+    assert texts(table(tmp_path, content, "t.tsv", skips_blank=True))[1] == [1, 3]
+    assert fails(table(tmp_path, content, "t.tsv")).startswith("t.tsv:2: 1 columns where 2 are")
+
+
+@pytest.mark.parametrize("content", ["", "\n", "\ufefflabel,text\r\n", "text;id;label\n"])
+def test_no_rows(tmp_path, content):
+    assert texts(table(tmp_path, content)) == ([], [], {})

@@ -1,0 +1,64 @@
+"""Dataclasses from nested mappings: lists, mappings and optional fields, and where errors are."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import pytest
+
+from common_jax.errors import UserError
+from common_jax.fields import from_mapping, require, to_mapping
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    x: int
+    y: float = 0.0
+
+    def __post_init__(self):
+        require(self.x >= 0, "x: at least 0")
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawing:
+    origin: Point | None = None
+    size: int | None = None
+    points: tuple[Point, ...] = ()
+    named: Mapping[str, Point] = dataclasses.field(default_factory=dict)
+    weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+
+def test_lists_mappings_and_optional_fields():
+    values = {
+        "origin": {"x": 1},
+        "size": None,
+        "points": [{"x": 2, "y": 3}, {"x": 4}],
+        "named": {"a": {"x": 5}},
+        "weights": {"b": 1, "c": 0.5},
+    }
+    drawing = from_mapping(Drawing, values)
+    points = (Point(2, 3.0), Point(4))
+    assert drawing == Drawing(Point(1), None, points, {"a": Point(5)}, {"b": 1.0, "c": 0.5})
+    assert type(drawing.points[0].y) is type(drawing.weights["b"]) is float
+    assert from_mapping(Drawing, {}) == Drawing()
+    assert to_mapping(Drawing(size=3))["size"] == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"points": [{"x": 1}, {"x": 1, "z": 2}]}, "points[1]: unknown key 'z'; known here: x, y"),
+        ({"points": [{}]}, "points[0]: key 'x' is missing"),
+        ({"points": [{"x": -1}]}, "points[0]: x: at least 0"),
+        ({"points": {"x": 1}}, "points={'x': 1}: expected a list, got dict"),
+        ({"points": [1]}, "key 'points[0]' is a group of keys"),
+        ({"named": {"a": {"x": "1"}}}, "named.a: x='1': expected int, got str"),
+        ({"named": [1]}, "key 'named' is a group of keys"),
+        ({"weights": {"a": True}}, "weights.a=True: expected float, got bool"),
+        ({"size": 1.5}, "size=1.5: expected int, got float"),
+        ({"origin": {"x": 1, "z": 2}}, "unknown key 'origin.z'; known here: x, y"),
+    ],
+)
+def test_errors_name_the_location(values, message):
+    with pytest.raises(UserError) as error:
+        from_mapping(Drawing, values)
+    assert str(error.value) == message
