@@ -35,7 +35,9 @@ def result_fields(config: Any) -> dict[str, Any]:
     optimizer = config.optimizer.scheduled(config.train.steps)
     schedule = optimizer.cooldown_start, optimizer.cooldown_steps
     fields = _comparable(config)
-    relevant = {key: value for key, value in fields.items() if not key.startswith(irrelevant)}
+    relevant = {
+        key: value for key, value in fields.items() if not key.startswith((*irrelevant, *LIMITS))
+    }
     return relevant | dict(zip(COOLDOWN, schedule, strict=True))
 
 

@@ -90,6 +90,14 @@ def test_a_table_has_no_languages_but_those_that_are_set(name, fields):
     assert languages(name, **fields | pair) == ("fr", "th")
 
 
+def test_columns_may_name_the_languages():
+    named = {"train": "pairs.csv", "columns": "source=de-AT,target=en"}
+    assert languages("multi30k", **named) == ("de-AT", "en")
+    assert languages("tatoeba_deen", columns="en,de") == ("en", "de")
+    given = {"source_language": "en", "target_language": "nds"}
+    assert languages("tatoeba_deen", columns="en,de", **given) == ("en", "nds")
+
+
 def test_a_config_file_without_languages_is_asked_for_them(tmp_path):
     lines = "from csan_jax.config import Config\nfrom common_jax.config import to_config_dict\n"
     file = tmp_path / "own.py"
