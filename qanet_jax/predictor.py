@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Num
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data.padding import Group, grouped, padded, padded_width
@@ -32,6 +31,7 @@ from common_jax.text.cleaning import clean
 from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from qanet_jax.data.text import TEXTS, TokenizedText, text_arrays, windows
+from qanet_jax.reading import PredictedSpan, Reading, as_json
 
 _RACE = (
     "Many people came to Reedford for the race that Wenola holds each year. Valitia wore the "
@@ -44,23 +44,6 @@ _EXAMPLES = (
     ("Ada lives in Rome. Ben, her brother, is a painter in Turin.", "Who lives in Rome?"),
 )
 _NO_ID: Mapping[str, Any] = {}
-
-
-@dataclasses.dataclass(frozen=True)
-class PredictedSpan:
-    """A predicted answer.
-
-    Attributes:
-      text: context[start:end].
-      start, end: offsets in the context, in characters.
-      probability: p1 p2 of its first and last word over the complete context; a word in several
-        windows has its largest logits.
-    """
-
-    text: str
-    start: int
-    end: int
-    probability: float
 
 
 class QuestionAnswerer(Predictor):
@@ -176,7 +159,7 @@ class QuestionAnswerer(Predictor):
 
     def answers(self, requests: Sequence["_Request"]) -> Iterator[str]:
         for request, reading in zip(requests, self._read(requests), strict=True):
-            best, *others = map(_as_json, reading.answers(self._count))
+            best, *others = map(as_json, reading.answers(self._count))
             answer = {**request.id, **best, "next": others}
             if self._explain:
                 answer |= {"pointers": reading.pointers(), **self._attended(request)}
@@ -217,10 +200,10 @@ class QuestionAnswerer(Predictor):
         (read,) = self._read([_Request.of_texts(context, question)])
         return read.answers(self._count)
 
-    def _read(self, requests: Sequence["_Request"]) -> list["_Reading"]:
+    def _read(self, requests: Sequence["_Request"]) -> list["Reading"]:
         """The model's outputs for each request."""
         self._look_up(_words(requests))
-        readings = [_Reading(request.text, request.context) for request in requests]
+        readings = [Reading(request.text, request.context) for request in requests]
         rows = self._windows(requests)
         for window, outputs in zip(rows, self._computed(self._decode, rows), strict=True):
             readings[window.number].add(window.start, window.stop, outputs)
@@ -388,48 +371,3 @@ class _Window(NamedTuple):
     question: TokenizedText
     start: int
     stop: int
-
-
-class _Reading:
-    """Joins the outputs of a context's windows."""
-
-    def __init__(self, text: str, context: TokenizedText):
-        self._text, self._context = text, context
-        self._logits = np.full((2, len(context.words)), -np.inf)  # each word's largest
-        self._scores: dict[tuple[int, int], float] = {}  # of spans, by first and last word
-
-    def add(self, start: int, stop: int, outputs: Mapping[str, Num[np.ndarray, "_"]]) -> None:
-        """Adds the outputs of `SpanExtraction.decode` for one window."""
-        own = self._logits[:, start:stop]
-        logits = np.stack([outputs["start"], outputs["end"]])
-        np.maximum(own, logits[:, : stop - start], out=own)
-        spans = (outputs[name] for name in ("first", "last", "score"))
-        for first, last, score in zip(*spans, strict=True):
-            if start + last < stop:
-                span = start + int(first), start + int(last)
-                self._scores[span] = max(self._scores.get(span, -np.inf), float(score))
-
-    def answers(self, count: int) -> list[PredictedSpan]:
-        """The best answers, best first."""
-        total = np.logaddexp.reduce(self._logits, axis=1).sum()
-        words, answers = self._context.spans, []
-        for span in sorted(self._scores, key=lambda span: -self._scores[span])[:count]:
-            start, end = words[span[0]][0], words[span[1]][1]
-            probability = min(1.0, float(np.exp(self._scores[span] - total)))  # rounded scores
-            answers.append(PredictedSpan(self._text[start:end], start, end, probability))
-        return answers
-
-    def pointers(self) -> dict[str, Any]:
-        """The words and their probabilities as first and last word of the answer, for JSON."""
-        totals = np.logaddexp.reduce(self._logits, axis=1, keepdims=True)
-        first, last = np.round(np.exp(self._logits - totals), 6).tolist()
-        return {"words": self._context.words, "first": first, "last": last}
-
-
-def _as_json(span: PredictedSpan) -> dict[str, Any]:
-    return {
-        "answer": span.text,
-        "start": span.start,
-        "end": span.end,
-        "probability": round(span.probability, 6),
-    }

@@ -34,6 +34,7 @@ from common_jax.training.preemption import PreemptionHandler
 from common_jax.training.run_writer import RunWriter
 from common_jax.training.state import InitialState, run_key
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
+from common_jax.training.step_metrics import MetricsWindow, StallTimer
 from common_jax.training.task import Params, Scores, Task
 from common_jax.versions import versions
 
@@ -140,7 +141,7 @@ class _Run:
         self._final_step = (
             make_predict_step(task, mesh, final=True) if task.final_search else self._dev_step
         )
-        self._stalls = _StallTimer()
+        self._stalls = StallTimer()
         self._began = time.monotonic()
 
     def _require_learning(self) -> None:
@@ -177,7 +178,7 @@ class _Run:
         train_step = make_train_step(self.task, self.mesh, self.abstract)
         batches = self.task.train_batches().select_rows(local_rows(self.mesh, config.accumulate))
         placed = lambda group: tuple(put_batch(batch, self.mesh) for batch in group)
-        window, key = _MetricsWindow(), run_key(config.seed, self.mesh)
+        window, key = MetricsWindow(), run_key(config.seed, self.mesh)
         batch_stream = stream(batches, self.position)
         calls = ((at, placed(group)) for at, group in group_steps(batch_stream, self.step, config))
         for following, group in self._stalls.over("data_seconds", calls):
@@ -191,7 +192,7 @@ class _Run:
             if save or self._due(config.log_every):
                 self._log_window(window)
                 self._require_finite(window.latest, batches)
-                window = _MetricsWindow()
+                window = MetricsWindow()
             if (request := self.requests.poll()) is not None:
                 self._save_and_leave(request)
             if validate:
@@ -199,7 +200,7 @@ class _Run:
             elif save:
                 self._save()
             if save:
-                window = _MetricsWindow()  # without the time of the save
+                window = MetricsWindow()  # without the time of the save
             if self._finished():
                 break
         self.checkpoints.wait()
@@ -272,7 +273,7 @@ class _Run:
         with self.requests.interruptible():
             return evaluate(self.task, params, split, predict, self.mesh)
 
-    def _log_window(self, window: "_MetricsWindow") -> None:
+    def _log_window(self, window: "MetricsWindow") -> None:
         values = {**window.values(self.task.unit), **self._stalls.reset()}
         values["wall_seconds"] = round(self.wall_seconds(), 3)
         self.log.write(self.step, values)
@@ -347,70 +348,3 @@ def group_steps(
         else:
             yield from ((following, [batch]) for following, batch in group)
         group, complete = [], True
-
-
-class _StallTimer:
-    """Seconds that training waited, by cause."""
-
-    def __init__(self) -> None:
-        self._seconds = {"data_seconds": 0.0, "saving_seconds": 0.0}
-
-    @contextlib.contextmanager
-    def at(self, cause: str) -> Iterator[None]:
-        began = time.monotonic()
-        yield
-        self._seconds[cause] += time.monotonic() - began
-
-    def over(self, cause: str, items: Iterable[T]) -> Iterator[T]:
-        """Passes the items on and counts the time of waiting for each."""
-        items = iter(items)
-        while True:
-            with self.at(cause):
-                item = next(items, None)
-            if item is None:
-                return
-            yield item
-
-    def reset(self) -> dict[str, float]:
-        """Returns the seconds since the last call and resets them."""
-        totals = {cause: round(seconds, 6) for cause, seconds in self._seconds.items()}
-        self._seconds = dict.fromkeys(totals, 0.0)
-        return totals
-
-
-class _MetricsWindow:
-    """The steps since the last log line.
-
-    Attributes:
-      latest: the metrics of the last call, or None.
-    """
-
-    def __init__(self):
-        self._metrics: list[Metrics] = []
-        self._began = time.monotonic()
-        self.latest: Metrics | None = None
-
-    def add(self, metrics: Metrics) -> None:
-        """Adds the steps of a call."""
-        self.latest = metrics
-        self._metrics.append(metrics)
-
-    def values(self, unit: str) -> dict[str, float | None]:
-        """Means over the applied steps (None if there are none), throughput, and the share of
-        padding."""
-        calls = jax.device_get(self._metrics)
-        steps = {name: np.concatenate([call[name] for call in calls]) for name in calls[0]}
-        seconds = time.monotonic() - self._began
-        rate, bad = steps.pop("learning_rate")[-1], steps.pop("bad_steps") > 0
-        real, positions = (float(steps.pop(name).sum()) for name in ("real", "positions"))
-        means = {
-            name: float(values[~bad].mean()) for name, values in steps.items() if not bad.all()
-        }
-        return {
-            **(means or dict.fromkeys(steps)),
-            "learning_rate": float(rate),
-            **({"bad_steps": int(bad.sum())} if bad.any() else {}),
-            "steps_per_second": len(bad) / seconds,
-            f"{unit}_per_second": real / seconds,
-            "padding_fraction": 1 - real / positions,
-        }
