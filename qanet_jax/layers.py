@@ -93,15 +93,13 @@ class ContextQueryAttention(nn.Module):
         similarity = trilinear(context, question, weights.astype(self.dtype))
         row = masked_softmax(similarity, question_valid[:, None, :]).astype(self.dtype)
         self.sow(ATTENTION, "row", row)
-        to_question = _product("bnm,bmd->bnd", row, question).astype(self.dtype)
-        features = [context, to_question, context * to_question]
+        column = masked_softmax(similarity, context_valid[:, :, None], axis=1).astype(self.dtype)
+        attended = [_product("bnm,bmd->bnd", row, question).astype(self.dtype)]
         if self.query_to_context:
-            column = masked_softmax(similarity, context_valid[:, :, None], axis=1)
-            column = column.astype(self.dtype)
             summary = _product("bnm,bnd->bmd", column, context).astype(self.dtype)
-            back = _product("bnm,bmd->bnd", row, summary).astype(self.dtype)
-            features.append(context * back)
-        return jnp.concatenate(features, axis=-1)
+            attended.append(_product("bnm,bmd->bnd", row, summary).astype(self.dtype))
+        products = (context * vectors for vectors in attended)
+        return jnp.concatenate([context, attended[0], *products], axis=-1)
 
 
 def trilinear(
