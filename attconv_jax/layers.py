@@ -70,9 +70,9 @@ class FeatureMap(nn.Module):
             return states
         widths = {"unigram": 1, "phrase": self.phrase_width}
         maps = [
-            GatedConvolution(width, self.gate, self.dtype, name=kind)(states)
-            for kind, width in widths.items()
-            if self.kind in (kind, "multigranular")
+            GatedConvolution(width, self.gate, self.dtype, name=granularity)(states)
+            for granularity, width in widths.items()
+            if self.kind in (granularity, "multigranular")
         ]
         # padding has the bias now, which a later window would mix into words
         return jnp.where(valid[..., None], jnp.concatenate(maps, axis=-1), 0)
@@ -126,8 +126,8 @@ def _energies_forward(source, focus, weight):
 
     # an export's symbolic length cannot be divided into pieces
     symbolic = not isinstance(source.shape[1] * focus.shape[1], int)
-    own = at_once if symbolic else functools.partial(_on_cpu, in_pieces, at_once)
-    return own(source, focus, weight), (source, focus, weight)
+    compute = at_once if symbolic else functools.partial(_on_cpu, in_pieces, at_once)
+    return compute(source, focus, weight), (source, focus, weight)
 
 
 def _energies_backward(residuals, cotangent):

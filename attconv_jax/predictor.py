@@ -139,8 +139,8 @@ class SentenceClassifier(Predictor):
         }
         widths = dict(zip(TEXTS, group.widths, strict=False))
         for column in self._columns:
-            own = [request.arrays[column.name] for request in requests]
-            arrays[column.name] = column.padded(own, group.rows, widths.get(column.text, 0))
+            values = [request.arrays[column.name] for request in requests]
+            arrays[column.name] = column.padded(values, group.rows, widths.get(column.text, 0))
         outputs = self._classify(arrays)
         probabilities = np.asarray(outputs["probabilities"])
         if probabilities.shape[1] != len(self._labels):

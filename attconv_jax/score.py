@@ -27,7 +27,7 @@ def score_labels(
     right = predicted == gold
     lengths = corpus.lengths(*(c for c in corpus.columns if c in TEXTS)).sum(axis=1)
     counts = classification.confusion(gold, predicted, len(names))
-    parts = classification.by_length(right, lengths)
+    length_buckets = classification.by_length(right, lengths)
     scores = classification.f1_by_label(counts)
     notes: Notes = {
         **_counted("accuracy", right),
@@ -42,7 +42,7 @@ def score_labels(
             name: dict(zip(names, row, strict=True))
             for name, row in zip(names, counts.tolist(), strict=True)
         },
-        "by_length": [[low, high, _percent(rate)] for low, high, rate in parts],
+        "by_length": [[low, high, _percent(rate)] for low, high, rate in length_buckets],
     }
     return {"accuracy": 100 * float(right.mean())}, notes, {"length": lengths, "right": right}
 

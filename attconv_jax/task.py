@@ -49,8 +49,8 @@ class SentenceClassification(WordLevelTask[Config]):
         random ones of the same standard deviation for other words."""
         texts = self.config.data.texts
         arrays = {name: jnp.ones((1, 2), jnp.int32) for name in TEXTS[:texts]}
-        for name, text, one in self._columns:
-            arrays[name] = jnp.zeros((1, *((2,) if text else ()), one.width), jnp.int32)
+        for name, text, model_input in self._columns:
+            arrays[name] = jnp.zeros((1, *((2,) if text else ()), model_input.width), jnp.int32)
         params = self.model.init(key, arrays, train=False)["params"]
         if (initial := self.data.vectors() if self.data.prepared else None) is not None:
             numbers, vectors = initial
@@ -74,7 +74,7 @@ class SentenceClassification(WordLevelTask[Config]):
                     nn.log_softmax(logits), batch["label"][:, None], axis=1
                 )[:, 0]
         nll = jnp.sum(losses, where=real)
-        further_sums = {name: jnp.sum(each, where=real) for name, each in further.items()}
+        further_sums = {name: jnp.sum(values, where=real) for name, values in further.items()}
         sums = {"loss": sum(further_sums.values(), nll), "nll": nll}
         assert not further_sums.keys() & {*sums, "weight"}, (
             f"names of losses: {', '.join(further_sums)}"
@@ -95,18 +95,18 @@ class SentenceClassification(WordLevelTask[Config]):
         logits, further = self._matched(params, self._all_pairs(batch), key)
         right, wrong = logits[:rows], logits[rows:].reshape(*present.shape, -1)
         losses = jnp.zeros(rows)
-        answers, others = nn.softmax(right)[:, YES], nn.softmax(wrong)[..., YES]
+        answers, negatives = nn.softmax(right)[:, YES], nn.softmax(wrong)[..., YES]
         if config.loss != "cross_entropy" and config.pairs == "question":
-            hinges = jnp.maximum(0.0, config.margin - answers[:, None] + others)
+            hinges = jnp.maximum(0.0, config.margin - answers[:, None] + negatives)
             losses += mean_of(hinges, present)
         elif config.loss != "cross_entropy":
-            hinges = jnp.maximum(0.0, config.margin - answers[:, None] + others.reshape(1, -1))
+            hinges = jnp.maximum(0.0, config.margin - answers[:, None] + negatives.reshape(1, -1))
             losses += mean_of(hinges, (present & real[:, None]).reshape(1, -1))
         if config.loss != "hinge":
             log_wrong = mean_of(nn.log_softmax(wrong)[..., 1 - YES], present)
             losses -= (nn.log_softmax(right)[:, YES] + log_wrong) / 2
-        both = lambda each: each[:rows] + mean_of(each[rows:].reshape(present.shape), present)
-        return losses, {name: both(each) for name, each in further.items()}
+        both = lambda values: values[:rows] + mean_of(values[rows:].reshape(present.shape), present)
+        return losses, {name: both(values) for name, values in further.items()}
 
     def _all_pairs(self, batch: Batch) -> dict[str, Array]:
         """The questions with answering sentences, followed by those with other sentences."""
@@ -115,10 +115,10 @@ class SentenceClassification(WordLevelTask[Config]):
         count = batch["other"].shape[1]
 
         def joined(name: str) -> Array:
-            answers, others = batch[name], batch.get(other.get(name, ""))
-            if others is None:  # depends on the question only
-                others = jnp.repeat(answers, count, axis=0)
-            return jnp.concatenate([answers, others.reshape(-1, *answers.shape[1:])])
+            answers, negatives = batch[name], batch.get(other.get(name, ""))
+            if negatives is None:  # depends on the question only
+                negatives = jnp.repeat(answers, count, axis=0)
+            return jnp.concatenate([answers, negatives.reshape(-1, *answers.shape[1:])])
 
         return {name: joined(name) for name in names}
 
@@ -173,9 +173,11 @@ class SentenceClassification(WordLevelTask[Config]):
         if not self.ranking:
             return {**self.inputs, "label": ("B", np.int32)}
         columns = [column for column in self._columns if column.text != "first"]
-        others = {column.name: other_name(column) for column in columns} | {"second": "other"}
+        negative_names = {column.name: other_name(column) for column in columns} | {
+            "second": "other"
+        }
         several = lambda dims: dims.replace("B", f"B, {self.config.data.negatives}", 1)
-        wrong = {name: self.inputs[of] for of, name in others.items()}
+        wrong = {name: self.inputs[of] for of, name in negative_names.items()}
         wrong = {name: (several(dims), dtype) for name, (dims, dtype) in wrong.items()}
         return {**self.inputs, **wrong}
 

@@ -49,8 +49,8 @@ def main(argv: list[str]) -> None:
     memory = measure_memory(args, lines) if args.memory else []
     args.out.mkdir(parents=True, exist_ok=True)
     write_json(args.out / f"{args.name}.json", {**about, "rows": rows, "memory": memory})
-    parts = [table(summary(rows)), *([table(memory)] if memory else [])]
-    text = "\n\n".join(parts)
+    tables = [table(summary(rows)), *([table(memory)] if memory else [])]
+    text = "\n\n".join(tables)
     notes = f"Medians over {args.rounds} rounds; `{args.name}.json` has all rounds."
     replace_text(args.out / f"{args.name}.md", f"# {args.name}\n\n{notes}\n\n```\n{text}\n```\n")
     print(text)
@@ -111,10 +111,10 @@ def summary(rows: Sequence[Row]) -> list[Row]:
     result = []
     for clients in sorted({row["clients"] for row in rows}):
         for side in (*SIDES, *LOOPS):
-            own = [row for row in rows if (row["clients"], row["side"]) == (clients, side)]
-            names = ("requests_per_second", "p50_ms", "p95_ms", "p99_ms") if own else ()
-            medians = {name: statistics.median(row[name] for row in own) for name in names}
-            result += [{"clients": clients, "side": side, **medians}] if own else []
+            group = [row for row in rows if (row["clients"], row["side"]) == (clients, side)]
+            names = ("requests_per_second", "p50_ms", "p95_ms", "p99_ms") if group else ()
+            medians = {name: statistics.median(row[name] for row in group) for name in names}
+            result += [{"clients": clients, "side": side, **medians}] if group else []
     return result
 
 

@@ -242,10 +242,12 @@ def write(
     file = out / f"{name}.json"
     results = json.loads(file.read_text("utf-8")) if file.exists() else {}
     for measure in measures:
-        if own := [row for row in rows if row["measure"] == measure.name]:
-            results[measure.name] = {**about, "rounds": own}
+        if measure_rows := [row for row in rows if row["measure"] == measure.name]:
+            results[measure.name] = {**about, "rounds": measure_rows}
     known = [measure for measure in measures if measure.name in results]
-    text = table([n for one in known for n in summary(one, results[one.name]["rounds"])])
+    text = table(
+        [n for measure in known for n in summary(measure, results[measure.name]["rounds"])]
+    )
     out.mkdir(parents=True, exist_ok=True)
     write_json(file, results)
     notes = "\n".join(f"- {sentence}" for sentence in unequal)
@@ -262,16 +264,16 @@ def summary(measure: Measure, rows: Sequence[Row]) -> list[Row]:
 
     Ratios are medians over the rounds' ratios.
     """
-    own = [row for row in rows if row["measure"] == measure.name]
+    measure_rows = [row for row in rows if row["measure"] == measure.name]
     rates: dict[str, list[float]] = {}
-    for row in own:
+    for row in measure_rows:
         rates.setdefault(row["side"], []).append(row["units"] / sum(row["seconds"]))
     first = rates[SUITE]
     result = []
     for side in sorted(rates, key=lambda side: (side != SUITE, side)):
         values = rates[side]
-        ratios = [one / other for one, other in zip(first, values, strict=True)]
-        of_side = [row for row in own if row["side"] == side]
+        ratios = [suite_rate / rate for suite_rate, rate in zip(first, values, strict=True)]
+        of_side = [row for row in measure_rows if row["side"] == side]
         median = lambda name, of_side=of_side: statistics.median(row[name] for row in of_side)
         result.append(
             {
@@ -285,7 +287,7 @@ def summary(measure: Measure, rows: Sequence[Row]) -> list[Row]:
                 "peak MiB": median("peak_mib"),
                 "first pass s": median("first_pass_seconds"),
                 "parameters": int(median("parameters")),
-                **_equal_answers(own, side),
+                **_equal_answers(measure_rows, side),
             }
         )
     return result
@@ -296,5 +298,7 @@ def _equal_answers(rows: Sequence[Row], side: str) -> Row:
     answers = {row["side"]: row.get("answers", ()) for row in rows}
     if not answers[SUITE]:
         return {}
-    equal = [one == other for one, other in zip(answers[SUITE], answers[side], strict=True)]
+    equal = [
+        expected == answer for expected, answer in zip(answers[SUITE], answers[side], strict=True)
+    ]
     return {"equal answers, %": 100 * sum(equal) / len(equal)}

@@ -115,8 +115,8 @@ def depthwise(
 
     The backward pass stores x instead of its W shifted copies.
     """
-    own = filters.astype(x.dtype)
-    return sum(x * own[at, None, None] for at, x in enumerate(shifted(x, len(own), segments)))
+    taps = filters.astype(x.dtype)
+    return sum(x * taps[at, None, None] for at, x in enumerate(shifted(x, len(taps), segments)))
 
 
 def _depthwise_forward(x, filters, segments):

@@ -56,8 +56,8 @@ def _random16(key: Key[Array, ""], shape: tuple[int, ...]) -> jax.Array:
     Element (i, j), with j over all axes but the first, depends on i, j and the key alone, not on
     the sharding.
     """
-    first, *others = shape or (1,)
-    elements = math.prod(others)
+    first, *trailing = shape or (1,)
+    elements = math.prod(trailing)
     size = (first, -(-elements // 2))
     row, column = (jax.lax.broadcasted_iota(jnp.uint32, size, axis) for axis in (0, 1))
     # the barrier makes XLA compute the words once for both halves

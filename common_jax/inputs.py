@@ -108,10 +108,10 @@ class Column(NamedTuple):
 def columns_of(inputs: Sequence[Input], texts: Sequence[str]) -> list[Column]:
     """The arrays of an example with these texts."""
     columns = []
-    for one in inputs:
-        of_words = isinstance(one, WordInput)
-        names = {f"{text}_{one.key}": text for text in texts} if of_words else {one.key: ""}
-        columns += [Column(name, text, one) for name, text in names.items()]
+    for feature in inputs:
+        of_words = isinstance(feature, WordInput)
+        names = {f"{text}_{feature.key}": text for text in texts} if of_words else {feature.key: ""}
+        columns += [Column(name, text, feature) for name, text in names.items()]
     return columns
 
 
@@ -131,22 +131,22 @@ def encode(
       ValueError: if an input returns an array of another shape.
     """
     arrays = {}
-    for name, text, one in columns:
+    for name, text, feature in columns:
         if text:
-            array = one.encode(texts[text], annotations.get(text, {}))
-            shape: tuple[int, ...] = (len(texts[text]), one.width)
+            array = feature.encode(texts[text], annotations.get(text, {}))
+            shape: tuple[int, ...] = (len(texts[text]), feature.width)
         else:
-            array = one.encode([*texts.values()], [annotations.get(text, {}) for text in texts])
-            shape = (one.width,)
+            array = feature.encode([*texts.values()], [annotations.get(text, {}) for text in texts])
+            shape = (feature.width,)
         if array.shape != shape:
-            raise ValueError(f"{one.name}: gave an array of {array.shape}, not {shape}")
+            raise ValueError(f"{feature.name}: gave an array of {array.shape}, not {shape}")
         arrays[name] = array.astype(np.int32)
     return arrays
 
 
 def inputs_to_text(inputs: Sequence[Input]) -> str:
     """Inputs as JSON, for a predictor's settings and a corpus's fingerprint; "" for none."""
-    return json.dumps([to_mapping(one) for one in inputs], sort_keys=True) if inputs else ""
+    return json.dumps([to_mapping(feature) for feature in inputs], sort_keys=True) if inputs else ""
 
 
 def inputs_from_text(text: str) -> list[Any]:
@@ -155,5 +155,5 @@ def inputs_from_text(text: str) -> list[Any]:
     Raises:
       UserError: for a class that is not installed, or unknown fields.
     """
-    kind: Any = Input
-    return [from_choice(kind, values, "settings.inputs") for values in json.loads(text or "[]")]
+    base: Any = Input
+    return [from_choice(base, values, "settings.inputs") for values in json.loads(text or "[]")]

@@ -98,8 +98,8 @@ def product(
 def _product_backward(axes, residuals, cotangent):
     x, weights = residuals
     last, positions = x.ndim - 1, tuple(range(x.ndim - 1))
-    own = gathered(weights.astype(x.dtype), *axes)
-    to_x = jax.lax.dot_general(cotangent, own, (((last,), (1,)), ((), ())))
+    gathered_weights = gathered(weights.astype(x.dtype), *axes)
+    to_x = jax.lax.dot_general(cotangent, gathered_weights, (((last,), (1,)), ((), ())))
     if platform() == "cpu":  # lacks some products of bfloat16 with a float32 result
         x, cotangent = x.astype(jnp.float32), cotangent.astype(jnp.float32)
     to_weights = jax.lax.dot_general(
@@ -320,8 +320,8 @@ def _sinusoids_on_device(length: Any, rates: np.ndarray) -> Float[Array, "T D"]:
     """Positions below `NEAR` from a table, which is exact; larger ones from angles in units of
     2^-32 turns, of which uint32 drops complete turns, as float32 is too coarse for large angles."""
     positions = jnp.arange(length, dtype=jnp.uint32)[:, None]
-    parts = np.round(rates / (2 * np.pi) * 2**32).astype(np.uint32)
-    signed = jax.lax.bitcast_convert_type(positions * parts[None], jnp.int32)  # half a turn at most
+    turns = np.round(rates / (2 * np.pi) * 2**32).astype(np.uint32)
+    signed = jax.lax.bitcast_convert_type(positions * turns[None], jnp.int32)  # half a turn at most
     angles = signed.astype(jnp.float32) * np.float32(2 * np.pi / 2**32)
     far = jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=1)
     near = jnp.asarray(sinusoids(NEAR, 2 * len(rates)))

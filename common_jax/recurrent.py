@@ -144,8 +144,8 @@ class LSTM(_Recurrent):
         """The parameters in cuDNN's order: both matrices transposed, then two biases, the second
         of which is the forget bias."""
         forget = jnp.zeros((4, self.size)).at[1].set(self.forget_bias)
-        parts = self.kernel.T, self.recurrent.T, self.bias, forget
-        return jnp.concatenate([part.reshape(-1) for part in parts])
+        arrays = self.kernel.T, self.recurrent.T, self.bias, forget
+        return jnp.concatenate([array.reshape(-1) for array in arrays])
 
 
 def _cudnn(
@@ -222,4 +222,4 @@ class Bidirectional(nn.Module):
         """The hidden states of all words, and each direction's last one."""
         outputs = [layer(x, valid) for layer in (self.forward, self.backward)]
         states, last = zip(*outputs, strict=True)
-        return jnp.concatenate(states, -1), jnp.concatenate([one.hidden for one in last], -1)
+        return jnp.concatenate(states, -1), jnp.concatenate([state.hidden for state in last], -1)

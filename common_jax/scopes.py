@@ -15,5 +15,5 @@ def part(name: str) -> contextlib.AbstractContextManager:
 
 def part_of(operation: str) -> str:
     """The innermost part in the name of a compiled operation; "other" if it is in none."""
-    parts = re.findall(rf"{re.escape(_MARK)}(\w+)", operation)
-    return parts[-1] if parts else "other"
+    names = re.findall(rf"{re.escape(_MARK)}(\w+)", operation)
+    return names[-1] if names else "other"

@@ -63,9 +63,9 @@ class Stack(nn.Module):
         keys = self._keys(train)
 
         def run(x: Array, scanned: Any, inputs: tuple) -> Array:
-            params, key, own = scanned
+            params, key, slices = scanned
             rngs = None if key is None else {DROPOUT: key}
-            return layer.apply({"params": params}, x, *inputs, *own, train=train, rngs=rngs)
+            return layer.apply({"params": params}, x, *inputs, *slices, train=train, rngs=rngs)
 
         unroll = unrolled(self.unroll)
         if self.remat:
@@ -145,5 +145,5 @@ def _unstack(tree: Any, length: int) -> list[Any]:
     """The tree of each layer. The gradient of `split` is one concatenation; that of `a[i]` would be
     a sum of arrays with the size of the stack, each with one non-zero layer."""
     leaves, structure = jax.tree.flatten(tree)
-    parts = [jax.lax.split(leaf, [1] * length) for leaf in leaves]
-    return [structure.unflatten([part[layer][0] for part in parts]) for layer in range(length)]
+    splits = [jax.lax.split(leaf, [1] * length) for leaf in leaves]
+    return [structure.unflatten([split[layer][0] for split in splits]) for layer in range(length)]

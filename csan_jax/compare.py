@@ -238,12 +238,12 @@ def _ngrams(
         name: translation.ngrams(hypotheses, references, language=language)
         for name, hypotheses in systems.items()
     }
-    baseline, *others = scores
+    baseline, *other_systems = scores
     orders = list(range(1, len(scores[baseline]) + 1))
     charts: list[Chart | Table] = []
     for column, (measure, note) in enumerate(_CHARTS.items()):
         series = []
-        for name in others:
+        for name in other_systems:
             pairs = zip(scores[name], scores[baseline], strict=True)
             gaps = [score[column] - reference[column] for score, reference in pairs]
             series.append(Series(name, orders, gaps))

@@ -155,8 +155,8 @@ def _decoder_step(step: Step, beam: Beam) -> tuple[Array, Any, Array]:
     """Runs the decoder at one position, where the ancestry of each hypothesis is its own slot."""
     sentences, beam_size, steps = beam.ancestry.shape
     slots = jnp.arange(beam_size)
-    own = jnp.broadcast_to(slots[None, :], (sentences, beam_size))
-    ancestry = _append(beam.ancestry, beam.now, own)
+    own_slots = jnp.broadcast_to(slots[None, :], (sentences, beam_size))
+    ancestry = _append(beam.ancestry, beam.now, own_slots)
     past = (jnp.arange(steps) <= beam.now)[None, None, :, None]
     allowed = (ancestry[..., None] == slots[None, None, None]) & past
     previous = jax.lax.dynamic_index_in_dim(

@@ -36,8 +36,8 @@ def as_released(params: Params, key: Key[Array, ""]) -> Params:
             return leaf * jnp.sqrt((fan_in + fan_out) / (fan_in + joint * fan_out))
         if path == ("source_bias",) or (path[-1] == "bias" and (*path[:-1], "kernel") in flat):
             limit = (3 / (joint * leaf.shape[-1])) ** 0.5
-            own = jax.random.fold_in(key, zlib.crc32("/".join(path).encode()))
-            return jax.random.uniform(own, leaf.shape, leaf.dtype, -limit, limit)
+            param_key = jax.random.fold_in(key, zlib.crc32("/".join(path).encode()))
+            return jax.random.uniform(param_key, leaf.shape, leaf.dtype, -limit, limit)
         return leaf
 
     boxed = {p: nn.meta.replace_boxed(leaf, changed(p, nn.unbox(leaf))) for p, leaf in flat.items()}

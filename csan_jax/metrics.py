@@ -82,7 +82,7 @@ def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[
     """chrF of each sentence, in percent."""
     _check(hypotheses, references)
     chrf, pairs = CHRF(), zip(hypotheses, references, strict=True)
-    return [chrf.sentence_score(own, [reference]).score for own, reference in pairs]
+    return [chrf.sentence_score(hypothesis, [reference]).score for hypothesis, reference in pairs]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +154,7 @@ def bleu_error(
     random, size, differences = np.random.default_rng(12345), len(references), []
     for _ in range(resamples):
         weights = np.bincount(random.integers(0, size, size), minlength=size)
-        first, second = (_corpus_bleu(weights @ one, options) for one in counts)
+        first, second = (_corpus_bleu(weights @ system_counts, options) for system_counts in counts)
         differences.append(first - second)
     return float(np.std(differences, ddof=1))
 
@@ -171,9 +171,11 @@ def _ngram_counts(
 
 def _corpus_bleu(counts: Shaped[np.ndarray, "n"], options: Mapping[str, Any]) -> float:
     """BLEU from the sums of `_ngram_counts`."""
-    own, reference, *grams = map(int, counts)
+    system_length, reference, *grams = map(int, counts)
     middle = len(grams) // 2
-    return BLEU.compute_bleu(grams[:middle], grams[middle:], own, reference, **options).score
+    return BLEU.compute_bleu(
+        grams[:middle], grams[middle:], system_length, reference, **options
+    ).score
 
 
 def ngrams(

@@ -180,9 +180,11 @@ class Transformer(nn.Module):
         self.source_bias = self.param("source_bias", nn.initializers.zeros, (config.dim,))
         stack = functools.partial(Stack, unroll=config.unroll, remat=config.remat)
         plain, choice = EncoderAttention(), config.encoder_attention
-        own = choice.local_layers if choice.own_parameters else 0
-        self.encoder_local = stack(self._encoder_layer(choice), own) if own else None
-        above = config.encoder_layers - own
+        local_layers = choice.local_layers if choice.own_parameters else 0
+        self.encoder_local = (
+            stack(self._encoder_layer(choice), local_layers) if local_layers else None
+        )
+        above = config.encoder_layers - local_layers
         self.encoder = stack(self._encoder_layer(plain), above) if above else None
         layer = functools.partial(DecoderLayer, config, self.dtype, parent=None)
         self.decoder = stack(layer, config.decoder_layers)
@@ -261,9 +263,9 @@ class Transformer(nn.Module):
         with part("embeddings"):
             embedded = self._embed(self.target_embedding, target)
             x = jnp.pad(embedded[:, :-1], ((0, 0), (1, 0), (0, 0)))
-            places = positions(target_ids, x.shape[1])
-            x = jnp.where(places[..., None] == 0, 0, x)  # each sentence's first input is zeros
-            x = self.dropout(x + self._position_encodings(places, x.shape[1]), train=train)
+            indices = positions(target_ids, x.shape[1])
+            x = jnp.where(indices[..., None] == 0, 0, x)  # each sentence's first input is zeros
+            x = self.dropout(x + self._position_encodings(indices, x.shape[1]), train=train)
         past = self.config.decoder_attention.mask()
         if target_ids.dtype == bool:
             # Target padding needs no mask: under the causal one it reaches no valid position.
@@ -328,8 +330,8 @@ class Transformer(nn.Module):
         config = self.config
         masks = config.encoder_attention.layer_masks(segments(ids, ids), config.encoder_layers)
         below = 0 if self.encoder_local is None else self.encoder_local.length
-        parts = (self.encoder_local, masks[:below]), (self.encoder, masks[below:])
-        return [(stack, _spans(masks)) for stack, masks in parts if stack is not None]
+        stacks = (self.encoder_local, masks[:below]), (self.encoder, masks[below:])
+        return [(stack, _spans(masks)) for stack, masks in stacks if stack is not None]
 
     def _embedding(self, name: str, size: int) -> Float[Array, "V D"]:
         init = nn.initializers.normal(self.config.dim**-0.5)

@@ -174,7 +174,7 @@ class Translator(Predictor):
         pieces = [*encoded, END]
         count = len(pieces)
         outputs = self._attention({"source": padded([pieces], 1, padded_width(count))})
-        layers = [np.asarray(one)[0, :, :count, :, :count] for one in outputs["attention"]]
+        layers = [np.asarray(layer)[0, :, :count, :, :count] for layer in outputs["attention"]]
         return {
             "pieces": [*self._source.pieces(encoded), "</s>"],
             "attention": [np.round(weights, 4).tolist() for weights in layers],

@@ -189,7 +189,7 @@ class Translation(Task[Config]):
         data = self.config.data
         if data.batching != "packed":
             return {"source": ("B, S", np.int32), "target": ("B, T", np.int32)}
-        names = [f"{column}{kind}" for column in COLUMNS for kind in ("", "_segments")]
+        names = [f"{column}{suffix}" for column in COLUMNS for suffix in ("", "_segments")]
         return {name: (f"B, {data.row_tokens}", np.int32) for name in names}
 
     def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:

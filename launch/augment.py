@@ -82,8 +82,8 @@ def main(argv: list[str]) -> None:
     require_some(len(squad.questions), "questions", "augmentation", str(args.data), dropped)
     squad = sample_passages(squad, args.passages, args.seed)
     spans = [split_sentences(context) for context in squad.contexts]
-    each = zip(squad.contexts, spans, strict=True)
-    sentences = [*dict.fromkeys(context[i:j] for context, cuts in each for i, j in cuts)]
+    passages = zip(squad.contexts, spans, strict=True)
+    sentences = [*dict.fromkeys(context[i:j] for context, cuts in passages for i, j in cuts)]
     file = args.paraphrases
     if file is None:
         _require_languages(args.forward, args.backward, args.language)

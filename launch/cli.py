@@ -40,9 +40,11 @@ class Parser(argparse.ArgumentParser):
         """As in the base class; an output must not be a file that another option names."""
         parsed, rest = super().parse_known_args(args, namespace)
         given = {action: getattr(parsed, action.dest, None) for action in self._actions}
-        outputs = {one: path for one, path in given.items() if one.type is output_file and path}
-        each = itertools.product(outputs.items(), given.items())
-        for (output, file), (other, value) in each:
+        outputs = {
+            action: path for action, path in given.items() if action.type is output_file and path
+        }
+        pairs = itertools.product(outputs.items(), given.items())
+        for (output, file), (other, value) in pairs:
             for path in value if isinstance(value, list) else [value]:
                 if other is not output and isinstance(path, (str, Path)):
                     _require_another(output, file, other, Path(path))
@@ -83,7 +85,9 @@ def _require_another(
         path = Path(str(path).partition(":")[0])  # of --config FILE:ARGUMENT
     is_file = other.type is output_file or os.path.isfile(path)
     if is_file and os.path.realpath(file) == os.path.realpath(path):
-        first, second = ("".join(one.option_strings) or one.dest for one in (output, other))
+        first, second = (
+            "".join(action.option_strings) or action.dest for action in (output, other)
+        )
         raise UserError(f"{first}: the same file as {second}; name another")
 
 
@@ -127,10 +131,10 @@ def add_options(parser: argparse.ArgumentParser, options: Sequence["Option"]) ->
     """Adds a flag for each option of a predictor."""
     group = parser.add_argument_group("options of this model") if options else parser
     for option in options:
-        kind: dict[str, Any] = {"type": option.kind, "metavar": option.metavar}
+        keywords: dict[str, Any] = {"type": option.kind, "metavar": option.metavar}
         if option.kind is bool:
-            kind = {"action": "store_true", "default": None}
-        group.add_argument(f"--{option.name}", help=option.help, **kind)
+            keywords = {"action": "store_true", "default": None}
+        group.add_argument(f"--{option.name}", help=option.help, **keywords)
 
 
 def early_arguments(command: str, argv: list[str], *flags: str) -> argparse.Namespace:

@@ -57,10 +57,10 @@ def main(argv: list[str]) -> None:
     args = parser.parse_args(argv)
     if (args.workdir is None) == (args.task is None):
         parser.error("give --workdir, or --task with --predictions and --data")
-    mode, others = (
+    mode, excluded = (
         ("task", ("split", "average", "against")) if args.task else ("workdir", ("predictions",))
     )
-    for name in others:
+    for name in excluded:
         if getattr(args, name) is not None:
             parser.error(f"--{name} does not go with --{mode}")
     configure_logging()
@@ -105,9 +105,9 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
     mesh, average, predictions = make_mesh(MeshConfig()), args.average or 1, []
     params = [read_parameters(*run, mesh, average) for run in zip(runs, tasks, strict=True)]
     _prepare(runs, tasks, split)
-    for own, task in zip(params, tasks, strict=True):
+    for loaded, task in zip(params, tasks, strict=True):
         step = make_predict_step(task, mesh, final=True)
-        predictions.append(predict(own.values, task.split_batches(split), step, mesh, split))
+        predictions.append(predict(loaded.values, task.split_batches(split), step, mesh, split))
     scored = tasks[0].score(
         split, ensemble_mean(predictions) if len(predictions) > 1 else predictions[0]
     )

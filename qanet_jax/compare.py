@@ -125,16 +125,16 @@ class SpanEvaluation(Evaluation):
         """Sections on the differences, and on each kind of question for runs with the same
         questions as the first run that has such scores."""
         sections = super().sections(compared)
-        for note, (kind, text) in _KINDS.items():
+        for note, (category, text) in _KINDS.items():
             scores = notes_by_label([self, *compared], note, ByKind)
             counts = [_counts(by_kind) for by_kind in scores.values()]
             comparable = {label: by for label, by in scores.items() if _counts(by) == counts[0]}
             if comparable:
-                elements = _by_kind(comparable, kind, text)
+                elements = _by_kind(comparable, category, text)
                 if omitted := [label for label in scores if label not in comparable]:
                     labels = ", ".join(omitted)
                     elements.append(f"Not compared, due to other questions: {labels}.")
-                sections.append(Section(f"by {kind} on {self.split}", elements))
+                sections.append(Section(f"by {category} on {self.split}", elements))
         return sections
 
 
@@ -156,7 +156,7 @@ def _words_of(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _counts(by_kind: ByKind) -> dict[str, int]:
-    return {kind: scores[0] for kind, scores in by_kind.items()}
+    return {name: scores[0] for name, scores in by_kind.items()}
 
 
 def _by_kind(notes: Mapping[str, ByKind], kind: str, text: str) -> list[Element]:

@@ -120,8 +120,8 @@ class DataConfig(SplitsConfig):
             "data.train",
         )
         require(len(set(names)) == len(names), f"data.train={self.train}: the same file twice")
-        each = zip(names, weights or [1.0] * len(names), strict=True)
-        return {name: weight for name, weight in each if weight}
+        weighted_files = zip(names, weights or [1.0] * len(names), strict=True)
+        return {name: weight for name, weight in weighted_files if weight}
 
 
 @dataclasses.dataclass(frozen=True)

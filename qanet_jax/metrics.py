@@ -110,10 +110,10 @@ def by_kind(
     members: dict[str, list[tuple[bool, float]]] = {}
     for key, pair in scores.items():
         members.setdefault(kinds[key], []).append(pair)
-    order = sorted(members, key=lambda kind: -len(members[kind]))
+    order = sorted(members, key=lambda name: -len(members[name]))
     return {
-        kind: [len(members[kind]), *(round(m, 2) for m in _mean(members[kind]).values())]
-        for kind in order
+        name: [len(members[name]), *(round(m, 2) for m in _mean(members[name]).values())]
+        for name in order
     }
 
 
@@ -150,9 +150,12 @@ def score_adversarial(
     Raises:
       ValueError: as `score`.
     """
-    each = scores(predictions, golds)
-    worst = [_worst(own + variants) for own, variants in _by_original(each).values()]
-    return _mean([*under_attack(each).values()]) | {
+    question_scores = scores(predictions, golds)
+    worst = [
+        _worst(originals + variants)
+        for originals, variants in _by_original(question_scores).values()
+    ]
+    return _mean([*under_attack(question_scores).values()]) | {
         f"{name}_worst": value for name, value in _mean(worst).items()
     }
 
@@ -164,7 +167,9 @@ def under_attack(scores: Mapping[str, tuple[bool, float]]) -> dict[str, tuple[bo
       scores: of originals and variants by id, from the function `scores`.
     """
     by_original = _by_original(scores)
-    return {key: _worst(variants or own) for key, (own, variants) in by_original.items()}
+    return {
+        key: _worst(variants or originals) for key, (originals, variants) in by_original.items()
+    }
 
 
 def _by_original(

@@ -159,8 +159,8 @@ class QuestionAnswerer(Predictor):
 
     def answers(self, requests: Sequence["_Request"]) -> Iterator[str]:
         for request, reading in zip(requests, self._read(requests), strict=True):
-            best, *others = map(as_json, reading.answers(self._count))
-            answer = {**request.id, **best, "next": others}
+            best, *next_best = map(as_json, reading.answers(self._count))
+            answer = {**request.id, **best, "next": next_best}
             if self._explain:
                 answer |= {"pointers": reading.pointers(), **self._attended(request)}
             yield json.dumps(answer, ensure_ascii=False)
@@ -168,7 +168,7 @@ class QuestionAnswerer(Predictor):
     @property
     def schema(self) -> Schema:
         answer = {"answer": STRING, "start": INTEGER, "end": INTEGER, "probability": NUMBER}
-        each = {"words": array(STRING), "first": array(NUMBER), "last": array(NUMBER)}
+        pointer_fields = {"words": array(STRING), "first": array(NUMBER), "last": array(NUMBER)}
         identity = {"anyOf": [STRING, INTEGER]}
         return Schema(
             title="Reading comprehension",
@@ -176,7 +176,7 @@ class QuestionAnswerer(Predictor):
             line="json",
             output=record(
                 {**answer, "next": array(record(answer))},
-                pointers=record(each),
+                pointers=record(pointer_fields),
                 words=array(STRING, dims=2),
                 layers=array(ATTENTION_MAP, dims=2),
                 id=identity,
@@ -271,10 +271,10 @@ class QuestionAnswerer(Predictor):
         for name, column in zip(TEXTS, zip(*texts, strict=True), strict=True):
             batch |= self._encoded(name, column, group.rows, widths[name])
         words = [{name: t.words for name, t in zip(TEXTS, pair, strict=True)} for pair in texts]
-        arrays = [encode(self._inputs, each, {}) for each in words]
+        arrays = [encode(self._inputs, words_by_text, {}) for words_by_text in words]
         for column in self._inputs:
-            own = [each[column.name] for each in arrays]
-            batch[column.name] = column.padded(own, group.rows, widths.get(column.text, 0))
+            values = [example[column.name] for example in arrays]
+            batch[column.name] = column.padded(values, group.rows, widths.get(column.text, 0))
         return batch
 
     def _encoded(

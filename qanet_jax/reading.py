@@ -37,9 +37,9 @@ class Reading:
 
     def add(self, start: int, stop: int, outputs: Mapping[str, Num[np.ndarray, "_"]]) -> None:
         """Adds the outputs of `SpanExtraction.decode` for one window."""
-        own = self._logits[:, start:stop]
+        window_logits = self._logits[:, start:stop]
         logits = np.stack([outputs["start"], outputs["end"]])
-        np.maximum(own, logits[:, : stop - start], out=own)
+        np.maximum(window_logits, logits[:, : stop - start], out=window_logits)
         spans = (outputs[name] for name in ("first", "last", "score"))
         for first, last, score in zip(*spans, strict=True):
             if start + last < stop:

@@ -50,7 +50,7 @@ class SpanExtraction(WordLevelTask[Config]):
     def init(self, key: Array) -> Params:
         sizes = {"B": 1, "N": 2, "M": 2}
         shape = lambda dims: [sizes.get(dim) or int(dim) for dim in dims.split(", ")]
-        arrays = {name: jnp.ones(shape(dims), kind) for name, (dims, kind) in self.inputs.items()}
+        arrays = {name: jnp.ones(shape(dims), dtype) for name, (dims, dtype) in self.inputs.items()}
         texts, examples = self._read(arrays)
         return self.model.init(key, *texts, train=False, **examples).get("params", {})
 
@@ -85,7 +85,7 @@ class SpanExtraction(WordLevelTask[Config]):
             pointers = zip(logits, (batch["start"], batch["end"]), strict=True)
             losses = sum(-_log_probability(*pointer) for pointer in pointers)
             nll = jnp.sum(losses, where=real)
-        further = {name: jnp.sum(each, where=real) for name, each in more.items()}
+        further = {name: jnp.sum(row_losses, where=real) for name, row_losses in more.items()}
         loss = sum(further.values(), start=nll)
         return {**further, "loss": loss, "nll": nll, "weight": real.sum().astype(jnp.float32)}
 
@@ -111,26 +111,26 @@ class SpanExtraction(WordLevelTask[Config]):
             golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
             metrics = score_squad(answers, golds, self._is_adversarial(split))
             texts = {q.id: q.text for q in squad.questions}
-            each = spans.scores(answers, golds)
+            question_scores = spans.scores(answers, golds)
             words = {q.id: len(squad.contexts[q.context].split()) for q in squad.questions}
         else:
             answers = by_question(predicted)
             golds = {q["QuestionId"]: triviaqa_metrics.golds(q["Answer"]) for q in trivia}
             texts = {q.id.partition("--")[0]: q.text for q in squad.questions}
             metrics = triviaqa_metrics.score(answers, trivia)
-            each = spans.scores(answers, golds, triviaqa_metrics.normalize_answer)
+            question_scores = spans.scores(answers, golds, triviaqa_metrics.normalize_answer)
             words = {key: len(texts.get(key, "").split()) for key in golds}
         sample = squad.questions[:: max(1, len(squad.questions) // EXAMPLES)][:EXAMPLES]
         right = [" | ".join(dict.fromkeys(a.text for a in q.answers)) for q in sample]
         return Scores(
             metrics=metrics,
-            notes={"questions": len(golds), **_by_kind(each, texts, golds, metrics)},
+            notes={"questions": len(golds), **_by_kind(question_scores, texts, golds, metrics)},
             predictions={"json": json.dumps(answers, ensure_ascii=False) + "\n"},
             examples=[
                 f"{q.text}\n  -> {predicted[q.id][0]}\n   = {text}"
                 for q, text in zip(sample, right, strict=True)
             ],
-            results=example_results(each, words, attacked="f1_worst" in metrics),
+            results=example_results(question_scores, words, attacked="f1_worst" in metrics),
         )
 
     def _is_adversarial(self, split: str) -> bool:
@@ -211,9 +211,9 @@ class SpanExtraction(WordLevelTask[Config]):
         return input_line(squad.contexts[question.context], question.text)
 
     def next_commands(self, workdir: str) -> Sequence[str]:
-        first, *others = super().next_commands(workdir)
+        first, *remaining = super().next_commands(workdir)
         ask = f"python -m launch.predict --workdir {workdir} --context FILE --question TEXT"
-        return [first, ask, *others]
+        return [first, ask, *remaining]
 
 
 def _by_kind(

@@ -65,8 +65,8 @@ def score(
     verified = [question for question in questions if question.get("QuestionPartOfVerifiedEval")]
     scores = _score(predictions, questions)
     if verified:
-        parts = _score(predictions, verified)
-        scores |= {f"verified_{name}": value for name, value in parts.items()}
+        verified_scores = _score(predictions, verified)
+        scores |= {f"verified_{name}": value for name, value in verified_scores.items()}
     return scores
 
 

@@ -131,14 +131,14 @@ class RankedBatches(Batches):
         questions = self.questions
         right = (random.random(len(questions.starts)) * questions.right).astype(int)
         right = questions.rows[questions.starts + right]
-        others = self._others(random)
+        negatives = self._others(random)
 
         def read(planned: PlannedBatch) -> Batch:
             index, corpus = self.index(planned), self.corpus
             widths = dict(zip(TEXTS, self.plan.shapes[planned.shape].tolist(), strict=True))
             real = index >= 0
             answers = np.where(real, right[index], -1)
-            wrong = np.where(real[:, None], others[index], -1)
+            wrong = np.where(real[:, None], negatives[index], -1)
 
             by_question = lambda arrays: arrays.reshape(*wrong.shape, *arrays.shape[1:])
             batch = {"index": index}

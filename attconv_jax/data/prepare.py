@@ -49,10 +49,10 @@ def columns(format: str, inputs: Sequence[Input] = ()) -> tuple[str, ...]:
     question's number and the `overlap` of question and sentence; then those of the model's
     inputs."""
     texts = TEXTS[: 1 if format == "texts" else 2]
-    own = (*texts, "label", *(("question", "overlap") if format == "ranking" else ()))
+    base = (*texts, "label", *(("question", "overlap") if format == "ranking" else ()))
     further = [column.name for column in columns_of(inputs, texts)]
-    assert not {*own} & {*further}, f"keys of inputs that are columns: {further}"
-    return (*own, *further)
+    assert not {*base} & {*further}, f"keys of inputs that are columns: {further}"
+    return (*base, *further)
 
 
 class _Part(NamedTuple):
@@ -115,23 +115,23 @@ class Builder:
 
     def _build(self, folder: Path, drafts: Path) -> None:
         dropped: dict[str, Counts] = {}
-        parts: dict[str, _Part] = {}
+        splits: dict[str, _Part] = {}
         for split, source in self._sources.items():
             dropped[split] = self._draft(drafts / split, source)
             rows = np.arange(len(Corpus.open(drafts / split)))
-            parts[split] = _Part(drafts / split, rows)
+            splits[split] = _Part(drafts / split, rows)
         if self._held_out.splits:
             held_out = self._held_out.rows(self._sources["train"].place)
-            parts |= {split: _Part(drafts / "train", rows) for split, rows in held_out.items()}
+            splits |= {split: _Part(drafts / "train", rows) for split, rows in held_out.items()}
         if self._config.balanced:
-            train = parts["train"]
+            train = splits["train"]
             labels = Corpus.open(train.folder).column("label")[train.rows]
             balanced = balance(labels, self._config.seed)
-            parts["train"] = train._replace(rows=train.rows[balanced])
-        vocabulary = self._vocabulary(parts, folder)
+            splits["train"] = train._replace(rows=train.rows[balanced])
+        vocabulary = self._vocabulary(splits, folder)
         vocabulary.save(folder)
         ids = np.array(vocabulary.word_ids(self._numbers), np.int32)
-        for name, part in parts.items():
+        for name, part in splits.items():
             self._write(folder / name, part, ids, dropped.get(name, {}))
 
     def _draft(self, folder: Path, source: Source) -> Counts:

@@ -86,8 +86,8 @@ class JsonLines(sources.FileSource):
 
     def identity(self) -> Any:
         form = [_ending(self.path), self.format]
-        own = [] if self.names == _JSON_FIELDS[self.format] else [list(self.names)]
-        return [super().identity(), *form, *own]
+        field_names = [] if self.names == _JSON_FIELDS[self.format] else [list(self.names)]
+        return [super().identity(), *form, *field_names]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
         for node in read_json_lines(self.path, bad_examples):
@@ -121,11 +121,11 @@ class Table(tables.Table):
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
         layout = self.layout
         texts = [layout.header[n - (n > 0)] for n in layout.numbers[1:]] if layout.header else []
-        for place, cells, named in self.rows(bad_examples):
+        for location, cells, named in self.rows(bad_examples):
             if self.is_csv:  # as in yelp_review_full
                 cells = [cell.replace("\\n", "\n") for cell in cells]
             notes = tuple(_annotations(named, text) for text in texts if self.annotated)
-            yield _example(place, cells, notes)
+            yield _example(location, cells, notes)
 
 
 def _example(place: str, row: Sequence[str], notes: tuple[Annotations, ...]) -> Example:
@@ -167,8 +167,8 @@ class Selection(sources.FileSource):
         squad = read_squad(self.path, bad_examples)
         for question, sentence, right in selection.candidates(squad):
             label, group = LABELS[right], squad.articles[question.context]
-            place = f"{self.path}: question {question.id}"
-            yield Example((question.text, sentence), label, group, place, question.id)
+            location = f"{self.path}: question {question.id}"
+            yield Example((question.text, sentence), label, group, location, question.id)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,12 +194,12 @@ class Records(sources.Records):
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
         name, *texts = _DATASET_FIELDS[self.format]
         labels = [*self.dataset.labels[name], UNLABELLED]  # -1 is the last
-        for place, values, (label,) in self.rows(texts, bad_examples, [name]):
+        for location, values, (label,) in self.rows(texts, bad_examples, [name]):
             if self.format == "ranking":
                 question, sentence, article, number = values
-                yield Example((question, sentence), labels[label], article, place, number)
+                yield Example((question, sentence), labels[label], article, location, number)
             else:
-                yield _example(place, [labels[label], *values], ())
+                yield _example(location, [labels[label], *values], ())
 
 
 def _generate_pairs(count: int, seed: int, split: Split) -> Iterator[Example]:

@@ -72,7 +72,9 @@ def build(
     for example in splits["train"]:
         held_out.add(example.group)
     rows = held_out.rows(str(train))
-    splits |= {split: [splits["train"][row] for row in each] for split, each in rows.items()}
+    splits |= {
+        split: [splits["train"][row] for row in split_rows] for split, split_rows in rows.items()
+    }
     builder = _builder(splits, Path(folder).expanduser())
     if builder.is_prepared():
         raise UserError(f"{builder.data_path}: already exists; delete it, or name another folder")

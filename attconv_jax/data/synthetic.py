@@ -158,9 +158,9 @@ def _fact(rng: random.Random, hypothesis: Fact, label: Label) -> Fact:
     """A fact about the hypothesis's thing and place for which its label is `label`."""
     ways = _ways(hypothesis.form, hypothesis.number, label)
     form, number, same = rng.choice(rng.choice(rng.choice(ways)))
-    others = [colour for colour in COLOURS if colour != hypothesis.colour]
+    other_colours = [colour for colour in COLOURS if colour != hypothesis.colour]
     return hypothesis._replace(
-        form=form, number=number, colour=hypothesis.colour if same else rng.choice(others)
+        form=form, number=number, colour=hypothesis.colour if same else rng.choice(other_colours)
     )
 
 
@@ -181,8 +181,8 @@ def _relation(premise: Form, n: int, hypothesis: Form, m: int, same: bool) -> La
     """The label of two statements about the same thing and place; `same`: of the same colour."""
     first, second, rest = _WORLDS
     possible = premise.holds(first, second + rest, n)
-    own, others = (first, second + rest) if same else (second, first + rest)
-    holds = hypothesis.holds(own, others, m)[possible]
+    coloured, other_coloured = (first, second + rest) if same else (second, first + rest)
+    holds = hypothesis.holds(coloured, other_coloured, m)[possible]
     if holds.all():
         return "entailment"
     return "neutral" if holds.any() else "contradiction"

@@ -48,8 +48,10 @@ def _review(rng: random.Random, matter: tuple[str, str], stars: int) -> str:
     total = 2 * (stars - 3)
     first = rng.choice([value for value in PHRASES if total - value in PHRASES])
     values = dict(zip(matter, (first, total - first), strict=True))
-    others = [aspect for aspect in ASPECTS if aspect not in matter]
-    values |= {aspect: rng.choice([*PHRASES]) for aspect in rng.sample(others, rng.randint(1, 4))}
+    other_aspects = [aspect for aspect in ASPECTS if aspect not in matter]
+    values |= {
+        aspect: rng.choice([*PHRASES]) for aspect in rng.sample(other_aspects, rng.randint(1, 4))
+    }
     sentences = [
         rng.choice(_DATA["judgements"]).format(aspect=aspect, phrase=rng.choice(PHRASES[value]))
         for aspect, value in values.items()

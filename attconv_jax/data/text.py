@@ -16,5 +16,5 @@ def tokenize(text: str) -> tuple[str, ...]:
 
 def overlap(first: Iterable[str], second: Iterable[str]) -> tuple[int, int, int]:
     """The numbers of distinct words in both texts, in the first, and in the second."""
-    words, others = set(first), set(second)
-    return len(words & others), len(words), len(others)
+    first_words, second_words = set(first), set(second)
+    return len(first_words & second_words), len(first_words), len(second_words)

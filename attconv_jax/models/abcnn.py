@@ -88,15 +88,17 @@ class ABCNNModule(AttendingModule):
                     a = matches(*states, *valid)
                     both = a, jnp.swapaxes(a, 1, 2)
                     rows = self._rows(f"attention_{number}", states[0].shape[-1])
-                    for own, one in zip(channels, both, strict=True):
-                        own.append(_map_positions(one, rows))
-                    maps.append([AttentionMap(n, 1 - n, one) for n, one in enumerate(both)])
+                    for text_channels, attention in zip(channels, both, strict=True):
+                        text_channels.append(_map_positions(attention, rows))
+                    maps.append(
+                        [AttentionMap(n, 1 - n, attention) for n, attention in enumerate(both)]
+                    )
                 dense = Dense(
                     config.dim, ("embed", "mlp"), self.dtype, name=f"convolution_{number}"
                 )
                 windows = [
-                    jnp.concatenate([_windows(x, config.filter_width) for x in own], -1)
-                    for own in channels
+                    jnp.concatenate([_windows(x, config.filter_width) for x in text_channels], -1)
+                    for text_channels in channels
                 ]
                 wide = [jnp.tanh(dense(x).astype(jnp.float32)) for x in windows]
                 wide_valid = [_windows(v[..., None], config.filter_width).any(-1) for v in valid]
@@ -116,11 +118,11 @@ class ABCNNModule(AttendingModule):
                 ]
             features += self._features(states, valid)
             if config.pooling_attention and not config.input_attention:
-                words = [_pooled(one[..., None], config.filter_width)[..., 0] for one in shares]
+                words = [_pooled(share[..., None], config.filter_width)[..., 0] for share in shares]
                 maps.append(
                     [
-                        AttentionMap(POOLED, n, jnp.where(valid[n], one, 0)[:, None])
-                        for n, one in enumerate(words)
+                        AttentionMap(POOLED, n, jnp.where(valid[n], weights, 0)[:, None])
+                        for n, weights in enumerate(words)
                     ]
                 )
         with part("head"):

@@ -141,7 +141,7 @@ class AttentiveConvolutionLayer(nn.Module):
         self.convolution = Convolution(config.dim, config.filter_width, self.dtype)
         self.energy = Energy(config.energy, self.dtype)
         context = lambda: Dense(config.dim, ("embed", "mlp"), self.dtype, use_bias=False)
-        self.context = {kind: context() for kind in config.contexts}
+        self.context = {attention_type: context() for attention_type in config.contexts}
 
     def __call__(
         self, states: Sequence[Float[Array, "B _ D"]], valid: Sequence[Bool[Array, "B _"]]
@@ -151,11 +151,11 @@ class AttentiveConvolutionLayer(nn.Module):
         above, attended = [], []
         for text, (source, _, beneficiary) in enumerate(maps):
             total = self.convolution(beneficiary)
-            for kind, context in self._contexts(text, len(maps)):
+            for attention_type, context in self._contexts(text, len(maps)):
                 focus = maps[context].focus
                 weights = self._weights(source, focus, valid[text], valid[context])
                 contexts = jnp.einsum("bts,bsf->btf", weights.astype(self.dtype), focus)
-                total = total + self.context[kind](contexts)
+                total = total + self.context[attention_type](contexts)
                 attended.append(AttentionMap(text, context, weights))
             above.append(
                 jnp.where(valid[text][..., None], jnp.tanh(self.config.tanh_gain * total), 0)
@@ -169,11 +169,11 @@ class AttentiveConvolutionLayer(nn.Module):
 
     def _contexts(self, text: int, texts: int) -> Iterator[tuple[str, int]]:
         """The kinds of attention of a text, each with the index of the text attended to."""
-        for kind in self.config.contexts:
-            if kind == "intra":
-                yield kind, text
+        for attention_type in self.config.contexts:
+            if attention_type == "intra":
+                yield attention_type, text
             elif texts == 2 and (text == 0 or self.config.symmetric):
-                yield kind, 1 - text
+                yield attention_type, 1 - text
 
     def _weights(
         self,

@@ -66,10 +66,12 @@ class AttentivePoolingModule(AttendingModule):
             both = energies, jnp.swapaxes(energies, 1, 2)
             weights = [_by_best(e, *v) for e, v in zip(both, (valid, valid[::-1]), strict=True)]
             pooled = [
-                jnp.einsum("bt,btd->bd", one.astype(self.dtype), x)
-                for one, x in zip(weights, states, strict=True)
+                jnp.einsum("bt,btd->bd", text_weights.astype(self.dtype), x)
+                for text_weights, x in zip(weights, states, strict=True)
             ]
-        maps = [AttentionMap(POOLED, n, one[:, None]) for n, one in enumerate(weights)]
+        maps = [
+            AttentionMap(POOLED, n, text_weights[:, None]) for n, text_weights in enumerate(weights)
+        ]
         return self.head(pooled, train=train), [maps]
 
 

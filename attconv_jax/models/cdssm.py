@@ -108,8 +108,8 @@ class CDSSMModule(PairModule):
                 rows = jnp.where((trigrams > 0)[..., None, None], table[trigrams], 0).sum(2)
                 ends = jnp.pad(rows, ((0, 0), (1, 1), (0, 0), (0, 0)))
                 length = rows.shape[1]
-                places = [ends[:, at : at + length, at] for at in range(3)]
-                states = jnp.tanh(sum(places[1:], places[0]) + bias[None, None])
+                terms = [ends[:, at : at + length, at] for at in range(3)]
+                states = jnp.tanh(sum(terms[1:], terms[0]) + bias[None, None])
             with part("head"):
                 pooled = dropout(max_pooled(states, text.valid), train=train)
                 vectors.append(jnp.tanh(semantic(pooled)).astype(jnp.float32))

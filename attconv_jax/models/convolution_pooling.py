@@ -91,7 +91,7 @@ class ConvolutionPoolingModule(AttendingModule):
                 words = text.words
                 if text.second is not None:
                     words = jax.lax.stop_gradient(words) + text.second
-                states = [nn.relu(each(words)) for each in filters]
+                states = [nn.relu(convolution(words)) for convolution in filters]
                 if attend is None:
                     best = [max_pooled(x, text.valid) for x in states]
                     pooled.append(jnp.concatenate(best, -1))

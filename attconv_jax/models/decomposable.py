@@ -70,10 +70,11 @@ class DecomposableModule(AttendingModule):
         project = Dense(config.dim, ("embed", "mlp"), self.dtype, use_bias=False, name="project")
         states = [project(text) for text in words]
         if config.intra:
-            own = layers("attend_within")
+            attend_within = layers("attend_within")
             within = WithinText(config.most_distance, self.dtype, name="within")
             states = [
-                within(own(x, train=train), x, real) for x, real in zip(states, valid, strict=True)
+                within(attend_within(x, train=train), x, real)
+                for x, real in zip(states, valid, strict=True)
             ]
         with part("attention"):
             energies = jnp.einsum(
@@ -83,8 +84,8 @@ class DecomposableModule(AttendingModule):
             )
             weights = both_ways(energies, *valid)
             contexts = [
-                jnp.einsum("bts,bsd->btd", one.astype(self.dtype), other)
-                for one, other in zip(weights, reversed(states), strict=True)
+                jnp.einsum("bts,bsd->btd", text_weights.astype(self.dtype), other)
+                for text_weights, other in zip(weights, reversed(states), strict=True)
             ]
         sums = []
         for x, context, real in zip(states, contexts, valid, strict=True):
@@ -92,7 +93,10 @@ class DecomposableModule(AttendingModule):
             sums.append(jnp.where(real[..., None], compared, 0).sum(1))
         with part("head"):
             logits = self._output(aggregate(jnp.concatenate(sums, -1), train=train))
-        maps = [AttentionMap(n, 1 - n, one[:, 1:, 1:]) for n, one in enumerate(weights)]
+        maps = [
+            AttentionMap(n, 1 - n, text_weights[:, 1:, 1:])
+            for n, text_weights in enumerate(weights)
+        ]
         return logits, [maps]
 
     def _with_empty_word(self, text: Text) -> tuple[Float[Array, "B U D"], Bool[Array, "B U"]]:
@@ -118,14 +122,14 @@ class WithinText(nn.Module):
         states: Float[Array, "B T D"],
         valid: Bool[Array, "B T"],
     ) -> Float[Array, "B T E"]:
-        most, places = self.most_distance, jnp.arange(states.shape[1])
+        most, positions = self.most_distance, jnp.arange(states.shape[1])
         bias = self.param("distance", nn.initializers.zeros, (2 * most + 2,))
-        offset = places[None, :] - places[:, None]
+        offset = positions[None, :] - positions[:, None]
         index = jnp.where(jnp.abs(offset) <= most, offset + most, 2 * most + 1)
         energies = jnp.einsum(
             "btd,bsd->bts", projected, projected, preferred_element_type=jnp.float32
         )
         allowed = valid[:, :, None] & valid[:, None]
         weights = masked_softmax(energies + jnp.asarray(bias)[index][None], allowed)
-        own = jnp.einsum("bts,bsd->btd", weights.astype(self.dtype), states)
-        return jnp.concatenate([states, own], -1)
+        context = jnp.einsum("bts,bsd->btd", weights.astype(self.dtype), states)
+        return jnp.concatenate([states, context], -1)

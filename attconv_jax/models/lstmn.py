@@ -62,9 +62,9 @@ class LSTMNModule(AttendingModule):
         words = [dropout(text.words, train=train) for text in texts]
         read = lambda name: Tape(config.dim, self.dtype, name=name)
         with part("recurrent"):
-            first, own, _ = read("first")(words[0], texts[0].valid)
+            first, within_first, _ = read("first")(words[0], texts[0].valid)
             source = first, texts[0].valid
-            second, others, fused = read("second")(words[1], texts[1].valid, source)
+            second, within_second, fused = read("second")(words[1], texts[1].valid, source)
         with part("head"):
             means = []
             for state, text in zip((first, second), texts, strict=True):
@@ -72,8 +72,8 @@ class LSTMNModule(AttendingModule):
                 means.append(state.hidden.sum(1) / count.astype(jnp.float32))
             layers = ReluLayers((config.dim,) * 2, config.dropout, self.dtype, name="hidden")
             logits = self._output(layers(jnp.concatenate(means, -1), train=train))
-        maps = [(0, 0, own), (1, 1, others), (1, 0, fused)]
-        return logits, [[AttentionMap(*one) for one in maps]]
+        maps = [(0, 0, within_first), (1, 1, within_second), (1, 0, fused)]
+        return logits, [[AttentionMap(*fields) for fields in maps]]
 
 
 class Tape(nn.Module):
@@ -123,8 +123,8 @@ class Tape(nn.Module):
             return (tape, state.hidden, attended), (masked(weights), masked(shares))
 
         steps = [jnp.swapaxes(x, 0, 1) for x in (words.astype(jnp.float32), projected, valid)]
-        places = jnp.arange(length), *steps
-        (tape, *_), weights = jax.lax.scan(step, (tape, zeros, zeros), places)
+        step_inputs = jnp.arange(length), *steps
+        (tape, *_), weights = jax.lax.scan(step, (tape, zeros, zeros), step_inputs)
         return tape, *(jnp.swapaxes(x, 0, 1) for x in weights)
 
 

@@ -104,9 +104,10 @@ class ParagraphVectorModule(PairModule):
     ) -> Float[Array, "B"]:
         """L of each text; 0 of a text without words."""
         logits = vectors @ table.T + bias[None]
-        own = jnp.take_along_axis(logits, text.ids, axis=1)
+        word_logits = jnp.take_along_axis(logits, text.ids, axis=1)
         count = text.valid.sum(1)
-        mean = jnp.sum(own, 1, where=text.valid) / jnp.maximum(count, 1).astype(own.dtype)
+        total = jnp.sum(word_logits, 1, where=text.valid)
+        mean = total / jnp.maximum(count, 1).astype(logits.dtype)
         square = jnp.sum(jnp.square(vectors), 1)
         loss = jax.nn.logsumexp(logits, 1) - mean + self.config.decay / 2 * square
         return jnp.where(count > 0, loss, 0)

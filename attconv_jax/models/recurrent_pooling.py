@@ -101,14 +101,14 @@ class RecurrentPoolingModule(PairModule):
                     *(attend(x, text.valid) for x, text in zip(states, texts, strict=True)),
                     strict=True,
                 )
-            for number, one in enumerate(weights):
-                penalty = penalty + config.penalty * redundancy(one)
-                maps.append(AttentionMap(POOLED, number, one))
+            for number, text_weights in enumerate(weights):
+                penalty = penalty + config.penalty * redundancy(text_weights)
+                maps.append(AttentionMap(POOLED, number, text_weights))
             joined = means[0]
             if len(texts) == 2:
                 first, second = (
-                    Rows(config.dim, self.dtype, name=name)(one)
-                    for name, one in zip(("first", "second"), means, strict=True)
+                    Rows(config.dim, self.dtype, name=name)(mean)
+                    for name, mean in zip(("first", "second"), means, strict=True)
                 )
                 joined = first * second
             joined = joined.reshape(joined.shape[0], -1)

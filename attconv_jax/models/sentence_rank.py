@@ -92,7 +92,7 @@ class SentenceRankModule(AttendingModule):
         head = Head(dim, self.labels, dropout, self.dtype, name="head")
         logits = head([mean, max_pooled(h, sentence.valid)], train=train)
         maps = [(1, 0, to_question), (1, 1, to_itself), (POOLED, 0, weights[:, None])]
-        return logits, [[AttentionMap(*one)] for one in maps]
+        return logits, [[AttentionMap(*fields)] for fields in maps]
 
 
 class Match(nn.Module):

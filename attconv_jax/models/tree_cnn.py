@@ -196,7 +196,7 @@ class TreeConvolution(nn.Module):
         children: Int[Array, "B T 2"],
     ) -> Float[Array, "B H"]:
         size, length = self.size, words.shape[1]
-        own = {
+        matrices = {
             name: matrix(self, name, size, size)
             for name in ("left", "right", "window_parent", "window_left", "window_right")
         }
@@ -206,26 +206,29 @@ class TreeConvolution(nn.Module):
         ]
         # inner nodes follow the T positions of words
         count = valid.sum(1)[:, None, None]
-        places = jnp.where(children <= count, children - 1, children - 1 - count + length)
-        places = jnp.where(children > 0, places, 2 * length)  # a node of zeros
+        positions = jnp.where(children <= count, children - 1, children - 1 - count + length)
+        positions = jnp.where(children > 0, positions, 2 * length)  # a node of zeros
         nodes = jnp.pad(jnp.where(valid[..., None], words, 0), ((0, 0), (0, length + 1), (0, 0)))
         pick = lambda nodes, at: jnp.take_along_axis(nodes, at[..., None], axis=1)
 
         def step(nodes: Array, inputs: tuple[Array, Array]) -> tuple[Array, None]:
             at, pair = inputs
             both = pick(nodes, pair)
-            new = jnp.tanh(both[:, 0] @ own["left"] + both[:, 1] @ own["right"] + biases[0])
+            new = jnp.tanh(
+                both[:, 0] @ matrices["left"] + both[:, 1] @ matrices["right"] + biases[0]
+            )
             real = pair[:, :1] < 2 * length
             new = jnp.where(real, new, 0)
             return jax.lax.dynamic_update_index_in_dim(nodes, new, length + at, 1), None
 
-        steps = jnp.arange(length), jnp.swapaxes(places, 0, 1)
+        steps = jnp.arange(length), jnp.swapaxes(positions, 0, 1)
         nodes, _ = jax.lax.scan(step, nodes, steps)
-        none = jnp.full_like(places, 2 * length)
+        none = jnp.full_like(positions, 2 * length)
         left, right = (
-            pick(nodes, jnp.concatenate([none[..., side], places[..., side]], 1)) for side in (0, 1)
+            pick(nodes, jnp.concatenate([none[..., side], positions[..., side]], 1))
+            for side in (0, 1)
         )
-        windows = nodes[:, :-1] @ own["window_parent"]
-        windows = windows + left @ own["window_left"] + right @ own["window_right"]
+        windows = nodes[:, :-1] @ matrices["window_parent"]
+        windows = windows + left @ matrices["window_left"] + right @ matrices["window_right"]
         real = jnp.concatenate([valid, children[..., 0] > 0], 1)
         return max_pooled(jnp.tanh(windows + biases[1][None]), real)

@@ -64,21 +64,21 @@ class WordByWordModule(AttendingModule):
             premise, last = read("premise")(words[0], texts[0].valid)
             begin = State(jnp.zeros_like(last.hidden), last.cell)
             hypothesis, end = read("hypothesis")(words[1], texts[1].valid, begin)
-        own = {name: matrix(self, name, dim, dim) for name in ("y", "h", "r", "t", "p", "x")}
+        matrices = {name: matrix(self, name, dim, dim) for name in ("y", "h", "r", "t", "p", "x")}
         weight = self.param("w", nn.initializers.normal(dim**-0.5), (dim,))
         with part("attention"):
-            of_premise, of_hypothesis = premise @ own["y"], hypothesis @ own["h"]
+            of_premise, of_hypothesis = premise @ matrices["y"], hypothesis @ matrices["h"]
 
             def step(r: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
                 h, real = inputs
-                m = jnp.tanh(of_premise + (h + r @ own["r"])[:, None])
+                m = jnp.tanh(of_premise + (h + r @ matrices["r"])[:, None])
                 alpha = masked_softmax(m @ weight, texts[0].valid)
-                new = jnp.einsum("bs,bsd->bd", alpha, premise) + jnp.tanh(r @ own["t"])
+                new = jnp.einsum("bs,bsd->bd", alpha, premise) + jnp.tanh(r @ matrices["t"])
                 return jnp.where(real[:, None], new, r), jnp.where(real[:, None], alpha, 0)
 
             steps = jnp.swapaxes(of_hypothesis, 0, 1), jnp.swapaxes(texts[1].valid, 0, 1)
             r, weights = jax.lax.scan(step, jnp.zeros_like(last.hidden), steps)
         with part("head"):
-            joined = jnp.tanh(r @ own["p"] + end.hidden @ own["x"])
+            joined = jnp.tanh(r @ matrices["p"] + end.hidden @ matrices["x"])
             logits = self._output(dropout(joined, train=train))
         return logits, [[AttentionMap(1, 0, jnp.swapaxes(weights, 0, 1))]]

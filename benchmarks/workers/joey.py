@@ -120,15 +120,15 @@ def translation(model: Any, job: dict[str, Any]) -> Work:
     batches = read(job["batches"])
 
     def step(arrays: dict[str, np.ndarray]) -> list[list[int]]:
-        own = arrays["source"][arrays["index"] >= 0]
-        lengths = torch.from_numpy((own != 0).sum(axis=1))
+        source = arrays["source"][arrays["index"] >= 0]
+        lengths = torch.from_numpy((source != 0).sum(axis=1))
         batch = Batch(
-            src=torch.from_numpy(ids[own]),
+            src=torch.from_numpy(ids[source]),
             src_length=lengths,
             src_prompt_mask=None,
             trg=None,
             trg_prompt_mask=None,
-            indices=torch.arange(len(own)),
+            indices=torch.arange(len(source)),
             device=torch.device("cpu"),
             pad_index=model.pad_index,
             eos_index=model.eos_index,
@@ -170,9 +170,9 @@ def set_parameters(model: Any, parameters: dict[str, np.ndarray], ids: list[int]
 
     def fill_feed_forward(module: Any, name: str, layer: int) -> None:
         fill(module.layer_norm, f"{name}_norm", layer)
-        products = [each for each in module.pwff_layer if isinstance(each, torch.nn.Linear)]
-        for each, part in zip(products, ("in", "out"), strict=True):
-            fill(each, f"{name}/{part}", layer)
+        products = [linear for linear in module.pwff_layer if isinstance(linear, torch.nn.Linear)]
+        for linear, part in zip(products, ("in", "out"), strict=True):
+            fill(linear, f"{name}/{part}", layer)
 
     for number, layer in enumerate(model.encoder.layers):
         name = "encoder/layers"

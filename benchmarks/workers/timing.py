@@ -42,21 +42,21 @@ def work(make: Callable[[dict[str, Any]], Work]) -> None:
     with open(sys.argv[1], encoding="utf-8") as file:
         job = json.load(file)
     start = time.perf_counter()
-    own = make(job)
-    answers = [answer for item in own.items for answer in own.step(item) or ()]
+    workload = make(job)
+    answers = [answer for item in workload.items for answer in workload.step(item) or ()]
     ready = time.perf_counter()
     seconds = []
     for _ in range(job["passes"]):
-        for item in own.items:
+        for item in workload.items:
             before = time.perf_counter()
-            own.step(item)
+            workload.step(item)
             seconds.append(time.perf_counter() - before)
     measured = {
-        "units": own.units * job["passes"],
+        "units": workload.units * job["passes"],
         "seconds": seconds,
         "first_pass_seconds": ready - start,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "parameters": own.parameters,
+        "parameters": workload.parameters,
         "answers": [zlib.crc32(repr(answer).encode()) for answer in answers],
     }
     print(json.dumps(measured))

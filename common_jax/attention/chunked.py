@@ -86,9 +86,9 @@ def _in_chunks(function, arrays):
     """`function` of the arrays, all [B, ...], a few rows at a time."""
     # Ties the mask to the queries, so that XLA does not move it out of a scan over layers: reading
     # an array [B, H, T, S] takes longer than computing it.
-    query, key, value, mask, *others = arrays
+    query, key, value, mask, *extra = arrays
     query, mask = jax.lax.optimization_barrier((query, mask))
-    arrays = (query, key, value, mask, *others)
+    arrays = (query, key, value, mask, *extra)
     batch, length, heads, _ = query.shape
     weights = batch * heads * length * key.shape[1]
     symbolic = not isinstance(weights, int)  # in an export
@@ -104,7 +104,7 @@ def _in_chunks(function, arrays):
     joined = lambda x: x.reshape(chunks * rows, *x.shape[2:])[:batch]
 
     def in_turn(*arrays):
-        each = jax.lax.map(lambda chunk: function(*chunk), jax.tree.map(cut, arrays))
-        return jax.tree.map(joined, each)
+        outputs = jax.lax.map(lambda chunk: function(*chunk), jax.tree.map(cut, arrays))
+        return jax.tree.map(joined, outputs)
 
     return jax.lax.platform_dependent(*arrays, cpu=in_turn, default=function)

@@ -88,8 +88,8 @@ def attend(
     summed = product("...ts,...sv->...tv", remaining, values)
     if bias is not None and not bias.relative:
         by_token = remaining.reshape(*remaining.shape[:-1], area, -1).sum(-2)
-        if (own := bias.values(by_token, *positions)) is not None:
-            summed = summed + own
+        if (bias_values := bias.values(by_token, *positions)) is not None:
+            summed = summed + bias_values
     out = jnp.where(has_key, summed / total, 0).astype(query.dtype)
     return out, jnp.where(has_key, exponentials / total, 0)
 

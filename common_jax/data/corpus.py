@@ -143,7 +143,7 @@ class Writer:
         self._counts = dict.fromkeys(columns, 0)
         self.meta: dict[str, Any] = {}
         self._files = contextlib.ExitStack()
-        names = [f"{c}.{kind}" for c in columns for kind in ("tokens", "offsets")]
+        names = [f"{c}.{suffix}" for c in columns for suffix in ("tokens", "offsets")]
         self._file = {n: self._files.enter_context((self._path / n).open("wb")) for n in names}
         for column in columns:
             self._file[f"{column}.offsets"].write(np.zeros(1, _OFFSET).tobytes())
@@ -254,15 +254,15 @@ def prepare(
 
 def _log_other_formats(cache_dir: Path, fingerprint: Mapping[str, Any]) -> None:
     """Logs the folders whose fingerprint differs only in the number of the format."""
-    kind, number = next(iter(fingerprint.items()), ("", None))
+    format_name, number = next(iter(fingerprint.items()), ("", None))
     for path in sorted(cache_dir.glob("*/fingerprint.json")):
         with contextlib.suppress(OSError, ValueError, TypeError):
             other = json.loads(path.read_text("utf-8"))
-            if kind in other and other | {kind: number} == fingerprint:
+            if format_name in other and other | {format_name: number} == fingerprint:
                 _log.info(
                     "%s has format %s, and this version reads format %s: the corpus is prepared "
                     "again, and the folder can be deleted",
-                    *(path.parent, other[kind], number),
+                    *(path.parent, other[format_name], number),
                 )
 
 

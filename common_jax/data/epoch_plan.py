@@ -183,10 +183,10 @@ class Mixture:
         """The examples of each shape that an epoch draws."""
         result = []
         for shape, (rows, counts) in enumerate(zip(members, self.draws(members), strict=True)):
-            each = [rows[self.corpus[rows] == corpus] for corpus in range(len(self.weights))]
+            by_corpus = [rows[self.corpus[rows] == corpus] for corpus in range(len(self.weights))]
             drawn = [
-                _cycled(own, int(count), epoch, [seed % 2**64, shape, corpus])
-                for corpus, (own, count) in enumerate(zip(each, counts, strict=True))
+                _cycled(corpus_rows, int(count), epoch, [seed % 2**64, shape, corpus])
+                for corpus, (corpus_rows, count) in enumerate(zip(by_corpus, counts, strict=True))
             ]
             result.append(np.concatenate(drawn))
         return result

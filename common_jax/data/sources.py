@@ -100,10 +100,10 @@ class Records:
         """Streams the location, the named texts and the named labels of each record."""
         rows = self.dataset.stream(self.split, self.key, (*texts, *labels))
         for number, row in enumerate(rows, start=1):
-            place = f"{self.place}:{number}"
-            decoded = decode(((cell, place) for cell in row[: len(texts)]), bad_examples)
+            location = f"{self.place}:{number}"
+            decoded = decode(((cell, location) for cell in row[: len(texts)]), bad_examples)
             if decoded is not None:
-                yield place, decoded, list(row[len(texts) :])
+                yield location, decoded, list(row[len(texts) :])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,10 +187,10 @@ def decode(cells: Iterable[tuple[bytes, str]], bad_examples: BadExamples) -> lis
     """The texts of an example, from their bytes and locations; rejects the first that is not UTF-8
     and returns None."""
     texts = []
-    for cell, place in cells:
+    for cell, location in cells:
         try:
             texts.append(cell.decode())
         except UnicodeDecodeError:
-            bad_examples.reject("not UTF-8", place)
+            bad_examples.reject("not UTF-8", location)
             return None
     return texts

@@ -90,15 +90,15 @@ class Table(FileSource):
         """
         layout = self.layout
         for number, cells in self._cells(layout.separator, bad_examples):
-            place = f"{self.path}:{number}"
+            location = f"{self.path}:{number}"
             if number == layout.header_line:
                 continue
             if layout.least <= len(cells) <= (layout.most or len(cells)):
                 named = dict(zip(layout.header, cells, strict=False))
-                yield Row(place, [cells[n - (n > 0)] for n in layout.numbers], named)
+                yield Row(location, [cells[n - (n > 0)] for n in layout.numbers], named)
             elif any(map(str.strip, cells)) or not self.skips_blank:
                 needed = layout.most or layout.least
-                bad_examples.reject(f"{len(cells)} columns where {needed} are needed", place)
+                bad_examples.reject(f"{len(cells)} columns where {needed} are needed", location)
 
     @functools.cached_property
     def layout(self) -> Layout:
@@ -133,7 +133,7 @@ class Table(FileSource):
         """The numbers of the fields' columns in a table with this first row."""
         if self.columns:
             return tuple(self._number(first, column) for column in self.columns.values())
-        place, count = f"{self.path}:{line}", len(self.names)
+        location, count = f"{self.path}:{line}", len(self.names)
         known = {name: self._known(name, first) for name in self.names}
         order = ",".join(f"{name}={number}" for number, name in enumerate(self.names, start=1))
         advice = (
@@ -142,18 +142,20 @@ class Table(FileSource):
         )
         for name, at in known.items():
             several = ", ".join(first[number - 1].strip() for number in at)
-            require(len(at) < 2, f"{place}: several columns can be the {name}: {several}; {advice}")
+            require(
+                len(at) < 2, f"{location}: several columns can be the {name}: {several}; {advice}"
+            )
         if all(known.values()):
             return tuple(number for (number,) in known.values())
         listed = ", ".join(cell.strip()[:40] for cell in first[:20])
         require(
             not any(known.values()) and (len(first) != count or self.is_example(first)),
-            f"{place}: no header that is known, and not surely an example: {listed}; {advice}",
+            f"{location}: no header that is known, and not surely an example: {listed}; {advice}",
         )
         require(
             len(first) <= count,
-            f"{place}: {len(first)} columns where {count} are needed, and no header that is known: "
-            f"{listed}; {advice}",
+            f"{location}: {len(first)} columns where {count} are needed, and no header that is "
+            f"known: {listed}; {advice}",
         )
         return tuple(range(1, count + 1))
 

@@ -63,8 +63,10 @@ class WordLevelData(PreparedData):
 
     def _adopt_vocabulary(self, folder: Path) -> None:
         prepared = Vocabulary.load(folder)
-        own = self._vocabulary
-        self._vocabulary = prepared if own is None else self.reconcile_vocabulary(own, prepared)
+        current = self._vocabulary
+        if current is not None:
+            prepared = self.reconcile_vocabulary(current, prepared)
+        self._vocabulary = prepared
 
     def report(self) -> None:
         """As `PreparedData.report`, and the share of words with vectors."""

@@ -40,7 +40,7 @@ def model_card(
       out: its folder.
     """
     values, result = to_mapping(task.config), workdir.result() or {}
-    place = shlex.quote(str(out))
+    quoted_path = shlex.quote(str(out))
     about = inspect.getdoc(type(task)) or ""
     count = sum(leaf.size for leaf in jax.tree.leaves(parameters.values))
     which = (
@@ -62,7 +62,7 @@ def model_card(
     if manifest.format == "stablehlo":
         facts.append(f"needs jax {manifest.versions['jax']} or newer")
     sections = {
-        "Use": f"```sh\npython -m launch.predict --model {place}\n```\n\n```python\n"
+        "Use": f"```sh\npython -m launch.predict --model {quoted_path}\n```\n\n```python\n"
         f"from common_jax.deploy import load\n\npredictor = load({str(out)!r})\n```",
         "Limits and settings": table(("setting", "value"), _filled(manifest.settings)),
         "Data": table(("field", "value"), _filled(values["data"])),

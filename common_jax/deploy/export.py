@@ -71,17 +71,17 @@ def export(
         source={"step": parameters.step, "average": parameters.average, "ema": parameters.ema},
         versions=versions(),
     )
-    place = Path(os.path.abspath(out))
+    target = Path(os.path.abspath(out))
     with writing(out):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as beside:
-            folder = Path(beside) / place.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as beside:
+            folder = Path(beside) / target.name
             folder.mkdir()
             _fill(folder, workdir, task, parameters, manifest)
             card = model_card(workdir, task, parameters, manifest, command, out)
             (folder / "README.md").write_text(card, "utf-8", errors="backslashreplace")
             checksums.seal(folder)
-            os.rename(folder, place)
+            os.rename(folder, target)
     return manifest
 
 

@@ -92,8 +92,8 @@ def predictor_class(path: str | Path | Export) -> type[Predictor]:
     """
     export = _export_at(path)
     if export is not None:
-        kind: Any = Predictor
-        return named_class(export.manifest.predictor, kind, f"{export.file}: predictor")
+        base: Any = Predictor
+        return named_class(export.manifest.predictor, base, f"{export.file}: predictor")
     from common_jax.training.config import make_task
     from common_jax.training.run_folder import RunFolder
 
@@ -108,12 +108,12 @@ def _export_at(path: str | Path | Export) -> Export | None:
 def _of_programs(export: Export) -> LoadedModel:
     from common_jax.export.stablehlo import ExportedPrograms
 
-    kind = predictor_class(export)
+    cls = predictor_class(export)
     with error_context(export.file):
-        settings: Any = from_mapping(kind.Settings, export.manifest.settings, "settings.")
-    vocabulary = kind.read_vocabulary(export.path / VOCABULARY)
+        settings: Any = from_mapping(cls.Settings, export.manifest.settings, "settings.")
+    vocabulary = cls.read_vocabulary(export.path / VOCABULARY)
     versions = export.manifest.versions
     programs = ExportedPrograms(
         export.path, export.manifest.programs, str(versions.get("jax", "0"))
     )
-    return LoadedModel(export.path, kind, functools.partial(kind, vocabulary, settings, programs))
+    return LoadedModel(export.path, cls, functools.partial(cls, vocabulary, settings, programs))

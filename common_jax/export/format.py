@@ -59,8 +59,8 @@ class Manifest:
             plain = Path(file).name == file and file.endswith(".stablehlo")
             numbers = isinstance(static, dict) and all(type(n) is int for n in static.values())
             require(plain and numbers, f"programs: {file!r}: not a program's file and its choices")
-        for name, kind in (("step", int), ("average", int), ("ema", bool)):
-            require(type(self.source.get(name)) is kind, f"source: {name} is missing")
+        for name, value_type in (("step", int), ("average", int), ("ema", bool)):
+            require(type(self.source.get(name)) is value_type, f"source: {name} is missing")
 
 
 class Export:
@@ -74,9 +74,9 @@ class Export:
         """
         self.path = Path(path)
         self.manifest = self._read()
-        parts = (MANIFEST, CONFIG, VOCABULARY, PARAMETERS, ORBAX, PROGRAMS)
+        entries = (MANIFEST, CONFIG, VOCABULARY, PARAMETERS, ORBAX, PROGRAMS)
         try:
-            damage = checksums.find_damage(self.path, listed=parts)
+            damage = checksums.find_damage(self.path, listed=entries)
         except PermissionError as error:
             raise UserError(f"{error.filename}: {error.strerror}") from error
         if damage:

@@ -103,5 +103,5 @@ class ExportedPrograms(CompiledFunctions):
 
 def _numbers(version: str) -> tuple[int, ...]:
     """0.10.2.dev3 -> (0, 10, 2)."""
-    parts = version.split(".")[:3]
-    return tuple(int(part[:9]) for part in parts if part.isdecimal())
+    components = version.split(".")[:3]
+    return tuple(int(component[:9]) for component in components if component.isdecimal())

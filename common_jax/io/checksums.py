@@ -96,8 +96,8 @@ def _read(folder: Path) -> dict[str, Any]:
 
 def _is_inside(name: str) -> bool:
     """Whether a name, possibly from an untrusted file, stays inside the folder."""
-    parts = PurePosixPath(name).parts
-    return bool(parts) and not {"/", ".."} & {*parts}
+    components = PurePosixPath(name).parts
+    return bool(components) and not {"/", ".."} & {*components}
 
 
 def _digest(files: dict[str, Any]) -> str:

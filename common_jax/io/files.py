@@ -49,8 +49,8 @@ def file_endings(stem: Path) -> list[str]:
     folder."""
     files = stem.parent.iterdir() if stem.parent.is_dir() else ()
     names = {file.name.removesuffix(".gz") for file in files}
-    parts = [name.rpartition(".") for name in names]
-    return sorted(ending for start, _, ending in parts if start == stem.name)
+    partitions = [name.rpartition(".") for name in names]
+    return sorted(ending for start, _, ending in partitions if start == stem.name)
 
 
 def find_folder(path: str, key: str) -> Path:
@@ -90,9 +90,9 @@ def read_raw_lines(path: str | Path) -> Iterator[bytes]:
                 line = line.removesuffix(b"\n").removesuffix(b"\r")
                 yield line.removeprefix(_BOM) if number == 1 else line
     except (gzip.BadGzipFile, zipfile.BadZipFile, EOFError, zlib.error) as error:
-        kind = "zip" if _is_zip(path) else "gzip"
+        compression = "zip" if _is_zip(path) else "gzip"
         raise UserError(
-            f"{path}:{number + 1}: the {kind} data is damaged or cut off ({error})"
+            f"{path}:{number + 1}: the {compression} data is damaged or cut off ({error})"
         ) from error
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from error

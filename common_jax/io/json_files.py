@@ -112,17 +112,17 @@ def parse_json(text: str, file: str | Path, line: int | None = None) -> Node:
     Raises:
       UserError: if it is not JSON, with line and column.
     """
-    place = str(file) if line is None else f"{file}:{line}"
+    location = str(file) if line is None else f"{file}:{line}"
     try:
-        return Node(json.loads(text), place)
+        return Node(json.loads(text), location)
     except json.JSONDecodeError as error:
         where = f"{file}:{(line or 1) + error.lineno - 1}:{error.colno}"
         raise UserError(f"{where}: not JSON ({error.msg})") from error
     except RecursionError as error:
-        raise UserError(f"{place}: not JSON that can be read (nested too deeply)") from error
+        raise UserError(f"{location}: not JSON that can be read (nested too deeply)") from error
     except ValueError as error:
         raise UserError(
-            f"{place}: not JSON that can be read (a number with too many digits)"
+            f"{location}: not JSON that can be read (a number with too many digits)"
         ) from error
 
 
@@ -135,16 +135,16 @@ def _of_kind(value: Any, kind: Any, place: str) -> Any:
         raise UserError(f"{place}: {lone[0]!r} is an unpaired surrogate")
     if outer is dict and inner:
         values_by_name = {}
-        for name, one in value.items():
+        for name, item in value.items():
             below = f"{place}[{name[:_NAME_LENGTH]!r}]"
-            values_by_name[_of_kind(name, str, below)] = _of_kind(one, inner[1], below)
+            values_by_name[_of_kind(name, str, below)] = _of_kind(item, inner[1], below)
         return values_by_name
     if inner:
         kinds = inner if outer is tuple else inner * len(value)
         if len(value) != len(kinds):
             raise UserError(f"{place}: {len(value)} values where {len(kinds)} are needed")
-        each = enumerate(zip(value, kinds, strict=True))
-        return outer(_of_kind(item, of, f"{place}[{number}]") for number, (item, of) in each)
+        typed_items = enumerate(zip(value, kinds, strict=True))
+        return outer(_of_kind(item, of, f"{place}[{number}]") for number, (item, of) in typed_items)
     return float(value) if outer is float else value
 
 

@@ -183,8 +183,8 @@ def _heatmap(picture: Heatmap) -> "Figure":
         if panel is None:
             continue
         x, top = left + (at % across) * (size[0] + _GAP), _TITLE + titled + at // across * step
-        place = (x / _SIZE[0], 1 - (top + size[1]) / height, size[0] / _SIZE[0], size[1] / height)
-        axes = figure.add_axes(place)
+        bounds = (x / _SIZE[0], 1 - (top + size[1]) / height, size[0] / _SIZE[0], size[1] / height)
+        axes = figure.add_axes(bounds)
         _draw_panel(axes, panel, scale, [_COLOURS[1 + names.index(o.name)] for o in panel.outlines])
         points = min(_LARGEST, max(_SMALLEST, 72 * cell))
         thin = max(1, round(_SMALLEST / 72 / cell))  # for labels that do not overlap
@@ -260,7 +260,7 @@ def _cell_label(name: str) -> str:
 
 def _categories(series: Sequence[Series]) -> dict[str, int]:
     """The position of each name on a categorical axis; empty for a numeric axis."""
-    names = dict.fromkeys(itertools.chain(*(one.x for one in series)))
+    names = dict.fromkeys(itertools.chain(*(s.x for s in series)))
     if all(isinstance(name, int | float) for name in names):
         return {}
     return {str(name): position for position, name in enumerate(names)}

@@ -88,12 +88,12 @@ def _chart(chart: Picture, name: str) -> str:
 
 
 def _table(table: Table) -> str:
-    kinds = [*map(_kind, zip(*table.rows, strict=True))]
+    classes = [*map(_kind, zip(*table.rows, strict=True))]
     head = "".join(
-        f'<th scope="col" class="{kind}">{html.escape(name)}</th>'
-        for name, kind in zip(table.head, kinds, strict=True)
+        f'<th scope="col" class="{css_class}">{html.escape(name)}</th>'
+        for name, css_class in zip(table.head, classes, strict=True)
     )
-    rows = [f"<tr>{''.join(_cells(row, kinds, table.shaded))}</tr>" for row in table.rows]
+    rows = [f"<tr>{''.join(_cells(row, classes, table.shaded))}</tr>" for row in table.rows]
     note = f'<p class="note">{html.escape(table.note)}</p>' if table.note else ""
     body = "\n".join(rows)
     return (
@@ -110,10 +110,10 @@ def _kind(column: Sequence[Cell]) -> str:
     return "number" if numbers else "text"
 
 
-def _cells(row: Sequence[Cell], kinds: Sequence[str], shaded: bool) -> Iterator[str]:
+def _cells(row: Sequence[Cell], classes: Sequence[str], shaded: bool) -> Iterator[str]:
     total = sum(cell for cell in row[1:] if isinstance(cell, int | float)) if shaded else 0
-    for cell, kind in zip(row, kinds, strict=True):
+    for cell, css_class in zip(row, classes, strict=True):
         style = ""
         if total and isinstance(cell, int | float):
             style = f' style="background:rgba(0,114,178,{0.6 * cell / total:.3f})"'
-        yield f'<td class="{kind}"{style}>{html.escape(shown(cell))}</td>'
+        yield f'<td class="{css_class}"{style}>{html.escape(shown(cell))}</td>'

@@ -113,12 +113,12 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, bad_examples: Bad
             f"{', '.join(dataset.texts) or '(none)'}, and not {', '.join(missing)}"
         )
     for number, row in enumerate(dataset.source(split, key)):
-        place = f"{dataset.name} {split}:{number + 1}"
+        location = f"{dataset.name} {split}:{number + 1}"
         name, context, question = (row[text].decode() for text in _TEXTS)
         if context not in numbers:
-            numbers[context] = builder.context(context, None, place)
+            numbers[context] = builder.context(context, None, location)
         answers = _spans(row.get("answers"), dataset.name)
-        builder.question(name, question, answers, numbers[context], place)
+        builder.question(name, question, answers, numbers[context], location)
     return builder.squad
 
 
@@ -139,7 +139,7 @@ def write_squad(path: Path, squad: Squad) -> None:
         ]
         title = squad.articles[number] if squad.articles else ""
         articles.setdefault(title, []).append({"context": context, "qas": qas})
-    data = [{"title": title, "paragraphs": each} for title, each in articles.items()]
+    data = [{"title": title, "paragraphs": paragraphs} for title, paragraphs in articles.items()]
     text = json.dumps({"version": "1.1", "data": data}, ensure_ascii=False)
     with writing(path):
         replace_text(path, text + "\n")
@@ -194,8 +194,8 @@ class _Builder:
         elif not spans:
             self._bad_examples.reject("no answers", place)
         elif wrong := [n for n, a in enumerate(spans) if _wrong(a, self.squad.contexts[context])]:
-            kind = _wrong(spans[wrong[0]], self.squad.contexts[context])
-            self._bad_examples.reject(kind, f"{place}.answers[{wrong[0]}]")
+            problem = _wrong(spans[wrong[0]], self.squad.contexts[context])
+            self._bad_examples.reject(problem, f"{place}.answers[{wrong[0]}]")
         else:
             self.squad.questions.append(Question(name, text, context, spans))
         self._ids.add(name)

@@ -51,10 +51,10 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
             f"--config={file}: get_config() must return to_config_dict of a task's config, as the "
             "files in configs do"
         )
-    kind = task_class(config.task).config_class
-    overrides = [_with_full_key(override, config, kind) for override in overrides]
+    config_class = task_class(config.task).config_class
+    overrides = [_with_full_key(override, config, config_class) for override in overrides]
     define = functools.partial(config_flags.DEFINE_config_dict, config=config)
-    parsed: Any = from_values(kind, _parsed(file, define, overrides).to_dict())
+    parsed: Any = from_values(config_class, _parsed(file, define, overrides).to_dict())
     _require_effect(parsed, overrides)
     return completed(parsed, [o.removeprefix("--config.").partition("=")[0] for o in overrides])
 
@@ -100,12 +100,12 @@ def make_task(run: RunFolder, test: str | Path | None = None, **data: Any) -> "T
             f"{run.path}: its data.source is not 'files', so {test} cannot be evaluated"
         )
     with error_context(run.config_file):
-        kind = task_class(str(values.get("task", "")))
+        task_type = task_class(str(values.get("task", "")))
         if test is not None:  # an absolute path is independent of data.dir
-            data = {**data, **kind.other_test_fields, "test": os.path.abspath(test)}
+            data = {**data, **task_type.other_test_fields, "test": os.path.abspath(test)}
         if data:
             values["data"] = {**values["data"], **data}
-        return kind(from_values(kind.config_class, values))
+        return task_type(from_values(task_type.config_class, values))
 
 
 def read_task(run: RunFolder, test: str | Path | None = None, **data: Any) -> "Task":
@@ -158,16 +158,16 @@ def _with_full_key(override: str, config: ml_collections.ConfigDict, kind: type)
     if current := former_keys(kind).get(key):
         raise UserError(f"config key {key!r} is now {current!r}")
     node: Any = config
-    parts = path.split(".")
-    for at, part in enumerate(parts):
+    segments = path.split(".")
+    for at, segment in enumerate(segments):
         keys = list(node) if isinstance(node, ml_collections.ConfigDict) else []
-        if part not in keys:
+        if segment not in keys:
             if path != key and "name" in keys:  # a field of another choice's class
-                raise UserError(f"config key {key!r}: {node.name} has no {part}")
+                raise UserError(f"config key {key!r}: {node.name} has no {segment}")
             split = [name.split(".") for name in short]
-            keys += [name[-1] for name in split if name[:-1] == parts[:at]]
-            raise UserError(f"unknown config key {key!r}{suggestion(part, keys)}")
-        node = node[part]
+            keys += [name[-1] for name in split if name[:-1] == segments[:at]]
+            raise UserError(f"unknown config key {key!r}{suggestion(segment, keys)}")
+        node = node[segment]
     if isinstance(node, ml_collections.ConfigDict):
         raise UserError(f"config key {key!r} is a group of keys: {', '.join(sorted(node))}")
     return f"--config.{path}={value}"

@@ -21,9 +21,9 @@ def to_tsv(results: Mapping[str, Shaped[np.ndarray, "n"]]) -> str:
     Args:
       results: numbers by column, among them `LENGTH`; see `common_jax.training.task.Scores`.
     """
-    others = [name for name in results if name != LENGTH]
-    lines = ["\t".join((INDEX, LENGTH, *others))]
-    columns = (np.asarray(results[name], float).tolist() for name in (LENGTH, *others))
+    other_columns = [name for name in results if name != LENGTH]
+    lines = ["\t".join((INDEX, LENGTH, *other_columns))]
+    columns = (np.asarray(results[name], float).tolist() for name in (LENGTH, *other_columns))
     for index, row in enumerate(zip(*columns, strict=True)):
         lines.append("\t".join((str(index), *(f"{value:.9g}" for value in row))))
     return "\n".join(lines) + "\n"

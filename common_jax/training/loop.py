@@ -89,11 +89,11 @@ def train(
 def _require_same_config(config: Any) -> None:
     """Checks that all processes have the same config and versions."""
     version_fields = {f"the version of {name}": version for name, version in versions().items()}
-    own = json.loads(json.dumps({**flat(to_mapping(config)), **version_fields}))  # as it is sent
-    first = broadcast_from_first(lambda: own)
+    local = json.loads(json.dumps({**flat(to_mapping(config)), **version_fields}))  # as it is sent
+    first = broadcast_from_first(lambda: local)
 
     def check() -> None:
-        if differing := [name for name in own if own[name] != first.get(name)]:
+        if differing := [name for name in local if local[name] != first.get(name)]:
             raise UserError(f"differs from the first process in {', '.join(differing)}")
 
     gather_from_all(check)

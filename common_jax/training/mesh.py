@@ -72,9 +72,9 @@ def _rows_split_evenly(mesh: Mesh) -> bool:
     rows = batch_sharding(mesh).devices_indices_map((row_shards(mesh),))
     for device, (row,) in rows.items():
         rows_of[device.process_index].add(row.start or 0)
-    shares = {frozenset(own) for own in rows_of.values()}
+    shares = {frozenset(process_rows) for process_rows in rows_of.values()}
     return len({len(share) for share in shares}) == 1 and all(
-        not one & other for one in shares for other in shares if one != other
+        not share & other for share in shares for other in shares if share != other
     )
 
 
@@ -121,8 +121,8 @@ def local_rows(mesh: Mesh, parts: int = 1) -> Rows:
 
     def rows(count: int) -> np.ndarray:
         every = np.arange(-(-count // share) * share)
-        own = batch_sharding(mesh).addressable_devices_indices_map(every.shape)
-        return np.unique(np.concatenate([every[at] for at in own.values()]))
+        indices = batch_sharding(mesh).addressable_devices_indices_map(every.shape)
+        return np.unique(np.concatenate([every[at] for at in indices.values()]))
 
     return rows
 

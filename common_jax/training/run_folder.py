@@ -153,10 +153,10 @@ class RunFolder:
         if not file.exists():
             return None
         node = read_json(file)
-        for name, kind in _RESULT.items():
-            node.get(name, kind)
-        for name, kind in {"best_step": int, "command": str}.items():
-            node.get(name, kind, default=kind())
+        for name, value_type in _RESULT.items():
+            node.get(name, value_type)
+        for name, value_type in {"best_step": int, "command": str}.items():
+            node.get(name, value_type, default=value_type())
         return node.value
 
     def finished(self, config: Any) -> dict[str, Any] | None:

@@ -201,10 +201,10 @@ def _require_equal(
     """Raises UserError if data differ, naming the parts of the corpus that do."""
     names = sorted(k for k in {*digests, *wanted} if digests.get(k) != wanted.get(k))
     if names:
-        parts = ", ".join(dict.fromkeys(name.partition("/")[0] for name in names))
-        place = getattr(task.config.data, "dir", "") or "its source"
+        differing = ", ".join(dict.fromkeys(name.partition("/")[0] for name in names))
+        source = getattr(task.config.data, "dir", "") or "its source"
         raise UserError(
-            f"data.dir={place}: other data than {owner}: they differ in {parts}; use the same "
+            f"data.dir={source}: other data than {owner}: they differ in {differing}; use the same "
             "files and word vectors, or choose another --workdir"
         )
 

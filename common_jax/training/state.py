@@ -168,8 +168,8 @@ def describe(task: Task) -> str:
         spread = ",".join(axes) if any(leaf.sharding.spec) else "replicated"
         rows.append((name, dims, f"{leaf.size:,}", spread, f"{_bytes(leaf):,}"))
     is_table = lambda name, leaf: name.endswith("word_embedding") and leaf.ndim == 2
-    others = [leaf for name, leaf in parameters.items() if not is_table(name, leaf)]
-    without = {"without word vectors": others} if len(others) < len(parameters) else {}
+    model_leaves = [leaf for name, leaf in parameters.items() if not is_table(name, leaf)]
+    without = {"without word vectors": model_leaves} if len(model_leaves) < len(parameters) else {}
     for name, tree in {"with optimizer and EMA": state, **without, "total": state.params}.items():
         leaves = jax.tree.leaves(tree)
         count = sum(leaf.size for leaf in leaves)

@@ -159,12 +159,14 @@ def make_predict_step(
 
     def predict_step(params: Params, batch: Batch) -> dict[str, Array]:
         rows = len(batch["index"]) // row_shards(mesh)
-        parts = math.gcd(rows, task.config.train.accumulate)
+        microbatches = math.gcd(rows, task.config.train.accumulate)
         with activations_on(mesh):
-            if parts == 1:
+            if microbatches == 1:
                 outputs = predict(params, batch)
             else:
-                results = jax.lax.map(functools.partial(predict, params), _split(batch, parts))
+                results = jax.lax.map(
+                    functools.partial(predict, params), _split(batch, microbatches)
+                )
                 join = lambda a: jnp.swapaxes(a, 0, 1).reshape(-1, *a.shape[2:])
                 outputs = jax.tree.map(join, results)
         return jax.lax.with_sharding_constraint(outputs, batch_sharding(mesh))

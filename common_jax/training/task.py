@@ -186,7 +186,7 @@ class Task(abc.ABC, Generic[Config]):
         arrays = {**self.training_inputs, "index": ("B", np.int32)}
         shape = lambda dims: tuple(sizes.get(dim) or int(dim) for dim in dims.split(", "))
         return {
-            name: jax.ShapeDtypeStruct(shape(dims), kind) for name, (dims, kind) in arrays.items()
+            name: jax.ShapeDtypeStruct(shape(dims), dtype) for name, (dims, dtype) in arrays.items()
         }
 
     def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:

@@ -40,13 +40,13 @@ TABLES = Path(__file__).parents[2] / "tables" / "attconv"
 
 def attentive(texts: int, **fields: Any) -> PairModel:
     """Attentive convolution between two texts; a single text, a review, attends to itself."""
-    own: dict[str, Any] = {
+    single_text: dict[str, Any] = {
         "attention": "intra",
         "energy": "additive",
         "dim": 500,
         "author_length": 180,
     }
-    return AttentiveConvolution(**(own if texts == 1 else {}) | fields)
+    return AttentiveConvolution(**(single_text if texts == 1 else {}) | fields)
 
 
 # Functions from the number of texts of an example to the model, with the sizes of its own paper.

@@ -106,8 +106,8 @@ class EncoderAttention(Choice):
     @property
     def own_parameters(self) -> bool:
         """Whether the layers have other parameters than plain self-attention."""
-        kind, plain = type(self), EncoderAttention
-        return kind.module is not plain.module or kind.before is not plain.before
+        cls, plain = type(self), EncoderAttention
+        return cls.module is not plain.module or cls.before is not plain.before
 
 
 @dataclasses.dataclass(frozen=True)

@@ -60,9 +60,9 @@ class BlockAttention(SelfAttention):
         first = blocks != jnp.pad(blocks[:, :-1], ((0, 0), (1, 0)))
         between = segments(self._ids(x, mask), jnp.where(first, self._ids(x, mask), 0))
         query = split(self.block_query(flat(pooled)))
-        others = self._mean(query, pooled, pooled, between, train=train)
-        gate = split(nn.sigmoid(self.gate(jnp.concatenate([flat(pooled), flat(others)], -1))))
-        mixed = gate * others + (1 - gate) * pooled
+        context = self._mean(query, pooled, pooled, between, train=train)
+        gate = split(nn.sigmoid(self.gate(jnp.concatenate([flat(pooled), flat(context)], -1))))
+        mixed = gate * context + (1 - gate) * pooled
         return self.out(jnp.concatenate([words, mixed], -1).reshape(*x.shape[:2], -1))
 
     def weights(self, x: Float[Array, "B T D"], mask: Mask) -> Float[Array, "B H T 1 T"]:

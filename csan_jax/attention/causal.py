@@ -54,8 +54,8 @@ class CausalAttention(SelfAttention):
     ) -> tuple[Float[Array, "B k D"], Cache]:
         """One position, as specified in `DecoderAttention.module`."""
         cache = cache.update(now, self.project_kv(x))
-        places = jnp.arange(ancestry.shape[2]) // x.shape[1]  # entry n is of position n // k
-        positions = jnp.broadcast_to(now, x.shape[1]), places
+        key_positions = jnp.arange(ancestry.shape[2]) // x.shape[1]  # entry n is of position n // k
+        positions = jnp.broadcast_to(now, x.shape[1]), key_positions
         return self.attend_cached(x, (cache.keys, cache.values), ancestry, positions), cache
 
 

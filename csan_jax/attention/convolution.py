@@ -32,10 +32,12 @@ class ConvolutionLayers(nn.Module):
     def __call__(
         self, x: Float[Array, "B T D"], mask: Mask, *, train: bool
     ) -> Float[Array, "B T D"]:
-        sizes, kind = self.sizes, KINDS[self.choice.kind]
+        sizes, convolution_class = self.sizes, KINDS[self.choice.kind]
         for at in range(self.choice.count):
             norm = LayerNorm(name=f"norm_{at}")
-            convolution = kind(sizes.dim, self.choice.width, sizes.dtype, name=f"convolution_{at}")
+            convolution = convolution_class(
+                sizes.dim, self.choice.width, sizes.dtype, name=f"convolution_{at}"
+            )
             y = norm(x) if sizes.norm == "pre" else x
             y = nn.relu(convolution(y, mask.query_segments))
             x = x + Dropout(sizes.dropout)(y, train=train)

@@ -140,14 +140,14 @@ class LocalAttention(SelfAttention):
         choice, (batch, length) = self.choice, query.shape[:2]
         if not choice.local_heads:
             return None
-        places = mask.query_positions(length)
-        start = (jnp.arange(length)[None] - places).astype(jnp.float32)[..., None]
+        positions = mask.query_positions(length)
+        start = (jnp.arange(length)[None] - positions).astype(jnp.float32)[..., None]
         words = mask.query_lengths(length).astype(jnp.float32)[..., None]
         hidden: Array = jnp.zeros(0)
         if choice.predicts:
             wide = query.reshape(batch, length, -1).astype(jnp.float32)
             hidden = nn.tanh(self.prediction(wide))
-        centre = places.astype(jnp.float32)[..., None]
+        centre = positions.astype(jnp.float32)[..., None]
         if choice.centre == "predicted":
             centre = (words - 1) * nn.sigmoid(self.centre(hidden))
         if choice.window == "predicted":
@@ -156,5 +156,5 @@ class LocalAttention(SelfAttention):
             window = jnp.full((1, 1, 1), choice.width)
         shape = batch, length, choice.local_heads
         heads_first = lambda x: jnp.moveaxis(jnp.broadcast_to(x, shape), 2, 1)
-        others = self.num_heads - choice.local_heads
-        return Gaussian(heads_first(start + centre), heads_first(window), others, choice.form)
+        plain_heads = self.num_heads - choice.local_heads
+        return Gaussian(heads_first(start + centre), heads_first(window), plain_heads, choice.form)

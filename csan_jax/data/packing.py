@@ -94,11 +94,11 @@ class _Templates:
         row = _Row(self._kinds[here], self.counts[here], self._widths)
         volume, sampled = self._volume(row), self._draw(row.counts)
         row.add(int(volume.argmax()))
-        for kind in sampled:
+        for index in sampled:
             if (row.room <= _CLOSE * self._mean).all():
                 break
-            if row.counts[kind] and (row.kinds[kind] <= row.room).all():
-                row.add(kind)
+            if row.counts[index] and (row.kinds[index] <= row.room).all():
+                row.add(index)
         best = self._best(row.kinds, volume)
         while len(fits := row.fits()):
             rest = np.minimum(row.room - row.kinds[fits], self._grid - 1)
@@ -210,11 +210,11 @@ def _numbers(lengths: np.ndarray, packing: Packing) -> np.ndarray:
     unknown = len(packing.kinds)
     number = np.full(np.prod(grid), unknown, np.min_scalar_type(unknown))
     number[_cells(packing.kinds, grid)] = np.arange(unknown)
-    kind = number[_cells(lengths, grid)]
+    kind_ids = number[_cells(lengths, grid)]
     members = np.bincount(packing.members, np.repeat(packing.repeats, packing.sizes))
-    if not np.array_equal(np.bincount(kind, minlength=len(members)), members):
+    if not np.array_equal(np.bincount(kind_ids, minlength=len(members)), members):
         raise ValueError("this packing is of other lengths")
-    return kind
+    return kind_ids
 
 
 class PackedBatches(Batches):

@@ -109,7 +109,8 @@ class Builder:
         if config.joint_vocabulary:
             sides = [tuple(itertools.chain.from_iterable(zip(*sides, strict=True)))]
         models = [
-            Subwords.train(*each) for each in zip(sides, config.vocab_sizes, keys, strict=False)
+            Subwords.train(sentences, size, key)
+            for sentences, size, key in zip(sides, config.vocab_sizes, keys, strict=False)
         ]
         return models[0], models[-1]
 
@@ -170,21 +171,21 @@ class _SplitWriter(contextlib.AbstractContextManager):
     def __exit__(self, kind, error, traceback) -> None:
         if kind is None:
             self._flush()
-            place, dropped = f"{self._source.place}:1", self.bad_examples.counts
-            finish_split(self._corpus, "pairs", self._split, place, dropped)
+            location, dropped = f"{self._source.place}:1", self.bad_examples.counts
+            finish_split(self._corpus, "pairs", self._split, location, dropped)
             self._corpus.meta["equal"] = [self._equal, self._pairs]
         self._stack.__exit__(kind, error, traceback)
 
     def _flush(self) -> None:
-        places, *texts = zip(*self._pending, strict=True) if self._pending else ((), (), ())
+        locations, *texts = zip(*self._pending, strict=True) if self._pending else ((), (), ())
         sides = [
             [[*row, END] for row in model.encode([t.strip() for t in side], workers=self._workers)]
             for model, side in zip(self._subwords, texts, strict=True)
         ]
         if self._limit is not None:
             fits = [max(map(len, pair)) <= self._limit for pair in zip(*sides, strict=True)]
-            for place in itertools.compress(places, (not fit for fit in fits)):
-                self.bad_examples.skip(f"over data.max_length={self._limit} pieces", place)
+            for location in itertools.compress(locations, (not fit for fit in fits)):
+                self.bad_examples.skip(f"over data.max_length={self._limit} pieces", location)
             sides = [list(itertools.compress(side, fits)) for side in sides]
         self._corpus.extend(dict(zip(COLUMNS, sides, strict=True)))
         for file, side in zip(self._texts, texts, strict=False):

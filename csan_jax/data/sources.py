@@ -59,9 +59,9 @@ class Parallel:
         for number, lines in enumerate(itertools.zip_longest(*sides), start=1):
             if None in lines:
                 raise self._unequal(number - 1, lines.index(None))
-            places = [f"{file}:{number}" for file in self.files]
-            texts = decode(zip(lines, places, strict=True), bad_examples)
-            yield from _valid(texts, places, bad_examples)
+            locations = [f"{file}:{number}" for file in self.files]
+            texts = decode(zip(lines, locations, strict=True), bad_examples)
+            yield from _valid(texts, locations, bad_examples)
 
     def _unequal(self, lines: int, ended: int) -> UserError:
         other = self.files[1 - ended]
@@ -85,8 +85,8 @@ class Table(tables.Table):
         return not self.is_csv and not are_names(cells)
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
-        for place, texts, _ in self.rows(bad_examples):
-            yield from _valid(map(_one_line, texts), [place, place], bad_examples)
+        for location, texts, _ in self.rows(bad_examples):
+            yield from _valid(map(_one_line, texts), [location, location], bad_examples)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,8 +115,8 @@ class Records(sources.Records):
         return [super().identity(), list(self.languages)]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
-        for place, texts, _ in self.rows(self.languages, bad_examples):
-            yield from _valid(map(_one_line, texts), [place, place], bad_examples)
+        for location, texts, _ in self.rows(self.languages, bad_examples):
+            yield from _valid(map(_one_line, texts), [location, location], bad_examples)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,8 +133,8 @@ class Unescaped:
         return {"moses_escapes": "undo", "of": self.source.identity()}
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
-        for place, source, target in self.source.read(bad_examples):
-            yield Pair(place, undo_escapes(source), undo_escapes(target))
+        for location, source, target in self.source.read(bad_examples):
+            yield Pair(location, undo_escapes(source), undo_escapes(target))
 
 
 def _generate(count: int, seed: int, split: Split) -> Iterator[Pair]:

@@ -23,8 +23,8 @@ def attention_forms(args: argparse.Namespace) -> dict[str, Callable]:
     """The forms by name, each a function of query, key and value."""
     try:
         masks.head_table(args.heads, args.head_window, "truncate")
-        one = masks.token_window(args.window)
-        two = one & masks.head_window(args.head_window)
+        window_1d = masks.token_window(args.window)
+        window_2d = window_1d & masks.head_window(args.head_window)
     except ValueError as error:
         raise UserError(str(error)) from error
 
@@ -40,7 +40,7 @@ def attention_forms(args: argparse.Namespace) -> dict[str, Callable]:
         unwindowed["cudnn"] = cudnn
     return unwindowed | {
         f"{implementation} {dims}": form(mask, implementation)
-        for dims, mask in (("1D", one), ("2D", two))
+        for dims, mask in (("1D", window_1d), ("2D", window_2d))
         for implementation in ("dense", "banded", "auto")
     }
 

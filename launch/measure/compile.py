@@ -76,8 +76,8 @@ class CompilePlan:
             "chip_memory_bytes": self.chip.memory,
             "flops": self.flops,
             "hbm_bytes": self.hbm_bytes,
-            "collective_bytes": sum(one.bytes for one in self.collectives),
-            "collectives": [dataclasses.asdict(one) for one in self.collectives],
+            "collective_bytes": sum(collective.bytes for collective in self.collectives),
+            "collectives": [dataclasses.asdict(collective) for collective in self.collectives],
             "seconds": dict(self.seconds),
             "fits": self.fits,
         }
@@ -99,7 +99,7 @@ class CompilePlan:
         values = (
             self.flops / 1e9,
             self.hbm_bytes / 1e9,
-            sum(one.bytes for one in self.collectives) / 1e9,
+            sum(collective.bytes for collective in self.collectives) / 1e9,
             *(1e3 * seconds for seconds in busy.values()),
             100 * busy["arithmetic"] / max(busy.values()),
             self.seconds["compile"],
@@ -147,7 +147,7 @@ def compile_plan(
     memory = compiled.memory_analysis()
     program = Program(compiled.as_text(), dict(mesh.shape))
     flops = count_flops(traced.jaxpr) / mesh.size
-    sent = sum(one.bytes for one in program.collectives)
+    sent = sum(collective.bytes for collective in program.collectives)
     return CompilePlan(
         *fixed,
         {
@@ -255,4 +255,4 @@ def prepared_shapes(task: "Task") -> list[tuple[int, ...]]:
     task.prepare()
     plan = task.train_batches().plan
     sizes = ((int(rows), *map(int, w)) for rows, w in zip(plan.rows, plan.shapes, strict=True))
-    return [one[: len(task.batch_dims)] for one in sizes]
+    return [shape[: len(task.batch_dims)] for shape in sizes]

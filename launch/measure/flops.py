@@ -36,5 +36,5 @@ def _jaxprs(value: Any) -> Iterator[Any]:
     if hasattr(value, "eqns") or hasattr(value, "jaxpr"):
         yield value
     elif isinstance(value, tuple | list):
-        for one in value:
-            yield from _jaxprs(one)
+        for item in value:
+            yield from _jaxprs(item)

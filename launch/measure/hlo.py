@@ -61,7 +61,7 @@ class _Instruction:
     def called(self, *names: str) -> list[str]:
         """The computations in the attributes `names`."""
         pattern = rf"\b(?:{'|'.join(names)})=(?:%?([\w.\-]+)|\{{([^}}]*)\}})"
-        values = [one or many for one, many in re.findall(pattern, self.text)]
+        values = [single or listed for single, listed in re.findall(pattern, self.text)]
         return [name.strip().lstrip("%") for value in values for name in value.split(",")]
 
 
@@ -93,53 +93,55 @@ class Program:
         count: collections.Counter[tuple[str, tuple[str, ...]]] = collections.Counter()
         sent: collections.Counter[tuple[str, tuple[str, ...]]] = collections.Counter()
         for times, _, instruction in self._executed(self._entry):
-            for kind, exchange in self._exchanges(instruction):
+            for collective, exchange in self._exchanges(instruction):
                 group = self._group(exchange.text)
                 if len(group) > 1:
-                    where = kind, self._axes(group)
+                    where = collective, self._axes(group)
                     count[where] += times
-                    sent[where] += times * _sent(kind, exchange, len(group))
+                    sent[where] += times * _sent(collective, exchange, len(group))
         return [Collective(*where, count[where], size) for where, size in sent.most_common()]
 
     def _exchanges(self, instruction: _Instruction) -> Iterator[tuple[str, _Instruction]]:
         """The collectives that an instruction starts. On a TPU they are also inside fusions, of
         which several, to start, continue and finish it, may contain the same collective."""
-        kind = instruction.kind.removesuffix("-start")
-        if kind in _COLLECTIVES:
-            yield kind, instruction
-        if kind == "fusion":
+        opcode = instruction.kind.removesuffix("-start")
+        if opcode in _COLLECTIVES:
+            yield opcode, instruction
+        if opcode == "fusion":
             (called,) = instruction.called("calls")
             if called.startswith("async_collective_fusion") or instruction.name.startswith(
                 "async-collective-done"
             ):
                 return
             for inner in self._computations[called].values():
-                for kind, exchange in self._exchanges(inner):
-                    scattered = kind == "all-reduce" and called.startswith("all-reduce-scatter")
-                    yield "reduce-scatter" if scattered else kind, exchange
+                for collective, exchange in self._exchanges(inner):
+                    scattered = collective == "all-reduce" and called.startswith(
+                        "all-reduce-scatter"
+                    )
+                    yield "reduce-scatter" if scattered else collective, exchange
 
     def _executed(self, name: str, times: int = 1) -> Iterator[tuple[int, str, _Instruction]]:
         """(times, computation, instruction) for each instruction that runs in a computation and in
         those that it calls; of conditional branches the one with most traffic."""
         for instruction in self._computations[name].values():
-            kind = instruction.kind
-            if kind == "while":
+            opcode = instruction.kind
+            if opcode == "while":
                 (body,) = instruction.called("body")
                 yield from self._executed(body, times * self._length(instruction))
-            elif kind == "conditional":
+            elif opcode == "conditional":
                 branches = instruction.called(
                     "true_computation", "false_computation", "branch_computations"
                 )
                 runs = [list(self._executed(branch, times)) for branch in branches]
                 yield from max(runs, key=self._total)
-            elif kind in ("call", "async-start"):
+            elif opcode in ("call", "async-start"):
                 for called in instruction.called("to_apply", "calls"):
                     yield from self._executed(called, times)
-            elif kind not in _FREE and not kind.endswith(("-done", "-update")):
+            elif opcode not in _FREE and not opcode.endswith(("-done", "-update")):
                 yield times, name, instruction
 
     def _total(self, executed: Iterable[tuple[int, str, _Instruction]]) -> int:
-        return sum(times * self._moved(name, one) for times, name, one in executed)
+        return sum(times * self._moved(name, instruction) for times, name, instruction in executed)
 
     def _length(self, loop: _Instruction) -> int:
         if known := re.search(r'"known_trip_count":\{"n":"(\d+)"', loop.text):
@@ -231,9 +233,9 @@ def _instruction(name: str, shape: str, kind: str, text: str) -> _Instruction:
 
 
 def _array(match: re.Match[str]) -> _Array:
-    kind, dims, layout = match.groups()
-    width = re.search(r"\d+", kind)
-    bits = _BITS.get(kind, int(width[0]) if width else 0)
+    dtype, dims, layout = match.groups()
+    width = re.search(r"\d+", dtype)
+    bits = _BITS.get(dtype, int(width[0]) if width else 0)
     size = math.prod(int(n) for n in dims.split(",") if n)
     return _Array(-(-size * bits // 8), bool(re.search(r"S\([1-9]\)", layout or "")))
 
@@ -245,9 +247,9 @@ def _sent(kind: str, instruction: _Instruction, devices: int) -> int:
         sizes = sizes[len(sizes) // 2 :]  # the results follow the operands
     if instruction.kind == "collective-permute-start":
         sizes = sizes[:1]
-    total, others = sum(sizes), devices - 1
+    total, peers = sum(sizes), devices - 1
     if kind == "all-reduce":
-        return 2 * total * others // devices
+        return 2 * total * peers // devices
     if kind == "reduce-scatter" and instruction.kind != "all-reduce":
-        return total * others
-    return total if kind == "collective-permute" else total * others // devices
+        return total * peers
+    return total if kind == "collective-permute" else total * peers // devices

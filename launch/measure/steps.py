@@ -104,7 +104,10 @@ class StepTimer:
         self.values["flop_utilisation"] = 1e9 * flops / peak if peak else None
         if first is not None:
             rates = zip(self.rounds, first.rounds, strict=True)
-            ratios = (own["steps_per_second"] / one["steps_per_second"] for own, one in rates)
+            ratios = (
+                current["steps_per_second"] / reference["steps_per_second"]
+                for current, reference in rates
+            )
             self.values["speed_to_first"] = statistics.median(ratios)
         self._save()
         if self._args.parts or self._args.profile:

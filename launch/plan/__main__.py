@@ -51,7 +51,7 @@ def main(argv: list[str]) -> None:
         "--topology",
         required=True,
         metavar="CHIP:SHAPE,...",
-        type=lambda text: [topology(one) for one in text.split(",")],
+        type=lambda text: [topology(entry) for entry in text.split(",")],
         help=f"{' | '.join(CHIPS)}, each with a shape",
     )
     text = "sizes of a batch; may be repeated"
@@ -75,22 +75,22 @@ def main(argv: list[str]) -> None:
     for name in args.topology:
         devices = topology_devices(name)
         plans += [compile_plan(task, name, devices, shape) for shape in shapes]
-    print(table([one.cells for one in plans]))
-    for one in plans:
-        for collective in one.collectives:
+    print(table([plan.cells for plan in plans]))
+    for plan in plans:
+        for collective in plan.collectives:
             print(
-                f"{one.label}: {collective.count} {collective.kind} over "
+                f"{plan.label}: {collective.count} {collective.kind} over "
                 f"{' x '.join(collective.axes)}, {collective.bytes / 1e6:,.1f} MB"
             )
     if args.json:
-        report = {"command": command_line("plan", argv), "rows": [one.row for one in plans]}
+        report = {"command": command_line("plan", argv), "rows": [plan.row for plan in plans]}
         with writing(args.json):
             write_json(args.json, report)
-    too_large = [one for one in plans if not one.fits]
-    for one in too_large:
+    too_large = [plan for plan in plans if not plan.fits]
+    for plan in too_large:
         print(
-            f"{one.label}: does not fit: {sum(one.memory_bytes.values()) / GIB:.1f} GiB a device, "
-            f"which has {one.chip.memory / GIB:.1f}; {_LESS_MEMORY}",
+            f"{plan.label}: does not fit: {sum(plan.memory_bytes.values()) / GIB:.1f} GiB a device"
+            f", which has {plan.chip.memory / GIB:.1f}; {_LESS_MEMORY}",
             file=sys.stderr,
         )
     if too_large:

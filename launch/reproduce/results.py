@@ -45,7 +45,9 @@ class TableResults:
     def device_kind(self) -> str:
         """The kind of device on which speeds were measured: "CPU", "GPU" or "TPU"."""
         name = self.machine.partition(" x ")[2]
-        return next((kind for kind in ("CPU", "TPU") if name.upper().startswith(kind)), "GPU")
+        return next(
+            (platform for platform in ("CPU", "TPU") if name.upper().startswith(platform)), "GPU"
+        )
 
     def values(self, row: str, metric: str) -> dict[int, float]:
         """A metric of a row's finished trials by seed; a speed by the number of its round."""

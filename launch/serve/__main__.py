@@ -67,7 +67,9 @@ def main(argv: list[str]) -> None:
         service = _service(limits, args)
         if not _is_loopback(listening.getsockname()[0]):
             _log.warning("other machines can reach this server, which has no password")
-        print(f"serving {', '.join(one.name for one in args.sources)} at {address(listening)}/")
+        print(
+            f"serving {', '.join(source.name for source in args.sources)} at {address(listening)}/"
+        )
         sys.stdout.flush()
         Server(service).run([listening])
     sys.stdout.flush()

@@ -126,8 +126,8 @@ class Service:
 
     async def _body(self, request: Request) -> bytes:
         """The body, which must be JSON, small enough and in time."""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
+        content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if content_type != "application/json":
             raise Refused(415, "content-type: must be application/json")
         close, most = {"connection": "close"}, self._limits.body
         length = request.headers.get("content-length", "")
@@ -169,8 +169,8 @@ class Outermost:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                message = {**message, "headers": [*message.get("headers", ()), *own]}
+                headers = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", ()), *headers]}
             await send(message)
 
         self._metrics.in_flight.inc()

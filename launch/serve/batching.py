@@ -52,7 +52,7 @@ class Batcher:
     @property
     def waiting(self) -> int:
         """The number of inputs that wait and have not been given up."""
-        return sum(not one.answer.done() for one in self._waiting)
+        return sum(not entry.answer.done() for entry in self._waiting)
 
     async def answers(self, lines: Sequence[ParsedLine]) -> list[str]:
         """The predictor's answer to each line.
@@ -73,37 +73,37 @@ class Batcher:
         self._waiting += new
         if self._worker is None or self._worker.done():
             self._worker = loop.create_task(self._work())
-        return await asyncio.gather(*(one.answer for one in new))
+        return await asyncio.gather(*(entry.answer for entry in new))
 
     def abandon(self) -> None:
         """Gives up what waits and what is computed."""
-        for one in (*self._waiting, *self._batch):
-            if not one.answer.done():
-                one.answer.set_exception(Refused(503, STOPPING))
+        for entry in (*self._waiting, *self._batch):
+            if not entry.answer.done():
+                entry.answer.set_exception(Refused(503, STOPPING))
 
     async def _work(self) -> None:
         """Computes batches until nothing waits."""
         loop = asyncio.get_running_loop()
         while batch := self._next_batch():
-            lines = [one.line for one in batch]
+            lines = [entry.line for entry in batch]
             answers = await loop.run_in_executor(self._thread, self._computed, lines)
             self._metrics.batches.observe(len(lines))
-            for one, answer in zip(batch, answers, strict=True):
-                if one.answer.done():  # given up
+            for entry, answer in zip(batch, answers, strict=True):
+                if entry.answer.done():  # given up
                     continue
                 if answer is None:
-                    one.answer.set_exception(Refused(500, _FAILED))
+                    entry.answer.set_exception(Refused(500, _FAILED))
                 else:
-                    one.answer.set_result(answer)
+                    entry.answer.set_result(answer)
         self._batch = []
 
     def _next_batch(self) -> list[_Waiting]:
         """The input that has waited longest, and others of its shape."""
-        waiting = [one for one in self._waiting if not one.answer.done()]
-        same = [one for one in waiting if one.shape == waiting[0].shape]
+        waiting = [entry for entry in self._waiting if not entry.answer.done()]
+        same = [entry for entry in waiting if entry.shape == waiting[0].shape]
         self._batch = same[: batch_size(len(same), self._limits.batch)] if same else []
         chosen = set(self._batch)
-        self._waiting = [one for one in waiting if one not in chosen]
+        self._waiting = [entry for entry in waiting if entry not in chosen]
         return self._batch
 
     def _computed(self, lines: Sequence[ParsedLine]) -> Sequence[str | None]:
@@ -126,5 +126,5 @@ def batch_size(count: int, most: int) -> int:
 def describe(error: BaseException) -> str:
     """The type and the place of an error, without its message, which may quote a request."""
     frames = traceback.extract_tb(error.__traceback__)
-    places = " < ".join(f"{f.filename}:{f.lineno} {f.name}" for f in reversed(frames[-5:]))
-    return f"{type(error).__name__} in {places}"
+    locations = " < ".join(f"{f.filename}:{f.lineno} {f.name}" for f in reversed(frames[-5:]))
+    return f"{type(error).__name__} in {locations}"

@@ -68,7 +68,8 @@ class Model:
         self._limits = limits
         self._predictors = {False: predictor} | ({True: explaining} if explaining else {})
         self._batchers = {
-            explain: Batcher(one, limits, metrics) for explain, one in self._predictors.items()
+            explain: Batcher(variant, limits, metrics)
+            for explain, variant in self._predictors.items()
         }
         metrics.waiting.labels(name).set_function(lambda: self.waiting)
 

@@ -28,15 +28,15 @@ def model_page(model: Model, models: Sequence[Model]) -> str:
       models: of the server; those of the same task can be compared with it.
     """
     schema = model.schema
-    others = [m.name for m in models if m.schema.title == schema.title and m is not model]
+    comparable = [m.name for m in models if m.schema.title == schema.title and m is not model]
     fields = [_text_box(text) for text in schema.texts]
     if model.explains and _has_details(schema):
         fields.append(
             '<p class="field"><label><input type="checkbox" id="explain" checked> '
             "Explain the answer</label></p>"
         )
-    if others:
-        items = "".join(f"<option>{html.escape(name)}</option>" for name in others)
+    if comparable:
+        items = "".join(f"<option>{html.escape(name)}</option>" for name in comparable)
         fields.append(
             '<p class="field"><label for="compare">Compare with</label> '
             f'<select id="compare"><option value="">no other model</option>{items}</select></p>'

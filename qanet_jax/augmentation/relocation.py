@@ -33,14 +33,14 @@ def relocate(answer: str, sentence: str) -> tuple[Answer, float] | None:
     has at most `LONGEST` words. Among equally similar spans, the first start, then the shortest.
     None if there is no such span.
     """
-    spans, own = split_words(sentence), split_words(answer)
-    if not own:
+    spans, answer_words = split_words(sentence), split_words(answer)
+    if not answer_words:
         return None
     similar = lambda word: [
         n for n, (i, j) in enumerate(spans) if similarity(answer[slice(*word)], sentence[i:j])
     ]
     size, best = _bigrams(answer).total(), None
-    for start, end in _candidates(similar(own[0]), similar(own[-1])):
+    for start, end in _candidates(similar(answer_words[0]), similar(answer_words[-1])):
         i, j = spans[start][0], spans[end][1]
         count = max(1, j - i - 1)
         highest = 2 * min(count, size) / (count + size)  # if the shorter's 2-grams are all shared

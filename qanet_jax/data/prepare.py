@@ -187,9 +187,9 @@ class _SplitWriter:
             answer = self._answer(question, text) if content.train else ()
             if answer is not None:
                 encoded = {**self._encoded("question", text), "number": [number], "answer": answer}
-                parts = self._parts(content.contexts[question.context])
-                for passage, part in zip(numbers[question.context], parts, strict=True):
-                    inputs = self._inputs_of("", context=part, question=text)
+                context_windows = self._parts(content.contexts[question.context])
+                for passage, window in zip(numbers[question.context], context_windows, strict=True):
+                    inputs = self._inputs_of("", context=window, question=text)
                     yield {**encoded, "passage": [passage], **inputs}
 
     def _answer(self, question: Question, text: TokenizedText) -> tuple[int, int] | None:
@@ -206,8 +206,8 @@ class _SplitWriter:
         for name, length in lengths.items():
             limit = getattr(self._config, f"{name}_length")
             if length > limit:
-                kind = f"over data.{name}_length={limit} words"
-                content.bad_examples.skip(kind, f"{content.place}: question {question.id}")
+                reason = f"over data.{name}_length={limit} words"
+                content.bad_examples.skip(reason, f"{content.place}: question {question.id}")
                 return None
         return span
 

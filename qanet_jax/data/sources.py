@@ -147,8 +147,8 @@ def source_of(config: "DataConfig", split: Split) -> Source:
     """
 
     def files(folder: Path, names: str) -> Source:
-        each = config.train_files if split == "train" else [names]
-        existing = tuple(File(find_file(folder / name)) for name in each)
+        file_names = config.train_files if split == "train" else [names]
+        existing = tuple(File(find_file(folder / name)) for name in file_names)
         return existing[0] if len(existing) == 1 else Files(existing)
 
     source: Source = find_source(

@@ -64,7 +64,7 @@ def _scene(relations: list[dict[str, str]], **fields: Any) -> Scene:
 
 
 _DATA = read_data(__name__)
-WORDS = {kind: tuple(words.split()) for kind, words in _DATA["words"].items()}
+WORDS = {word_kind: tuple(words.split()) for word_kind, words in _DATA["words"].items()}
 SCENES = tuple(_scene(**scene) for scene in _DATA["scenes"].values())
 
 
@@ -88,8 +88,8 @@ def _open_words(kind: str) -> Iterator[str]:
         return map(str, range(1_400, 2_000))
     if kind == "time":
         return (f"{hour}:{minute:02d}" for hour in range(6, 22) for minute in range(60))
-    parts = [pieces.split() for pieces in _DATA["names"][kind].values()]
-    return ("".join(pieces) for pieces in itertools.product(*parts) if _sounds(*pieces))
+    piece_lists = [pieces.split() for pieces in _DATA["names"][kind].values()]
+    return ("".join(pieces) for pieces in itertools.product(*piece_lists) if _sounds(*pieces))
 
 
 def _sounds(first: str, *rest: str) -> bool:
@@ -149,19 +149,19 @@ def _passage(draw: _Draw) -> tuple[str, list[tuple[str, Answer]]]:
     """A passage, and its questions with their answers."""
     rng = draw.rng
     scene = rng.choice(SCENES)
-    setting = {name: draw(kind) for name, kind in scene.setting.items()}
+    setting = {name: draw(word_kind) for name, word_kind in scene.setting.items()}
     facts = _facts(scene, setting, draw)
-    first, *others = facts  # the others are distractors with its entity or relation
-    chosen = [first, rng.choice(others)] if rng.random() < 0.5 else [first]
+    first, *distractors = facts  # the distractors have its entity or relation
+    chosen = [first, rng.choice(distractors)] if rng.random() < 0.5 else [first]
     rng.shuffle(facts)
     sentences = [(rng.choice(scene.openings.splitlines()), setting)]
     sentences += [(fact.statement, fact.fields) for fact in facts]
     if rng.random() < 0.5:
         sentences.append((rng.choice(scene.closings.splitlines()), setting))
-    text, places = _write(sentences)
+    text, offsets = _write(sentences)
     questions = []
     for fact in chosen:
-        at = places[1 + facts.index(fact)]
+        at = offsets[1 + facts.index(fact)]
         field = "value" if rng.random() < 0.7 else "key"
         ask = fact.relation.ask_value if field == "value" else fact.relation.ask_key
         answer = Answer(fact.fields[field], at[field])
@@ -186,13 +186,13 @@ def _facts(scene: Scene, setting: dict[str, str], draw: _Draw) -> list[_Fact]:
 
 def _write(sentences: list[tuple[str, dict[str, str]]]) -> tuple[str, list[dict[str, int]]]:
     """The sentences as one text, and the offsets of each one's fields in it."""
-    text, places = "", []
+    text, offsets = "", []
     for template, fields in sentences:
         text += " " if text else ""
-        places.append(dict[str, int]())
+        offsets.append(dict[str, int]())
         for literal, field, _, _ in string.Formatter().parse(template):
             text += literal
             if field:
-                places[-1][field] = len(text)
+                offsets[-1][field] = len(text)
                 text += fields[field]
-    return text, places
+    return text, offsets

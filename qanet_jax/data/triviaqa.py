@@ -119,7 +119,7 @@ def read_dataset(
     """
     ids = set[str]()
     for number, row in enumerate(dataset.source(split, key), start=1):
-        place = f"{dataset.name} {split}:{number}"
+        location = f"{dataset.name} {split}:{number}"
         try:
             of_web, trivia = len(row["search_results"]["filename"]) > 0, _of_row(row)
         except (KeyError, TypeError, IndexError) as error:
@@ -127,10 +127,10 @@ def read_dataset(
                 f"data.tfds={dataset.name}: not of the form of trivia_qa/rc ({error!r})"
             ) from error
         if of_web:
-            bad_examples.skip("question of the web domain", place)
+            bad_examples.skip("question of the web domain", location)
         elif trivia.id in ids:
-            bad_examples.skip("repeated question", place)
-        elif _is_valid(trivia, place, ids, bad_examples):
+            bad_examples.skip("repeated question", location)
+        elif _is_valid(trivia, location, ids, bad_examples):
             yield trivia
 
 
@@ -281,8 +281,8 @@ def _of_line(node: Node) -> Trivia:
 
 def _of_row(row: Mapping[str, Any]) -> Trivia:
     names, normalised = (
-        [alias.decode() for alias in row["answer"][kind]]
-        for kind in ("aliases", "normalized_aliases")
+        [alias.decode() for alias in row["answer"][field]]
+        for field in ("aliases", "normalized_aliases")
     )
     pages = row["entity_pages"]
     documents = zip(pages["filename"], pages["wiki_context"], strict=True)

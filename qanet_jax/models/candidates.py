@@ -38,8 +38,8 @@ class Kinds(WordInput):
         return 1
 
     def encode(self, words: Sequence[str], annotations: Annotations) -> np.ndarray:
-        kind = lambda c: NAME if c.isupper() else NUMBER if c.isdigit() else OTHER
-        return np.array([[kind(word[0])] for word in words], np.int32).reshape(-1, 1)
+        word_class = lambda c: NAME if c.isupper() else NUMBER if c.isdigit() else OTHER
+        return np.array([[word_class(word[0])] for word in words], np.int32).reshape(-1, 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,31 +81,36 @@ class CandidateScores(nn.Module):
         inside = kinds > OTHER
         starts = inside & ~_shifted(inside, 1)
         ends = inside & ~_shifted(inside, -1)
-        own = _runs(starts, inside)
+        candidate_sum = _runs(starts, inside)
         repeated = _shared(context, question)
         if self.config.choice == "random":
-            possible = own(inside & ~repeated) > 0
+            possible = candidate_sum(inside & ~repeated) > 0
             scores = jnp.where(possible, 1.0 + _noise(context, question, starts), MASKED)
             other = MASKED
         else:
-            scores, other = self._scores(context, question, kinds, own, repeated), 0.0
+            scores, other = self._scores(context, question, kinds, candidate_sum, repeated), 0.0
         logits = (jnp.where(edge, scores, other) for edge in (starts, ends))
         return tuple(jnp.where(context.valid, x, MASKED) for x in logits)
 
     def _scores(
-        self, context: Words, question: Words, kinds: Array, own: Summed, repeated: Array
+        self, context: Words, question: Words, kinds: Array, candidate_sum: Summed, repeated: Array
     ) -> Float[Array, "B N"]:
         """The score of each word's candidate."""
         words = context.valid.sum(axis=1, keepdims=True).astype(jnp.float32)
-        places = jnp.arange(kinds.shape[1], dtype=jnp.float32)[None] / jnp.maximum(words, 1.0)
+        position = jnp.arange(kinds.shape[1], dtype=jnp.float32)[None] / jnp.maximum(words, 1.0)
         spelling = _spelling(context)
         equal = spelling[:, :, None] == spelling[:, None, :]
         often = jnp.log((equal & context.valid[:, None]).sum(axis=2).astype(jnp.float32) + 1.0)
-        size = jnp.maximum(own(jnp.ones_like(repeated)), 1.0)
+        size = jnp.maximum(candidate_sum(jnp.ones_like(repeated)), 1.0)
         window, length = jnp.ones(2 * self.config.near + 1), kinds.shape[1]
         count = lambda row: jnp.convolve(row, window)[self.config.near :][:length]
         near = jax.vmap(count)(repeated.astype(jnp.float32))
-        features = (places, own(often) / size, own(repeated) / size, jnp.log1p(own(near) / size))
+        features = (
+            position,
+            candidate_sum(often) / size,
+            candidate_sum(repeated) / size,
+            jnp.log1p(candidate_sum(near) / size),
+        )
         scores = nn.Dense(1, name="features")(jnp.stack(features, axis=-1))[..., 0]
         by_kind = self._kind_scores(question)
         return scores + jnp.where(kinds == NUMBER, by_kind[:, 1:], by_kind[:, :1])

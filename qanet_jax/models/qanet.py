@@ -153,10 +153,12 @@ class EncoderBlock(nn.Module):
             return nn.relu(convolution(jnp.where(valid[..., None], y, 0)))
 
         if config.convolution != "none":
-            kind = SeparableConvolution if config.convolution == "separable" else Convolution
+            convolution_class = (
+                SeparableConvolution if config.convolution == "separable" else Convolution
+            )
             for number in range(self.convs):
                 name = f"convolution_{number}"
-                convolution = kind(config.dim, self.kernel, self.dtype, name=name)
+                convolution = convolution_class(config.dim, self.kernel, self.dtype, name=name)
                 yield name, functools.partial(convolved, convolution)
         if config.self_attention:
             attention = SelfAttention(
@@ -195,17 +197,17 @@ class Encoder(nn.Module):
         if config.positions == "once":
             x = x + positions.astype(x.dtype)[None]
         weighted = config.survival_prob < 1 and (train or config.scale_sublayers)
-        each = (self._weights(train),) if weighted else ()
+        sublayer_weights = (self._weights(train),) if weighted else ()
         stack = Stack(block, self.blocks, config.unroll, config.remat, params_name="blocks")
         nn.share_scope(self, stack)
-        x = stack(x, [(self.blocks, (valid, positions))], train=train, each=each)
+        x = stack(x, [(self.blocks, (valid, positions))], train=train, each=sublayer_weights)
         return LayerNorm(name="norm")(x) if config.final_norm else x
 
     def _weights(self, train: bool) -> Float[Array, "L S"]:
         """The survival rates of each block's sub-layers; in training, draws of 0 or 1."""
         config = self.config
-        each = (config.convolution != "none") * self.convs + config.self_attention + 1
-        depth = 1 + np.arange(self.blocks * each).reshape(self.blocks, each)
+        sublayers = (config.convolution != "none") * self.convs + config.self_attention + 1
+        depth = 1 + np.arange(self.blocks * sublayers).reshape(self.blocks, sublayers)
         rates = jnp.float32(1 - depth / depth.size * (1 - config.survival_prob))
         if not train:
             return rates
