@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import re
+import shutil
 import signal
 
 import numpy as np
@@ -130,6 +131,36 @@ def test_which_fields_make_another_run(config, tmp_path):
     other = changed(config, "mesh", data=2)
     other = changed(other, "train", steps=99, evaluate_every=2, checkpoint_every=3, log_every=4)
     RunWriter(tmp_path / "run").claim(other)
+
+
+def rates(folder):
+    return {x["step"]: x["learning_rate"] for x in lines(folder) if "learning_rate" in x}
+
+
+def test_a_longer_run_keeps_its_schedule_unless_a_new_one_is_asked_for(config, tmp_path, capsys):
+    """The recorded cooldown ends at step 8; that of the config follows train.steps."""
+    short = changed(changed(config, "optimizer", cooldown=0.5), "train", steps=8, log_every=1)
+    run(short, tmp_path / "old")
+    peak, expected = short.optimizer.learning_rate, {4: 1, 5: 0.75, 6: 0.5, 7: 0.25, 8: 0}
+    logged = rates(tmp_path / "old")
+    assert {n: logged[n] / peak for n in expected} == pytest.approx(expected)
+    shutil.copytree(tmp_path / "old", tmp_path / "new")
+    longer = changed(short, "train", steps=16)
+    capsys.readouterr()
+    run(longer, tmp_path / "old")
+    assert "the learning rate is 0 from step 8 on" in capsys.readouterr().err
+    assert [rates(tmp_path / "old")[n] for n in range(9, 17)] == [0.0] * 8
+    train(Toy(longer), RunWriter(tmp_path / "new"), new_schedule=True)
+    assert "learning rate is 0" not in capsys.readouterr().err
+    later = [rates(tmp_path / "new")[n] / peak for n in range(9, 17)]
+    assert later == pytest.approx([1 - k / 8 for k in range(1, 9)])
+
+
+def test_a_schedule_that_ends_before_the_run_is_refused(config, tmp_path):
+    early = changed(config, "optimizer", cooldown_start=2, cooldown_steps=2)
+    with pytest.raises(UserError, match=r"^train\.steps=23: the learning rate is 0 from step 4 on"):
+        run(early, tmp_path / "run")
+    run(changed(config, "train", steps=4), tmp_path / "run")  # the folder is free
 
 
 def test_an_unknown_best_metric_is_refused_before_anything_starts(config, tmp_path):
