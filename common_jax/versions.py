@@ -1,8 +1,10 @@
-"""Versions of Python and of the packages that results depend on."""
+"""Versions of Python, of the packages that results depend on, and of this code."""
 
 import contextlib
 import platform
+import subprocess
 from importlib import metadata
+from pathlib import Path
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "conv-attention-jax")
 
@@ -14,3 +16,16 @@ def versions() -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             installed[name] = metadata.version(name)
     return installed
+
+
+def commit() -> str:
+    """The commit of this clone, ending in "-dirty" if tracked files differ from it; "" if this code
+    is not in a clone of its own."""
+    root = Path(__file__).resolve().parents[1]
+    if not (root / ".git").exists():
+        return ""
+    describe = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40"]
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        done = subprocess.run([*describe, "--exclude=*"], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+    return ""

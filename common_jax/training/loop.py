@@ -36,7 +36,7 @@ from common_jax.training.state import InitialState, run_key
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
 from common_jax.training.step_metrics import MetricsWindow, StallTimer
 from common_jax.training.task import Params, Scores, Task
-from common_jax.versions import versions
+from common_jax.versions import commit, versions
 
 T = TypeVar("T")
 
@@ -230,6 +230,7 @@ class _Run:
             "resumed_from": self.log.resumed_from,
             "metrics": {split: s.metrics for split, s in scored.items()},
             "versions": versions(),
+            "commit": commit(),
             "devices": [d.device_kind for d in self.mesh.devices.flat],
         }
         self.workdir.write_result(result)
