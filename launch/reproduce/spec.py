@@ -170,7 +170,7 @@ def _scale(name: str, entry: ScaleEntry, file: TableFile) -> Scale:
     metrics = entry.metrics or file.metrics
     by_name = {row.name: row for row in file.rows}
     chosen = [by_name[row] for row in entry.rows or by_name]
-    rows = [row for row in chosen if name in (row.scales or [name])]
+    rows = [r for row in chosen if name in (row.scales or [name]) for r in _varied(row)]
     claims = [claim for claim in file.claims if name in (claim.scales or [name])]
     judged_by = entry.claim_metric or metrics[0]
     scale = Scale(
@@ -188,6 +188,17 @@ def _scale(name: str, entry: ScaleEntry, file: TableFile) -> Scale:
         file.examples,
     )
     return scale.only((), None)
+
+
+def _varied(row: RowEntry) -> list[RowEntry]:
+    """The rows of the values that a row varies; the row itself if it varies none."""
+    return [
+        dataclasses.replace(
+            row, name=f"{row.name}, {value}", overrides={**row.overrides, field: value}
+        )
+        for field, values in row.vary.items()
+        for value in values
+    ] or [row]
 
 
 def _row(entry: RowEntry, scale: ScaleEntry, name: str) -> Row:

@@ -105,6 +105,7 @@ class RowEntry(Setting):
       name: as in the paper.
       system: the argument of the config file.
       scales: names of scales.
+      vary: a field's values; the row stands for a row "NAME, VALUE" for each.
       by_scale: what differs at a scale.
       published: the paper's numbers by metric, and its further columns.
       note: differences from the paper's system.
@@ -114,6 +115,7 @@ class RowEntry(Setting):
     name: str
     system: str = ""
     scales: tuple[str, ...] = ()
+    vary: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
     by_scale: Mapping[str, Setting] = dataclasses.field(default_factory=dict)
     published: Mapping[str, float] = dataclasses.field(default_factory=dict)
     note: str = ""
