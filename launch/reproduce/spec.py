@@ -72,7 +72,7 @@ class Scale:
     @property
     def made(self) -> list[Row]:
         """The rows with trials."""
-        return [row for row in self.rows if not row.missing]
+        return [row for row in self.rows if not row.missing and not row.ensemble]
 
     def only(self, names: Sequence[str], seeds: int | None) -> "Scale":
         """The scale with the named rows, all if there are no names, and another number of seeds.
@@ -206,5 +206,6 @@ def _row(entry: RowEntry, scale: ScaleEntry, name: str) -> Row:
     values["overrides"] = {key: str(value) for key, value in values["overrides"].items()}
     values["seeds"] = values["seeds"] or 1
     row = Row(**{**vars(entry), **values}, varied=tuple(entry.overrides))
-    require(bool(row.config or row.missing), f"row {row.name!r}: no 'config'")
+    has_source = row.config or row.missing or row.ensemble
+    require(bool(has_source), f"row {row.name!r}: no 'config'")
     return row
