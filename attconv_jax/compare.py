@@ -104,6 +104,24 @@ class LabelEvaluation(Evaluation):
             examples.append(ScoredExample(line, " / ".join(pair), gold, label, chance))
         return examples
 
+    def ensemble(self, others: Sequence[Evaluation]) -> Evaluation:
+        """As the base class; not of rankings."""
+        tables = []
+        for member in (self, *others):
+            member.require_same(self)
+            lines = member.run.workdir.predictions(self.split, "tsv")
+            tables.append([line.split("\t") for line in lines])
+        labels, gold = tables[0][0][2:], [row[0] for row in tables[0][1:]]
+        if len(gold) != len(self.results.get(LENGTH, ())):
+            raise IncomparableError(f"{self.run.workdir.path}: no results of single texts")
+        if any(table[0][2:] != labels for table in tables):
+            raise IncomparableError(f"{self.run.workdir.path}: others have other labels")
+        chances = np.array([[row[2:] for row in table[1:]] for table in tables], float).mean(0)
+        right = [labels[best] == label for best, label in zip(chances.argmax(1), gold, strict=True)]
+        mean = type(self)(self.run, self.split)
+        mean.results = {**self.results, "right": np.array(right, float)}
+        return mean
+
     @staticmethod
     def pictured(
         answer: str, run: str, line: str, span: tuple[int, int] | None = None

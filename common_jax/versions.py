@@ -24,8 +24,8 @@ def commit() -> str:
     root = Path(__file__).resolve().parents[1]
     if not (root / ".git").exists():
         return ""
-    describe = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40"]
+    options = ("--always", "--dirty", "--abbrev=40", "--exclude=*")
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        done = subprocess.run([*describe, "--exclude=*"], capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+        describe = ["git", "-C", str(root), "describe", *options]
+        return subprocess.run(describe, capture_output=True, text=True, check=True).stdout.strip()
     return ""

@@ -40,7 +40,8 @@ def score(
 
     `sacrebleu` and `chrf` (character order 6, beta 2) are as the command `sacrebleu` prints them.
     `tokenized_bleu` is BLEU on Moses tokens, for comparison with papers that report it: it depends
-    on the tokeniser, by a point or two.
+    on the tokeniser, by a point or two. Words with hyphens are one token; scripts that split such
+    compounds, as is usual for WMT14 En-De, give a larger BLEU.
 
     Args:
       hypotheses: one a sentence; an empty one counts as wrong.

@@ -1,4 +1,4 @@
-"""Bi-GRU of Table 5: the reader of Tan et al. (2016) for answer selection.
+"""Bi-GRU of Table 5: the model of Tang et al. (2017, arXiv 1706.02027) for answer selection.
 
 Each text has a bidirectional GRU of its own. The last states q and a, q * a, and a vector for the
 number of distinct words that the texts share are the inputs of a hidden tanh layer and the output.

@@ -103,6 +103,21 @@ class Evaluation:
         known of both are equal."""
         return {LENGTH: self.results[LENGTH].tolist()} if self.results else {}
 
+    def mean(self, metric: str) -> float | None:
+        """A metric by its examples' results; None if they have none."""
+        column = COLUMNS.get(metric, "")
+        if column not in self.results:
+            return None
+        return _scale(column) * float(self.results[column].mean())
+
+    def ensemble(self, others: Sequence["Evaluation"]) -> "Evaluation":
+        """The evaluation of an ensemble of this run and others, from their stored predictions.
+
+        Raises:
+          IncomparableError: if predictions have no probabilities, or are of different examples.
+        """
+        raise IncomparableError(f"{self.run.workdir.path}: its predictions have no probabilities")
+
     def require(self) -> None:
         """Raises UserError if the score is missing or damaged."""
         self.run.workdir.scores(self.split)
@@ -175,8 +190,7 @@ class Evaluation:
         if column not in self.results or column not in baseline.results:
             path = self.run.workdir.path
             raise IncomparableError(f"{path}: no {metric} of the examples of {self.split}")
-        scale = 100.0 if column in RATES else 1.0
-        return scale * (self.results[column] - baseline.results[column])
+        return _scale(column) * (self.results[column] - baseline.results[column])
 
     def example_error(self, baseline: "Evaluation", metric: str) -> float:
         """The standard error, over the examples, of the difference of a metric to the baseline.
@@ -226,8 +240,7 @@ class Evaluation:
             if not evaluation.results
         ]
         for result in (key for key in self.results if key in baseline.results and key != LENGTH):
-            scale = 100 if result in RATES else 1
-            differences = scale * (self.results[result] - baseline.results[result])
+            differences = _scale(result) * (self.results[result] - baseline.results[result])
             numbers |= self.tested(result, differences)
         return Paired(numbers, notes)
 
@@ -295,3 +308,8 @@ def _cells(numbers: Mapping[str, float]) -> dict[str, Cell]:
         elif not name.endswith(("_low", "_high")):
             cells[name.replace("_", " ")] = value if isinstance(value, int) else f"{value:.2f}"
     return cells
+
+
+def _scale(column: str) -> float:
+    """From a result of the examples to its metric."""
+    return 100.0 if column in RATES else 1.0

@@ -102,7 +102,9 @@ SYSTEMS: Mapping[str, Callable[[ConfigDict], Fields]] = {
     "transformer": lambda model: {"encoder_attention": Area(local_layers=0)},
     "transformer_wide": _wide,
     "bi_direct": _all(Direction),
+    "bi_direct_local": _local(Direction),
     "rel_pos": _all(Relative),
+    "rel_pos_local": _local(Relative),
     "rel_pos_decoder": lambda model: {
         "encoder_attention": Relative(model.encoder_layers),
         "decoder_attention": RelativeCausal(),

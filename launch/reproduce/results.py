@@ -12,7 +12,7 @@ from common_jax.metrics.seeds import interval_of_means
 from common_jax.training.config import task_class
 from common_jax.training.identity import SEED
 from common_jax.training.run_folder import RunFolder
-from launch.reproduce.spec import Scale, TableSpec
+from launch.reproduce.spec import Row, Scale, TableSpec
 from launch.reproduce.table_file import HOURS, MEASURED, SPEEDS
 from launch.reproduce.trials import ROW
 from launch.trials.status import TrialStatus, csv_text, find
@@ -54,6 +54,7 @@ class TableResults:
         if metric in SPEEDS:
             return dict(enumerate(self.speeds.get(row, {}).get(metric, ())))
         values = {t.values[SEED]: self._value(t, status, metric) for t, status in self.of(row)}
+        values |= {n: ensemble.mean(metric) for n, ensemble in enumerate(self.ensembles(row))}
         return {seed: value for seed, value in values.items() if value is not None}
 
     def unreached(self, row: str) -> dict[int, float]:
@@ -63,7 +64,10 @@ class TableResults:
         return {seed: self._validations(finished[seed])[-1][0] for seed in sorted(missed)}
 
     def parameters(self, row: str) -> int | None:
-        """The number of parameters of a row's model."""
+        """The number of parameters of a row's model, or of all of an ensemble's."""
+        if ensemble := self._row(row).ensemble:
+            single = self.parameters(ensemble.of)
+            return single and single * ensemble.runs
         return next((s.parameters for _, s in self.of(row) if s.parameters), None)
 
     def speed(self, row: str, name: str) -> float | None:
@@ -78,6 +82,17 @@ class TableResults:
         """A row's trials."""
         pairs = zip(self.trials, self.statuses, strict=True)
         return [(trial, status) for trial, status in pairs if trial.values[ROW] == row]
+
+    def ensembles(self, row: str) -> Sequence[Evaluation]:
+        """The evaluations of a row's ensembles."""
+        if not (ensemble := self._row(row).ensemble):
+            return ()
+        if row not in self._ensembles:
+            finished = [t for t, s in self.of(ensemble.of) if s.state == "finished"]
+            members = [self.evaluation(trial) for trial in finished]
+            groups = zip(*[iter(members)] * ensemble.runs, strict=False)
+            self._ensembles[row] = [first.ensemble(others) for first, *others in groups]
+        return self._ensembles[row]
 
     @property
     def not_run(self) -> dict[str, int]:
@@ -100,8 +115,11 @@ class TableResults:
         Raises:
           IncomparableError: if their examples differ.
         """
-        finished = lambda name: next(t for t, s in self.of(name) if s.state == "finished")
-        return self.evaluation(finished(row)).example_error(self.evaluation(finished(than)), metric)
+        return self._first(row).example_error(self._first(than), metric)
+
+    def _first(self, row: str) -> Evaluation:
+        finished = (self.evaluation(t) for t, s in self.of(row) if s.state == "finished")
+        return next(iter(self.ensembles(row)), None) or next(finished)
 
     def evaluation(self, trial: Trial) -> Evaluation:
         """The evaluation of a trial's run, labelled by its row; always the same object."""
@@ -131,6 +149,15 @@ class TableResults:
         """The hours of training until each validation, and the target's metric then."""
         name = self.scale.target.metric if self.scale.target else ""
         return [(line["wall_seconds"] / 3600, line[name]) for line in workdir.validations()]
+
+    def _row(self, name: str) -> Row:
+        (row,) = (row for row in self.scale.rows if row.name == name)
+        return row
+
+    @functools.cached_property
+    def _ensembles(self) -> dict[str, list[Evaluation]]:
+        """By row."""
+        return {}
 
     @functools.cached_property
     def _evaluations(self) -> dict[str, Evaluation]:

@@ -72,7 +72,7 @@ class Scale:
     @property
     def made(self) -> list[Row]:
         """The rows with trials."""
-        return [row for row in self.rows if not row.missing]
+        return [row for row in self.rows if not row.missing and not row.ensemble]
 
     def only(self, names: Sequence[str], seeds: int | None) -> "Scale":
         """The scale with the named rows, all if there are no names, and another number of seeds.
@@ -170,7 +170,7 @@ def _scale(name: str, entry: ScaleEntry, file: TableFile) -> Scale:
     metrics = entry.metrics or file.metrics
     by_name = {row.name: row for row in file.rows}
     chosen = [by_name[row] for row in entry.rows or by_name]
-    rows = [row for row in chosen if name in (row.scales or [name])]
+    rows = [r for row in chosen if name in (row.scales or [name]) for r in _varied(row)]
     claims = [claim for claim in file.claims if name in (claim.scales or [name])]
     judged_by = entry.claim_metric or metrics[0]
     scale = Scale(
@@ -190,10 +190,22 @@ def _scale(name: str, entry: ScaleEntry, file: TableFile) -> Scale:
     return scale.only((), None)
 
 
+def _varied(row: RowEntry) -> list[RowEntry]:
+    """The rows of the values that a row varies; the row itself if it varies none."""
+    return [
+        dataclasses.replace(
+            row, name=f"{row.name}, {value}", overrides={**row.overrides, field: value}
+        )
+        for field, values in row.vary.items()
+        for value in values
+    ] or [row]
+
+
 def _row(entry: RowEntry, scale: ScaleEntry, name: str) -> Row:
     values = _joined([scale, entry, entry.by_scale.get(name, Setting())])
     values["overrides"] = {key: str(value) for key, value in values["overrides"].items()}
     values["seeds"] = values["seeds"] or 1
     row = Row(**{**vars(entry), **values}, varied=tuple(entry.overrides))
-    require(bool(row.config or row.missing), f"row {row.name!r}: no 'config'")
+    has_source = row.config or row.missing or row.ensemble
+    require(bool(has_source), f"row {row.name!r}: no 'config'")
     return row

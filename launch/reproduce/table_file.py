@@ -97,6 +97,17 @@ class ScaleEntry(Setting):
     note: str = ""
 
 
+@dataclasses.dataclass(frozen=True)
+class Ensemble:
+    """Of a row's seeds in their order, `runs` at a time: the means of their probabilities."""
+
+    of: str
+    runs: int
+
+    def __post_init__(self) -> None:
+        require(self.runs > 1, f"runs = {self.runs}: at least 2")
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowEntry(Setting):
     """`[[rows]]`.
@@ -105,7 +116,9 @@ class RowEntry(Setting):
       name: as in the paper.
       system: the argument of the config file.
       scales: names of scales.
+      vary: a field's values; the row stands for a row "NAME, VALUE" for each.
       by_scale: what differs at a scale.
+      ensemble: what it is instead of trials of its own.
       published: the paper's numbers by metric, and its further columns.
       note: differences from the paper's system.
       missing: the reason why it has no trials; "" if it has.
@@ -114,7 +127,9 @@ class RowEntry(Setting):
     name: str
     system: str = ""
     scales: tuple[str, ...] = ()
+    vary: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
     by_scale: Mapping[str, Setting] = dataclasses.field(default_factory=dict)
+    ensemble: Ensemble | None = None
     published: Mapping[str, float] = dataclasses.field(default_factory=dict)
     note: str = ""
     missing: str = ""
@@ -211,6 +226,7 @@ class TableFile:
             require_known(scale.rows, rows, f"scales.{name}: no row")
         for n, row in enumerate(self.rows):
             require_known((*row.scales, *row.by_scale), self.scales, f"rows[{n}]: no scale")
+            require_known([row.ensemble.of] if row.ensemble else (), rows, f"rows[{n}]: no row")
         for n, claim in enumerate(self.claims):
             require_known((claim.row, claim.than), rows, f"claims[{n}]: no row")
             require_known(claim.scales, self.scales, f"claims[{n}]: no scale")

@@ -165,6 +165,31 @@ def test_examples_have_the_probability_of_the_gold_label(as_run):
     assert (last.line, last.text) == ("first 199\tsecond", "first\t199 / second")
 
 
+def test_an_ensemble_has_the_mean_of_the_probabilities(tmp_path):
+    labels, gold = ["no", "yes", "so"], RANDOM.integers(0, 3, 50)
+    chances = RANDOM.dirichlet([1, 1, 1], (3, 50)).round(6)
+    runs = []
+    for number, each in enumerate(chances):
+        workdir = RunWriter(tmp_path / f"run{number}")
+        workdir.path.mkdir()
+        rows = [
+            "\t".join([labels[right], labels[row.argmax()], *map(str, row)])
+            for right, row in zip(gold, each, strict=True)
+        ]
+        text = "\n".join(["gold\tlabel\tno\tyes\tso", *rows]) + "\n"
+        results = {"length": LENGTHS[:50], "right": each.argmax(1) == gold}
+        workdir.write_scores("test", Scores({}, {}, {"tsv": text}, [], results))
+        runs.append(evaluation(Run(str(number), workdir)))
+    first, *others = runs
+    expected = 100 * (chances.mean(0).argmax(1) == gold).mean()
+    assert first.ensemble(others).mean("accuracy") == pytest.approx(expected)
+    assert first.mean("accuracy") != pytest.approx(expected)  # the first run is left as it was
+    with pytest.raises(IncomparableError, match="its test differs"):
+        path = tmp_path / "run1" / "eval" / "test.predictions.tsv"
+        path.write_text(path.read_text().replace("\nyes\t", "\nno\t", 1))
+        first.ensemble([evaluation(Run("1", RunWriter(tmp_path / "run1")))])
+
+
 def test_labels_of_another_run_are_rejected(as_run):
     other_gold = with_corpus(as_run("a", right=np.zeros(200)), [0] * 199 + [1])
     other_score = with_corpus(as_run("b", right=np.ones(200)), [0] * 200)

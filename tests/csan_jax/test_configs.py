@@ -126,8 +126,9 @@ def test_the_papers_settings_differ_in_the_corpus_alone(name):
 FILES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in (*SIZED, "systems"))
 AREAS = {"transformer": {"local_layers": 0}, "csan_1d": {"head_window": 1}, "csan_2d": {}}
 ADDED = {  # parameters over `transformer` of base, by the formulas of the papers
-    **dict.fromkeys(("transformer", "bi_direct", "csan_1d", "csan_2d"), 0),
+    **dict.fromkeys(("transformer", "bi_direct", "bi_direct_local", "csan_1d", "csan_2d"), 0),
     "rel_pos": 6 * 2 * 33 * 64,
+    "rel_pos_local": 3 * 2 * 33 * 64,
     "rel_pos_decoder": 12 * 2 * 33 * 64,
     "neighbor": 3 * 8,
     **dict.fromkeys(("neighbor_predicted", "local_hard", "luong"), 3 * (513 * 256 + 257 * 4)),

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import math
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 from scipy import stats
@@ -14,7 +14,7 @@ from launch.reproduce.claims import judged, rule
 from launch.reproduce.page import page
 from launch.reproduce.results import TableResults, rows_of
 from launch.reproduce.spec import Row, Scale, TableSpec
-from launch.reproduce.table_file import Claim, Target
+from launch.reproduce.table_file import Claim, Ensemble, Target
 from launch.trials.status import TrialStatus
 from launch.trials.trials import Trial
 
@@ -119,6 +119,28 @@ def test_a_metric_beyond_those_of_a_validation_is_in_the_result_or_in_notes(tmp_
     assert results.values("base", "verified") == {0: 7.0, 1: 7.0, 2: 7.0}
     assert results.values("once", "of_notes") == {0: 5.0}
     assert results.values("base", "unknown") == {}
+
+
+def test_a_row_of_ensembles_has_one_value_for_each_group_of_seeds(tmp_path, monkeypatch):
+    """Four seeds, three at a time: one ensemble, and one seed that is left over."""
+    joined = []
+
+    def ensemble(self, others):
+        joined.append([e.run.workdir.path.name for e in (self, *others)])
+        return SimpleNamespace(mean=lambda metric: {"accuracy": 85.0}.get(metric))
+
+    monkeypatch.setattr(Exact, "ensemble", ensemble)
+    monkeypatch.setitem(VALUES, "base", [80.0, 81.0, 82.0, 83.0])
+    results = made(tmp_path)
+    row = Row(name="all", ensemble=Ensemble("base", 3))
+    scale = dataclasses.replace(results.scale, rows=(*results.scale.rows, row))
+    results = dataclasses.replace(results, scale=scale)
+    results.__dict__["evaluation_class"] = Exact
+    assert results.values("all", "accuracy") == {0: 85.0} and results.values("all", "f1") == {}
+    assert joined == [[f"row=base,train.seed={seed}" for seed in range(3)]]
+    assert results.parameters("all") == 30 and "all" not in results.not_run
+    (made_row,) = (row for row in rows_of(results) if row["row"] == "all")
+    assert (made_row["mean"], made_row["seeds"]) == (85.0, 1)
 
 
 def test_better_than_a_published_number(tmp_path):

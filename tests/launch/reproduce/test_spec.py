@@ -101,6 +101,15 @@ def read(folder, text):
     return read_table(path)
 
 
+def test_a_row_that_varies_a_field_stands_for_a_row_of_each_value(tmp_path):
+    varied = TEXT.replace('name = "C"', 'name = "C"\nvary = { "b" = [5, 6] }', 1)
+    varied = varied.replace('than = "C"', 'than = "B"')
+    rows = {row.name: row for row in read(tmp_path, varied).scales["paper"].rows}
+    assert [name for name in rows if name.startswith("C")] == ["C, 5", "C, 6"]
+    assert rows["C, 6"].overrides == {"a": "1", "b": "6", "c": "1"}
+    assert rows["C, 6"].varied == ("b",)
+
+
 @pytest.mark.parametrize("name", sorted(read_tables(TABLES)))
 def test_each_file_is_consistent(name):
     path = TABLES / f"{name}.toml"
@@ -108,7 +117,17 @@ def test_each_file_is_consistent(name):
     claims = {claim.text for scale in spec.scales.values() for claim in scale.claims}
     possible = [s for s in spec.scales.values() if not s.unavailable]
     if possible:  # no row, claim or example belongs to no scale
-        assert {row.name for s in possible for row in s.rows} == {r["name"] for r in raw["rows"]}
+        named = [
+            name
+            for row in raw["rows"]
+            for name in [
+                f"{row['name']}, {value}"
+                for values in row.get("vary", {}).values()
+                for value in values
+            ]
+            or [row["name"]]
+        ]
+        assert {row.name for s in possible for row in s.rows} == {*named}
         assert claims == {claim["text"] for claim in raw.get("claims", [])}
         examples = {example.name for scale in possible for example in scale.examples}
         assert examples == {example["name"] for example in raw.get("examples", [])}
@@ -117,7 +136,7 @@ def test_each_file_is_consistent(name):
         assert len({(claim.text, claim.metric) for claim in scale.claims}) == len(scale.claims)
         for row in scale.rows:
             assert {*row.published} <= {*published}, row.name  # each column has a title or a metric
-            assert row.missing or row.file.partition(":")[0].endswith(".py")
+            assert row.missing or row.ensemble or row.file.partition(":")[0].endswith(".py")
             assert not (row.missing and row.note)
         needed = {corpus.folder for corpus in corpora_of(spec, scale)}
         assert needed <= {corpus.folder for corpus in spec.corpora.values()}
@@ -231,6 +250,8 @@ def test_corpora_are_those_that_rows_use(tmp_path):
             r"rows\[0\]: published.accuracy='1': expected float",
         ),
         ('metrics = ["f1"]', 'metrics = "f1"', "scales.small: metrics='f1': expected a list"),
+        ('name = "C"', 'name = "C"\nensemble = { of = "E", runs = 2 }', r"rows\[2\]: no row 'E'"),
+        ('name = "C"', 'name = "C"\nensemble = { of = "A", runs = 1 }', "runs = 1: at least 2"),
         ('source = "s"\n', "", "key 'source' is missing"),
         ('kind = "table"', 'kind = "tables"', r"kind='tables': must be table \| figure"),
         ("[data.vectors]", "[data.vectors.a]", r"data.vectors: unknown key 'a'"),
