@@ -43,7 +43,9 @@ class LabelEvaluation(Evaluation):
 
     @functools.cached_property
     def identity(self) -> Mapping[str, Any]:
-        """Gold labels, the first column of the predictions, and lengths if known."""
+        """Lengths if known, and gold labels, the first column of the predictions, if stored."""
+        if not self.run.workdir.predictions_file(self.split, "tsv").exists():
+            return super().identity
         gold = [line.partition("\t")[0] for line in self.run.workdir.predictions(self.split, "tsv")]
         return {"gold": gold, **super().identity}
 

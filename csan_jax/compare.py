@@ -51,6 +51,7 @@ class TranslationEvaluation(Evaluation):
     }
 
     example_score = "chrF of the sentence"
+    needs_predictions = True
     needs_corpus = False
 
     metrics = (

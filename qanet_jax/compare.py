@@ -54,7 +54,9 @@ class SpanEvaluation(Evaluation):
 
     @functools.cached_property
     def identity(self) -> Mapping[str, Any]:
-        """The questions' ids, and their lengths if known."""
+        """The questions' lengths if known, and their ids if predictions are stored."""
+        if not self._file.exists():
+            return super().identity
         return {"ids": [*read_json(self._file).value], **super().identity}
 
     @functools.cached_property

@@ -107,7 +107,7 @@ def _make(
     finished = [trial for trial in trials if trial.name not in unfinished and not speed_only]
     if args.keep and (args.no_train or not unfinished):
         for trial in finished:
-            keep(trial, stored, data)
+            keep(trial, stored, data, scale)
             unpack(trial, path_of(trial, stored))  # the page shows the stored, rounded results
         results = read_results(spec, scale, trials, speeds, notes)
     answers = answers_of(table, results, folders) if not unfinished else {}
@@ -192,7 +192,9 @@ def _train(
     notes: list[str] = []
     if not scale.examples or (stored / ANSWERS).exists():  # predictions need a trained model
         archives = [*STORED.glob("*/*/*/*.zip")]
-        notes = [note for trial in trials if (note := restore(trial, stored, archives, data))]
+        notes = [
+            note for trial in trials if (note := restore(trial, stored, archives, data, scale))
+        ]
     if not args.no_train:
         train(trials, args.out / "results.csv", args)
     return notes
