@@ -20,7 +20,7 @@ PACKAGE_LAYERS = {
 }
 # Inside common_jax, lowest first. A module imports from lower layers and from its own package.
 LAYERS = (
-    {"pytrees", "renames"},
+    {"pytrees", "renames", "document"},
     {"errors", "versions", "scopes", "sharding", "masks", "dropout", "metrics"},
     {"fields"},
     {"bad_examples", "predictor_schema"},
@@ -29,13 +29,13 @@ LAYERS = (
     {"attention", "predictor", "data"},
     {"layers", "inputs"},
     {"convolution", "stack", "recurrent"},
-    {"export", "report"},
+    {"export"},
     {"training"},
     {"deploy"},
     {"compare"},
 )
 # Inside launch, lowest first; above them the commands, which do not import each other.
-LAUNCH_LAYERS = ({"text_table", "distributed"}, {"cli"}, {"measure", "trials"})
+LAUNCH_LAYERS = ({"text_table", "distributed"}, {"cli"}, {"measure", "pages", "trials"})
 SERVER = {"starlette", "uvicorn"}  # of the extra `serve`, which only its package imports
 HEAVY = {"tensorflow_datasets", "tensorboardX", "nltk", "ray", "sacremoses", *SERVER}
 WITHOUT_JAX = (

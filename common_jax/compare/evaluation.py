@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Float
 
 from common_jax.compare.runs import Run
+from common_jax.document import Cell, Element, Section, Table
 from common_jax.errors import UserError
 from common_jax.fields import named_class
 from common_jax.metrics.paired import paired_t
-from common_jax.report.document import Cell, Element, Section, Table
 from common_jax.training.example_results import LENGTH, Results
 from common_jax.training.run_folder import EXAMPLES
 from common_jax.training.task import Task

@@ -15,7 +15,7 @@ from launch.reproduce.measurements import ANSWERS, SPEED, answers_of, speeds_of
 from launch.trials.train import add_executor, train
 
 if TYPE_CHECKING:
-    from common_jax.report.document import Report
+    from common_jax.document import Report
     from launch.reproduce.results import TableResults
     from launch.reproduce.spec import Scale, TableSpec
     from launch.trials.trials import Trial
@@ -87,7 +87,7 @@ def _make(
 
     With `--keep` it also stores the page and the finished trials.
     """
-    from common_jax.report import html
+    from launch.pages import html
     from launch.reproduce.archive import keep, path_of, unpack
     from launch.reproduce.results import read_results
 
@@ -215,7 +215,7 @@ def _report(
 
 def _write(folder: Path, results: "TableResults", report: "Report") -> None:
     """Writes the page and the rows."""
-    from common_jax.report import markdown
+    from launch.pages import markdown
     from launch.reproduce.results import to_csv
 
     with writing(folder):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from common_jax.report import markdown
+from launch.pages import markdown
 from launch.reproduce import __main__ as reproduce
 from launch.reproduce.archive import path_of, unpack
 from launch.reproduce.listing import stored_page
