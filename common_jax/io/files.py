@@ -1,4 +1,4 @@
-"""Files by name or pattern, plain or compressed, and their lines, counted as `wc -l` counts them."""
+"""Files by name or pattern, plain or compressed, and their lines as `wc -l` counts them."""
 
 import bz2
 import contextlib
@@ -76,6 +76,22 @@ def find_files(folder: Path, name: str, key: str) -> list[Path]:
     return files
 
 
+def find_stems(folder: Path, name: str, ending: str) -> list[Path]:
+    """The stem of a name, or those of the files STEM.`ending` that match a pattern."""
+    if not is_pattern(folder, f"{name}.{ending}"):
+        return [folder / name]
+    files = matches(folder, f"{name}.{ending}*")
+    stems = [file.with_name(uncompressed_name(file)).with_suffix("") for file in files]
+    return list(dict.fromkeys(stems)) or [folder / name]
+
+
+def exists(folder: Path, name: str) -> bool:
+    """Whether there is a file of a name, plain or compressed, or of a pattern."""
+    if is_pattern(folder, name):
+        return any(path.is_file() for path in matches(folder, name))
+    return any(os.path.isfile(folder / f"{name}{ending}") for ending in ("", *_MAGIC))
+
+
 def is_pattern(folder: Path, name: str) -> bool:
     """Whether a name is a pattern, and not of a file that has such a name."""
     return bool(set(name) & set("*?[")) and not os.path.exists(folder / name)
@@ -97,7 +113,7 @@ def ending(path: str | Path) -> str:
     """The ending of a file's name, or of the only file in a zip without another ending, in lower
     case: "csv" of a.CSV.gz."""
     name = uncompressed_name(path)
-    if "." not in name and (members := _members(Path(path))):
+    if name != Path(path).name and "." not in name and (members := _members(Path(path))):
         name = members[0]
     return name.rpartition(".")[2].lower() if "." in name else ""
 
