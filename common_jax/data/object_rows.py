@@ -111,13 +111,12 @@ def _parquet(path: Path) -> Iterator[Any]:
 @contextlib.contextmanager
 def _seekable(path: Path) -> Iterator[Any]:
     """A file for random access: itself, or a temporary file with its decompressed content."""
-    with reading(path) as file:
-        if isinstance(file.raw, io.FileIO):
-            yield str(path)
-            return
-        with tempfile.TemporaryFile() as unpacked:
-            shutil.copyfileobj(file, unpacked)
-            yield unpacked
+    with tempfile.TemporaryFile() as unpacked:
+        with reading(path) as file:
+            is_plain = isinstance(file.raw, io.FileIO)
+            if not is_plain:
+                shutil.copyfileobj(file, unpacked)
+        yield str(path) if is_plain else unpacked
 
 
 def _field_paths(path: str, kind: Any) -> Iterator[str]:

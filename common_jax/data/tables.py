@@ -165,13 +165,14 @@ class Table(FileSource):
         names, available = self.objects.names, self.objects.paths
         numbered = all(isinstance(column, int) for column in self.columns.values())
         layout, rows, fields = "", "", dict[str, str]()
+        optional = self.layouts[0].optional
         if self.columns and not (numbered and self.format != "parquet"):
             fields = {f: self._object_column(c, names, available) for f, c in self.columns.items()}
         elif known := self._known_columns(available):
-            layout, rows, fields = known.layout.name, known.layout.rows, known.columns
+            layout, optional, rows = known.layout.name, known.layout.optional, known.layout.rows
+            fields = known.columns
         else:
             fields = self._unknown_columns(available)
-        optional = self.layouts[0].optional if not layout else {}
         fields = {**fields, **_optional(optional, fields, available)}
         for column in fields.values():
             several = f"{self.path}: several columns are named {column!r}; rename one of them"
