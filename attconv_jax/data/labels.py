@@ -36,7 +36,9 @@ class LabelReader:
         self._own = bool(own)
 
     def __call__(self, label: str) -> str:
-        """The name of a label, or the label unchanged."""
+        """The name of a label, or the label unchanged; "" if it is blank."""
+        if not label.strip():
+            return ""
         number = re.fullmatch(r"(-?[0-9]+)(\.0+)?", label)
         if number and self._own:
             return UNLABELLED if number[1] == "-1" else self._name(number[1])

@@ -89,7 +89,9 @@ def _listed(value: Any, place: str) -> list[Any]:
     if value is None or (isinstance(value, str) and not value.strip()):
         return []
     if isinstance(value, dict) and isinstance(value.get("text"), list):
-        columns = {name: value[name] for name in ("text", STARTS, _SPANS) if value.get(name)}
+        columns = {
+            name: value[name] for name in ("text", STARTS, _SPANS) if value.get(name) is not None
+        }
         lengths = {name: len(column) for name, column in columns.items()}
         if len({*lengths.values()}) > 1:
             counts = ", ".join(f"{length} of {name}" for name, length in lengths.items())

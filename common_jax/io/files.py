@@ -87,9 +87,10 @@ def find_stems(folder: Path, name: str, ending: str) -> list[Path]:
 
 def exists(folder: Path, name: str) -> bool:
     """Whether there is a file of a name, plain or compressed, or of a pattern."""
+    names = [f"{name}{ending}" for ending in ("", *_MAGIC)]
     if is_pattern(folder, name):
-        return any(path.is_file() for path in matches(folder, name))
-    return any(os.path.isfile(folder / f"{name}{ending}") for ending in ("", *_MAGIC))
+        return any(path.is_file() for pattern in names for path in matches(folder, pattern))
+    return any(os.path.isfile(folder / path) for path in names)
 
 
 def is_pattern(folder: Path, name: str) -> bool:
