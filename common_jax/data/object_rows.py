@@ -153,6 +153,11 @@ def _parent(node: Node, path: tuple[str, ...]) -> Node:
 
 
 def _text(node: Node, path: tuple[str, ...]) -> str:
+    value = node.value
+    for name in path:
+        value = value.get(name) if type(value) is dict else None
+    if type(value) is str and value.isascii():  # most texts, without the steps that name a mistake
+        return value
     return _parent(node, path).get(path[-1], str)
 
 
