@@ -48,7 +48,7 @@ TEXTS = (
     ),
 )
 
-_QUESTION_IDS = ("question_id", "questionid", "id", "qid")
+_QUESTION_IDS = ("question_id", "questionid", "qid")  # not "id", which may be the row's
 _TITLES = ("document_title", "documenttitle", "title")
 
 

@@ -81,7 +81,8 @@ def _parsed(text: str, place: str) -> Any:
         if text.lstrip().startswith("{"):
             raise UserError(f"{place}: answers: not JSON: {text[:40]!r}") from error
         return text
-    return value
+    is_list = isinstance(value, list) and all(isinstance(item, dict | str) for item in value)
+    return value if is_list or isinstance(value, dict) else text
 
 
 def _listed(value: Any, place: str) -> list[Any]:

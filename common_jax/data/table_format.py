@@ -29,11 +29,12 @@ def format_of(path: Path, separator: str) -> Format:
       UserError: for JSON of another form than the name promises.
     """
     format = ENDINGS.get(ending(path))
-    if format == "json":
-        return "json" if json_form(path) == "array" else "jsonl"
-    if format == "jsonl":
+    if format == "json" and json_form(path) == "array":
+        return "json"
+    if format in ("json", "jsonl"):
         _require_lines(path)
-    if format in ("parquet", "jsonl"):
+        return "jsonl"
+    if format == "parquet":
         return format
     if format == "csv" and len(separator) == 1:
         return "csv"
@@ -59,8 +60,8 @@ def _require_lines(path: Path) -> None:
     first = next(_filled_lines(path), b"")
     if first == b"{":
         raise UserError(
-            f"{path}:1: an object over several lines where JSON lines are needed; write each "
-            "object in one line"
+            f"{path}:1: an object over several lines where an object a line, or a list of objects, "
+            "is needed"
         )
     if _is_list(first):
         raise UserError(

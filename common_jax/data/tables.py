@@ -177,7 +177,8 @@ class Table(FileSource):
         for column in fields.values():
             several = f"{self.path}: several columns are named {column!r}; rename one of them"
             require(names.count(column) < 2, several)
-        self._log_columns(layout, fields, names)
+        if names:
+            self._log_columns(layout, fields, names)
         path_of = lambda column: (column,) if column in names else tuple(column.split("."))
         return Paths({field: path_of(column) for field, column in fields.items()}, rows)
 

@@ -190,7 +190,7 @@ def test_wikiqa(tmp_path, caplog):
             for i, q, t, s, label in QUESTIONS]  # fmt: skip
     hubs = [{"question_id": i, "question": q, "document_title": t, "answer": s, "label": label}
             for i, q, t, s, label in QUESTIONS]  # fmt: skip
-    names = [{"question": q, "sentence": s, "answer": ("no", "yes")[label], "id": i, "title": t}
+    names = [{"question": q, "sentence": s, "answer": ("no", "yes")[label], "qid": i, "title": t}
              for i, q, t, s, label in QUESTIONS]  # fmt: skip
     name = write(tmp_path, "WikiQA-train.tsv", tab_separated(own))
     native = prepared(tmp_path, name, "ranking").digests()
