@@ -141,6 +141,14 @@ def _value_paths(row: dict[str, Any], start: str = "") -> Iterator[str]:
             yield from _value_paths(value, f"{start}{name}.")
 
 
+def examples_in(node: Node, rows: str, bad_examples: BadExamples) -> Iterator[Node]:
+    """The examples of a row, each with the row's other columns."""
+    if isinstance(node.value, dict) and [*node.value] == ["header"]:  # the first line of MRQA
+        return
+    for child in bad_examples.parse(lambda: list(node.nodes(rows))) or ():
+        yield Node({**node.value, rows: child.value}, child.place)
+
+
 def reader(field: str) -> Callable[[Node, tuple[str, ...]], Any]:
     """The function that reads a field from a row, by the names that lead to it."""
     return _READERS.get(field, _text)

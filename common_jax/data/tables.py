@@ -16,12 +16,11 @@ from typing import Any, Literal, NamedTuple
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data.layouts import Layout
-from common_jax.data.object_rows import STARTS, ObjectFile, reader
+from common_jax.data.object_rows import STARTS, ObjectFile, examples_in, reader
 from common_jax.data.sources import FileSource
 from common_jax.data.table_format import Format, format_of
 from common_jax.data.text_rows import TextFile
 from common_jax.fields import require
-from common_jax.io.json_files import Node
 
 _NAME = re.compile(r"[a-z][\w-]*", re.ASCII | re.IGNORECASE)
 
@@ -137,7 +136,7 @@ class Table(FileSource):
         read = lambda node: {field: value(node, path) for field, value, path in readers}
         names = [] if self.reads_all else self._read_names(paths)
         for node in self.objects.rows(bad_examples, names):
-            for example in _examples(node, rows, bad_examples) if rows else (node,):
+            for example in examples_in(node, rows, bad_examples) if rows else (node,):
                 if (fields := bad_examples.parse(read, example)) is not None:
                     yield Row(example.place, fields, example.value)
 
@@ -385,14 +384,6 @@ def _optional(
         for field, columns in optional.items()
         if field not in fields and any(column in lower for column in columns)
     }
-
-
-def _examples(node: Node, rows: str, bad_examples: BadExamples) -> Iterator[Node]:
-    """The examples of a row, each with the row's other columns."""
-    if isinstance(node.value, dict) and [*node.value] == ["header"]:  # the first line of MRQA
-        return
-    for child in bad_examples.parse(lambda: list(node.nodes(rows))) or ():
-        yield Node({**node.value, rows: child.value}, child.place)
 
 
 def are_names(cells: Sequence[str]) -> bool:
