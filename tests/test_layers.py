@@ -37,7 +37,7 @@ LAYERS = (
 # Inside launch, lowest first; above them the commands, which do not import each other.
 LAUNCH_LAYERS = ({"text_table", "distributed"}, {"cli"}, {"measure", "pages", "trials"})
 SERVER = {"starlette", "uvicorn"}  # of the extra `serve`, which only its package imports
-HEAVY = {"tensorflow_datasets", "tensorboardX", "nltk", "ray", "sacremoses", *SERVER}
+HEAVY = {"pyarrow", "tensorflow_datasets", "tensorboardX", "nltk", "ray", "sacremoses", *SERVER}
 WITHOUT_JAX = (
     "errors",
     "versions",
