@@ -84,6 +84,11 @@ class Vocabulary:
         """The number of rows of trained vectors, including those of padding and unknown words."""
         return self._first_shared + self._shared
 
+    @property
+    def char_size(self) -> int:
+        """The number of rows of characters, including those of padding and unknown ones."""
+        return _FIRST + len(self._characters)
+
     def word_ids(self, words: Iterable[str]) -> list[int]:
         """The id of each word, or of the first of its forms (`vectors.FORMS`) that has one."""
         ids = self._cached_ids

@@ -105,18 +105,13 @@ class Builder:
                 f"{', '.join(sorted(path.name for path in vocabulary.iterdir()))}"
             )
         models = [Subwords.load(vocabulary / name) for name in names]
-        for column, size, model in zip(
-            COLUMNS, config.vocab_sizes, (models[0], models[-1]), strict=True
-        ):
-            if model.size != size:
-                key = (
-                    f"{column}_vocab_size"
-                    if getattr(config, f"{column}_vocab_size")
-                    else "vocab_size"
-                )
-                raise UserError(
-                    f"data.{key}={size}: {vocabulary} has {model.size} pieces; set it to that"
-                )
+        sizes = models[0].size, models[-1].size
+        if sizes != config.vocab_sizes:
+            raise UserError(
+                f"data.vocab_size={config.vocab_sizes[0]}: {vocabulary} has {sizes[0]} pieces of the "
+                f"source and {sizes[1]} of the target; set data.vocab_size, or source_vocab_size and "
+                "target_vocab_size"
+            )
         return models[0], models[-1]
 
     def _survey(self, source: Source) -> tuple[list[Pair], Iterable[Any]]:

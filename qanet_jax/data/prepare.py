@@ -140,13 +140,12 @@ class Builder:
             for split, source in self._sources.items()
         }
         vectors = self._read_vectors(contents.values(), folder)
-        if self._preparation.vocabulary is None:
-            words, counts = self._config.words, Counter(contents["train"].words())
-            vocabulary = Vocabulary.make(counts, vectors or words.rows, words.char_rows)
+        words = self._config.words
+        if (given := self._preparation.vocabulary) is not None:
+            vocabulary = given_vocabulary(given, words.rows, words.char_rows, vectors)
         else:
-            vocabulary = given_vocabulary(
-                self._preparation.vocabulary, self._config.words.rows, vectors
-            )
+            counts = Counter(contents["train"].words())
+            vocabulary = Vocabulary.make(counts, vectors or words.rows, words.char_rows)
         vocabulary.save(folder)
         for split, content in contents.items():
             _SplitWriter(folder / split, self._config, vocabulary, content).write()

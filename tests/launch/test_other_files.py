@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 
 import jax
@@ -201,9 +202,7 @@ def test_a_run_continues_with_the_vocabulary_and_the_parameters_of_another(train
         result(other / "tuned")["parameters_sha256"] == result(source / "run")["parameters_sha256"]
     )
     _require_encoded(family, read_task(RunFolder(other / "tuned")), other)
-    with pytest.raises(
-        UserError, match=r"another vocabulary than this run; data\.vocabulary_from="
-    ):
+    with pytest.raises(UserError, match=r"another vocabulary than this run; data\.vocab"):
         train.main(fine_tuning(family, other, source, "wrong", **{"data.vocabulary_from": ""}))
 
 
@@ -396,3 +395,24 @@ def test_mistakes_are_one_line(argv, words, trained, monkeypatch, capsys):
 )
 def test_scores_are_named_after_their_files(files, name):
     assert evaluate.name_of(files, ("dev", "test")) == name
+
+
+@pytest.mark.parametrize(
+    "family,fields,words",
+    [
+        ("csan", {"data.vocab_size": 320}, "data.vocab_size=320: .* has 310 pieces of the source"),
+        ("csan", {"data.joint_vocabulary": False}, "joint_vocabulary=False: .* has joint.model"),
+        ("qanet", {"words.rows": 9}, "words.rows=9: .*vocabulary has [0-9]+; set it to that run"),
+        ("qanet", {"words.char_rows": 9}, "words.char_rows=9: .*vocabulary has [0-9]+; set it"),
+        ("attconv", {"words.rows": 5}, "words.rows=5: .*vocabulary has [0-9]+; set it to that run"),
+    ],
+)
+def test_a_vocabulary_that_does_not_fit_the_config_is_refused(
+    family, fields, words, tmp_path, monkeypatch, capsys
+):
+    source = write(family, tmp_path / "source")
+    argv = [*arguments(family, source), "--config.train.steps=1"]
+    train.main(argv)
+    capsys.readouterr()
+    argv = fine_tuning(family, write(family, tmp_path / "other", first=11), source, **fields)
+    assert re.search(words, fails(monkeypatch, capsys, argv))
