@@ -150,7 +150,8 @@ def given_vocabulary(
         raise UserError(f"words.rows={rows}: {folder} has {vocabulary.size}; set it to that run's")
     if vocabulary.char_size > char_rows > 0:
         raise UserError(
-            f"words.char_rows={char_rows}: {folder} has {vocabulary.char_size}; set it to that run's"
+            f"words.char_rows={char_rows}: {folder} has {vocabulary.char_size}; set it to that "
+            "run's"
         )
     if vectors is None:
         return vocabulary

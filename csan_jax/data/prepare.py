@@ -108,9 +108,9 @@ class Builder:
         sizes = models[0].size, models[-1].size
         if sizes != config.vocab_sizes:
             raise UserError(
-                f"data.vocab_size={config.vocab_sizes[0]}: {vocabulary} has {sizes[0]} pieces of the "
-                f"source and {sizes[1]} of the target; set data.vocab_size, or source_vocab_size and "
-                "target_vocab_size"
+                f"data.vocab_size={config.vocab_sizes[0]}: {vocabulary} has {sizes[0]} pieces of "
+                f"the source, {sizes[1]} of the target; set data.vocab_size to that, or "
+                "data.source_vocab_size and target_vocab_size"
             )
         return models[0], models[-1]
 

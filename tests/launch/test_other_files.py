@@ -400,7 +400,7 @@ def test_scores_are_named_after_their_files(files, name):
 @pytest.mark.parametrize(
     "family,fields,words",
     [
-        ("csan", {"data.vocab_size": 320}, "data.vocab_size=320: .* has 310 pieces of the source"),
+        ("csan", {"data.vocab_size": 320}, "data.vocab_size=320: .* has 310 pieces of the source,"),
         ("csan", {"data.joint_vocabulary": False}, "joint_vocabulary=False: .* has joint.model"),
         ("qanet", {"words.rows": 9}, "words.rows=9: .*vocabulary has [0-9]+; set it to that run"),
         ("qanet", {"words.char_rows": 9}, "words.char_rows=9: .*vocabulary has [0-9]+; set it"),
