@@ -100,7 +100,6 @@ def _score_run(
     """Scores the run or ensemble, writes the scores, and returns them with those of the tests."""
     from common_jax.compare import Run, evaluation_of
     from common_jax.config import MeshConfig
-    from common_jax.training.config import read_task, task_on_files
     from common_jax.training.evaluate import ensemble_mean, predict
     from common_jax.training.load_parameters import read_parameters
     from common_jax.training.mesh import make_mesh
@@ -114,14 +113,7 @@ def _score_run(
         if paths.count(path) > 1:
             parser.error(f"--workdir {folder}: given twice")
     runs = [RunWriter(folder) for folder in args.workdir]
-    fields = {"adversarial": True} if args.adversarial else {}
-    if args.data is None:
-        tasks = [read_task(workdir, **fields) for workdir in runs]
-    else:
-        overrides = [*overrides, *["--config.data.on_bad_example=skip"][: args.skip_bad]]
-        tasks = [
-            task_on_files(workdir, args.data, overrides, "--skip_bad", **fields) for workdir in runs
-        ]
+    tasks = _tasks(runs, args, overrides)
     split = tasks[0].splits[-1] if args.split is None else args.split
     if split not in tasks[0].splits:
         raise UserError(f"--split {split}: must be {' | '.join(tasks[0].splits)}")
@@ -149,6 +141,19 @@ def _score_run(
         for note in paired.notes:
             print(note, file=sys.stderr)
     return {"split": name, **scored.metrics, **scored.notes, **tests}
+
+
+def _tasks(
+    runs: Sequence["RunFolder"], args: argparse.Namespace, overrides: Sequence[str]
+) -> "list[Task]":
+    """The tasks of the runs, on the files of --data if they are given."""
+    from common_jax.training.config import read_task, task_on_files
+
+    fields = {"adversarial": True} if args.adversarial else {}
+    if args.data is None:
+        return [read_task(run, **fields) for run in runs]
+    changes = [*overrides, *["--config.data.on_bad_example=skip"][: args.skip_bad]]
+    return [task_on_files(run, args.data, changes, "--skip_bad", **fields) for run in runs]
 
 
 def _prepare(runs: Sequence["RunFolder"], tasks: Sequence["Task"], split: str) -> None:

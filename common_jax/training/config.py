@@ -153,6 +153,7 @@ def task_on_files(
     config = to_config_dict(task.config)
     config.data.update({**task.other_test_fields, "source": "files", "dir": os.getcwd()})
     config.data.test = ",".join(os.path.abspath(os.path.expanduser(name)) for name in names)
+    config.data.train = config.data.train or config.data.test  # required, and not read
     config, _ = _overridden(config, task.config_class, overrides, str(run.config_file))
     task = type(task)(config)
     task.read_vocabulary(run.vocabulary)

@@ -92,13 +92,20 @@ def test_a_test_set_is_scored_without_the_training_files(copy, tmp_path, capsys)
         assert printed[name] == pytest.approx(value)
     after = evaluated(run)
     assert {name: after[name] for name in before} == before
-    predictions = [name for name in before if name.startswith("test.predictions")]
-    assert predictions and all(
-        after[name.replace("test", "new")] == before[name] for name in predictions
-    )
+    for name in before:
+        if name.startswith("test.predictions"):
+            _require_same_predictions(after[name.replace("test", "new")], before[name])
     assert prepared_splits(folder / "cache") == ["test"]
     move_raw_files(moved, tmp_path / "gone")  # the prepared test set is enough, too
     assert score(capsys, run, "--data", moved / NAMES[family], "--name", "new") == printed
+
+
+def _require_same_predictions(actual, expected):
+    """Equal up to the rounding of numbers, as batches may have other widths."""
+    cells = [re.split(r"[\t\n]", text.decode()) for text in (actual, expected)]
+    for one, other in zip(*cells, strict=True):
+        same = one == other or float(one) == pytest.approx(float(other), abs=2e-5)
+        assert same, (one, other)
 
 
 def test_the_prepared_corpus_alone_trains_and_evaluates(copy, tmp_path, capsys):
@@ -199,12 +206,18 @@ def test_a_run_continues_with_the_vocabulary_and_the_parameters_of_another(train
     frozen = {"optimizer.learning_rate": 1e-30}
     train.main(fine_tuning(family, other, source, **frozen))
     assert vocabulary(other / "tuned") == vocabulary(source / "run")
-    assert (
-        result(other / "tuned")["parameters_sha256"] == result(source / "run")["parameters_sha256"]
-    )
+    first, tuned = _parameters(source / "run"), _parameters(other / "tuned")
+    for name, value in tuned.items():
+        np.testing.assert_allclose(value, first[name], atol=1e-25)  # a step's, where it is 0
     _require_encoded(family, read_task(RunFolder(other / "tuned")), other)
     with pytest.raises(UserError, match=r"another vocabulary than this run; data\.vocab"):
         train.main(fine_tuning(family, other, source, "wrong", **{"data.vocabulary_from": ""}))
+
+
+def _parameters(run):
+    folder = RunFolder(run)
+    params = read_parameters(folder, read_task(folder), make_mesh(MeshConfig(1))).values
+    return named_parameters(params)
 
 
 def _require_encoded(family, task, folder):
@@ -260,18 +273,14 @@ def test_other_labels_get_a_new_output_layer(tmp_path, capsys):
     capsys.readouterr()
     train.main(fine_tuning("attconv", other, source, **fields))
     assert "new parameters, as the labels of" in capsys.readouterr().err
-    mesh = make_mesh(MeshConfig(1))
-    first, tuned = (
-        named_parameters(read_parameters(run, read_task(run), mesh).values)
-        for run in (RunFolder(source / "run"), RunFolder(other / "tuned"))
-    )
+    first, tuned = _parameters(source / "run"), _parameters(other / "tuned")
     task = read_task(RunFolder(other / "tuned"))
     fresh = named_parameters(jax.jit(task.init)(jax.random.key(0)))
     new = {name for name in tuned if tuned[name].shape != first[name].shape}
-    assert new == {"head/output/kernel", "head/output/bias"} & tuned.keys() or len(new) in (1, 2)
+    assert len(new) == 2 and all("output" in name for name in new)
     for name, value in tuned.items():
         expected = fresh[name] if name in new else first[name]
-        np.testing.assert_array_equal(value, getattr(expected, "value", expected))
+        np.testing.assert_allclose(value, getattr(expected, "value", expected), atol=1e-25)
 
 
 def test_the_vectors_of_words_that_a_run_lacks_are_read(tmp_path, capsys, caplog):
@@ -284,8 +293,8 @@ def test_the_vectors_of_words_that_a_run_lacks_are_read(tmp_path, capsys, caplog
     file.write_text("".join(lines))
     vectors = {"data.vectors": file, "words.rows": 0}
     train.main(arguments("qanet", folder, **vectors))
-    question = {"id": "1", "question": "zebra?", "answers": [{"text": "b", "answer_start": 2}]}
-    data = {"data": [{"paragraphs": [{"context": "a b zebra", "qas": [question]}]}]}
+    question = {"id": "1", "question": "zebra?", "answers": [{"text": "b", "answer_start": 4}]}
+    data = {"data": [{"paragraphs": [{"context": "the b zebra", "qas": [question]}]}]}
     (tmp_path / "new.json").write_text(json.dumps(data))
     score(capsys, folder / "run", "--data", tmp_path / "new.json")
     prepared = next(path for path in (folder / "cache").glob("*/lexicon.json")
