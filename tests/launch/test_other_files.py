@@ -208,7 +208,8 @@ def test_a_run_continues_with_the_vocabulary_and_the_parameters_of_another(train
     assert vocabulary(other / "tuned") == vocabulary(source / "run")
     first, tuned = _parameters(source / "run"), _parameters(other / "tuned")
     for name, value in tuned.items():
-        np.testing.assert_allclose(value, first[name], atol=1e-25)  # a step's, where it is 0
+        # the moving average rounds, and a step moves what is 0
+        np.testing.assert_allclose(value, first[name], rtol=1e-5, atol=1e-25)
     _require_encoded(family, read_task(RunFolder(other / "tuned")), other)
     with pytest.raises(UserError, match=r"another vocabulary than this run; data\.vocab"):
         train.main(fine_tuning(family, other, source, "wrong", **{"data.vocabulary_from": ""}))
