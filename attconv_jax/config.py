@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
 from common_jax.fields import DefaultChoice, require, require_sizes
@@ -71,6 +71,9 @@ class DataConfig(SplitsConfig):
       max_shapes: largest number of distinct batch shapes, hence of compilations.
     """
 
+    not_prepared: ClassVar[frozenset[str]] = frozenset(
+        {"cache_dir", "negatives", "batch_size", "eval_batch_tokens", "max_shapes"}
+    )
     format: Literal["pairs", "texts", "ranking"] = "pairs"
     labels: str = "entailment,neutral,contradiction"
     ignored_labels: str = "-"

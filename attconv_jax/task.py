@@ -1,9 +1,11 @@
 """The classification task: labels of texts and pairs, and rankings of sentences."""
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -16,9 +18,10 @@ from attconv_jax.predictor import SentenceClassifier
 from attconv_jax.score import score_labels, score_ranking
 from common_jax.data.batches import Batch
 from common_jax.inputs import columns_of, inputs_to_text
+from common_jax.io.parameters import named_parameters
 from common_jax.layers import DROPOUT
 from common_jax.scopes import part
-from common_jax.training.task import Params, Scores
+from common_jax.training.task import Params, Scores, Task, preparation_of
 from common_jax.training.word_level import WordLevelTask
 
 EXAMPLES = 5  # shown after an evaluation
@@ -40,6 +43,7 @@ class SentenceClassification(WordLevelTask[Config]):
         words, inputs = config.words, config.model.inputs
         self._columns = columns_of(inputs, TEXTS[: config.data.texts])
         self.data = LabelledData(config.data, words, inputs)
+        self.data.preparation = preparation_of(config)
         dtype = jnp.dtype(config.train.compute_dtype)
         labels = len(config.data.names)
         self.model = Matcher(config.model, words.rows, words.dim, labels, dtype, words.trained)
@@ -143,6 +147,20 @@ class SentenceClassification(WordLevelTask[Config]):
         ]
         table = "\n".join(lines) + "\n"
         return Scores(metrics, notes, {"tsv": table}, examples, results)
+
+    def new_parameters(self, source: Task) -> Sequence[str]:
+        """The output layer, whose shape depends on the number of labels, if these or their order
+        differ."""
+        data = self.config.data
+        if data.names == source.config.data.names:
+            return ()
+        more = dataclasses.replace(data, labels=f"{data.labels},{data.labels.replace(',', '+')}")
+        tasks = self, type(self)(dataclasses.replace(self.config, data=more))
+        own, other = (
+            named_parameters(nn.unbox(jax.eval_shape(task.init, jax.random.key(0))))
+            for task in tasks
+        )
+        return [name for name, leaf in own.items() if leaf.shape != other[name].shape]
 
     def evaluation_set(self, split: str) -> Any:
         gold = self.data.corpus(split).column("label").tolist()

@@ -22,10 +22,12 @@ class BadExamples:
     def __init__(self, policy: Literal["error", "skip"], option: str = "data.on_bad_example"):
         """
         Args:
-          option: the setting that errors suggest, which has the value "skip"; "" if there is none.
+          option: what errors suggest: a setting, which has the value "skip", or a flag of the
+            command; "" if there is nothing.
         """
         self._policy = policy
-        self._hint = f"; fix it, or set {option}=skip" if option else ""
+        advice = f"give {option}" if option.startswith("--") else f"set {option}=skip"
+        self._hint = f"; fix it, or {advice}" if option else ""
         self.counts: Counts = {}
 
     def parse(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:

@@ -12,7 +12,7 @@ import math
 import re
 import typing
 from collections.abc import Collection, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import ml_collections
 
@@ -183,13 +183,19 @@ class SourceConfig:
       tfds: the dataset's name, as in "wmt14_translate/de-en".
       cache_dir: the folder that caches prepared corpora.
       on_bad_example: "error" stops at the first, "skip" counts and reports them.
+      vocabulary_from: the folder of another run or of an export, with whose vocabulary the corpus
+        is encoded, to continue with its parameters (`train.init_from`); empty: a vocabulary of its
+        own.
+      not_prepared: the fields that prepared corpora do not depend on.
     """
 
+    not_prepared: ClassVar[frozenset[str]] = frozenset({"cache_dir"})
     source: Literal["files", "tfds", "generated"] = "files"
     dir: str = ""
     tfds: str = ""
     cache_dir: str = "~/.cache/conv-attention-jax"
     on_bad_example: Literal["error", "skip"] = "error"
+    vocabulary_from: str = ""
 
     def __post_init__(self):
         require(self.source != "files" or bool(self.dir), "data.dir: name the folder of the files")

@@ -130,6 +130,9 @@ class DataConfig(SplitsConfig):
       row_tokens: width of a packed row, on both sides.
     """
 
+    not_prepared: ClassVar[frozenset[str]] = frozenset(
+        {"cache_dir", "max_equal_pairs", "batch_tokens", "max_shapes", "batching", "row_tokens"}
+    )
     source_language: str = ""
     target_language: str = ""
     train: str = "train"

@@ -5,7 +5,7 @@ import itertools
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +15,7 @@ from common_jax.data.batches import Batch, Batches
 from common_jax.errors import UserError
 from common_jax.layers import DROPOUT
 from common_jax.scopes import part
-from common_jax.training.task import Params, Scores, Task
+from common_jax.training.task import Params, Scores, Task, preparation_of
 from csan_jax.config import Config, ModelConfig
 from csan_jax.data import COLUMNS
 from csan_jax.data.dataset import TranslationData
@@ -39,6 +39,7 @@ class Translation(Task[Config]):
     unit = "tokens"
     final_search = True
     predictor_class = Translator
+    other_test_fields: ClassVar[Mapping[str, Any]] = {"max_equal_pairs": 1.0}
     comparison = "csan_jax.compare:TranslationEvaluation"
 
     def __init__(self, config: Config):
@@ -46,6 +47,7 @@ class Translation(Task[Config]):
         tokenized = ("tokenized_bleu",) * has_moses(config.data.target_language)
         self.metric_names = ("sacrebleu", "chrf", *tokenized, "nll")
         self.data = TranslationData(config.data)
+        self.data.preparation = preparation_of(config)
         self.model = Transformer(_sized(config), jnp.dtype(config.train.compute_dtype))
 
     def init(self, key: Array) -> Params:

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,15 +17,18 @@ if TYPE_CHECKING:
     from common_jax.training.run_folder import RunFolder
     from common_jax.training.task import Task
 
+_ENDING = re.compile(r"(\.(json|jsonl|csv|tsv|txt|parquet))?(\.(gz|bz2|xz|zst|zip))?$", re.I)
+
 DESCRIPTION = (
     __doc__
     + """
 Prints the metrics as JSON, and writes them and the predictions to eval/<split>.* in the run's
 folder. --average K writes to eval/<split>-average<K>.*. Several --workdir of one corpus are an
 ensemble, whose probabilities are averaged; it writes to eval/<split>-ensemble<N>.* of the first
-run. --data scores another file of the run's data format. --task squad scores a file {id: answer}
-without a run. Of questions with adversarial variants, ids ID-VARIANT, the worst counts with
---adversarial, and always in the published files of adversarial SQuAD.
+run. --data scores other files with the run's vocabulary; only these are prepared, and
+--config.data.KEY=VALUE describes them where they differ from the run's. --task squad scores a file
+{id: answer} without a run. Of questions with adversarial variants, ids ID-VARIANT, the worst counts
+with --adversarial, and always in the published files of adversarial SQuAD.
 
 --against RUN adds paired tests against another run, scored on the same examples: bootstrap and
 t-test (translation), equal proportions and McNemar's (labels), permutation (answers). p_TEST is the
@@ -34,6 +38,7 @@ RESULT_detectable the true difference that is detected with a power of 80 %.
 example:
   python -m launch.evaluate --workdir runs/csan/quickstart --split test
   python -m launch.evaluate --workdir runs/qanet/squad --data sample1k-HCVerifyAll.json
+  python -m launch.evaluate --workdir runs/attconv/snli --data new.csv --name new --skip_bad
   python -m launch.evaluate --workdir runs/snli1 --workdir runs/snli2 --against runs/snli0
   python -m launch.evaluate --task squad --predictions answers.json --data dev-v1.1.json"""
 )
@@ -51,22 +56,34 @@ def main(argv: list[str]) -> None:
     add("--against", metavar="RUN", help="folder of another run, scored on the same examples")
     add("--task", choices=["squad"], help="score a file of predictions, not a run")
     add("--predictions", metavar="FILE", help="predictions: {id: answer, ...}")
-    add("--data", metavar="FILE", help="examples to score, with their answers")
+    text = "examples to score, with their answers; several joined by commas, as data.test"
+    add("--data", metavar="FILE", help=text)
+    add("--name", help="name of the scores of --data (that of the file)")
+    add("--skip_bad", action="store_true", help="count invalid examples of --data, do not stop")
+    text = "a field of --data: --config.data.columns=text=review,label=stars"
+    add("--config.data.KEY", metavar="VALUE", dest="_", help=text)
     text = "questions have variants, ids ID-VARIANT, of which the worst counts"
     add("--adversarial", action="store_true", help=text)
-    args = parser.parse_args(argv)
+    args, overrides = parser.parse_known_args(argv)
+    if unknown := [text for text in overrides if not text.startswith("--config.")]:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if (args.workdir is None) == (args.task is None):
         parser.error("give --workdir, or --task with --predictions and --data")
     mode, excluded = (
-        ("task", ("split", "average", "against")) if args.task else ("workdir", ("predictions",))
+        ("task", ("split", "average", "against", "name"))
+        if args.task
+        else ("workdir", ("predictions",))
     )
     for name in excluded:
         if getattr(args, name) is not None:
             parser.error(f"--{name} does not go with --{mode}")
+    file_flags = [*overrides[:1], *["--skip_bad"][: args.skip_bad], *["--name"][: bool(args.name)]]
+    if file_flags and (args.task or args.data is None):
+        parser.error(f"{file_flags[0]} goes with --workdir and --data")
     configure_logging()
     values: Mapping[str, Any]
     if args.task is None:
-        values = _score_run(parser, args)
+        values = _score_run(parser, args, overrides)
     elif args.predictions is None or args.data is None:
         parser.error("--task needs --predictions and --data")
     else:
@@ -77,11 +94,12 @@ def main(argv: list[str]) -> None:
     print("\n".join(["{", ",\n".join(lines), "}"]))
 
 
-def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
+def _score_run(
+    parser: Parser, args: argparse.Namespace, overrides: Sequence[str]
+) -> dict[str, Any]:
     """Scores the run or ensemble, writes the scores, and returns them with those of the tests."""
     from common_jax.compare import Run, evaluation_of
     from common_jax.config import MeshConfig
-    from common_jax.training.config import read_task
     from common_jax.training.evaluate import ensemble_mean, predict
     from common_jax.training.load_parameters import read_parameters
     from common_jax.training.mesh import make_mesh
@@ -95,12 +113,11 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
         if paths.count(path) > 1:
             parser.error(f"--workdir {folder}: given twice")
     runs = [RunWriter(folder) for folder in args.workdir]
-    fields = {"adversarial": True} if args.adversarial else {}
-    tasks = [read_task(workdir, args.data, **fields) for workdir in runs]
+    tasks = _tasks(runs, args, overrides)
     split = tasks[0].splits[-1] if args.split is None else args.split
     if split not in tasks[0].splits:
         raise UserError(f"--split {split}: must be {' | '.join(tasks[0].splits)}")
-    name = split if args.data is None else name_of(args.data, tasks[0].splits)
+    name = split if args.data is None else _name(args, tasks[0].splits)
     baseline = None if args.against is None else _baseline(args.against, tasks[0], name)
     mesh, average, predictions = make_mesh(MeshConfig()), args.average or 1, []
     params = [read_parameters(*run, mesh, average) for run in zip(runs, tasks, strict=True)]
@@ -124,6 +141,19 @@ def _score_run(parser: Parser, args: argparse.Namespace) -> dict[str, Any]:
         for note in paired.notes:
             print(note, file=sys.stderr)
     return {"split": name, **scored.metrics, **scored.notes, **tests}
+
+
+def _tasks(
+    runs: Sequence["RunFolder"], args: argparse.Namespace, overrides: Sequence[str]
+) -> "list[Task]":
+    """The tasks of the runs, on the files of --data if they are given."""
+    from common_jax.training.config import read_task, task_on_files
+
+    fields = {"adversarial": True} if args.adversarial else {}
+    if args.data is None:
+        return [read_task(run, **fields) for run in runs]
+    changes = [*overrides, *["--config.data.on_bad_example=skip"][: args.skip_bad]]
+    return [task_on_files(run, args.data, changes, "--skip_bad", **fields) for run in runs]
 
 
 def _prepare(runs: Sequence["RunFolder"], tasks: Sequence["Task"], split: str) -> None:
@@ -151,11 +181,23 @@ def _baseline(folder: str, task: "Task", name: str) -> "Evaluation":
     return evaluation
 
 
-def name_of(file: str, splits: tuple[str, ...]) -> str:
-    """The name for the scores of a data file: its stem, or its full name if that is a split's."""
-    path = Path(file)
-    stem = Path(path.name.removesuffix(".gz")).stem
-    return path.name if stem in splits else stem
+def _name(args: argparse.Namespace, splits: tuple[str, ...]) -> str:
+    if args.name is None:
+        return name_of(args.data, splits)
+    if args.name in splits or not re.fullmatch(r"\w[\w.+-]*", args.name):
+        raise UserError(f"--name {args.name}: letters and digits, and not {' or '.join(splits)}")
+    return args.name
+
+
+def name_of(files: str, splits: tuple[str, ...]) -> str:
+    """The name for the scores of data files: their stems, or if that is a split's name the full
+    name, for parallel files with their folder's."""
+    paths = [Path(name.strip()) for name in files.split(",")]
+    name = "+".join(_ENDING.sub("", path.name) for path in paths)
+    if name not in splits:
+        return name
+    folder = paths[0].absolute().parent.name
+    return paths[0].name if paths[0].name != name else f"{folder}-{name}"
 
 
 if __name__ == "__main__":

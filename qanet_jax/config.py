@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
 from common_jax.fields import DefaultChoice, require, require_sizes
@@ -46,6 +46,12 @@ class DataConfig(SplitsConfig):
       max_shapes: largest number of distinct batch shapes, hence of compilations.
     """
 
+    not_prepared: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("cache_dir", "adversarial", "max_unreachable_answers"),
+            *("batch_size", "eval_batch_tokens", "max_shapes"),
+        }
+    )
     format: Literal["squad", "triviaqa", "triviaqa_lines"] = "squad"
     train: str = "train-v1.1.json"
     dev: str = "dev-v1.1.json"

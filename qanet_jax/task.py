@@ -15,7 +15,7 @@ from common_jax.inputs import columns_of, inputs_to_text
 from common_jax.layers import DROPOUT
 from common_jax.scopes import part
 from common_jax.text.squad import Squad
-from common_jax.training.task import Params, Scores
+from common_jax.training.task import Params, Scores, preparation_of
 from common_jax.training.word_level import WordLevelTask
 from qanet_jax import metrics as spans
 from qanet_jax import triviaqa_metrics
@@ -43,6 +43,7 @@ class SpanExtraction(WordLevelTask[Config]):
     def __init__(self, config: Config):
         super().__init__(config)
         self.data = ReadingData(config)
+        self.data.preparation = preparation_of(config)
         self.model = config.model.module(config.words, jnp.dtype(config.train.compute_dtype))
         self._inputs = columns_of(config.model.inputs, TEXTS)
         self.splits = tuple(split for split in self.data.splits if split != "train")

@@ -14,7 +14,6 @@ from common_jax.bad_examples import Counts
 from common_jax.data.batches import Batch, Batches, Epoch, Position
 from common_jax.data.corpus import Corpus
 from common_jax.data.epoch_plan import Plan, PlannedBatch, epoch_random
-from common_jax.data.prepared import SPLITS
 from common_jax.data.word_level import WordLevelData
 from common_jax.errors import UserError
 from common_jax.inputs import Column, Input, columns_of
@@ -194,10 +193,13 @@ class LabelledData(WordLevelData):
         self._numbers: np.ndarray | None = None  # see `LabelledBatches`
 
     def builder(self) -> "Builder":
-        """Opens the sources."""
         from attconv_jax.data.prepare import Builder
 
-        return Builder(self.config, self._words, self._inputs)
+        return Builder(self.config, self._words, self._inputs, self.preparation)
+
+    @property
+    def longest(self) -> int:
+        return self.config.max_length
 
     def reconcile_vocabulary(self, own: Vocabulary, prepared: Vocabulary) -> Vocabulary:
         """The run's own vocabulary."""
@@ -222,7 +224,7 @@ class LabelledData(WordLevelData):
 
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
         """For each split the number of examples, and the skipped ones."""
-        corpora = {split: self.corpus(split) for split in SPLITS}
+        corpora = {split: self.corpus(split) for split in self.splits}
         return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
 
     def input_lengths(self, split: str) -> Int[np.ndarray, "n"]:
@@ -261,7 +263,8 @@ class LabelledData(WordLevelData):
 
     def split_batches(self, split: str) -> Batches:
         """All examples of an evaluated split, once, ordered by length."""
-        lengths = {str(name): self.corpus(name).lengths(*self._columns) for name in SPLITS[1:]}
+        evaluated = [name for name in self.splits if name != "train"]
+        lengths = {name: self.corpus(name).lengths(*self._columns) for name in evaluated}
         plan = self.split_plan(split, lengths)
         corpus = self.corpus(split)
         return LabelledBatches(corpus, self._columns, plan, self._numbers, self._inputs)

@@ -9,6 +9,7 @@ The folder has the vocabulary, the initial vectors of its words (`VECTORS`), and
 corpus with the columns of `columns`; an evaluated split also has its raw texts.
 """
 
+import functools
 import itertools
 import json
 import random
@@ -28,10 +29,15 @@ from attconv_jax.data.text import TEXTS, overlap, tokenize
 from common_jax.bad_examples import BadExamples, Counts
 from common_jax.data.corpus import Corpus, Writer
 from common_jax.data.holdout import ShuffledGroups
-from common_jax.data.prepared import SPLITS, Split, require_some
+from common_jax.data.prepared import OWN_VOCABULARY, SPLITS, Preparation, Split, require_some
 from common_jax.data.sampling import reservoir
 from common_jax.data.sources import held_out_splits
-from common_jax.data.word_level import read_word_vectors, tokeniser_identity, vectors_identity
+from common_jax.data.word_level import (
+    given_vocabulary,
+    read_word_vectors,
+    tokeniser_identity,
+    vectors_identity,
+)
 from common_jax.errors import error_context
 from common_jax.inputs import Input, columns_of, encode, inputs_to_text
 from common_jax.io.progress import progress
@@ -72,37 +78,56 @@ class _Part(NamedTuple):
 class Builder:
     """Builds the folder."""
 
-    def __init__(self, config: "DataConfig", words: "WordsConfig", inputs: Sequence[Input] = ()):
-        """Opens the files.
-
+    def __init__(
+        self,
+        config: "DataConfig",
+        words: "WordsConfig",
+        inputs: Sequence[Input] = (),
+        preparation: Preparation = OWN_VOCABULARY,
+    ):
+        """
         Args:
           inputs: the model's inputs beside words.
-
-        Raises:
-          UserError: if a file is missing.
         """
         self._config, self._words, self._inputs = config, words, inputs
+        self._preparation, self._splits = preparation, preparation.splits or SPLITS
         self._texts = TEXTS[: config.texts]
         self._further = columns_of(inputs, self._texts)
-        held_out = held_out_splits(config)
+        held_out = [split for split in held_out_splits(config) if split in self._splits]
         self._held_out = ShuffledGroups(held_out, config.holdout_size, config.seed, "examples")
-        self._sources: dict[Split, Source] = {
-            split: source_of(config, split, annotated=bool(inputs))
-            for split in SPLITS
-            if split not in held_out
-        }
         self._numbers: dict[str, int] = {}  # of words in drafts
 
+    @functools.cached_property
+    def _sources(self) -> dict[Split, Source]:
+        """By split; opens the files."""
+        return {
+            split: source_of(self._config, split, annotated=bool(self._inputs))
+            for split in SPLITS
+            if split in self._splits and split not in self._held_out.splits
+        }
+
+    @property
+    def _vectors(self) -> str:
+        """The file of initial vectors; "" if no training split is prepared."""
+        return self._config.vectors if "train" in self._splits else ""
+
     def fingerprint(self) -> dict[str, Any]:
-        """Identifies the folder's content; reads every file once."""
+        """Identifies the folder's content."""
+        return {
+            **self.settings(),
+            "sources": {split: source.identity() for split, source in self._sources.items()},
+            "vectors": vectors_identity(self._vectors),
+            **self._preparation.identity(),
+        }
+
+    def settings(self) -> dict[str, Any]:
+        """As `fingerprint`, without files."""
         config, held_out = self._config, self._held_out.splits
         return {
             "labelled texts": _FORMAT,
             "words": tokeniser_identity(),
-            "sources": {split: source.identity() for split, source in self._sources.items()},
             "held_out": [held_out, config.holdout_size, config.examples, config.seed],
             "labels": [config.labels, config.ignored_labels, config.balanced],
-            "vectors": vectors_identity(config.vectors),
             "lexicon": [self._words.dim, self._words.rows, self._words.unknown_rows],
             "length": config.max_length,
             "on_bad_example": config.on_bad_example,
@@ -137,7 +162,7 @@ class Builder:
 
     def _draft(self, folder: Path, source: Source) -> Counts:
         """Writes the draft of a source's valid examples; returns the counts of the others."""
-        train, bad_examples = folder.name == "train", BadExamples(self._config.on_bad_example)
+        train, bad_examples = folder.name == "train", self._preparation.bad_examples(self._config)
         names = columns(self._config.format, self._inputs)[len(self._texts) :]
         number, questions = self._numbers.setdefault, dict[str, int]()
         examples = self._read(source, bad_examples, sampled=train)
@@ -209,17 +234,21 @@ class Builder:
         return {**row, "label": [self._config.names.index(example.label)]}
 
     def _vocabulary(self, parts: dict[str, _Part], folder: Path) -> Vocabulary:
-        """The vocabulary of the most frequent words of train, and of other splits' words with
-        vectors; writes the vectors."""
-        config, words = self._config, self._words
-        if not config.vectors:
-            return Vocabulary.make(self._count(parts["train"]), words.rows, 0, words.unknown_rows)
+        """The given vocabulary, or that of the most frequent words of train, and of other splits'
+        words with vectors; writes the vectors."""
+        config, words, given = self._config, self._words, None
+        if (source := self._preparation.vocabulary) is not None:
+            given = given_vocabulary(source, words.rows)
+        if not self._vectors:
+            return given or Vocabulary.make(
+                self._count(parts["train"]), words.rows, 0, words.unknown_rows
+            )
         counts = {split: self._count(part) for split, part in parts.items()}
         everywhere = sum(counts.values(), Counter[str]())
-        bad_examples = BadExamples(config.on_bad_example)
+        bad_examples = self._preparation.bad_examples(config)
         vectors = read_word_vectors(config.vectors, everywhere, words.dim, bad_examples, folder)
         with_vectors = Counter({word: everywhere[word] for word in vectors.rows})
-        vocabulary = Vocabulary.make(
+        vocabulary = given or Vocabulary.make(
             counts["train"] | with_vectors, words.rows, 0, words.unknown_rows
         )
         rows = {word: row for word, row in vectors.rows.items() if word in vocabulary}

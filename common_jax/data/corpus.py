@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int, Int32, Int64
 
+from common_jax.data import raw_files
 from common_jax.errors import UserError
 from common_jax.io import checksums
 
@@ -217,10 +218,10 @@ def prepare(
     """
     from filelock import FileLock, Timeout
 
-    text = json.dumps(fingerprint, sort_keys=True, ensure_ascii=False)
-    name = hashlib.sha256(text.encode()).hexdigest()[:20]
-    cache_dir = Path(os.path.expanduser(cache_dir))
-    path, unfinished = cache_dir / name, cache_dir / f"{name}.tmp"
+    text = _text(fingerprint)
+    path = _folder(cache_dir, text)
+    cache_dir, name = path.parent, path.name
+    unfinished = cache_dir / f"{name}.tmp"
     try:
         if path.is_dir():
             return path
@@ -252,6 +253,21 @@ def prepare(
     return path
 
 
+def is_prepared(cache_dir: str | Path, fingerprint: Mapping[str, Any]) -> bool:
+    """Whether `prepare` has built the folder for a fingerprint."""
+    return _folder(cache_dir, _text(fingerprint)).is_dir()
+
+
+def _text(fingerprint: Mapping[str, Any]) -> str:
+    return json.dumps(fingerprint, sort_keys=True, ensure_ascii=False)
+
+
+def _folder(cache_dir: str | Path, text: str) -> Path:
+    """The folder for a fingerprint."""
+    name = hashlib.sha256(text.encode()).hexdigest()[:20]
+    return Path(os.path.expanduser(cache_dir)) / name
+
+
 def _log_other_formats(cache_dir: Path, fingerprint: Mapping[str, Any]) -> None:
     """Logs the folders whose fingerprint differs only in the number of the format."""
     format_name, number = next(iter(fingerprint.items()), ("", None))
@@ -273,7 +289,7 @@ def file_identity(path: str | Path) -> dict[str, Any]:
       UserError: if it cannot be read.
     """
     try:
-        return checksums.describe(path)
+        return raw_files.describe(path)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
 

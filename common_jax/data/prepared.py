@@ -5,7 +5,9 @@ a subclass of `PreparedData`, which reads the folder.
 """
 
 import abc
+import dataclasses
 import logging
+import os
 import re
 import time
 from collections.abc import Mapping
@@ -15,9 +17,12 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Int
 
-from common_jax.bad_examples import Counts, summary
-from common_jax.data.corpus import NOT_CONTENT, Writer, prepare
+from common_jax.bad_examples import BadExamples, Counts, summary
+from common_jax.config import SourceConfig
+from common_jax.data import raw_files
+from common_jax.data.corpus import NOT_CONTENT, Writer, file_identity, is_prepared, prepare
 from common_jax.errors import UserError
+from common_jax.fields import to_mapping
 from common_jax.io import checksums
 from common_jax.text.cleaning import FAR
 
@@ -29,12 +34,57 @@ _NUMBERS = 5  # of overlong examples that are named
 _log = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass(frozen=True)
+class Preparation:
+    """How a corpus is prepared, beside the fields of its config.
+
+    Attributes:
+      vocabulary: the folder of a vocabulary that encodes the corpus; None makes one of train.
+      splits: those to prepare; empty for all that the config has.
+      option: suggested by the error for an invalid example (`BadExamples`).
+    """
+
+    vocabulary: Path | None = None
+    splits: tuple[str, ...] = ()
+    option: str = "data.on_bad_example"
+
+    def bad_examples(self, config: SourceConfig) -> BadExamples:
+        """The policy of a config, with the advice of this preparation."""
+        return BadExamples(config.on_bad_example, self.option)
+
+    def identity(self) -> dict[str, Any]:
+        """The entry for a fingerprint; empty if the corpus has a vocabulary of its own.
+
+        Raises:
+          UserError: if there is no vocabulary.
+        """
+        folder = self.vocabulary
+        if folder is None:
+            return {}
+        files = sorted(folder.iterdir()) if folder.is_dir() else []
+        if not files:
+            raise UserError(
+                f"data.vocabulary_from={folder.parent}: no run or export with a vocabulary"
+            )
+        return {"vocabulary_from": {file.name: file_identity(file) for file in files}}
+
+
+OWN_VOCABULARY = Preparation()
+
+
 @runtime_checkable
 class Builder(Protocol):
-    """Builds a prepared folder."""
+    """Builds a prepared folder. The constructor accesses no files."""
+
+    def settings(self) -> dict[str, Any]:
+        """All but files that determines the folder's content, as JSON."""
 
     def fingerprint(self) -> dict[str, Any]:
-        """All that determines the folder's content, as JSON; reads every file once."""
+        """All that determines the folder's content, as JSON: `settings` and the content of files.
+
+        Raises:
+          UserError: if a file is missing.
+        """
 
     def build(self, folder: Path) -> None:
         """Fills the empty folder.
@@ -52,22 +102,35 @@ class PreparedData(abc.ABC):
     Attributes:
       unit: the name of the examples in messages: "questions".
       config: the family's `DataConfig`.
+      preparation: of a `prepare` that follows.
     """
 
     unit: ClassVar[str]
     config: Any
 
     def __init__(self) -> None:
+        self.preparation = OWN_VOCABULARY
         self._path: Path | None = None
         self._seconds: float | None = None
 
     @abc.abstractmethod
     def builder(self) -> Builder:
-        """The builder of the prepared folder.
+        """The builder of the prepared folder."""
 
-        Raises:
-          UserError: if a source is missing.
-        """
+    @property
+    def all_splits(self) -> tuple[str, ...]:
+        """The splits of the config; the last is the one to report."""
+        return SPLITS
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that are prepared."""
+        return self.preparation.splits or self.all_splits
+
+    @property
+    @abc.abstractmethod
+    def longest(self) -> int:
+        """The length of the longest input for which the model is meant, by the config."""
 
     @abc.abstractmethod
     def read_vocabulary(self, folder: Path) -> None:
@@ -111,10 +174,46 @@ class PreparedData(abc.ABC):
             builder.build(folder)
             self._seconds = time.monotonic() - began
 
-        path = prepare(self.config.cache_dir, builder.fingerprint(), build)
+        path = prepare(self.config.cache_dir, self._fingerprint(builder), build)
         self._require_usable(path)
         self._adopt_vocabulary(path)
         self._path = path
+
+    def _fingerprint(self, builder: Builder) -> dict[str, Any]:
+        """The fingerprint of the prepared folder: of the raw files, or if some are missing the one
+        that was recorded when they were last read.
+
+        Raises:
+          UserError: if files are missing or broken, and their digests are not recorded.
+        """
+        with raw_files.recorded(self.config.cache_dir) as files:
+            request = self._request(builder)
+            try:
+                fingerprint = builder.fingerprint()
+            except UserError:
+                recalled = files.recall(request)
+                if recalled is None:
+                    raise
+                fingerprint, missing = recalled
+                if not is_prepared(self.config.cache_dir, fingerprint):
+                    raise
+                _log.warning("%s: missing; the corpus was prepared before", ", ".join(missing))
+            else:
+                if files.identities:
+                    files.remember(request, fingerprint)
+            return fingerprint
+
+    def _request(self, builder: Builder) -> dict[str, Any]:
+        """Identifies the corpus by its settings and the names of its files."""
+        preparation, fields = self.preparation, to_mapping(self.config)
+        paths = {name: fields.get(name) for name in ("dir", "vectors")}
+        paths["vocabulary_from"] = str(preparation.vocabulary or "")
+        absolute = {
+            k: os.path.abspath(os.path.expanduser(path)) for k, path in paths.items() if path
+        }
+        kept = {k: v for k, v in fields.items() if k not in self.config.not_prepared}
+        splits = list(preparation.splits)
+        return {**builder.settings(), "splits": splits, "fields": {**kept, **absolute}}
 
     def report(self) -> None:
         """Logs the number of examples, the time of their preparation if it was now, the skipped
@@ -127,7 +226,9 @@ class PreparedData(abc.ABC):
             self._report_overlong(split)
 
     def _report_overlong(self, split: str) -> None:
-        lengths, longest = self.input_lengths(split), self.input_lengths("train").max()
+        trained = "train" in self.splits
+        longest = self.input_lengths("train").max() if trained else self.longest
+        lengths = self.input_lengths(split)
         if (overlong := np.flatnonzero(lengths > FAR * longest)).size:
             numbers = ", ".join(map(str, overlong[:_NUMBERS] + 1))
             _log.warning(

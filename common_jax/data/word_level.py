@@ -128,6 +128,38 @@ class WordLevelData(PreparedData):
         return BucketPlan(lengths[split], shapes, self.config.eval_batch_tokens, seed=None)
 
 
+def given_vocabulary(
+    folder: Path, rows: int, char_rows: int = 0, vectors: Vectors | None = None
+) -> Vocabulary:
+    """The vocabulary of another run; if its vectors are fixed, with the further words of `vectors`.
+
+    Args:
+      rows: `words.rows`; 0 if vectors are fixed.
+      char_rows: `words.char_rows`; 0 if characters are not used.
+
+    Raises:
+      UserError: if it does not have as many words, or has other vectors.
+    """
+    vocabulary = Vocabulary.load(folder)
+    if (vocabulary.table is None) != bool(rows):
+        needed = (
+            "fixed vectors; set data.vectors and words.rows=0" if rows else "words.rows, no vectors"
+        )
+        raise UserError(f"{folder}: a vocabulary of {needed}")
+    if vocabulary.size > rows > 0:
+        raise UserError(f"words.rows={rows}: {folder} has {vocabulary.size}; set it to that run's")
+    if vocabulary.char_size > char_rows > 0:
+        raise UserError(
+            f"words.char_rows={char_rows}: {folder} has {vocabulary.char_size}; set it to that "
+            "run's"
+        )
+    if vectors is None:
+        return vocabulary
+    if not vocabulary.has_vectors_of(vectors):
+        raise UserError(f"data.vectors: other vectors than {folder} has; use the same file")
+    return vocabulary.extended(vectors)
+
+
 def tokeniser_identity() -> Any:
     """Identifies the word tokenizer, for a fingerprint."""
     return {"code": TOKENISER, "nltk": metadata.version("nltk")}

@@ -1,5 +1,6 @@
 """Ids of words and characters, and fixed word vectors if there are any."""
 
+import itertools
 import json
 import zlib
 from collections import Counter
@@ -78,6 +79,16 @@ class Vocabulary:
         """Whether the word, or a form of it, has an id of its own."""
         return find_cased_form(word, self._words.__contains__) is not None
 
+    @property
+    def size(self) -> int:
+        """The number of rows of trained vectors, including those of padding and unknown words."""
+        return self._first_shared + self._shared
+
+    @property
+    def char_size(self) -> int:
+        """The number of rows of characters, including those of padding and unknown ones."""
+        return _FIRST + len(self._characters)
+
     def word_ids(self, words: Iterable[str]) -> list[int]:
         """The id of each word, or of the first of its forms (`vectors.FORMS`) that has one."""
         ids = self._cached_ids
@@ -117,6 +128,12 @@ class Vocabulary:
         )
         return np.array_equal(own_vectors, other_vectors)
 
+    def has_vectors_of(self, vectors: Vectors) -> bool:
+        """Whether the words that are in both have the same fixed vectors."""
+        rows = {word: vectors.rows[word] for word in self._words if word in vectors.rows}
+        own_vectors = self.vectors(np.array([self._words[word] for word in rows], int))
+        return np.array_equal(own_vectors, vectors.table[[*rows.values()]])
+
     def ids_from(self, other: "Vocabulary") -> Int32[np.ndarray, "n"]:
         """Maps the word ids of another vocabulary, of trained word vectors, to the ids of this one;
         0 is padding in both, and other words are unknown."""
@@ -131,9 +148,12 @@ class Vocabulary:
     def extended(self, vectors: Vectors) -> "Vocabulary":
         """Adds words with fixed vectors; present words keep their ids."""
         assert self.table is not None
-        first = _FIRST + len(self.table)
-        words = {word: first + row for word, row in vectors.rows.items()} | self._words
-        return Vocabulary(words, self._characters, np.concatenate([self.table, vectors.table]))
+        new = {word: row for word, row in vectors.rows.items() if word not in self._words}
+        used = sorted({*new.values()})
+        ids = dict(zip(used, itertools.count(_FIRST + len(self.table))))
+        words = {**self._words, **{word: ids[row] for word, row in new.items()}}
+        table = np.concatenate([self.table, vectors.table[used]])
+        return Vocabulary(words, self._characters, table)
 
     def save(self, folder: Path) -> None:
         """Writes it into an existing folder."""

@@ -16,14 +16,17 @@ import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
-from common_jax.config import completed, from_values, short_keys
+from common_jax.config import completed, from_values, short_keys, to_config_dict
 from common_jax.errors import UserError, error_context
 from common_jax.fields import named_class, suggestion
+from common_jax.io.files import names_in
 from common_jax.renames import former_keys
 from common_jax.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from common_jax.training.task import Task
+
+_FILE_FIELDS = ("source", "dir", "tfds", "train", "dev", "test", "vocabulary_from")
 
 
 def parse(file: str, overrides: Sequence[str]) -> Any:
@@ -37,11 +40,7 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
       UserError: for a missing file, an unknown key, a wrong type, an invalid value, or an override
         without effect.
     """
-    for override in overrides:
-        if not override.startswith("--config."):
-            raise UserError(f"unexpected argument {override!r}")
-        if "=" not in override:
-            raise UserError(f"{override}: write {override}=VALUE, in one argument")
+    _require_form(overrides)
     path = file.partition(":")[0]
     if not os.path.isfile(path):
         raise UserError(f"--config: no such file: {path}")
@@ -52,11 +51,30 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
             "files in configs do"
         )
     config_class = task_class(config.task).config_class
-    overrides = [_with_full_key(override, config, config_class) for override in overrides]
-    define = functools.partial(config_flags.DEFINE_config_dict, config=config)
-    parsed: Any = from_values(config_class, _parsed(file, define, overrides).to_dict())
+    parsed, overrides = _overridden(config, config_class, overrides, file)
     _require_effect(parsed, overrides)
     return completed(parsed, [o.removeprefix("--config.").partition("=")[0] for o in overrides])
+
+
+def _require_form(overrides: Sequence[str]) -> None:
+    for override in overrides:
+        if not override.startswith("--config."):
+            raise UserError(f"unexpected argument {override!r}")
+        if "=" not in override:
+            raise UserError(f"{override}: write {override}=VALUE, in one argument")
+
+
+def _overridden(
+    config: ml_collections.ConfigDict, config_class: type, overrides: Sequence[str], file: str
+) -> tuple[Any, list[str]]:
+    """The config with overrides, and these with the full names of their keys.
+
+    Args:
+      file: of the config, for error messages.
+    """
+    full = [_with_full_key(override, config, config_class) for override in overrides]
+    define = functools.partial(config_flags.DEFINE_config_dict, config=config)
+    return from_values(config_class, _parsed(file, define, full).to_dict()), full
 
 
 def _require_effect(config: Any, overrides: Sequence[str]) -> None:
@@ -83,35 +101,63 @@ def task_class(name: str) -> "type[Task]":
     return named_class(name, Task, "task")
 
 
-def make_task(run: RunFolder, test: str | Path | None = None, **data: Any) -> "Task":
+def make_task(run: RunFolder, **data: Any) -> "Task":
     """The task of a run or an export, from its config.
 
     Args:
-      test: a file in the run's data format to use as its test split.
       **data: fields of `data` to change.
 
     Raises:
-      UserError: as `RunFolder.config`; for `test` with a run whose data are not files, or a field
-        that the run's data do not have.
+      UserError: as `RunFolder.config`; for a field that the run's data do not have.
     """
     values = run.config()
-    if test is not None and values.get("data", {}).get("source") != "files":
-        raise UserError(
-            f"{run.path}: its data.source is not 'files', so {test} cannot be evaluated"
-        )
     with error_context(run.config_file):
         task_type = task_class(str(values.get("task", "")))
-        if test is not None:  # an absolute path is independent of data.dir
-            data = {**data, **task_type.other_test_fields, "test": os.path.abspath(test)}
         if data:
             values["data"] = {**values["data"], **data}
-        return task_type(from_values(task_type.config_class, values))
+        task = task_type(from_values(task_type.config_class, values))
+        task.prepare_as(option="")  # a run's config cannot be changed
+        return task
 
 
-def read_task(run: RunFolder, test: str | Path | None = None, **data: Any) -> "Task":
+def read_task(run: RunFolder, **data: Any) -> "Task":
     """As `make_task`, with the vocabulary; raises UserError also if it is broken."""
-    task = make_task(run, test, **data)
+    task = make_task(run, **data)
     task.read_vocabulary(run.vocabulary)
+    return task
+
+
+def task_on_files(
+    run: RunFolder, files: str, overrides: Sequence[str] = (), option: str = "", **data: Any
+) -> "Task":
+    """The task of a run with other files as its test split, which alone `prepare` builds, with the
+    run's vocabulary.
+
+    Args:
+      files: as `data.test` names files.
+      overrides: "--config.data.KEY=VALUE", of fields that describe the files.
+      option: suggested by the error for an invalid example.
+      **data: fields of `data` to change.
+
+    Raises:
+      UserError: as `read_task` and `parse`; for a field that names files.
+    """
+    _require_form(overrides)
+    for key in (override.removeprefix("--config.").partition("=")[0] for override in overrides):
+        if not key.startswith("data.") or key.removeprefix("data.") in _FILE_FIELDS:
+            raise UserError(f"--config.{key}: not for a test set; only data.* that describe it")
+    task = read_task(run, **data)
+    if task.data is None:
+        raise UserError(f"{run.path}: {type(task).__name__} reads no files")
+    names = [files] if os.path.exists(files) else names_in(files, "--data")
+    config = to_config_dict(task.config)
+    config.data.update({**task.other_test_fields, "source": "files", "dir": os.getcwd()})
+    config.data.test = ",".join(os.path.abspath(os.path.expanduser(name)) for name in names)
+    config.data.train = config.data.train or config.data.test  # required, and not read
+    config, _ = _overridden(config, task.config_class, overrides, str(run.config_file))
+    task = type(task)(config)
+    task.read_vocabulary(run.vocabulary)
+    task.prepare_as(vocabulary=run.vocabulary, splits=("test",), option=option)
     return task
 
 

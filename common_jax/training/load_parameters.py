@@ -2,8 +2,7 @@
 
 import dataclasses
 import functools
-import tempfile
-from pathlib import Path
+import logging
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +22,8 @@ from common_jax.training.restore import UnreadableError, read_state
 from common_jax.training.run_folder import RunFolder
 from common_jax.training.state import abstract_state
 from common_jax.training.task import Params, Task
+
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,8 +56,12 @@ def read_parameters(
     return _read(workdir, task, abstract_state(task, mesh).params, average, ema)
 
 
-def starting_parameters(task: Task, abstract: Params) -> Params:
-    """The parameters of `train.init_from`, with the shapes and shardings of this run's.
+def starting_parameters(task: Task, fresh: Params, mesh: Mesh) -> Params:
+    """The parameters of `train.init_from`, and fresh ones for those that do not fit this task
+    (`Task.new_parameters`).
+
+    Args:
+      fresh: the initial parameters of this run, with their shardings.
 
     Raises:
       UserError: if that run has another model or another vocabulary.
@@ -64,9 +69,25 @@ def starting_parameters(task: Task, abstract: Params) -> Params:
     source = RunFolder(task.config.train.init_from)
     with error_context("train.init_from"):
         other = read_task(source)
-        if _vocabulary(other) != _vocabulary(task):
-            raise UserError(f"{source.path}: has another vocabulary than this run")
-        return _read(source, other, abstract).values
+        if not task.has_vocabulary_of(other):
+            raise UserError(
+                f"{source.path}: has another vocabulary than this run; "
+                f"data.vocabulary_from={source.path} would use that one"
+            )
+        new, initial = task.new_parameters(other), named_parameters(fresh)
+        saved = named_parameters(abstract_state(other, mesh).params)
+        abstract = {
+            name: saved.get(name, leaf) if name in new else _abstract(leaf)
+            for name, leaf in initial.items()
+        }
+        read = named_parameters(_read(source, other, nested_parameters(abstract)).values)
+        if new:
+            _log.info("new parameters, as the labels of %s differ: %s", source.path, ", ".join(new))
+        return nested_parameters({n: initial[n] if n in new else leaf for n, leaf in read.items()})
+
+
+def _abstract(leaf: jax.Array) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding)
 
 
 def _read(
@@ -112,9 +133,3 @@ def _read_export(export: Export, abstract: Params) -> Parameters:
             nested_parameters(saved), jax.tree.map(lambda a: a.sharding, abstract)
         )
     return Parameters(values, source["step"], source["average"], source["ema"])
-
-
-def _vocabulary(task: Task) -> dict[str, bytes]:
-    with tempfile.TemporaryDirectory() as folder:
-        task.write_vocabulary(Path(folder))
-        return {path.name: path.read_bytes() for path in Path(folder).iterdir()}

@@ -128,7 +128,7 @@ class _Run:
             self.step, self.position = 0, (0, 0)
             self.state = initial.make()
             if config.init_from:
-                params = starting_parameters(task, self.abstract.params)
+                params = starting_parameters(task, self.state.params, mesh)
                 ema = None if self.state.ema is None else jax.tree.map(lambda a: a.copy(), params)
                 self.state = dataclasses.replace(self.state, params=params, ema=ema)
         self.log = MetricsLog(workdir, self.step)

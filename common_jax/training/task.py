@@ -8,6 +8,7 @@ and the files of a run.
 import abc
 import dataclasses
 import shlex
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -17,8 +18,10 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from common_jax.data.batches import Batch, Batches
+from common_jax.data.prepared import Preparation
 from common_jax.errors import UserError
 from common_jax.predictor import CompiledFunctions, Compute, Predictor
+from common_jax.training.run_folder import RunFolder
 
 Config = TypeVar("Config")
 Params = Any
@@ -57,6 +60,7 @@ class Task(abc.ABC, Generic[Config]):
 
     Attributes:
       config_class: the dataclass of the family's configs.
+      data: the prepared corpus; None for a task that has another.
       metric_names: the metrics of a validation, one of which selects the best checkpoint.
       unit: of throughput: "tokens" or "examples".
       final_search: whether predictions at the end of a run use a more expensive search than those
@@ -70,6 +74,7 @@ class Task(abc.ABC, Generic[Config]):
     """
 
     config_class: ClassVar[type]
+    data: Any = None
     predictor_class: ClassVar[type[Predictor]]
     metric_names: tuple[str, ...] = ("loss",)
     unit: ClassVar[str] = "examples"
@@ -124,6 +129,19 @@ class Task(abc.ABC, Generic[Config]):
         Raises:
           UserError: if it is missing or broken.
         """
+
+    def prepare_as(self, **fields: Any) -> None:
+        """Changes fields of the `Preparation` of a `prepare` that follows."""
+        if self.data is not None:
+            self.data.preparation = dataclasses.replace(self.data.preparation, **fields)
+
+    def has_vocabulary_of(self, other: "Task") -> bool:
+        """Whether the parameters of a task can be continued with this one's vocabulary."""
+        return _vocabulary(self) == _vocabulary(other)
+
+    def new_parameters(self, source: "Task") -> Sequence[str]:
+        """The names of parameters that are not continued from the run of another task."""
+        return ()
 
     @abc.abstractmethod
     def train_batches(self) -> Batches:
@@ -225,6 +243,18 @@ class Task(abc.ABC, Generic[Config]):
             echo = f"printf '%s\\n' {shlex.quote(line)}"
             commands.insert(0, f"{echo} | python -m launch.predict --workdir {workdir}")
         return commands
+
+
+def preparation_of(config: Any) -> Preparation:
+    """The preparation of a corpus with the vocabulary of `data.vocabulary_from`."""
+    folder = config.data.vocabulary_from
+    return Preparation(RunFolder(Path(folder).expanduser()).vocabulary if folder else None)
+
+
+def _vocabulary(task: Task) -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        task.write_vocabulary(Path(folder))
+        return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
 class _Jitted(CompiledFunctions):

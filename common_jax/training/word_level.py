@@ -19,6 +19,9 @@ class WordLevelTask(Task[Config]):
         self.data.prepare()
         self.data.report()
 
+    def has_vocabulary_of(self, other: Task) -> bool:
+        return self.vocabulary.compatible_with(other.vocabulary)
+
     def data_digests(self) -> dict[str, str]:
         return self.data.digests()
 

@@ -1,5 +1,6 @@
 """Parallel text for training and evaluation: reads and batches the prepared folder."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from common_jax.data.batches import Batches
 from common_jax.data.cached_arrays import cached_arrays
 from common_jax.data.corpus import Corpus
 from common_jax.data.epoch_plan import BucketPlan, Plan, choose_shapes
-from common_jax.data.prepared import SPLITS, PreparedData
+from common_jax.data.prepared import PreparedData
 from common_jax.errors import UserError
 from csan_jax.data import COLUMNS, JOINT, SEPARATE, TEXT_FILES
 from csan_jax.data.packing import PackedBatches, PackedPlan, Packing, pack
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from csan_jax.config import DataConfig
     from csan_jax.data.prepare import Builder
 
+
+_log = logging.getLogger(__name__)
 
 EVALUATION_SHAPES = 3  # at most; the search is compiled for each
 
@@ -47,10 +50,13 @@ class TranslationData(PreparedData):
         super().prepare()
 
     def builder(self) -> "Builder":
-        """Opens the sources."""
         from csan_jax.data.prepare import Builder
 
-        return Builder(self.config, self._workers)
+        return Builder(self.config, self._workers, self.preparation)
+
+    @property
+    def longest(self) -> int:
+        return self.config.max_length
 
     def _adopt_vocabulary(self, folder: Path) -> None:
         previous = self._subwords
@@ -63,7 +69,7 @@ class TranslationData(PreparedData):
 
     def _require_usable(self, folder: Path) -> None:
         limit = self.config.max_equal_pairs
-        for split in SPLITS:
+        for split in self.splits:
             equal, pairs = Corpus.open(folder / split).meta.get("equal", (0, 1))
             if equal > limit * pairs:
                 files = getattr(self.config, split) or f"(held out of {self.config.train})"
@@ -73,8 +79,16 @@ class TranslationData(PreparedData):
                     f"data.max_equal_pairs (now {limit:g})"
                 )
 
+    def report(self) -> None:
+        """As `PreparedData.report`; of evaluated files also the pairs with equal sides."""
+        super().report()
+        for split in self.preparation.splits:
+            equal, pairs = self._corpus(split).meta["equal"]
+            if 2 * equal > pairs:
+                _log.warning("%s: %d of %d pairs have equal sides", split, equal, pairs)
+
     def _size_line(self, total: int) -> str:
-        corpora = [self._corpus(split) for split in SPLITS]
+        corpora = [self._corpus(split) for split in self.splits]
         tokens = sum(corpus.tokens(column) for corpus in corpora for column in COLUMNS)
         if self._seconds is None:
             return f"found {total:,} prepared pairs, {tokens:,} tokens,"
@@ -137,7 +151,8 @@ class TranslationData(PreparedData):
           split: "dev" or "test", which have the same shapes, to share the compiled search.
           batch_tokens: rows x the longer padded side; a longer sentence is a batch of its own.
         """
-        lengths = {str(name): self._corpus(name).lengths(*COLUMNS) for name in SPLITS[1:]}
+        evaluated = [name for name in self.splits if name != "train"]
+        lengths = {name: self._corpus(name).lengths(*COLUMNS) for name in evaluated}
         both = np.concatenate(list(lengths.values()))
         shapes = choose_shapes(both, min(EVALUATION_SHAPES, self.config.max_shapes))
         plan = BucketPlan(lengths[split], shapes, batch_tokens, seed=None)
@@ -153,7 +168,7 @@ class TranslationData(PreparedData):
 
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
         """For each split the number of pairs, and the counts of dropped ones."""
-        corpora = {split: self._corpus(split) for split in SPLITS}
+        corpora = {split: self._corpus(split) for split in self.splits}
         return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
 
     def _corpus(self, split: str) -> Corpus:

@@ -7,6 +7,7 @@ models and for each split a corpus; dev and test also have the raw `sources.txt`
 """
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 from common_jax.bad_examples import BadExamples
 from common_jax.data.corpus import Writer
 from common_jax.data.holdout import SmallestHashes
-from common_jax.data.prepared import SPLITS, finish_split
+from common_jax.data.prepared import OWN_VOCABULARY, SPLITS, Preparation, Split, finish_split
 from common_jax.data.sampling import reservoir
 from common_jax.data.sources import held_out_splits
 from common_jax.errors import UserError
@@ -38,29 +39,42 @@ _CHUNK = 4096  # pairs encoded at once
 class Builder:
     """Builds the folder."""
 
-    def __init__(self, config: "DataConfig", workers: int | None = None):
-        """Opens the files, or downloads a dataset of TensorFlow Datasets.
-
+    def __init__(
+        self,
+        config: "DataConfig",
+        workers: int | None = None,
+        preparation: Preparation = OWN_VOCABULARY,
+    ):
+        """
         Args:
           workers: number of SentencePiece's encoding threads, None for the number of cores; it does
             not change the result.
-
-        Raises:
-          UserError: if a file is missing.
         """
-        self._config, self._workers = config, workers
-        held_out = held_out_splits(config)
+        self._config, self._workers, self._preparation = config, workers, preparation
+        self._splits = preparation.splits or SPLITS
+        held_out = [split for split in held_out_splits(config) if split in self._splits]
         self._held_out = SmallestHashes(
             held_out, config.holdout_size, config.seed, "source sentences"
         )
-        self._sources = {s: source_of(config, s) for s in SPLITS if s not in held_out}
+
+    @functools.cached_property
+    def _sources(self) -> dict[Split, Source]:
+        """By split; opens the files, or downloads a dataset of TensorFlow Datasets."""
+        held_out = self._held_out.splits
+        return {
+            s: source_of(self._config, s) for s in SPLITS if s in self._splits and s not in held_out
+        }
 
     def fingerprint(self) -> dict[str, Any]:
-        """Identifies the folder's content; reads every file once."""
+        """Identifies the folder's content."""
+        sources = {split: source.identity() for split, source in self._sources.items()}
+        return {**self.settings(), "sources": sources, **self._preparation.identity()}
+
+    def settings(self) -> dict[str, Any]:
+        """As `fingerprint`, without files."""
         config, held_out = self._config, self._held_out.splits
         return {
             "translation": _FORMAT,
-            "sources": {split: source.identity() for split, source in self._sources.items()},
             "held_out": [held_out, config.holdout_size, config.seed] if held_out else [],
             "vocabulary": [config.joint_vocabulary, *dict.fromkeys(config.vocab_sizes)],
             "max_length": config.max_length,
@@ -69,8 +83,11 @@ class Builder:
 
     def build(self, folder: Path) -> None:
         """Fills the empty folder."""
-        sample, assigned = self._survey(self._sources["train"])
-        subwords = self._train_subwords(sample)
+        vocabulary = self._preparation.vocabulary
+        assigned: Iterable[Any] = itertools.repeat(0)
+        if vocabulary is None or self._held_out.splits:
+            sample, assigned = self._survey(self._sources["train"])
+        subwords = self._train_subwords(sample) if vocabulary is None else self._load(vocabulary)
         names = JOINT if self._config.joint_vocabulary else SEPARATE
         for name, model in zip(names, subwords, strict=False):
             model.save(folder / name)
@@ -78,10 +95,29 @@ class Builder:
             held_out = self._held_out.splits if split == "train" else ()
             self._encode(folder, subwords, source, [split, *held_out], assigned)
 
+    def _load(self, vocabulary: Path) -> tuple[Subwords, Subwords]:
+        """The subword models of another run."""
+        config = self._config
+        names = JOINT if config.joint_vocabulary else SEPARATE
+        if not all((vocabulary / name).exists() for name in names):
+            raise UserError(
+                f"data.joint_vocabulary={config.joint_vocabulary}: {vocabulary} has "
+                f"{', '.join(sorted(path.name for path in vocabulary.iterdir()))}"
+            )
+        models = [Subwords.load(vocabulary / name) for name in names]
+        sizes = models[0].size, models[-1].size
+        if sizes != config.vocab_sizes:
+            raise UserError(
+                f"data.vocab_size={config.vocab_sizes[0]}: {vocabulary} has {sizes[0]} pieces of "
+                f"the source, {sizes[1]} of the target; set data.vocab_size to that, or "
+                "data.source_vocab_size and target_vocab_size"
+            )
+        return models[0], models[-1]
+
     def _survey(self, source: Source) -> tuple[list[Pair], Iterable[Any]]:
         """A sample of the training pairs; and for each pair of train's source the index of its
         split in ("train", *held-out splits)."""
-        pairs = source.read(BadExamples(self._config.on_bad_example))
+        pairs = source.read(self._preparation.bad_examples(self._config))
         if self._config.source == "generated":  # in random order: the first pairs are a sample
             pairs = itertools.islice(pairs, SUBWORD_PAIRS)
         if self._held_out.splits:
@@ -126,7 +162,10 @@ class Builder:
         with contextlib.ExitStack() as stack:
             writers = []
             for split in splits:
-                writer = _SplitWriter(folder / split, subwords, source, self._config, self._workers)
+                bad_examples = self._preparation.bad_examples(self._config)
+                writer = _SplitWriter(
+                    folder / split, subwords, source, self._config, self._workers, bad_examples
+                )
                 writers.append(stack.enter_context(writer))
             pairs = source.read(writers[0].bad_examples)
             pairs = progress(pairs, f"encoding {splits[0]}", "pairs")
@@ -146,6 +185,7 @@ class _SplitWriter(contextlib.AbstractContextManager):
         source: Source,
         config: "DataConfig",
         workers: int | None,
+        bad_examples: BadExamples,
     ):
         """For train, pairs over `data.max_length` are dropped; for other splits, all pairs and
         their raw text are written."""
@@ -153,7 +193,7 @@ class _SplitWriter(contextlib.AbstractContextManager):
         self._split, self._pending = folder.name, list[Pair]()
         self._pairs = self._equal = 0
         self._limit = config.max_length if self._split == "train" else None
-        self.bad_examples = BadExamples(config.on_bad_example)
+        self.bad_examples = bad_examples
         self._stack = contextlib.ExitStack()
         self._corpus = self._stack.enter_context(Writer(folder, COLUMNS))
         self._texts = [

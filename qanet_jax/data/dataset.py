@@ -107,10 +107,13 @@ class ReadingData(WordLevelData):
         self.config, self._run = config.data, config
 
     def builder(self) -> "Builder":
-        """Opens the sources."""
         from qanet_jax.data.prepare import Builder
 
-        return Builder(self._run)
+        return Builder(self._run, self.preparation)
+
+    @property
+    def longest(self) -> int:
+        return self.config.question_length
 
     def reconcile_vocabulary(self, own: Vocabulary, prepared: Vocabulary) -> Vocabulary:
         """The prepared folder's vocabulary, which may have further words with fixed vectors."""
@@ -153,7 +156,7 @@ class ReadingData(WordLevelData):
         return corpus.questions.lengths("words")[first, 0]
 
     @property
-    def splits(self) -> tuple[Split, ...]:
+    def all_splits(self) -> tuple[Split, ...]:
         """The splits of the config."""
         return splits_of(self.config)
 
@@ -178,7 +181,7 @@ class ReadingData(WordLevelData):
 
     def split_batches(self, split: str) -> SpanBatches:
         """All windows of all questions of an evaluated split once, ordered by length."""
-        lengths = {str(n): self.split(n).lengths() for n in self.splits if n != "train"}
+        lengths = {n: self.split(n).lengths() for n in self.splits if n != "train"}
         plan = self.split_plan(split, lengths)
         return SpanBatches(self.split(split), self.vocabulary, plan)
 

@@ -10,7 +10,9 @@ the coverage of the vectors.
 """
 
 import dataclasses
+import functools
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,8 +22,13 @@ import numpy as np
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data.corpus import Writer
-from common_jax.data.prepared import finish_split
-from common_jax.data.word_level import read_word_vectors, tokeniser_identity, vectors_identity
+from common_jax.data.prepared import OWN_VOCABULARY, Preparation, finish_split
+from common_jax.data.word_level import (
+    given_vocabulary,
+    read_word_vectors,
+    tokeniser_identity,
+    vectors_identity,
+)
 from common_jax.inputs import columns_of, encode, inputs_to_text
 from common_jax.text.squad import Question
 from common_jax.text.vectors import Vectors
@@ -35,6 +42,8 @@ if TYPE_CHECKING:
 
 PASSAGE_COLUMNS = ("words", "characters", "starts", "ends")
 QUESTION_COLUMNS = ("words", "characters", "passage", "number", "answer")
+
+_log = logging.getLogger(__name__)
 
 EXAMPLES = 3  # reported of answers that are not whole words
 
@@ -79,25 +88,42 @@ class SplitText:
 class Builder:
     """Builds the folder."""
 
-    def __init__(self, config: "Config"):
-        """Opens the files.
+    def __init__(self, config: "Config", preparation: Preparation = OWN_VOCABULARY):
+        self._config, self._preparation = config, preparation
 
-        Raises:
-          UserError: if a file is missing.
-        """
-        self._config, data = config, config.data
-        self._sources: dict[Split, Source] = {s: source_of(data, s) for s in splits_of(data)}
+    @functools.cached_property
+    def _sources(self) -> dict[Split, Source]:
+        """By split; opens the files."""
+        data, splits = self._config.data, self._preparation.splits
+        return {s: source_of(data, s) for s in splits_of(data) if s in splits or not splits}
+
+    @functools.cached_property
+    def _vectors(self) -> str:
+        """The file of fixed vectors; "" if there is none, or for an evaluated split if it is
+        missing."""
+        file = self._config.data.vectors
+        if self._preparation.splits and file and not Path(file).expanduser().exists():
+            _log.warning("data.vectors=%s: missing; words that the run lacks are unknown", file)
+            return ""
+        return file
 
     def fingerprint(self) -> dict[str, Any]:
-        """Identifies the folder's content; reads every file once."""
+        """Identifies the folder's content."""
+        return {
+            **self.settings(),
+            "sources": {split: source.identity() for split, source in self._sources.items()},
+            "vectors": vectors_identity(self._vectors),
+            **self._preparation.identity(),
+        }
+
+    def settings(self) -> dict[str, Any]:
+        """As `fingerprint`, without files."""
         config, words = self._config.data, self._config.words
         inputs = inputs_to_text(self._config.model.inputs)
         return {
             "span extraction": _FORMAT,
             "words": tokeniser_identity(),
             "triviaqa": triviaqa.IDENTITY,
-            "sources": {split: source.identity() for split, source in self._sources.items()},
-            "vectors": vectors_identity(config.vectors),
             "lexicon": [words.dim, words.rows, words.char_rows],
             "limits": [
                 *(self._config.word_length, config.context_length, config.question_length),
@@ -110,13 +136,16 @@ class Builder:
     def build(self, folder: Path) -> None:
         """Fills the empty folder."""
         contents = {
-            split: SplitText(source, split, BadExamples(self._config.data.on_bad_example))
+            split: SplitText(source, split, self._preparation.bad_examples(self._config.data))
             for split, source in self._sources.items()
         }
-        counts = Counter(contents["train"].words())
+        vectors = self._read_vectors(contents.values(), folder)
         words = self._config.words
-        vectors_or_rows = self._read_vectors(contents.values(), folder) or words.rows
-        vocabulary = Vocabulary.make(counts, vectors_or_rows, words.char_rows)
+        if (given := self._preparation.vocabulary) is not None:
+            vocabulary = given_vocabulary(given, words.rows, words.char_rows, vectors)
+        else:
+            counts = Counter(contents["train"].words())
+            vocabulary = Vocabulary.make(counts, vectors or words.rows, words.char_rows)
         vocabulary.save(folder)
         for split, content in contents.items():
             _SplitWriter(folder / split, self._config, vocabulary, content).write()
@@ -124,12 +153,12 @@ class Builder:
     def _read_vectors(self, contents: Iterable[SplitText], folder: Path) -> Vectors | None:
         """Fixed vectors for the words of all splits; None if word vectors are trained."""
         config = self._config.data
-        if not config.vectors:
+        if not self._vectors:
             return None
         words = Counter(word for content in contents for word in content.words())
-        bad_examples = BadExamples(config.on_bad_example)
+        bad_examples = self._preparation.bad_examples(config)
         dim = self._config.words.dim
-        return read_word_vectors(config.vectors, words, dim, bad_examples, folder)
+        return read_word_vectors(self._vectors, words, dim, bad_examples, folder)
 
 
 class _SplitWriter:

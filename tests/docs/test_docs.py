@@ -17,7 +17,7 @@ import types
 import pytest
 
 from common_jax.errors import UserError
-from common_jax.training.config import parse
+from common_jax.training.config import parse, task_class
 from launch import cli, export, predict
 from launch.__main__ import commands as listed_commands
 from launch.__main__ import module_of
@@ -85,7 +85,7 @@ def _require_fields(name, args, rest):
     if name == "reproduce" and args.table:
         reproduce._scale(read_table(reproduce.TABLES / f"{args.table}.toml"), args)
     if not hasattr(args, "config"):
-        if rest:
+        if rest and not (name == "evaluate" and all(map(_of_data, rest))):
             raise UserError(f"unrecognized arguments: {' '.join(rest)}")
     elif name == "sweep":
         axes = [grid_axis(text) for text in args.grid]
@@ -95,6 +95,15 @@ def _require_fields(name, args, rest):
         files = system_files(args.config, getattr(args, "systems", [])) or {"": args.config}
         for file in files.values():
             parse(file, rest)
+
+
+def _of_data(argument):
+    """Whether it overrides a field of data that the config of some family has."""
+    key = argument.removeprefix("--config.data.").partition("=")[0]
+    configs = [
+        task_class(parse(f"configs/{f}/quickstart.py", []).task).config_class for f in FAMILIES
+    ]
+    return argument.startswith("--config.data.") and any(hasattr(c().data, key) for c in configs)
 
 
 @pytest.mark.parametrize("page", CHECKED, **by_name)

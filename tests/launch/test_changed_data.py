@@ -51,7 +51,7 @@ FAMILIES = {
 }
 
 
-def arguments(family, folder, **changes):
+def arguments(family, folder, run="run", **changes):
     _, ending, values, _ = FAMILIES[family]
     tiny = {**tiny_runs.EVERY_STEP, **tiny_runs.TINY[family], "data.source": "files", **values}
     tiny = {key: value for key, value in tiny.items() if key != "data.examples"}
@@ -59,7 +59,7 @@ def arguments(family, folder, **changes):
     if family == "csan":
         files |= {"data.source_language": "en", "data.target_language": "de"}
     values = tiny | files | changes
-    return commands.arguments(f"configs/{family}/quickstart.py", folder, **values)
+    return commands.arguments(f"configs/{family}/quickstart.py", folder, run, **values)
 
 
 def vocabulary(run):

@@ -162,10 +162,10 @@ def test_mistakes_are_one_line(folder, tmp_path, monkeypatch, capsys):
         assert words in fails(monkeypatch, capsys, argv, main)
 
 
-def test_a_run_on_generated_questions_takes_no_file(tmp_path, monkeypatch, capsys):
+def test_a_run_without_a_vocabulary_takes_no_file(tmp_path, monkeypatch, capsys):
     RunWriter(tmp_path / "run").claim(parse("configs/qanet/quickstart.py", []))
     argv = ["--workdir", str(tmp_path / "run"), "--data", "dev.json"]
-    assert "its data.source is not 'files'" in fails(monkeypatch, capsys, argv, evaluate.main)
+    assert "not a complete vocabulary" in fails(monkeypatch, capsys, argv, evaluate.main)
 
 
 PUBLISHED = "squad/dev-predictions-match-lstm-ensemble.json.gz"

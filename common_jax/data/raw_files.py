@@ -1,0 +1,113 @@
+"""Digests of raw files, stored in the cache: an unchanged file is hashed once.
+
+A file is unchanged if it has the same path, size and modification time. The fingerprint of each
+corpus is stored too, so that its prepared folder is usable without the raw files.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from common_jax.io import checksums
+from common_jax.io.atomic import replace_text
+
+_FOLDER = "raw"  # in the cache
+_SETTLED = 2_000_000_000  # ns, the coarsest time stamps: a newer file may change with equal ones
+
+_records: ContextVar["RawFiles | None"] = ContextVar("raw_files", default=None)
+
+
+class RawFiles:
+    """The records in a cache.
+
+    Attributes:
+      identities: `describe` of each file that was identified, by absolute path.
+    """
+
+    def __init__(self, cache_dir: str | Path):
+        self._folder = Path(cache_dir).expanduser() / _FOLDER
+        self.identities: dict[str, dict[str, Any]] = {}
+
+    def describe(self, path: str | Path) -> dict[str, Any]:
+        """As `common_jax.io.checksums.describe`; hashes the file only if it has changed.
+
+        Raises:
+          OSError: if it cannot be read.
+        """
+        key, before = os.path.abspath(path), os.stat(path)
+        stamp, record = [before.st_size, before.st_mtime_ns], self._read(key)
+        if record.get("stamp") != stamp or not _is_identity(record.get("identity")):
+            settled = time.time_ns() - before.st_mtime_ns > _SETTLED
+            record = {"stamp": stamp if settled else None, "identity": checksums.describe(path)}
+            self._write(key, record)
+        self.identities[key] = record["identity"]
+        return record["identity"]
+
+    def remember(self, request: Any, fingerprint: Mapping[str, Any]) -> None:
+        """Stores the fingerprint of a corpus and the files that were identified.
+
+        Args:
+          request: identifies the corpus by its settings and the names of its files, as JSON.
+        """
+        self._write(request, {"fingerprint": fingerprint, "files": self.identities})
+
+    def recall(self, request: Any) -> tuple[dict[str, Any], list[str]] | None:
+        """The stored fingerprint of a corpus, and those of its files that do not exist; None if it
+        has none, all files exist, or one has changed."""
+        record = self._read(request)
+        try:
+            files = dict(record["files"])
+            missing = [path for path in files if not os.path.exists(path)]
+            same = all(p in missing or self.describe(p) == files[p] for p in files)
+            return (dict(record["fingerprint"]), missing) if missing and same else None
+        except (OSError, LookupError, TypeError, ValueError):
+            return None
+
+    def _read(self, key: Any) -> dict[str, Any]:
+        try:
+            record = json.loads(self._file(key).read_text("utf-8"))
+            return record if isinstance(record, dict) else {}
+        except (OSError, ValueError, RecursionError):
+            return {}
+
+    def _write(self, key: Any, record: Mapping[str, Any]) -> None:
+        """Writes a record, unless the cache cannot be written."""
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            replace_text(self._file(key), json.dumps({"of": key, **record}) + "\n")
+
+    def _file(self, key: Any) -> Path:
+        text = json.dumps(key, sort_keys=True, ensure_ascii=False)
+        return self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.json"
+
+
+@contextlib.contextmanager
+def recorded(cache_dir: str | Path) -> Iterator[RawFiles]:
+    """Within it, `describe` uses the records in `cache_dir`."""
+    files = RawFiles(cache_dir)
+    token = _records.set(files)
+    try:
+        yield files
+    finally:
+        _records.reset(token)
+
+
+def describe(path: str | Path) -> dict[str, Any]:
+    """A file's size in bytes and the SHA-256 of its content, within `recorded` from its record.
+
+    Raises:
+      OSError: if it cannot be read.
+    """
+    files = _records.get()
+    return checksums.describe(path) if files is None else files.describe(path)
+
+
+def _is_identity(value: Any) -> bool:
+    entries = {"bytes": int, "sha256": str}
+    return isinstance(value, dict) and {k: type(v) for k, v in value.items()} == entries
