@@ -12,11 +12,11 @@ import math
 import re
 import typing
 from collections.abc import Collection, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import ml_collections
 
-from common_jax.fields import field_types, from_mapping, require, require_sizes, to_mapping
+from common_jax.fields import field_types, from_mapping, nearest, require, require_sizes, to_mapping
 from common_jax.renames import current_class, with_current_keys
 
 T = TypeVar("T")
@@ -327,14 +327,31 @@ def _with_free_types(config: Any, values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+class UnknownSystem(ValueError):  # noqa: N818 (the name of what is wrong)
+    """The argument of a config file is none of its systems.
+
+    Attributes:
+      names: of the systems; ml_collections makes a copy without them.
+    """
+
+    names: Collection[str] = ()
+
+    @classmethod
+    def of(cls, name: str, names: Collection[str], listed: str = "") -> Self:
+        """The error for a name, with the names as the message lists them."""
+        error = cls(f"{name!r}: must be {listed or ' | '.join(names)}{nearest(name, names)}")
+        error.names = names
+        return error
+
+
 def system_named(systems: Mapping[str, T], name: str) -> T:
     """The entry of a config folder's table of systems.
 
     Raises:
-      ValueError: for an unknown name.
+      UnknownSystem: for an unknown name.
     """
     if name not in systems:
-        raise ValueError(f"{name!r}: must be {' | '.join(systems)}")
+        raise UnknownSystem.of(name, systems)
     return systems[name]
 
 
