@@ -15,6 +15,18 @@ def installed_configs() -> list[str]:
     return sorted(f"{path.parent.name}/{path.stem}" for path in files)
 
 
+def installed_name(file: str) -> str:
+    """The name of an installed config that a table names by its path in a clone, configs/NAME.py.
+
+    Other files, and in the clone all files, are returned unchanged.
+    """
+    path, colon, argument = file.partition(":")
+    name = path.removeprefix("configs/").removesuffix(".py")
+    if Path.cwd() == FOLDER.parent or name not in installed_configs():
+        return file
+    return f"{name}{colon}{argument}"
+
+
 def config_file(file: str) -> str:
     """FILE[:ARGUMENT] with the path of a file.
 

@@ -8,6 +8,7 @@ from common_jax.compare import evaluation_class
 from common_jax.config import value_of
 from common_jax.errors import UserError, error_context
 from common_jax.training.config import parse, task_class
+from common_jax.training.config_files import installed_name
 from common_jax.training.identity import SEED
 from launch.reproduce.spec import Row, Scale, TableSpec
 from launch.reproduce.table_file import MEASURED, Corpus
@@ -87,11 +88,11 @@ def _of_row(spec: TableSpec, row: Row, data: Path, out: Path) -> list[Trial]:
         folder = str(data / corpus.folder)
         fields = {key: value.replace(f"{{{name}}}", folder) for key, value in fields.items()}
     overrides = tuple(f"--config.{key}={value}" for key, value in fields.items())
-    trials = []
+    trials, file = [], installed_name(row.file)
     with error_context(f"tables/{spec.name}.toml, row {row.name!r}"):
-        first = value_of(parse(row.file, overrides), SEED)
+        first = value_of(parse(file, overrides), SEED)
         for seed in range(first, first + row.seeds):
             seeded = (*overrides, f"--config.{SEED}={seed}")
-            values, config = {ROW: row.name, SEED: seed}, parse(row.file, seeded)
-            trials.append(Trial(values, row.file, seeded, config, out / "trials"))
+            values, config = {ROW: row.name, SEED: seed}, parse(file, seeded)
+            trials.append(Trial(values, file, seeded, config, out / "trials"))
     return trials
