@@ -12,7 +12,7 @@ import math
 import re
 import typing
 from collections.abc import Collection, Mapping
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
 import ml_collections
 
@@ -337,7 +337,7 @@ class UnknownSystem(ValueError):  # noqa: N818 (the name of what is wrong)
     names: Collection[str] = ()
 
     @classmethod
-    def of(cls, name: str, names: Collection[str], listed: str = "") -> Self:
+    def of(cls, name: str, names: Collection[str], listed: str = "") -> "UnknownSystem":
         """The error for a name, with the names as the message lists them."""
         error = cls(f"{name!r}: must be {listed or ' | '.join(names)}{nearest(name, names)}")
         error.names = names

@@ -114,7 +114,7 @@ def add_config(parser: argparse.ArgumentParser, override: str) -> None:
     Args:
       override: the help of `--config.KEY`.
     """
-    text = "config file, or an installed config such as csan/quickstart; with --help: its fields"
+    text = "config file, or the name of an installed one: csan/quickstart"
     config = parser.add_argument("--config", required=True, metavar="FILE[:ARG]", help=text)
     config.completer = _config_names  # type: ignore[attr-defined]
     parser.add_argument("--config.KEY", metavar="VALUE", dest="_", help=override)
@@ -123,6 +123,7 @@ def add_config(parser: argparse.ArgumentParser, override: str) -> None:
 def _config_names(prefix: str, **_: Any) -> list[str]:
     """Completes the names of installed configs, and after a ":" systems; else files."""
     import argcomplete
+
     from common_jax.training.config_files import installed_configs
 
     file, colon, _argument = prefix.partition(":")
@@ -304,9 +305,11 @@ def _error() -> str:
 def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) -> NoReturn:
     """Runs a command's `main` on the arguments, by default those of the process, and exits.
 
-    Modules of the current folder can be imported, unless packages that are installed hide them: a
-    config can name a user's own class. The status is 0, 2 after a user's error, and 128 + the signal's number after a request to stop
+    The status is 0, 2 after a user's error, and 128 + the signal's number after a request to stop
     (130 on Ctrl-C, 143 on SIGTERM).
+
+    Modules of the current folder can be imported, since a config can name a user's own class, but
+    hide none that is installed.
     """
     status = 0
     with contextlib.suppress(OSError):  # a folder that has been deleted

@@ -11,12 +11,12 @@ SHELLS = ("bash", "zsh", "fish")
 DESCRIPTION = (
     __doc__
     + """
-It completes conv-attention, the command of an installed package. For all shells that you open:
-add the line to ~/.bashrc or ~/.zshrc; fish reads files in ~/.config/fish/completions.
+It completes conv-attention, the command of the installed package. The line for bash or zsh belongs
+into ~/.bashrc or ~/.zshrc.
 
 example:
-  eval "$(python -m launch.completion bash)"
-  eval "$(python -m launch.completion zsh)"
+  source <(python -m launch.completion bash)
+  source <(python -m launch.completion zsh)
   python -m launch.completion fish > ~/.config/fish/completions/conv-attention.fish"""
 )
 

@@ -49,7 +49,7 @@ def fields_of(config: Any, section: str = "") -> Iterator[Field]:
 
 def _texts(kind: type) -> Mapping[str, str]:
     """The texts of a dataclass's attributes by name, from its docstring and those of its bases."""
-    texts = {}
+    texts: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         _, _, attributes = inspect.cleandoc(base.__doc__ or "").partition("\nAttributes:\n")
         for names, text in _ATTRIBUTE.findall(attributes):
@@ -79,15 +79,15 @@ def add_fields(parser: argparse.ArgumentParser, file: str, overrides: Sequence[s
     for field in fields_of(config):
         value = repr(field.value) if field.value == "" else str(field.value)
         text = f"{field.text} ({value})".strip().replace("%", "%%")
-        kind = {"choices": choices} if (choices := _choices(field.type)) else {}
-        group.add_argument(f"--config.{field.key}", metavar=_metavar(field), help=text, **kind)
+        name, choices = f"--config.{field.key}", _choices(field.type)
+        group.add_argument(name, metavar=_metavar(field), help=text, choices=choices)
 
 
-def _choices(kind: Any) -> list[str]:
+def _choices(kind: Any) -> list[str] | None:
     """The values of a field's type, if they can be listed."""
     if kind is bool:
         return ["True", "False"]
-    return [*map(str, typing.get_args(kind))] if typing.get_origin(kind) is Literal else []
+    return [*map(str, typing.get_args(kind))] if typing.get_origin(kind) is Literal else None
 
 
 def _metavar(field: Field) -> str:

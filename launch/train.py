@@ -22,7 +22,7 @@ DESCRIPTION = (
     + """
 Validates every train.evaluate_every steps, stores the latest and the best checkpoint, and at the
 end scores the best on dev and test. The same command resumes an interrupted run. Every field of the
-config can be set: --config.model.head_window=1
+config can be set: --config.model.head_window=1; --help --config FILE lists them.
 
 For a distributed run, start the command on all machines: under SLURM, Open MPI, Kubernetes or Cloud
 TPU, or with --coordinator, --num_processes and --process_id (docs/cluster.md).
