@@ -16,14 +16,18 @@ FOLDER = Path(__file__).parent
 
 def commands() -> dict[str, str]:
     """The first line of the docstring of each command of this folder, by name."""
-    lines = {}
-    for path in [*FOLDER.glob("[!_]*.py"), *FOLDER.glob("*/__main__.py")]:
-        source = path.read_text("utf-8")
-        if "\n    run(main)" in source:
-            docstring = ast.get_docstring(ast.parse(source)) or ""
-            name = path.parent.name if path.stem == "__main__" else path.stem
-            lines[name] = docstring.partition("\n")[0]
-    return dict(sorted(lines.items()))
+    docstrings = {name: ast.get_docstring(ast.parse(text)) for name, text in _sources().items()}
+    return {name: (text or "").partition("\n")[0] for name, text in docstrings.items()}
+
+
+def _sources() -> dict[str, str]:
+    """The text of each command's module, by the command's name."""
+    files = [*FOLDER.glob("[!_]*.py"), *FOLDER.glob("*/__main__.py")]
+    texts = {
+        path.parent.name if path.stem == "__main__" else path.stem: path.read_text("utf-8")
+        for path in sorted(files)
+    }
+    return {name: text for name, text in sorted(texts.items()) if "\n    run(main)" in text}
 
 
 def module_of(command: str) -> str:
@@ -44,7 +48,7 @@ def main(argv: Sequence[str]) -> None:
     elif argv[0] == "--version":
         print(_version())
     else:
-        name, known = argv[0].removeprefix("launch."), commands()
+        name, known = argv[0].removeprefix("launch."), _sources()
         if name not in known:
             from common_jax.fields import nearest
 
@@ -58,7 +62,7 @@ def console() -> NoReturn:
     if "_ARGCOMPLETE" in os.environ:  # set by the script of `launch.completion`
         from launch.completion import answer
 
-        answer(commands(), main_of)
+        answer(_sources(), main_of)
     run(main)
 
 

@@ -232,7 +232,7 @@ def configure_logging(quiet: bool = False) -> None:
     """Sends log messages to standard error and silences those of libraries.
 
     Args:
-      quiet: logs warnings and errors only.
+      quiet: shows warnings and errors only, and no progress.
     """
     import logging
 
@@ -240,8 +240,8 @@ def configure_logging(quiet: bool = False) -> None:
 
     absl.logging.set_verbosity(absl.logging.FATAL)
     sys.unraisablehook = _ignore_closed_loop
-    level = logging.WARNING if quiet else logging.INFO
-    logging.basicConfig(level=level, format="%(message)s", force=True)
+    logging.disable(logging.INFO if quiet else logging.NOTSET)
+    logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
     for name in ("jax", "tensorboardX", "matplotlib"):
         logging.getLogger(name).setLevel(logging.ERROR)
     for name in ("absl", "asyncio", "orbax"):

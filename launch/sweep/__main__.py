@@ -1,4 +1,4 @@
-"""Trains a config with all combinations of values of some fields, and with several seeds."""
+"""Trains a config with all combinations of some fields' values, and with several seeds."""
 
 import contextlib
 import json
