@@ -28,7 +28,8 @@ class OptimizerConfig:
 
     Attributes:
       name: "adam", "adamax", "adadelta", or "adagrad" with `eps` outside the square root.
-      learning_rate: the peak, reached after `warmup_steps`.
+      learning_rate: the peak.
+      warmup_steps: steps until the peak; 0 starts there.
       warmup: "linear", or "exponential" from a hundredth of the peak.
       schedule: after the peak, "rsqrt" decays with 1/sqrt(step), "constant" does not decay.
       cooldown: the share of `train.steps`, the last ones, of a linear decay to zero, which is

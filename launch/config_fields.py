@@ -77,7 +77,8 @@ def add_fields(parser: argparse.ArgumentParser, file: str, overrides: Sequence[s
     parser.usage = parser.format_usage().removeprefix("usage: ").strip()
     group = parser.add_argument_group(f"fields of {file}, with their values")
     for field in fields_of(config):
-        value = repr(field.value) if field.value == "" else str(field.value)
+        value = str(field.value)
+        value = value if value and value.isprintable() else repr(field.value)
         text = f"{field.text} ({value})".strip().replace("%", "%%")
         name, choices = f"--config.{field.key}", _choices(field.type)
         group.add_argument(name, metavar=_metavar(field), help=text, choices=choices)
