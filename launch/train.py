@@ -46,7 +46,7 @@ def main(argv: list[str]) -> None:
     add("--prepare", action="store_true", help="prepare the corpus and exit")
     text = "resume with the learning rate schedule of the config, not the recorded one"
     add("--new_schedule", action="store_true", help=text)
-    add_output(parser, "the run's result.json")
+    add_output(parser, "the run's result")
     DistributedArgs.add_flags(parser)
     args, overrides = parser.parse_known_args(argv)
     processes = DistributedArgs.of(args)
