@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Float
 
 from common_jax.compare import Evaluation, IncomparableError, ScoredExample, notes_by_label
+from common_jax.document import Cell, Chart, Element, Heatmap, Panel, Section, Series, Table
 from common_jax.errors import UserError
 from common_jax.metrics.classification import equal_proportions, members_by_length
 from common_jax.metrics.paired import mcnemar
-from common_jax.report.document import Cell, Chart, Element, Heatmap, Panel, Section, Series, Table
 from common_jax.training.example_results import LENGTH
 
 # Notes of `attconv_jax.score`.
@@ -43,7 +43,9 @@ class LabelEvaluation(Evaluation):
 
     @functools.cached_property
     def identity(self) -> Mapping[str, Any]:
-        """Gold labels, the first column of the predictions, and lengths if known."""
+        """Lengths if known, and gold labels, the first column of the predictions, if stored."""
+        if not self.run.workdir.predictions_file(self.split, "tsv").exists():
+            return super().identity
         gold = [line.partition("\t")[0] for line in self.run.workdir.predictions(self.split, "tsv")]
         return {"gold": gold, **super().identity}
 

@@ -43,18 +43,23 @@ class DataConfig(SplitsConfig):
 
     Attributes:
       format: "pairs" with a label (textual entailment), "texts" with a label (reviews), or
-        "ranking" of a passage's sentences by whether they answer a question, from files of SQuAD's
-        format.
-      train, dev, test: files of `dir`, plain or .gz, several joined by commas; for "tfds" splits of
-        the dataset. An empty dev or test is held out of train by premise, article or review.
-      columns: of a table, or the names in JSON lines (`SplitsConfig`): "label=1,first=2,second=3"
-        for pairs, "label=1,text=2" for texts. Known headers have "label", "gold_label", "stars",
-        "class", "rating" or "sentiment"; "text", "review" or "sentence"; "first", "premise",
-        "sentence1" or "text1"; "second", "hypothesis", "sentence2" or "text2".
+        "ranking" of a passage's sentences by whether they answer a question, from questions about
+        passages (SQuAD's format, or tables), or from tables of questions and sentences.
+      train, dev, test: files of `dir` (docs/data.md), plain or compressed, several joined by commas
+        or by a pattern, "train-*.parquet"; for "tfds" splits of the dataset. An empty dev or test
+        is held out of train by premise, article or review.
+      columns: of a table (`SplitsConfig`): "label=1,first=2,second=3" for pairs, "label=1,text=2"
+        for texts, "question=1,sentence=2,label=3" for ranking. Known are "label", "gold_label",
+        "stars", "class", "rating" or "sentiment"; "text", "review" or "sentence"; "first",
+        "premise", "sentence1" or "text1"; "second", "hypothesis", "sentence2" or "text2"; for
+        ranking WikiQA's "question", "answer", "label", and "question", "sentence", with "label" or
+        "answer".
       examples: number of generated training examples; for files and datasets, the size of a random
         sample of train; 0 uses all examples.
-      labels: in the order of their ids, separated by commas.
-      ignored_labels: labels, separated by commas, of examples that are skipped and counted.
+      labels: in the order of their ids, separated by commas. If none is a number, tables may have
+        their numbers, from 0.
+      ignored_labels: labels, separated by commas, of examples that are skipped and counted; a
+        number -1 in a table is "-". Others without a label are bad examples.
       balanced: samples equally many training examples of each label, as many as of the rarest.
       negatives: for rankings, the number of sentences that do not answer a question that are drawn
         for it in each epoch of training, without replacement; at most all of its passage.
@@ -118,7 +123,7 @@ class DataConfig(SplitsConfig):
     @property
     def column_fields(self) -> tuple[str, ...]:
         fields = {"texts": ("label", "text"), "pairs": ("label", "first", "second")}
-        return fields.get(self.format, ())
+        return fields.get(self.format, ("question", "sentence", "label"))
 
     @property
     def names(self) -> tuple[str, ...]:

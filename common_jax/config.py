@@ -211,10 +211,11 @@ class SplitsConfig(SourceConfig):
 
     Attributes:
       train, dev, test: files of `dir`, or splits of the dataset.
-      columns: the column of each of a table's fields, by its name in the header or its number from
-        1, "text=review,label=stars" or "label=2,text=5"; negative numbers count from the end of the
-        row. Numbers alone are of the fields in their order, "1,2". Names are also those of JSON
-        lines. Empty: by a known header, or the fields' order in a table that has no other columns.
+      columns: the column of each of a table's fields, by its name or its number from 1,
+        "text=review,label=stars" or "label=2,text=5", or by a path into nested columns,
+        "source=translation.de"; negative numbers count from the end of the row. Numbers alone are
+        of the fields in their order, "1,2". Empty: by a known layout, or the fields' order in a
+        table of texts that has no other columns.
       examples: number of generated training examples.
       holdout_size: number of generated dev and test examples each, and of examples held out of
         train for a dev or test split that is not named.
@@ -245,6 +246,11 @@ class SplitsConfig(SourceConfig):
         return ()
 
     @property
+    def optional_fields(self) -> tuple[str, ...]:
+        """Those of `column_fields` that `columns` need not name."""
+        return ()
+
+    @property
     def columns_by_field(self) -> dict[str, int | str]:
         """The column of each field that `columns` names, in the fields' order; empty if it is."""
         fields, columns = self.column_fields, [text.strip() for text in self.columns.split(",")]
@@ -256,14 +262,16 @@ class SplitsConfig(SourceConfig):
         pairs = [[text.strip() for text in column.partition("=")[::2]] for column in columns]
         numbered = {f: int(c) if re.fullmatch("-?[0-9]+", c) else c for f, c in pairs}
         example = ",".join(f"{field}={number}" for number, field in enumerate(fields, start=1))
+        needed, named = {*fields} - {*self.optional_fields}, [field for field, _ in pairs]
         require(
-            sorted(fields) == sorted(field for field, _ in pairs)
+            needed <= {*named} <= {*fields}
+            and len({*named}) == len(named)
             and all(numbered.values())
-            and len({*numbered.values()}) == len(fields),
+            and len({*numbered.values()}) == len(named),
             f"data.columns={self.columns!r}: name a column for each of {', '.join(fields)}, or "
             f"number it from 1, as in {example!r}",
         )
-        return {field: numbered[field] for field in fields}
+        return {field: numbered[field] for field in fields if field in numbered}
 
     @property
     def column_order(self) -> str:

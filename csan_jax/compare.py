@@ -11,8 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from common_jax.compare import Evaluation, ScoredExample
-from common_jax.errors import UserError
-from common_jax.report.document import (
+from common_jax.document import (
     Cell,
     Chart,
     Element,
@@ -23,6 +22,7 @@ from common_jax.report.document import (
     Series,
     Table,
 )
+from common_jax.errors import UserError
 from csan_jax import metrics as translation
 from csan_jax.languages import count_words
 
@@ -51,6 +51,7 @@ class TranslationEvaluation(Evaluation):
     }
 
     example_score = "chrF of the sentence"
+    needs_predictions = True
     needs_corpus = False
 
     metrics = (

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
+from common_jax.data.table_format import ENDINGS
 from common_jax.fields import DefaultChoice, require, require_rates, require_sizes
-from common_jax.io.files import file_endings, names_in
+from common_jax.io.files import ending, exists, file_endings, names_in
 
 if TYPE_CHECKING:
     from csan_jax.attention.base import DecoderAttention, EncoderAttention, Sizes
@@ -103,13 +104,14 @@ class DataConfig(SplitsConfig):
     Attributes:
       source_language, target_language: codes such as "en"; also the files' last suffixes. The
         target's selects the tokenization of scores.
-      train, dev, test: stems of parallel files in `dir` (stem.en and stem.de, plain or .gz), or
-        tables (.tsv, .csv, plain or .gz), several joined by commas, "a.tsv,b.tsv". For "tfds"
-        splits of the dataset, "train" or "train[:1000]". An empty dev or test is held out of train,
-        split by distinct source sentences.
-      columns: of a table's source and target, as "source=en,target=de", "1,2", or from the end of
-        each row "-2,-1" (`SplitsConfig`). Known headers are "source", "src" or `source_language`
-        with "target", "tgt" or `target_language`.
+      train, dev, test: stems of parallel files in `dir` (stem.en and stem.de), or tables
+        (docs/data.md), plain or compressed, several joined by commas, "a.tsv,b.tsv", or by a
+        pattern, "train-*.parquet". For "tfds" splits of the dataset, "train" or "train[:1000]". An
+        empty dev or test is held out of train, split by distinct source sentences.
+      columns: of a table's source and target, as "source=en,target=de", "1,2", from the end of each
+        row "-2,-1", or as paths "source=translation.en,target=translation.de" (`SplitsConfig`).
+        Known are "source", "src", `source_language` and its path in "translation", with "target",
+        "tgt", `target_language` and its path.
       separator: of a table's columns; with any other than a tab, all files are tables. That of .csv
         is found if it is a comma, a semicolon or a tab.
       moses_escapes: "undo" replaces the escapes of Moses's tokenizer, &apos; &quot; &lt; &gt; &#91;
@@ -184,9 +186,12 @@ class DataConfig(SplitsConfig):
         return self.source_vocab_size or self.vocab_size, self.target_vocab_size or self.vocab_size
 
     def is_table(self, name: str) -> bool:
-        """Whether a name of `train`, `dev` or `test` is that of a table."""
-        ending = name.lower().removesuffix(".gz")
-        return self.separator != "\t" or ending.endswith((".tsv", ".csv"))
+        """Whether a name of `train`, `dev` or `test` is that of a table, or of a file without a
+        language as its ending."""
+        if self.separator != "\t" or ending(name) in ENDINGS:
+            return True
+        folder, parallel = Path(self.dir).expanduser(), f"{name}.{self.source_language}"
+        return exists(folder, name) and not exists(folder, parallel)
 
     def with_languages(self, overridden: Collection[str]) -> "DataConfig":
         """The section with the languages of its corpus.
@@ -218,7 +223,7 @@ class DataConfig(SplitsConfig):
             (other,), (ending,) = {*_LANGUAGES} - {*given}, {*endings} - {getattr(self, given[0])}
             changed: dict[str, Any] = {other: ending}
             return dataclasses.replace(self, **changed)
-        columns = [str(column) for column in self.columns_by_field.values()]
+        columns = [str(column).rpartition(".")[2] for column in self.columns_by_field.values()]
         if table and columns and not given and all(re.fullmatch(_CODE, name) for name in columns):
             return dataclasses.replace(self, source_language=columns[0], target_language=columns[1])
         known = all(pair) and (pair[0] != pair[1] or not given)

@@ -29,9 +29,10 @@ def main(argv: list[str]) -> None:
     add("--split", metavar="NAME", help="split of the comparisons (the last that was scored)")
     args = parser.parse_args(argv)
     configure_logging()
-    from common_jax.compare import read_runs, report
+    from common_jax.compare import read_runs
     from common_jax.io.atomic import replace_text, writing
-    from common_jax.report import html, markdown
+    from launch.pages import html, markdown
+    from launch.pages.runs import report
 
     page = report(read_runs(args.runs), args.split)
     with writing(args.out):

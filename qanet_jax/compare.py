@@ -10,10 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from common_jax.compare import Evaluation, ScoredExample, notes_by_label
-from common_jax.errors import UserError
-from common_jax.io.json_files import read_json
-from common_jax.metrics.paired import permutation_p
-from common_jax.report.document import (
+from common_jax.document import (
     Cell,
     Chart,
     Element,
@@ -24,6 +21,9 @@ from common_jax.report.document import (
     Series,
     Table,
 )
+from common_jax.errors import UserError
+from common_jax.io.json_files import read_json
+from common_jax.metrics.paired import permutation_p
 from common_jax.text.squad import Answer, Question
 from qanet_jax.data.text import TokenizedText, input_line
 from qanet_jax.metrics import ANSWER_LENGTHS
@@ -54,7 +54,9 @@ class SpanEvaluation(Evaluation):
 
     @functools.cached_property
     def identity(self) -> Mapping[str, Any]:
-        """The questions' ids, and their lengths if known."""
+        """The questions' lengths if known, and their ids if predictions are stored."""
+        if not self._file.exists():
+            return super().identity
         return {"ids": [*read_json(self._file).value], **super().identity}
 
     @functools.cached_property

@@ -18,10 +18,13 @@ class DataConfig(SplitsConfig):
       format: of the files or of the dataset: "squad"; "triviaqa", the Wikipedia domain of the
         official release or of TFDS's trivia_qa/rc, with distantly supervised spans;
         "triviaqa_lines", JSON lines of id, question, aliases and context.
-      train, dev, test: files of `dir`, plain or .gz; for "tfds" splits of the dataset, "train" or
+      train, dev, test: files of `dir`, plain or compressed; of SQuAD's format also tables, or a
+        pattern, "train-*.parquet" (docs/data.md). For "tfds" splits of the dataset, "train" or
         "train[:1000]". With an empty test there is no test split. `train` may join several files of
         SQuAD's format, "train.json,augmented.json". TriviaQA's dev is also scored on windows with
         an answer, as "dev_oracle".
+      columns: of a table (`SplitsConfig`), as "context=passage,question=q,answers=answers.text";
+        an id may be left out. Known are those of SQuAD and MRQA.
       adversarial: whether dev and test have variants of questions, with ids `ID-VARIANT`, of which
         the worst counts; the published files of adversarial SQuAD are known by their names.
       max_unreachable_answers: largest share of a split's questions whose gold answers are not whole
@@ -103,6 +106,14 @@ class DataConfig(SplitsConfig):
             f"data.stride={self.stride}: windows of data.window={self.window} words must overlap "
             f"by data.answer_length={self.answer_length}, so that none cuts an answer",
         )
+
+    @property
+    def column_fields(self) -> tuple[str, ...]:
+        return ("id", "context", "question", "answers") if self.format == "squad" else ()
+
+    @property
+    def optional_fields(self) -> tuple[str, ...]:
+        return ("id",)
 
     @property
     def train_files(self) -> dict[str, float]:

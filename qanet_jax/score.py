@@ -8,8 +8,11 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from common_jax.bad_examples import BadExamples
+from common_jax.data.questions import QuestionTable, is_squad, read_tables
 from common_jax.errors import UserError
 from common_jax.io.json_files import read_json
+from common_jax.text.squad import IMPOSSIBLE, is_impossible, question_id
 from qanet_jax import metrics as spans
 from qanet_jax import triviaqa_metrics
 
@@ -77,10 +80,11 @@ def by_question(answers: Mapping[str, tuple[str, float]]) -> dict[str, str]:
 def score_files(
     predictions: str | Path, data: str | Path, adversarial: bool = False
 ) -> dict[str, float]:
-    """Scores a file of predictions, {id: text}, on a file of SQuAD's format.
+    """Scores a file of predictions, {id: text}, on a file of SQuAD's format, or a table.
 
-    Returns the scores and the numbers of `questions` and of `unanswered` ones. Only the texts of
-    answers are used, as in the official scorer.
+    Returns the scores and the numbers of `questions`, of `unanswered` ones, and of `impossible`
+    ones if there are any, which are left out. Only the texts of answers are used, as in the
+    official scorer.
 
     Args:
       adversarial: whether `data` has variants of questions; files of adversarial SQuAD always do.
@@ -88,28 +92,44 @@ def score_files(
     Raises:
       UserError: if a file cannot be read or is malformed, or no question is answered.
     """
-    answers, golds = read_predictions(predictions), _read_golds(data)
+    answers, (golds, impossible) = read_predictions(predictions), _read_golds(data)
     unanswered = sum(key not in answers for key in golds)
     if unanswered == len(golds):
         raise UserError(f"{predictions}: no answer to any question of {data}")
     metrics = score_squad(answers, golds, adversarial or is_adversarial(data))
-    return metrics | {"questions": len(golds), "unanswered": unanswered}
+    counts = {"questions": len(golds), "unanswered": unanswered}
+    return metrics | counts | ({"impossible": impossible} if impossible else {})
 
 
-def _read_golds(path: str | Path) -> dict[str, list[str]]:
-    golds: dict[str, list[str]] = {}
-    for article in read_json(path).nodes("data"):
-        for paragraph in article.nodes("paragraphs"):
-            for question in paragraph.nodes("qas"):
-                key = question.get("id", str)
+def _read_golds(path: str | Path) -> tuple[dict[str, list[str]], int]:
+    """The texts of the answers by question id, and the number of impossible questions."""
+    if not is_squad(Path(path)):
+        bad_examples = BadExamples("error", option="")
+        squad = read_tables([QuestionTable(Path(path))], bad_examples)
+        golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
+        impossible = bad_examples.counts.get(IMPOSSIBLE, {"count": 0})["count"]
+    else:
+        golds, impossible = _read_squads_golds(path)
+    if not golds:
+        raise UserError(f"{path}: no question in it")
+    return golds, impossible
+
+
+def _read_squads_golds(path: str | Path) -> tuple[dict[str, list[str]], int]:
+    golds, impossible = dict[str, list[str]](), 0
+    for number, article in enumerate(read_json(path).nodes("data")):
+        for paragraph_number, paragraph in enumerate(article.nodes("paragraphs")):
+            for question_number, question in enumerate(paragraph.nodes("qas")):
+                if is_impossible(question):
+                    impossible += 1
+                    continue
+                key = question_id(question, f"{number}.{paragraph_number}.{question_number}")
                 if key in golds:
                     raise UserError(f"{question.place}: the id {key!r} a second time")
                 golds[key] = [answer.get("text", str) for answer in question.nodes("answers")]
                 if not golds[key]:
                     raise UserError(f"{question.place}: no answers to score by")
-    if not golds:
-        raise UserError(f"{path}: no question in it")
-    return golds
+    return golds, impossible
 
 
 def read_predictions(path: str | Path) -> dict[str, str]:

@@ -20,7 +20,7 @@ PACKAGE_LAYERS = {
 }
 # Inside common_jax, lowest first. A module imports from lower layers and from its own package.
 LAYERS = (
-    {"pytrees", "renames"},
+    {"pytrees", "renames", "document"},
     {"errors", "versions", "scopes", "sharding", "masks", "dropout", "metrics"},
     {"fields"},
     {"bad_examples", "predictor_schema"},
@@ -29,7 +29,7 @@ LAYERS = (
     {"attention", "predictor", "data"},
     {"layers", "inputs"},
     {"convolution", "stack", "recurrent"},
-    {"export", "report"},
+    {"export"},
     {"training"},
     {"deploy"},
     {"compare"},
@@ -38,10 +38,10 @@ LAYERS = (
 LAUNCH_LAYERS = (
     {"text_table", "distributed", "config_fields"},
     {"cli"},
-    {"measure", "trials", "completion"},
+    {"measure", "pages", "trials", "completion"},
 )
 SERVER = {"starlette", "uvicorn"}  # of the extra `serve`, which only its package imports
-HEAVY = {"tensorflow_datasets", "tensorboardX", "nltk", "ray", "sacremoses", *SERVER}
+HEAVY = {"pyarrow", "tensorflow_datasets", "tensorboardX", "nltk", "ray", "sacremoses", *SERVER}
 WITHOUT_JAX = (
     "errors",
     "versions",

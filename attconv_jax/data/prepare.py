@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Int
 
 from attconv_jax.data import VECTORS
+from attconv_jax.data.labels import UNLABELLED
 from attconv_jax.data.sources import Example, Source, source_of
 from attconv_jax.data.text import TEXTS, overlap, tokenize
 from common_jax.bad_examples import BadExamples, Counts
@@ -184,6 +185,8 @@ class Builder:
         config = self._config
         if example.label in config.ignored_names:
             bad_examples.skip(f"labelled {example.label!r}", example.place)
+        elif example.label not in config.names and example.label in ("", UNLABELLED):
+            bad_examples.reject("no label", example.place)
         elif example.label not in config.names:
             reason = f"none of data.labels={config.labels}"
             bad_examples.reject(reason, f"{example.place}: label {example.label[:60]!r}")

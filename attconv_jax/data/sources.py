@@ -1,9 +1,8 @@
 """Sources of labelled texts: files, TensorFlow Datasets, or the generator.
 
-Pairs are SNLI's JSON lines, or tables of label, premise and hypothesis; reviews are Yelp's JSON
-lines, or tables of stars and text; ranked sentences are from files of SQuAD's format
-(`attconv_jax.data.selection`). The columns of a table (`common_jax.data.tables`) are separated by
-tabs; .csv files are CSV, where a backslash and an n are a line break, as in yelp_review_full.
+Pairs and reviews are tables of any format (`common_jax.data.tables`), in which a backslash and an n
+of CSV are a line break, as in yelp_review_full. Ranked sentences are from questions about passages
+(`attconv_jax.data.selection`), or from tables of questions and sentences.
 """
 
 import dataclasses
@@ -12,33 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from attconv_jax.data import LABELS, selection, synthetic, synthetic_reviews
+from attconv_jax.data.labels import UNLABELLED, LabelReader
 from common_jax.bad_examples import BadExamples
 from common_jax.data import sources, tables
 from common_jax.data.corpus import recorded_identity
+from common_jax.data.layouts import PAIRS, RANKING, TEXTS
 from common_jax.data.prepared import Split
+from common_jax.data.questions import QuestionTable, is_squad, read_tables
 from common_jax.data.sources import Generator, find_source, join
 from common_jax.errors import UserError
 from common_jax.inputs import Annotations
-from common_jax.io.files import find_file, names_in
-from common_jax.io.json_files import Node, read_json_lines
+from common_jax.io.files import find_files, names_in
 from common_jax.text.cleaning import clean
-from common_jax.text.squad import read_squad
+from common_jax.text.squad import Squad, read_squad
 
 if TYPE_CHECKING:
     from attconv_jax.config import DataConfig
 
-UNLABELLED = "-"  # SNLI's label if annotators disagreed; -1 in TensorFlow Datasets
-
-# The fields of JSON lines and of datasets' rows: label, texts; for rankings also the article and
-# the question's id.
-_JSON_FIELDS = {"pairs": ("gold_label", "sentence1", "sentence2"), "texts": ("stars", "text")}
-# The names of a table's columns in known headers, by field.
-_HEADERS = {
-    "label": ("label", "gold_label", "stars", "class", "rating", "sentiment"),
-    "text": ("text", "review", "sentence"),
-    "first": ("first", "premise", "sentence1", "text1"),
-    "second": ("second", "hypothesis", "sentence2", "text2"),
-}
+_LAYOUTS = {"pairs": PAIRS, "texts": TEXTS, "ranking": RANKING}
+# The fields of datasets' rows: label, texts; for rankings also the article and the question's id.
 _DATASET_FIELDS = {
     "pairs": ("label", "premise", "hypothesis"),
     "texts": ("label", "text"),
@@ -70,62 +61,53 @@ Source = sources.Source[Iterator[Example]]
 
 
 @dataclasses.dataclass(frozen=True)
-class JsonLines(sources.FileSource):
-    """A file of labelled texts or pairs, a JSON object a line.
+class Table(tables.Table):
+    """A table of labelled texts or pairs, or of questions and sentences.
 
     Attributes:
-      format: "pairs" or "texts".
-      names: the fields of an object, the label first.
-      annotated: whether to read the annotations: for the text "sentence1", the fields
+      format_name: "pairs", "texts" or "ranking".
+      labels, ignored: `data.labels` and `data.ignored_labels`.
+      reads_all: whether to read the annotations: for the text "sentence1", the columns
         "sentence1_NAME", by NAME, such as SNLI's "sentence1_binary_parse".
     """
 
-    format: str
-    names: tuple[str, ...]
-    annotated: bool = False
-
-    def identity(self) -> Any:
-        form = [_ending(self.path), self.format]
-        field_names = [] if self.names == _JSON_FIELDS[self.format] else [list(self.names)]
-        return [super().identity(), *form, *field_names]
-
-    def read(self, bad_examples: BadExamples) -> Iterator[Example]:
-        for node in read_json_lines(self.path, bad_examples):
-            if row := bad_examples.parse(_fields, node, *self.names):
-                names = self.names[1:] if self.annotated else ()
-                notes = tuple(_annotations(node.value, name) for name in names)
-                yield _example(node.place, row, notes)
-
-
-@dataclasses.dataclass(frozen=True)
-class Table(tables.Table):
-    """A table of labelled texts or pairs.
-
-    Attributes:
-      format: "pairs" or "texts".
-      annotated: whether to read the annotations, as of `JsonLines`, by the header.
-    """
-
     skips_blank: bool = True
-    format: str = "pairs"
-    annotated: bool = False
+    format_name: str = "pairs"
+    labels: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
     def identity(self) -> Any:
-        layout, form = self.layout, [_ending(self.path), self.format]
-        in_order = layout.numbers == tuple(range(1, len(self.names) + 1))
+        form = [_ending(self.path), self.format_name]
+        if self.format == "jsonl" and self.format_name != "ranking":
+            names = [*self.column_names.values()]
+            own = [columns[0] for columns in self.layouts[0].columns.values()]
+            return [super().identity(), *form, *([] if names == own else [names])]
+        if self.has_objects or self.format_name == "ranking":
+            return [super().identity(), self.format_name, *self.columns_identity()]
+        layout = self.form
+        numbers = [*layout.numbers.values()]
+        in_order = numbers == [*range(1, len(numbers) + 1)]
         header = [["header"]] if layout.header else []
-        numbers = [] if in_order and not header else [list(layout.numbers)]
+        listed = [] if in_order and not header else [numbers]
         separator = [layout.separator] if self.is_csv else []
-        return [super().identity(), *form, *header, *numbers, *separator]
+        return [super().identity(), *form, *header, *listed, *separator]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
-        layout = self.layout
-        texts = [layout.header[n - (n > 0)] for n in layout.numbers[1:]] if layout.header else []
-        for location, cells, named in self.rows(bad_examples):
+        names = self.column_names
+        own = self.objects.label_names(names["label"]) if self.has_objects else ()
+        label_of = LabelReader(self.labels, self.ignored, self.place, own)
+        fields = [field for field in self.layouts[0].columns if field != "label"]
+        for location, values, named in self.rows(bad_examples):
+            texts = [values[field] for field in fields]
             if self.is_csv:  # as in yelp_review_full
-                cells = [cell.replace("\\n", "\n") for cell in cells]
-            notes = tuple(_annotations(named, text) for text in texts if self.annotated)
-            yield _example(location, cells, notes)
+                texts = [text.replace("\\n", "\n") for text in texts]
+            annotated = [names[field] for field in fields] if self.reads_all and names else []
+            notes = tuple(_annotations(named, name) for name in annotated)
+            example = _example(location, [label_of(values["label"]), *texts], notes)
+            if self.format_name == "ranking":
+                question, title = (values.get(f) or example.texts[0] for f in ("id", "title"))
+                example = dataclasses.replace(example, question=question, group=title)
+            yield example
 
 
 def _example(place: str, row: Sequence[str], notes: tuple[Annotations, ...]) -> Example:
@@ -138,13 +120,6 @@ def _example(place: str, row: Sequence[str], notes: tuple[Annotations, ...]) -> 
 def _ending(path: Path) -> str:
     """The ending of a file's name, without .gz."""
     return path.name.removesuffix(".gz").rpartition(".")[2]
-
-
-def _fields(node: Node, label: str, *texts: str) -> list[str]:
-    """The fields of a JSON object; the label may be a number, such as stars: 4 or 4.0."""
-    value = node.value.get(label) if isinstance(node.value, dict) else None
-    number = str(value).removesuffix(".0") if type(value) in (int, float) else ""
-    return [number or node.get(label, str), *(node.get(text, str) for text in texts)]
 
 
 def _annotations(fields: Mapping[str, Any], text: str) -> Annotations:
@@ -164,11 +139,32 @@ class Selection(sources.FileSource):
         return [super().identity(), selection.IDENTITY]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
-        squad = read_squad(self.path, bad_examples)
-        for question, sentence, right in selection.candidates(squad):
-            label, group = LABELS[right], squad.articles[question.context]
-            location = f"{self.path}: question {question.id}"
-            yield Example((question.text, sentence), label, group, location, question.id)
+        return _candidates(read_squad(self.path, bad_examples), self.place)
+
+
+@dataclasses.dataclass(frozen=True)
+class SelectionTables:
+    """As `Selection`, of a table's shards with a question in each row."""
+
+    shards: tuple[QuestionTable, ...]
+
+    @property
+    def place(self) -> str:
+        return ", ".join(table.place for table in self.shards)
+
+    def identity(self) -> Any:
+        files = [[table.identity(), *table.columns_identity()] for table in self.shards]
+        return [files, selection.IDENTITY]
+
+    def read(self, bad_examples: BadExamples) -> Iterator[Example]:
+        return _candidates(read_tables(self.shards, bad_examples), self.place)
+
+
+def _candidates(squad: Squad, place: str) -> Iterator[Example]:
+    for question, sentence, right in selection.candidates(squad):
+        label, group = LABELS[right], squad.articles[question.context]
+        location = f"{place}: question {question.id}"
+        yield Example((question.text, sentence), label, group, location, question.id)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,23 +235,31 @@ def source_of(config: "DataConfig", split: Split, annotated: bool = False) -> So
         that `data.format` needs.
     """
 
-    def file(path: Path) -> Source:
-        if config.format == "ranking":
-            return Selection(path)
-        columns = config.columns_by_field
-        if _ending(path).lower() in ("json", "jsonl"):
-            by_name = any(isinstance(column, str) for column in columns.values())
-            fields = tuple(map(str, columns.values())) if by_name else _JSON_FIELDS[config.format]
-            return JsonLines(path, config.format, fields, annotated)
-        names = {field: _HEADERS[field] for field in config.column_fields}
-        return Table(path, names, columns, format=config.format, annotated=annotated)
+    def files(folder: Path, names: str) -> Source:
+        key = f"data.{split}"
+        paths = [find_files(folder, name, key) for name in names_in(names, key)]
+        return join(source for shards in paths for source in _sources(config, shards, annotated))
 
     return find_source(
         config,
         split,
         generator=_GENERATORS["texts" if config.texts == 1 else "pairs"],
         records=lambda dataset, name, key: Records(dataset, name, key, config.format),
-        files=lambda folder, names: join(
-            file(find_file(folder / name)) for name in names_in(names, f"data.{split}")
-        ),
+        files=files,
     )
+
+
+def _sources(config: "DataConfig", shards: Sequence[Path], annotated: bool) -> list[Source]:
+    """The sources of the files of a name."""
+    ranking = config.format == "ranking"
+    if ranking and all(map(is_squad, shards)):
+        return [Selection(path) for path in shards]
+    options: Any = dict(format_name=config.format, reads_all=annotated)
+    options |= dict(labels=config.names, ignored=config.ignored_names)
+    layouts, columns = _LAYOUTS[config.format], config.columns_by_field
+    tables_of_texts = [Table(path, layouts, columns, **options) for path in shards]
+    if ranking and not columns and not tables_of_texts[0].is_known:
+        questions = tuple(map(QuestionTable, shards))
+        if questions[0].is_known:
+            return [SelectionTables(questions)]
+    return [*tables_of_texts]

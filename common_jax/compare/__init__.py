@@ -9,8 +9,6 @@ from common_jax.compare.evaluation import (
     evaluation_of,
     notes_by_label,
 )
-from common_jax.compare.examples import differing
-from common_jax.compare.page import learning_curves, report
 from common_jax.compare.runs import Run, read_runs
 
 __all__ = [
@@ -19,11 +17,8 @@ __all__ = [
     "Paired",
     "Run",
     "ScoredExample",
-    "differing",
     "evaluation_class",
     "evaluation_of",
-    "learning_curves",
     "notes_by_label",
     "read_runs",
-    "report",
 ]

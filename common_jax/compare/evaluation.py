@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Float
 
 from common_jax.compare.runs import Run
+from common_jax.document import Cell, Element, Section, Table
 from common_jax.errors import UserError
 from common_jax.fields import named_class
 from common_jax.metrics.paired import paired_t
-from common_jax.report.document import Cell, Element, Section, Table
 from common_jax.training.example_results import LENGTH, Results
 from common_jax.training.run_folder import EXAMPLES
 from common_jax.training.task import Task
@@ -75,6 +75,7 @@ class Evaluation:
         sweep's figure.
       metrics: names of metrics beyond those of a validation, in result.json or `further_metrics`.
       example_score: the name of `ScoredExample.score`.
+      needs_predictions: whether its metrics and tests read the run's predictions.
       needs_corpus: whether `predictions` reads the corpus, beside the files of the score.
     """
 
@@ -82,6 +83,7 @@ class Evaluation:
     findings: ClassVar[Mapping[str, str]] = {}
     metrics: ClassVar[tuple[str, ...]] = ()
     example_score: ClassVar[str] = "score"
+    needs_predictions: ClassVar[bool] = False
     needs_corpus: ClassVar[bool] = True
 
     def __init__(self, run: Run, split: str):

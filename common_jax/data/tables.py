@@ -1,27 +1,27 @@
-"""Tables of examples, CSV or separated lines: which columns are the fields, and the rows.
+"""Tables of examples, in any format: which columns are the fields, and the rows.
 
-The columns are those of `data.columns`. Without it they are found by a known header, or, in a table
-that has only the fields' columns, by their order; all else is refused rather than guessed.
+Parquet, JSON lines and JSON lists have rows of objects (`common_jax.data.object_rows`), CSV and
+separated lines have rows of texts (`common_jax.data.text_rows`). The columns are those of
+`data.columns`. Without it they are found by a known layout (`common_jax.data.layouts`), or, in a
+table of texts that has only the fields' columns, by their order; all else is refused rather than
+guessed.
 """
 
-import csv
 import dataclasses
 import functools
-import itertools
 import logging
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from common_jax.bad_examples import BadExamples
+from common_jax.data.layouts import Layout
+from common_jax.data.object_rows import STARTS, ObjectFile, examples_in, reader
 from common_jax.data.sources import FileSource
-from common_jax.errors import UserError
+from common_jax.data.table_format import Format, format_of
+from common_jax.data.text_rows import TextFile
 from common_jax.fields import require
-from common_jax.io.files import decode_line, read_raw_lines
 
-SEPARATORS = ",;\t"  # of CSV
-_SAMPLE = 100  # rows of which the separator is found
 _NAME = re.compile(r"[a-z][\w-]*", re.ASCII | re.IGNORECASE)
 
 _log = logging.getLogger(__name__)
@@ -32,17 +32,17 @@ class Row(NamedTuple):
 
     Attributes:
       place: location for messages.
-      texts: the cells of the fields, in their order.
-      named: all cells by the header's names; empty without a header.
+      fields: the values of the fields; without optional ones that the table does not have.
+      named: all values by the columns' names; empty without a header.
     """
 
     place: str
-    texts: list[str]
-    named: Mapping[str, str]
+    fields: Mapping[str, Any]
+    named: Mapping[str, Any]
 
 
-class Layout(NamedTuple):
-    """The form of a table.
+class Form(NamedTuple):
+    """The form of a table of texts.
 
     Attributes:
       numbers: of the fields' columns, from 1; negative ones count from the end of the row.
@@ -52,201 +52,338 @@ class Layout(NamedTuple):
     """
 
     separator: str
-    numbers: tuple[int, ...]
+    numbers: Mapping[str, int]
     header: tuple[str, ...]
     header_line: int
     least: int
     most: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Table(FileSource):
-    """A table, whose lines are split at `separator`, or which is parsed as CSV if it is .csv.
+class Paths(NamedTuple):
+    """The columns of a table of objects.
 
     Attributes:
-      names: the fields, in the order of a table without a header, each with the names that its
-        column has in known headers, in lower case.
-      columns: the column of each field, by number or name (`SplitsConfig.columns_by_field`); empty
-        if they are not named.
-      separator: of columns. A tab leaves that of .csv to be found among `SEPARATORS`.
-      skips_blank: whether blank lines are ignored; they are bad examples otherwise.
+      fields: the names that lead from a row to the value of each field.
+      rows: as of `Layout`.
     """
 
-    names: Mapping[str, Sequence[str]]
+    fields: Mapping[str, tuple[str, ...]]
+    rows: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Table(FileSource):
+    """A table of the format of its name's ending or, without a known one, of its content.
+
+    Attributes:
+      layouts: the known ones. The fields are those of the first, in the order of a table without a
+        header.
+      columns: the column of each field, by number, name or path (`SplitsConfig.columns_by_field`);
+        empty if they are not named.
+      separator: of columns. A tab leaves that of .csv to be found.
+      skips_blank: whether blank lines are ignored; they are bad examples otherwise.
+      reads_all: whether `Row.named` needs all columns.
+    """
+
+    layouts: Sequence[Layout]
     columns: Mapping[str, int | str]
     separator: str = "\t"
     skips_blank: bool = False
+    reads_all: bool = False
+
+    @functools.cached_property
+    def format(self) -> Format:
+        """The format.
+
+        Raises:
+          UserError: as `format_of`.
+        """
+        return format_of(self.path, self.separator)
 
     @property
     def is_csv(self) -> bool:
-        name = self.path.name.lower().removesuffix(".gz")
-        return name.endswith(".csv") and len(self.separator) == 1
+        return self.format == "csv"
+
+    @property
+    def has_objects(self) -> bool:
+        return self.format in ("parquet", "jsonl", "json")
 
     def rows(self, bad_examples: BadExamples) -> Iterator[Row]:
         """The rows that are no header and have the right number of columns.
 
         Raises:
-          UserError: as `layout`, or by `bad_examples`.
+          UserError: as `form` or `paths`, or by `bad_examples`.
         """
-        layout = self.layout
-        for number, cells in self._cells(layout.separator, bad_examples):
+        return (self._object_rows if self.has_objects else self._text_rows)(bad_examples)
+
+    def _text_rows(self, bad_examples: BadExamples) -> Iterator[Row]:
+        form = self.form
+        for number, cells in self._texts.rows(bad_examples):
             location = f"{self.path}:{number}"
-            if number == layout.header_line:
+            if number == form.header_line:
                 continue
-            if layout.least <= len(cells) <= (layout.most or len(cells)):
-                named = dict(zip(layout.header, cells, strict=False))
-                yield Row(location, [cells[n - (n > 0)] for n in layout.numbers], named)
+            if form.least <= len(cells) <= (form.most or len(cells)):
+                named = dict(zip(form.header, cells, strict=False))
+                fields = {field: cells[n - (n > 0)] for field, n in form.numbers.items()}
+                yield Row(location, fields, named)
             elif any(map(str.strip, cells)) or not self.skips_blank:
-                needed = layout.most or layout.least
+                needed = form.most or form.least
                 bad_examples.reject(f"{len(cells)} columns where {needed} are needed", location)
 
+    def _object_rows(self, bad_examples: BadExamples) -> Iterator[Row]:
+        paths, rows = self.paths
+        readers = [(field, reader(field), path) for field, path in paths.items()]
+        read = lambda node: {field: value(node, path) for field, value, path in readers}
+        names = [] if self.reads_all else self._read_names(paths)
+        for node in self.objects.rows(bad_examples, names):
+            for example in examples_in(node, rows, bad_examples) if rows else (node,):
+                if (fields := bad_examples.parse(read, example)) is not None:
+                    yield Row(example.place, fields, example.value)
+
+    def _read_names(self, paths: Mapping[str, tuple[str, ...]]) -> list[str]:
+        """The columns that are read of a parquet file."""
+        beside = {STARTS} & {*self.objects.names} if "answers" in paths else set()
+        return sorted({path[0] for path in paths.values()} | beside)
+
     @functools.cached_property
-    def layout(self) -> Layout:
-        """The form, by `columns` and the first row; logs how the columns were found.
+    def objects(self) -> ObjectFile:
+        """The file of a table of objects."""
+        return ObjectFile(self.path, self.format)  # type: ignore[arg-type]
+
+    @functools.cached_property
+    def _texts(self) -> TextFile:
+        return TextFile(self.path, self.is_csv, self.separator)
+
+    @functools.cached_property
+    def paths(self) -> Paths:
+        """The columns of a table of objects, by `columns` and its own; logs how they were found.
 
         Raises:
           UserError: if a named column does not exist, or the columns must be named.
         """
-        separator, count = self._found_separator(), len(self.names)
-        rows = self._cells(separator, BadExamples("skip"))
+        names, available = self.objects.names, self.objects.paths
+        numbered = all(isinstance(column, int) for column in self.columns.values())
+        layout, rows, fields = "", "", dict[str, str]()
+        optional = self.layouts[0].optional
+        if self.columns and not (numbered and self.format != "parquet"):
+            fields = {f: self._object_column(c, names, available) for f, c in self.columns.items()}
+        elif known := self._known_columns(available):
+            layout, optional, rows = known.layout.name, known.layout.optional, known.layout.rows
+            fields = known.columns
+        else:
+            fields = self._unknown_columns(available)
+        fields = {**fields, **_optional(optional, fields, available)}
+        for column in fields.values():
+            several = f"{self.path}: several columns are named {column!r}; rename one of them"
+            require(names.count(column) < 2, several)
+        if names:
+            self._log_columns(layout, fields, names)
+        path_of = lambda column: (column,) if column in names else tuple(column.split("."))
+        return Paths({field: path_of(column) for field, column in fields.items()}, rows)
+
+    def _object_column(
+        self, column: int | str, names: Sequence[str], available: Sequence[str]
+    ) -> str:
+        """The name or path of a column of `columns`."""
+        if isinstance(column, int) and self.format == "parquet":
+            has = f"data.columns: {self.path} has {len(names)} columns, none with number {column}"
+            require(1 <= abs(column) <= len(names), f"{has}: {', '.join(names)[:300]}")
+            return names[column - (column > 0)]
+        listed = ", ".join(available)[:300]
+        require(
+            str(column) in available or not available,
+            f"data.columns: {self.path} has no column {column!r}; it has {listed}",
+        )
+        return str(column)
+
+    def _unknown_columns(self, available: Sequence[str]) -> dict[str, str]:
+        """The columns of a table of an unknown layout: those of JSON lines that has some of the
+        fields, of which rows without the others are bad examples."""
+        lower = {name.lower(): name for name in available}
+        known = {
+            field: next((lower[name] for name in names if name in lower), None)
+            for field, names in self.layouts[0].columns.items()
+        }
+        listed = ", ".join(available)[:300] or "(none)"
+        require(
+            self.format != "parquet" and (any(known.values()) or not available),
+            f"{self.path}: no columns that are known: {listed}; {self._advice('names')}",
+        )
+        first = {field: names[0] for field, names in self.layouts[0].columns.items()}
+        return {field: name or first[field] for field, name in known.items()}
+
+    @functools.cached_property
+    def _first(self) -> tuple[int, list[str]]:
+        """The line and the cells of the first row of texts that is not blank."""
+        rows = self._texts.rows(BadExamples("skip"))
         filled = ((line, cells) for line, cells in rows if any(map(str.strip, cells)))
-        line, first = next(filled, (0, []))
-        numbers = self._numbers(first, line) if first else tuple(range(1, count + 1))
-        header = tuple(cell.strip() for cell in first) if self._is_header(first, numbers) else ()
+        return next(filled, (0, []))
+
+    @functools.cached_property
+    def form(self) -> Form:
+        """The form of a table of texts, by `columns` and the first row; logs how the columns were
+        found.
+
+        Raises:
+          UserError: if a named column does not exist, or the columns must be named.
+        """
+        count = len(self.layouts[0].columns)
+        line, first = self._first
+        names = [cell.strip() for cell in first]
+        known = None if self.columns or not first else self._known_columns(names, line)
+        numbers = self._numbers(first, names, line, known)
+        is_header = bool(first) and (known is not None or self._is_header(names, numbers))
+        header = tuple(names) if is_header else ()
         if header:
-            self._log_header(header, numbers)
+            optional = known.layout.optional if known else self.layouts[0].optional
+            added = _optional(optional, numbers, names)
+            numbers = {**numbers, **{f: names.index(name) + 1 for f, name in added.items()}}
+            chosen = {field: names[number - (number > 0)] for field, number in numbers.items()}
+            self._log_columns(known.layout.name if known else "", chosen, names)
         elif first and self.columns and not self.is_example(first):
             _log.info("%s:%d: read as an example, not as a header", self.path, line)
-        needed = max(0, *numbers) - min(0, *numbers)  # so that no column is two fields
+        needed = max(0, *numbers.values()) - min(0, *numbers.values())  # no column is two fields
         if self.columns and not header:
             most = max(len(first), needed) if self.is_csv else 0
         else:
             most = len(header) or count
         least = most if self.is_csv else needed
-        return Layout(separator, numbers, header, line if header else 0, least, most)
+        separator = self._texts.separator
+        return Form(separator, numbers, header, line if header else 0, least, most)
+
+    def columns_identity(self) -> list[Any]:
+        """Identifies the columns that are read, as JSON."""
+        if self.has_objects:
+            fields = {field: list(path) for field, path in self.paths.fields.items()}
+            return [self.format, fields, self.paths.rows]
+        form = self.form
+        return [self.format, dict(form.numbers), form.separator, bool(form.header)]
+
+    @property
+    def column_names(self) -> Mapping[str, str]:
+        """The name or path of each field's column; empty without a header."""
+        if self.has_objects:
+            return {field: ".".join(path) for field, path in self.paths.fields.items()}
+        header = self.form.header
+        return {f: header[n - (n > 0)] for f, n in self.form.numbers.items()} if header else {}
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the columns are those of a known layout."""
+        names = self.objects.paths if self.has_objects else [c.strip() for c in self._first[1]]
+        return self._known_columns(names) is not None
 
     def is_example(self, cells: Sequence[str]) -> bool:
         """Whether a first row without a known name is no header; a family may know better."""
         return True
 
-    def _numbers(self, first: Sequence[str], line: int) -> tuple[int, ...]:
-        """The numbers of the fields' columns in a table with this first row."""
-        if self.columns:
-            return tuple(self._number(first, column) for column in self.columns.values())
-        location, count = f"{self.path}:{line}", len(self.names)
-        known = {name: self._known(name, first) for name in self.names}
-        order = ",".join(f"{name}={number}" for number, name in enumerate(self.names, start=1))
-        advice = (
-            f"set data.columns={'=NAME,'.join(self.names)}=NAME with names of the header, or by "
-            f"number, {order}"
-        )
-        for name, at in known.items():
-            several = ", ".join(first[number - 1].strip() for number in at)
-            require(
-                len(at) < 2, f"{location}: several columns can be the {name}: {several}; {advice}"
-            )
-        if all(known.values()):
-            return tuple(number for (number,) in known.values())
-        listed = ", ".join(cell.strip()[:40] for cell in first[:20])
+    def _numbers(
+        self, first: Sequence[str], names: Sequence[str], line: int, known: "_Known | None"
+    ) -> Mapping[str, int]:
+        """The numbers of the fields' columns in a table of texts with this first row."""
+        if known:
+            return {field: names.index(name) + 1 for field, name in known.columns.items()}
+        if self.columns and first:
+            return {field: self._number(names, column) for field, column in self.columns.items()}
+        fields, location = self.layouts[0].columns, f"{self.path}:{line}"
+        count, listed = len(fields), ", ".join(cell[:40] for cell in names[:20])
+        some = any(_positions(columns, names) for columns in fields.values())
         require(
-            not any(known.values()) and (len(first) != count or self.is_example(first)),
-            f"{location}: no header that is known, and not surely an example: {listed}; {advice}",
+            not first or (not some and (len(first) != count or self.is_example(first))),
+            f"{location}: no header that is known, and not surely an example: {listed}; "
+            f"{self._advice()}",
         )
         require(
             len(first) <= count,
             f"{location}: {len(first)} columns where {count} are needed, and no header that is "
-            f"known: {listed}; {advice}",
+            f"known: {listed}; {self._advice()}",
         )
-        return tuple(range(1, count + 1))
+        return {field: number for number, field in enumerate(fields, start=1)}
 
-    def _number(self, first: Sequence[str], column: int | str) -> int:
+    def _number(self, names: Sequence[str], column: int | str) -> int:
         if isinstance(column, int):
             return column
-        header = [cell.strip() for cell in first]
-        listed = ", ".join(header)[:300]
+        listed = ", ".join(names)[:300]
         require(
-            column in header, f"data.columns: {self.path} has no column {column!r}; it has {listed}"
+            column in names, f"data.columns: {self.path} has no column {column!r}; it has {listed}"
         )
         require(
-            header.count(column) == 1,
+            names.count(column) == 1,
             f"data.columns: {self.path} has several columns {column!r}; give its number",
         )
-        return header.index(column) + 1
+        return names.index(column) + 1
 
-    def _known(self, name: str, first: Sequence[str]) -> list[int]:
-        """The numbers of the columns with a known name of a field."""
-        cells = enumerate(first, start=1)
-        return [number for number, cell in cells if cell.strip().lower() in self.names[name]]
-
-    def _is_header(self, first: Sequence[str], numbers: Sequence[int]) -> bool:
+    def _is_header(self, names: Sequence[str], numbers: Mapping[str, int]) -> bool:
         """Whether the first row has the names of the columns."""
-        if not first or any(isinstance(column, str) for column in self.columns.values()):
-            return bool(first)
-        at = [number if number > 0 else len(first) + 1 + number for number in numbers]
-        pairs = zip(self.names, at, strict=True)
-        return all(number in self._known(name, first) for name, number in pairs)
+        if any(isinstance(column, str) for column in self.columns.values()):
+            return True
+        at = {f: number if number > 0 else len(names) + 1 + number for f, number in numbers.items()}
+        return any(
+            all(at.get(f) in _positions(columns, names) for f, columns in layout.columns.items())
+            for layout in self.layouts
+        )
 
-    def _log_header(self, header: Sequence[str], numbers: Sequence[int]) -> None:
-        chosen = [header[number - (number > 0)] for number in numbers]
-        pairs = ", ".join(f"{f} = {c}" for f, c in zip(self.names, chosen, strict=True))
-        left_out = ", ".join(name for name in header if name not in chosen)[:200]
-        _log.info("%s: %s%s", self.path, pairs, f"; not read: {left_out}" if left_out else "")
+    def _known_columns(self, names: Sequence[str], line: int = 0) -> "_Known | None":
+        """The first known layout of which all columns are there, and its columns by field.
 
-    def _found_separator(self) -> str:
-        """The separator; in CSV, if none is set, the one that splits the first rows evenly."""
-        if not self.is_csv or self.separator != "\t":
-            return self.separator
-        samples = {separator: self._sample(separator) for separator in SEPARATORS}
-        start = min(line for line, *_ in samples.values())
-        splitting = [s for s, (line, width, _) in samples.items() if line == start and width > 1]
-        even = [separator for separator in splitting if samples[separator][2]]
-        choices = even or splitting or [","]
-        if len(choices) > 1:
-            listed = " or ".join(map(repr, choices))
-            raise UserError(
-                f"{self.path}: its columns may be separated by {listed}; put texts in quotation "
-                "marks, or write it with tabs, as .tsv"
-            )
-        return choices[0]
+        Raises:
+          UserError: if a field can be several of the columns.
+        """
+        location = f"{self.path}:{line}" if line else str(self.path)
+        if self.format in ("json", "jsonl"):  # as earlier versions
+            own = {field: columns[0] for field, columns in self.layouts[0].columns.items()}
+            if {*own.values()} <= {*names}:
+                return _Known(self.layouts[0], own)
+        for layout in self.layouts:
+            at = {field: _positions(columns, names) for field, columns in layout.columns.items()}
+            for field, numbers in at.items():
+                several = ", ".join(names[number - 1] for number in numbers)
+                ambiguous = len(numbers) > 1 and (layout is self.layouts[0] or all(at.values()))
+                require(
+                    not ambiguous,
+                    f"{location}: several columns can be the {field}: {several}; {self._advice()}",
+                )
+            if all(at.values()):
+                return _Known(layout, {field: names[at[field][0] - 1] for field in at})
+        return None
 
-    def _sample(self, separator: str) -> tuple[int, int, bool]:
-        """The line and the width of the first row, and whether the first rows have one width."""
-        bad_examples = BadExamples("skip")
-        sample = itertools.islice(self._cells(separator, bad_examples), _SAMPLE)
-        rows = [*sample] or [(sys.maxsize, list[str]())]
-        even = not bad_examples.counts and len({len(cells) for _, cells in rows}) == 1
-        return rows[0][0], len(rows[0][1]), even
+    def _advice(self, by: Literal["names", "numbers"] = "numbers") -> str:
+        fields = [*self.layouts[0].columns]
+        order = ",".join(f"{name}={number}" for number, name in enumerate(fields, start=1))
+        by_name = f"set data.columns={'=NAME,'.join(fields)}=NAME with names of "
+        return by_name + ("columns" if by == "names" else f"the header, or by number, {order}")
 
-    def _cells(self, separator: str, bad_examples: BadExamples) -> Iterator[tuple[int, list[str]]]:
-        """The first line and the cells of each row; those of CSV may have several lines."""
-        undecoded = False
+    def _log_columns(self, layout: str, chosen: Mapping[str, str], names: Sequence[str]) -> None:
+        roots = {name if name in names else name.split(".")[0] for name in chosen.values()}
+        pairs = ", ".join(f"{field} = {column}" for field, column in chosen.items())
+        left_out = ", ".join(name for name in names if name not in roots)[:200]
+        _log.info(
+            "%s: %s%s%s",
+            *(self.path, f"columns as in {layout}: " if layout else "", pairs),
+            f"; not read: {left_out}" if left_out else "",
+        )
 
-        def lines() -> Iterator[str]:
-            nonlocal undecoded
-            for number, line in enumerate(read_raw_lines(self.path), start=1):
-                text = bad_examples.parse(decode_line, line, self.path, number)
-                undecoded |= text is None
-                yield line.decode(errors="surrogateescape") if text is None else text
 
-        if not self.is_csv:
-            for number, line in enumerate(lines(), start=1):
-                if not undecoded:
-                    yield number, line.split(separator)
-                undecoded = False
-            return
-        reader = csv.reader((f"{line}\n" for line in lines()), delimiter=separator, strict=True)
-        while True:
-            number, undecoded = reader.line_num + 1, False
-            try:
-                cells = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:  # the reader continues with the next line
-                if not undecoded:
-                    bad_examples.reject(f"not CSV ({error})", f"{self.path}:{number}")
-                continue
-            if cells and not undecoded:
-                yield number, cells
+class _Known(NamedTuple):
+    layout: Layout
+    columns: dict[str, str]
+
+
+def _positions(columns: Sequence[str], names: Sequence[str]) -> list[int]:
+    """The numbers of the names that are one of the columns."""
+    return [number for number, name in enumerate(names, start=1) if name.lower() in columns]
+
+
+def _optional(
+    optional: Mapping[str, Sequence[str]], fields: Mapping[str, Any], names: Sequence[str]
+) -> dict[str, str]:
+    """The column of each optional field that is there and not among `fields`."""
+    lower = {name.lower(): name for name in reversed(names)}
+    return {
+        field: next(lower[column] for column in columns if column in lower)
+        for field, columns in optional.items()
+        if field not in fields and any(column in lower for column in columns)
+    }
 
 
 def are_names(cells: Sequence[str]) -> bool:

@@ -8,10 +8,10 @@ from typing import Any
 
 import jax
 
+from common_jax.document import markdown_table
 from common_jax.export.format import CONFIG, Manifest
 from common_jax.fields import to_mapping
 from common_jax.predictor import format_options
-from common_jax.report.markdown import table
 from common_jax.training.load_parameters import Parameters
 from common_jax.training.run_folder import RunFolder, devices
 from common_jax.training.task import Task
@@ -64,8 +64,8 @@ def model_card(
     sections = {
         "Use": f"```sh\npython -m launch.predict --model {quoted_path}\n```\n\n```python\n"
         f"from common_jax.deploy import load\n\npredictor = load({str(out)!r})\n```",
-        "Limits and settings": table(("setting", "value"), _filled(manifest.settings)),
-        "Data": table(("field", "value"), _filled(values["data"])),
+        "Limits and settings": markdown_table(("setting", "value"), _filled(manifest.settings)),
+        "Data": markdown_table(("field", "value"), _filled(values["data"])),
         "Metrics": _metrics(workdir, task, parameters, result),
         "Training": "\n".join(
             [
@@ -76,7 +76,7 @@ def model_card(
             ]
         ),
         "Made by": f"`{command or 'not known'}`",
-        "Versions": table(
+        "Versions": markdown_table(
             ("", "trained with", "exported with"),
             [
                 (name, result.get("versions", {}).get(name, "?"), version)
@@ -108,7 +108,7 @@ def _metrics(
         if name != "step" and isinstance(value, int | float | str)
     ]
     if rows:
-        return table(("split", "metric", "value"), rows)
+        return markdown_table(("split", "metric", "value"), rows)
     option = f" --average {parameters.average}" if suffix else ""
     return (
         "These parameters have not been scored "

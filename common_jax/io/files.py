@@ -1,8 +1,13 @@
-"""Lines of text files, plain, gzipped or zipped, counted as `wc -l` counts them."""
+"""Files by name or pattern, plain or compressed, and their lines as `wc -l` counts them."""
 
+import bz2
+import contextlib
+import glob
 import gzip
 import io
+import lzma
 import os
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -11,10 +16,18 @@ from typing import cast
 
 from common_jax.errors import UserError
 
-_GZIP_MAGIC = b"\x1f\x8b"
-_ZIP_MAGIC = b"PK\x03\x04"
+# The first bytes of each compression, by its name's ending.
+_MAGIC = {
+    ".gz": b"\x1f\x8b",
+    ".bz2": b"BZh",
+    ".xz": b"\xfd7zXZ\0",
+    ".zst": b"\x28\xb5\x2f\xfd",
+    ".zip": b"PK\x03\x04",
+}
+_NAMES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".zip": "zip"}
+_DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 LONGEST = 2**28  # bytes of a line: a small compressed file can unpack to an unlimited one
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 
 
 def names_in(value: str, key: str) -> list[str]:
@@ -30,25 +43,87 @@ def names_in(value: str, key: str) -> list[str]:
 
 
 def find_file(stem: str | Path) -> Path:
-    """The file `stem`, or else `stem`.gz.
+    """The file `stem`, or else `stem` with the ending of a compression.
 
     Raises:
-      UserError: if neither exists.
+      UserError: if none exists.
     """
     stem = Path(stem)
-    for path in (stem, stem.with_name(stem.name + ".gz")):
-        if os.path.isfile(path):
+    for ending in ("", *_MAGIC):
+        if os.path.isfile(path := stem.with_name(stem.name + ending)):
             return path
     if os.path.isdir(stem):
         raise UserError(f"{stem}: a folder, not a file")
-    raise UserError(f"{stem}: no such file" + ("" if stem.suffix == ".gz" else ", nor with .gz"))
+    *endings, last = _MAGIC
+    tried = "" if stem.suffix in _MAGIC else f", nor with {', '.join(endings)} or {last}"
+    raise UserError(f"{stem}: no such file{tried}")
+
+
+def find_files(folder: Path, name: str, key: str) -> list[Path]:
+    """The files of a name or of a pattern such as "train-*.parquet", numbers in their order.
+
+    Args:
+      key: the config key with the name.
+
+    Raises:
+      UserError: if there is none.
+    """
+    if not is_pattern(folder, name):
+        return [find_file(folder / name)]
+    files = [path for path in matches(folder, name) if path.is_file()]
+    if not files:
+        raise UserError(f"{key}={name}: no file in {folder} matches this pattern")
+    return files
+
+
+def find_stems(folder: Path, name: str, ending: str) -> list[Path]:
+    """The stem of a name, or those of the files STEM.`ending` that match a pattern."""
+    if not is_pattern(folder, f"{name}.{ending}"):
+        return [folder / name]
+    files = matches(folder, f"{name}.{ending}*")
+    stems = [file.with_name(uncompressed_name(file)).with_suffix("") for file in files]
+    return list(dict.fromkeys(stems)) or [folder / name]
+
+
+def exists(folder: Path, name: str) -> bool:
+    """Whether there is a file of a name, plain or compressed, or of a pattern."""
+    names = [f"{name}{ending}" for ending in ("", *_MAGIC)]
+    if is_pattern(folder, name):
+        return any(path.is_file() for pattern in names for path in matches(folder, pattern))
+    return any(os.path.isfile(folder / path) for path in names)
+
+
+def is_pattern(folder: Path, name: str) -> bool:
+    """Whether a name is a pattern, and not of a file that has such a name."""
+    return bool(set(name) & set("*?[")) and not os.path.exists(folder / name)
+
+
+def matches(folder: Path, pattern: str) -> list[Path]:
+    """The paths that match, "train-2" before "train-10"."""
+    in_order = lambda name: [int(t) if t.isdecimal() else t for t in re.split("([0-9]+)", name)]
+    return [folder / name for name in sorted(glob.glob(pattern, root_dir=folder), key=in_order)]
+
+
+def uncompressed_name(path: str | Path) -> str:
+    """A file's name without the ending of its compression."""
+    name = Path(path).name
+    return name[: -len(suffix)] if (suffix := Path(name).suffix).lower() in _MAGIC else name
+
+
+def ending(path: str | Path) -> str:
+    """The ending of a file's name, or of the only file in a zip without another ending, in lower
+    case: "csv" of a.CSV.gz."""
+    name = uncompressed_name(path)
+    if name != Path(path).name and "." not in name and (members := _members(Path(path))):
+        name = members[0]
+    return name.rpartition(".")[2].lower() if "." in name else ""
 
 
 def file_endings(stem: Path) -> list[str]:
-    """The endings, such as "de", of the files `stem`.ENDING, plain or .gz; none without a
+    """The endings, such as "de", of the files `stem`.ENDING, plain or compressed; none without a
     folder."""
     files = stem.parent.iterdir() if stem.parent.is_dir() else ()
-    names = {file.name.removesuffix(".gz") for file in files}
+    names = {uncompressed_name(file) for file in files}
     partitions = [name.rpartition(".") for name in names]
     return sorted(ending for start, _, ending in partitions if start == stem.name)
 
@@ -70,11 +145,11 @@ def read_lines(path: str | Path) -> Iterator[str]:
 
     Only "\n" separates lines (one "\r" before it goes too): U+2028, "\x0b", U+0085 and their like
     are text, so that parallel files stay parallel. A last line without "\n" counts. A byte order
-    mark at the start is dropped. Gzip and zip are recognised by their first bytes; a zip must
-    contain one file that ends in .txt.
+    mark at the start is dropped. Compressions are recognised by their first bytes; a zip must
+    contain one file, or one that ends in .txt.
 
     Raises:
-      UserError: a missing or unreadable file, a folder, broken gzip or zip data, a zip with none
+      UserError: a missing or unreadable file, a folder, broken compressed data, a zip with none
         or several to read, a line not in UTF-8.
     """
     for number, line in enumerate(read_raw_lines(path), start=1):
@@ -85,17 +160,34 @@ def read_raw_lines(path: str | Path) -> Iterator[bytes]:
     """As `read_lines`, the bytes of each line not yet decoded."""
     path, number = Path(path), 0
     try:
-        with _open(path) as file:
+        with open_bytes(path) as file:
             for number, line in enumerate(lines_of(file, path), start=1):
                 line = line.removesuffix(b"\n").removesuffix(b"\r")
-                yield line.removeprefix(_BOM) if number == 1 else line
-    except (gzip.BadGzipFile, zipfile.BadZipFile, EOFError, zlib.error) as error:
-        compression = "zip" if _is_zip(path) else "gzip"
-        raise UserError(
-            f"{path}:{number + 1}: the {compression} data is damaged or cut off ({error})"
-        ) from error
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}") from error
+                yield line.removeprefix(BOM) if number == 1 else line
+    except _DAMAGE as error:
+        raise unreadable(path, error, number + 1) from error
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[io.BufferedReader]:
+    """The open file, decompressed; what is wrong with it is a UserError."""
+    try:
+        with open_bytes(path) as file:
+            yield file
+    except _DAMAGE as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: Exception, line: int = 0) -> UserError:
+    """The error for a file that cannot be read at a line."""
+    system = isinstance(error, OSError) and error.errno is not None
+    compression = None if system else _compression(path)
+    if compression is None:
+        return UserError(f"{path}: {getattr(error, 'strerror', None) or error}")
+    place = f"{path}:{line}" if line else str(path)
+    return UserError(
+        f"{place}: the {_NAMES[compression]} data is damaged or cut off ({error or 'its end'})"
+    )
 
 
 def lines_of(file: io.BufferedIOBase, place: str | Path) -> Iterator[bytes]:
@@ -124,24 +216,35 @@ def decode_line(line: bytes, path: str | Path, number: int) -> str:
         ) from error
 
 
-def _open(path: Path) -> io.BufferedReader:
-    start = _start(path)
-    if start.startswith(_GZIP_MAGIC):
-        return io.BufferedReader(gzip.GzipFile(path))
-    if _is_zip(path):
-        return _open_zip(path)
-    if path.suffix == ".gz":
-        raise gzip.BadGzipFile("no gzip header" if start else "an empty file")
+def open_bytes(path: Path) -> io.BufferedReader:
+    """The open file, decompressed."""
+    match _compression(path):
+        case ".gz":
+            if not (start := _start(path)).startswith(_MAGIC[".gz"]):
+                raise gzip.BadGzipFile("no gzip header" if start else "an empty file")
+            return io.BufferedReader(gzip.GzipFile(path))
+        case ".zip":
+            return _open_zip(path)
+        case ".bz2":
+            return io.BufferedReader(bz2.BZ2File(path))
+        case ".xz":
+            return io.BufferedReader(lzma.LZMAFile(path))
+        case ".zst":
+            import pyarrow  # takes a while
+
+            return io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd"))
     return path.open("rb")
 
 
 def _open_zip(path: Path) -> io.BufferedReader:
     with zipfile.ZipFile(path) as archive:  # its open members stay readable after it is closed
-        names = [name for name in archive.namelist() if not name.startswith("__MACOSX/")]
-        texts = [name for name in names if name.endswith(".txt")]
+        names = _members(path)
+        texts = names if len(names) == 1 else [name for name in names if name.endswith(".txt")]
         if len(texts) != 1:
-            counted = f"{len(texts)} files" if texts else "no file"
-            raise UserError(f"{path}: {counted} in it ending in .txt; unpack it and name the one")
+            counted = f"{len(texts)} files in it ending in .txt" if texts else "no file in it"
+            if names and not texts:
+                counted = f"{len(names)} files in it ({', '.join(names)[:200]})"
+            raise UserError(f"{path}: {counted}; unpack it and name the one")
         try:
             member = archive.open(texts[0])
         except RuntimeError as error:  # a password, or a method of compression without support
@@ -150,10 +253,26 @@ def _open_zip(path: Path) -> io.BufferedReader:
     return io.BufferedReader(cast(io.RawIOBase, member), 1 << 16)
 
 
-def _is_zip(path: Path) -> bool:
-    return path.suffix == ".zip" or _start(path) == _ZIP_MAGIC
+def _members(path: Path) -> list[str]:
+    """The names of the files in a zip; none of another file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [info.filename for info in archive.infolist() if not info.is_dir()]
+    except (OSError, zipfile.BadZipFile):
+        return []
+    return [name for name in names if not name.startswith("__MACOSX/")]
+
+
+def _compression(path: Path) -> str | None:
+    """The ending of a file's compression, by its name or its first bytes."""
+    start = _start(path)
+    if start[4:] and start.startswith(b"BZh") and start[4:10] != b"1AY&SY":  # a text
+        start = b""
+    by_content = (ending for ending, magic in _MAGIC.items() if start.startswith(magic))
+    by_name = path.suffix.lower() if path.suffix.lower() in _MAGIC else None
+    return next(by_content, by_name)
 
 
 def _start(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(4)
+        return file.read(10)

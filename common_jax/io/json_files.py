@@ -1,19 +1,23 @@
 """JSON files of users: values with their locations, and errors as one line."""
 
+import codecs
 import functools
 import io
+import itertools
 import json
 import re
 import typing
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
-from common_jax.io.files import decode_line, read_lines, read_raw_lines
+from common_jax.io.files import LONGEST, decode_line, read_lines, read_raw_lines, reading
 
 _LARGEST = 2**30  # characters: a small compressed file can unpack to any number of them
+_CHUNK = 2**20  # bytes read at once
+_BLANK = re.compile(r"[ \t\r\n]*")
 _NAME_LENGTH = 60  # characters of a name
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NAMES: dict[type, str] = {
@@ -102,6 +106,113 @@ def read_json_lines(path: str | Path, bad_examples: BadExamples) -> Iterator[Nod
             yield node
 
 
+def json_form(path: str | Path) -> Literal["array", "lines", "value"]:
+    """Whether a JSON file has a list, an object a line, or another value."""
+    filled = (line for line in read_raw_lines(path) if line.strip())
+    first = next(filled, b"").lstrip()
+    if first.startswith(b"["):
+        return "array"
+    if next(filled, b""):
+        try:
+            json.loads(first)
+            return "lines"
+        except (ValueError, RecursionError):
+            pass
+    return "value"
+
+
+def read_json_array(path: str | Path) -> Iterator[Node]:
+    """Streams the elements of a JSON file with a list.
+
+    Raises:
+      UserError: if it cannot be read or is not JSON, with line and column, under any policy for
+        bad examples.
+    """
+    with reading(Path(path)) as file:
+        text = _JsonText(codecs.getreader("utf-8-sig")(file), path)
+        text.expect("[")
+        for number in itertools.count():
+            if text.peek() == "]" and not number:
+                break
+            yield Node(text.value(), f"{path}: [{number}]")
+            if text.peek() == "]":
+                break
+            text.expect(",")
+        text.skip(1)
+        if text.peek():
+            raise text.error("Extra data")
+
+
+class _JsonText:
+    """The text of a JSON file, of which only the start that is not parsed yet is in memory."""
+
+    def __init__(self, file: codecs.StreamReader, path: str | Path):
+        self._file, self._path = file, path
+        self._text, self._at = "", 0
+        self._line, self._column = 1, 1  # of the start of `_text`
+        self._decoder = json.JSONDecoder()
+
+    def peek(self) -> str:
+        """The next character that is not blank; "" at the end of the file."""
+        while True:
+            match = _BLANK.match(self._text, self._at)
+            self._at = match.end() if match else self._at
+            if self._at < len(self._text) or not self._more():
+                return self._text[self._at : self._at + 1]
+
+    def expect(self, character: str) -> None:
+        if self.peek() != character:
+            raise self.error(f"Expecting {character!r}")
+        self.skip(1)
+
+    def skip(self, count: int) -> None:
+        self._at += count
+
+    def value(self) -> Any:
+        """The next value."""
+        self.peek()
+        while True:
+            before = self._at
+            try:
+                value, end = self._decoder.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                at_end = error.pos > len(self._text) - 12 or error.msg.startswith("Unterminated")
+                if not (at_end and self._more()):  # which moves the text to the front
+                    raise self.error(error.msg, error.pos - before + self._at) from error
+            except RecursionError as error:
+                raise self.error("nested too deeply") from error
+            except ValueError as error:
+                raise self.error("a number with too many digits") from error
+            else:
+                if end < len(self._text) or not self._more():  # a number may go on
+                    self._at = end
+                    return value
+
+    def error(self, reason: str, at: int | None = None) -> UserError:
+        line, column = self._location(self._at if at is None else at)
+        return UserError(f"{self._path}:{line}:{column}: not JSON ({reason})")
+
+    def _location(self, at: int) -> tuple[int, int]:
+        lines = self._text.count("\n", 0, at)
+        column = at - self._text.rfind("\n", 0, at) if lines else self._column + at
+        return self._line + lines, column
+
+    def _more(self) -> bool:
+        """Reads as much again as is not parsed yet; False at the end of the file."""
+        self._line, self._column = self._location(self._at)
+        rest = self._text[self._at :]
+        if len(rest) > LONGEST:
+            raise UserError(
+                f"{self._path}:{self._line}: a value of more than {LONGEST >> 20} MiB; split it"
+            )
+        try:
+            new = self._file.read(max(_CHUNK, len(rest)))
+        except UnicodeDecodeError as error:
+            raise UserError(f"{self._path}:{self._line}: not UTF-8 ({error.reason})") from error
+        self._text, self._at = rest + new, 0
+        return bool(new)
+
+
 def parse_json(text: str, file: str | Path, line: int | None = None) -> Node:
     """Parses a JSON text.
 
@@ -156,4 +267,4 @@ def _parts(kind: Any) -> tuple[type, tuple[Any, ...], tuple[type, ...]]:
 
 
 def _name(value: Any) -> str:
-    return "null" if value is None else _NAMES.get(type(value), "a number")
+    return "null" if value is None else _NAMES.get(type(value), f"a {type(value).__name__}")

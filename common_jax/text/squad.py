@@ -5,9 +5,9 @@ Adversarial SQuAD (Jia & Liang, EMNLP 2017) has the same form, with ids "origina
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
@@ -16,6 +16,7 @@ from common_jax.io.json_files import Node, read_json
 from common_jax.text.cleaning import clean
 
 REPEATED = "an id that an earlier question has"  # a reason for rejection
+IMPOSSIBLE = "impossible question"  # a reason to skip it
 
 _TEXTS = ("id", "context", "question")  # of a dataset's features
 
@@ -74,6 +75,9 @@ class Dataset(Protocol):
 def read_squad(path: str | Path, bad_examples: BadExamples) -> Squad:
     """Reads a JSON file of SQuAD's format, plain or gzipped; fields that SQuAD lacks are ignored.
 
+    SQuAD 2.0's impossible questions are skipped. A question without an id, as of annotation tools,
+    has the numbers of its article, paragraph and question.
+
     Rejects passages that are empty or malformed, with all their questions, and questions that are
     empty or malformed, have the id of an earlier one, no answers, or an answer that is empty or
     not at its `answer_start`; answers are never moved.
@@ -85,12 +89,50 @@ def read_squad(path: str | Path, bad_examples: BadExamples) -> Squad:
     builder = _Builder(bad_examples)
     for number, article in enumerate(read_json(path).nodes("data")):
         title = _title(article, number)
-        for paragraph in article.nodes("paragraphs"):
+        for paragraph_number, paragraph in enumerate(article.nodes("paragraphs")):
             text = bad_examples.parse(paragraph.get, "context", str)
             context = None if text is None else builder.context(text, title, paragraph.place)
-            for node in paragraph.nodes("qas"):
-                if question := bad_examples.parse(_question, node):
+            for question_number, node in enumerate(paragraph.nodes("qas")):
+                if is_impossible(node):
+                    bad_examples.skip(IMPOSSIBLE, node.place)
+                    continue
+                name = f"{number}.{paragraph_number}.{question_number}"
+                if question := bad_examples.parse(_question, node, name):
                     builder.question(*question, context, node.place)
+    return builder.squad
+
+
+class SquadRow(NamedTuple):
+    """A question in a row of a table.
+
+    Attributes:
+      answers: text and start of each; none of an impossible question.
+      title: of the article; "" if it is unknown.
+    """
+
+    place: str
+    id: str
+    context: str
+    question: str
+    answers: Sequence[tuple[str, int]]
+    title: str = ""
+
+
+def read_squad_rows(rows: Iterable[SquadRow], bad_examples: BadExamples) -> Squad:
+    """The questions of a table, whose passages are numbered as they first occur.
+
+    Questions without an answer are skipped as impossible ones; bad examples are as in `read_squad`.
+    """
+    builder, numbers = _Builder(bad_examples), dict[tuple[str, str], int | None]()
+    for row in rows:
+        key = row.title, row.context
+        if key not in numbers:
+            title = row.title or str(len(numbers))
+            numbers[key] = builder.context(row.context, title, row.place)
+        if not row.answers:
+            bad_examples.skip(IMPOSSIBLE, row.place)
+            continue
+        builder.question(row.id, row.question, row.answers, numbers[key], row.place)
     return builder.squad
 
 
@@ -201,13 +243,26 @@ class _Builder:
         self._ids.add(name)
 
 
-def _question(node: Node) -> tuple[str, str, list[tuple[str, int]]]:
-    """The id, the text, and the answers' texts and starts."""
+def is_impossible(question: Node) -> bool:
+    """Whether a question of SQuAD 2.0 has no answer in its passage."""
+    return isinstance(question.value, dict) and question.value.get("is_impossible") is True
+
+
+def question_id(node: Node, name: str) -> str:
+    """The id of a question, a text or a whole number; `name` if it has none."""
+    value = node.value if isinstance(node.value, dict) else {}
+    if "question" in value and "id" not in value:
+        return name
+    return str(value["id"]) if type(value.get("id")) is int else node.get("id", str)
+
+
+def _question(node: Node, name: str) -> tuple[str, str, list[tuple[str, int]]]:
+    """The id, `name` if there is none, the text, and the answers' texts and starts."""
     answers = [
         (answer.get("text", str), answer.get("answer_start", int))
         for answer in node.nodes("answers", default=[])
     ]
-    return node.get("id", str), node.get("question", str), answers
+    return question_id(node, name), node.get("question", str), answers
 
 
 def _spans(answers: Any, name: str) -> list[tuple[str, int]]:

@@ -4,9 +4,10 @@ Only this module and `common_jax.training.run_writer` name the files of a run, w
 lists; `config.json` and `vocabulary` are named in `common_jax.export.format`, as exports have them.
 """
 
+import fnmatch
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ from common_jax.training.identity import COOLDOWN, identity, resuming
 
 VERSION = 1  # of config.json
 RESULT = "result.json"
-EXAMPLES, REFERENCES, SOURCES = ".examples.tsv", ".references", ".sources"  # after a split's name
+# After a split's name:
+EXAMPLES, REFERENCES, SOURCES = ".examples.tsv", ".references", ".sources"
+_PREDICTIONS = ".predictions.*"
 _RESULT = {  # fields of every result.json
     **{"steps": int, "parameters": int, "wall_seconds": float, "devices": list[str]},
     **{"metrics": dict[str, dict[str, float]], "versions": dict[str, str]},
@@ -202,15 +205,28 @@ class RunFolder:
         file = self._split_file(split, SOURCES)
         return list(read_lines(file)) if file.exists() else None
 
-    def texts(self) -> dict[str, str]:
-        """The contents of the result, the log, the scores and the predictions, by file name."""
-        endings = (".json", EXAMPLES, ".predictions.*", REFERENCES, SOURCES)
-        patterns = (RESULT, self.metrics_file.name, *(f"eval/*{ending}" for ending in endings))
-        files = sorted({file for pattern in patterns for file in self.path.glob(pattern)})
-        return {f.relative_to(self.path).as_posix(): f.read_text("utf-8") for f in files}
+    def texts(self, split: str, predictions: bool) -> dict[str, str]:
+        """The contents of the result, the log, all scores, and the results of a split's examples,
+        by file name.
+
+        Args:
+          predictions: whether also the split's predictions, their references and sources.
+        """
+        texts = [f"eval/{split}{ending}" for ending in (_PREDICTIONS, REFERENCES, SOURCES)]
+        patterns = (RESULT, self.metrics_file.name, "eval/*.json", f"eval/{split}{EXAMPLES}")
+        files = {file for pattern in patterns for file in self.path.glob(pattern)}
+        files -= {*self.path.glob(f"eval/*{_PREDICTIONS}")}
+        files |= {file for pattern in texts * predictions for file in self.path.glob(pattern)}
+        return {f.relative_to(self.path).as_posix(): f.read_text("utf-8") for f in sorted(files)}
 
     def _split_file(self, split: str, ending: str) -> Path:
         return self.path / "eval" / f"{split}{ending}"
+
+
+def has_texts(names: Sequence[str], split: str, predictions: bool) -> bool:
+    """Whether files of these names are the `RunFolder.texts` of a split that has results."""
+    wanted = [EXAMPLES, _PREDICTIONS] if predictions else [EXAMPLES]
+    return all(fnmatch.filter(names, f"eval/{split}{ending}") for ending in wanted)
 
 
 def devices(result: Mapping[str, Any]) -> str:

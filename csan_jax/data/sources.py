@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from common_jax.bad_examples import BadExamples
 from common_jax.data import sources, tables
 from common_jax.data.corpus import file_identity, recorded_identity
+from common_jax.data.layouts import translation
 from common_jax.data.prepared import Split
 from common_jax.data.sources import Generator, decode, find_source, join
 from common_jax.data.tables import are_names
 from common_jax.errors import UserError
-from common_jax.io.files import find_file, names_in, read_raw_lines
+from common_jax.io.files import find_file, find_files, find_stems, names_in, read_raw_lines
 from common_jax.text.cleaning import clean
 from csan_jax.data.moses import undo_escapes
 from csan_jax.data.synthetic import generate
@@ -76,17 +77,20 @@ class Table(tables.Table):
     """A table with a pair in each row."""
 
     def identity(self) -> Any:
-        layout = self.layout
-        form = [*(["csv"] if self.is_csv else []), *(["header"] if layout.header else [])]
-        return [super().identity(), list(layout.numbers), layout.separator, *form]
+        if self.has_objects:
+            return [super().identity(), *self.columns_identity()]
+        form = self.form
+        more = [*(["csv"] if self.is_csv else []), *(["header"] if form.header else [])]
+        return [super().identity(), [*form.numbers.values()], form.separator, *more]
 
     def is_example(self, cells: Sequence[str]) -> bool:
         """Whether a first row is surely a pair: CSV often has a header, with any names."""
         return not self.is_csv and not are_names(cells)
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
-        for location, texts, _ in self.rows(bad_examples):
-            yield from _valid(map(_one_line, texts), [location, location], bad_examples)
+        for location, fields, _ in self.rows(bad_examples):
+            texts = (_one_line(fields[side]) for side in ("source", "target"))
+            yield from _valid(texts, [location, location], bad_examples)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,7 +169,8 @@ def source_of(config: "DataConfig", split: Split) -> Source:
         raise UserError("data.source_language and data.target_language: name both")
 
     def files(folder: Path, names: str) -> Source:
-        return join(_file(config, folder, name) for name in names_in(names, f"data.{split}"))
+        key = f"data.{split}"
+        return join(s for n in names_in(names, key) for s in _sources(config, folder, n, key))
 
     source: Source = find_source(
         config,
@@ -178,18 +183,16 @@ def source_of(config: "DataConfig", split: Split) -> Source:
     return Unescaped(source) if undo else source
 
 
-def _file(config: "DataConfig", folder: Path, name: str) -> Source:
+def _sources(config: "DataConfig", folder: Path, name: str, key: str) -> list[Source]:
+    """The sources of a name or of a pattern."""
+    languages = config.source_language, config.target_language
     if config.is_table(name):
-        languages = config.source_language, config.target_language
-        sides = zip(
-            config.column_fields, (("src", languages[0]), ("tgt", languages[1])), strict=True
-        )
-        names = {side: (side, *(name.lower() for name in more if name)) for side, more in sides}
-        return Table(find_file(folder / name), names, config.columns_by_field, config.separator)
-    source, target = config.source_language, config.target_language
-    return Parallel(
-        (find_file(folder / f"{name}.{source}"), find_file(folder / f"{name}.{target}"))
-    )
+        layouts, columns = translation(languages), config.columns_by_field
+        files = find_files(folder, name, key)
+        return [Table(file, layouts, columns, config.separator) for file in files]
+    stems = find_stems(folder, name, config.source_language)
+    pairs = [tuple(find_file(f"{stem}.{language}") for language in languages) for stem in stems]
+    return [Parallel((source, target)) for source, target in pairs]
 
 
 def _one_line(text: str) -> str:

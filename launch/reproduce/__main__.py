@@ -15,7 +15,7 @@ from launch.reproduce.measurements import ANSWERS, SPEED, answers_of, speeds_of
 from launch.trials.train import add_executor, train
 
 if TYPE_CHECKING:
-    from common_jax.report.document import Report
+    from common_jax.document import Report
     from launch.reproduce.results import TableResults
     from launch.reproduce.spec import Scale, TableSpec
     from launch.trials.trials import Trial
@@ -101,7 +101,7 @@ def _make(
 
     With `--keep` it also stores the page and the finished trials.
     """
-    from common_jax.report import html
+    from launch.pages import html
     from launch.reproduce.archive import keep, path_of, unpack
     from launch.reproduce.results import read_results
 
@@ -121,7 +121,7 @@ def _make(
     finished = [trial for trial in trials if trial.name not in unfinished and not speed_only]
     if args.keep and (args.no_train or not unfinished):
         for trial in finished:
-            keep(trial, stored, data)
+            keep(trial, stored, data, scale)
             unpack(trial, path_of(trial, stored))  # the page shows the stored, rounded results
         results = read_results(spec, scale, trials, speeds, notes)
     answers = answers_of(table, results, folders) if not unfinished else {}
@@ -207,7 +207,9 @@ def _train(
     notes: list[str] = []
     if not scale.examples or (stored / ANSWERS).exists():  # predictions need a trained model
         archives = [*STORED.glob("*/*/*/*.zip")]
-        notes = [note for trial in trials if (note := restore(trial, stored, archives, data))]
+        notes = [
+            note for trial in trials if (note := restore(trial, stored, archives, data, scale))
+        ]
     if not args.no_train:
         train(trials, args.out / "results.csv", args)
     return notes
@@ -228,7 +230,7 @@ def _report(
 
 def _write(folder: Path, results: "TableResults", report: "Report") -> None:
     """Writes the page and the rows."""
-    from common_jax.report import markdown
+    from launch.pages import markdown
     from launch.reproduce.results import to_csv
 
     with writing(folder):

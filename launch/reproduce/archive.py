@@ -6,16 +6,20 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from common_jax.compare import evaluation_class
 from common_jax.config import from_values
 from common_jax.errors import UserError, error_context
 from common_jax.fields import to_mapping
 from common_jax.io.atomic import replace_bytes, writing
 from common_jax.io.json_files import parse_json
 from common_jax.renames import current_class
+from common_jax.training.config import task_class
 from common_jax.training.identity import result_fields
-from common_jax.training.run_folder import CONFIG, EXAMPLES, RESULT
+from common_jax.training.run_folder import CONFIG, EXAMPLES, RESULT, has_texts
 from common_jax.training.run_writer import RunWriter
 from common_jax.versions import versions
+from launch.reproduce.spec import Scale
+from launch.reproduce.trials import ROW
 from launch.trials.trials import Trial
 
 PACKAGE = "conv-attention-jax"
@@ -28,8 +32,15 @@ def path_of(trial: Trial, folder: Path) -> Path:
     return folder / f"{trial.name}.zip"
 
 
-def keep(trial: Trial, folder: Path, data: Path) -> None:
-    """Archives a finished trial's config, result, log, scores and predictions.
+def needs_predictions(trial: Trial, scale: Scale) -> bool:
+    """Whether a scale's page is made from a trial's predictions, beside the results of examples."""
+    joined = [row.ensemble.of for row in scale.rows if row.ensemble]
+    evaluation = evaluation_class(task_class(trial.config.task))
+    return evaluation.needs_predictions or trial.values[ROW] in joined
+
+
+def keep(trial: Trial, folder: Path, data: Path, scale: Scale) -> None:
+    """Archives a finished trial's config, result, log, scores, and what its scale's page needs.
 
     Args:
       data: the folder of the corpora, "{data}" in the archive as the run's is "{run}".
@@ -37,7 +48,7 @@ def keep(trial: Trial, folder: Path, data: Path) -> None:
     values = to_mapping(trial.config)
     config = json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     files = {CONFIG: config.replace(str(data), _DATA)}
-    for name, text in trial.workdir.texts().items():
+    for name, text in trial.workdir.texts(scale.split, needs_predictions(trial, scale)).items():
         files[name] = _rounded(text) if name.endswith(EXAMPLES) else text
     run = str(trial.workdir.path)
     files[RESULT] = files[RESULT].replace(str(data), _DATA).replace(run, _RUN)
@@ -50,7 +61,9 @@ def keep(trial: Trial, folder: Path, data: Path) -> None:
         replace_bytes(path_of(trial, folder), packed.getvalue())
 
 
-def restore(trial: Trial, folder: Path, stored: Iterable[Path], data: Path) -> str | None:
+def restore(
+    trial: Trial, folder: Path, stored: Iterable[Path], data: Path, scale: Scale
+) -> str | None:
     """Unpacks an archived trial into its workdir, unless it has a run: its own file in `folder`, or
     else the file of an equal trial in `stored`, of any table.
 
@@ -63,14 +76,15 @@ def restore(trial: Trial, folder: Path, stored: Iterable[Path], data: Path) -> s
         return None
     path = path_of(trial, folder)
     exists = path.exists()
-    reasons = {file: _obstacle(trial, file, data) for file in ([path] if exists else stored)}
+    files = [path] if exists else stored
+    reasons = {file: _obstacle(trial, file, data, scale) for file in files}
     fits = [file for file, reason in reasons.items() if reason is None]
     if fits:
         unpack(trial, fits[0])
     return f"{path.name}: {reasons[path]}" if exists and not fits else None
 
 
-def _obstacle(trial: Trial, path: Path, data: Path) -> str | None:
+def _obstacle(trial: Trial, path: Path, data: Path, scale: Scale) -> str | None:
     """The reason why an archive is not this trial's; None if it is."""
     files = _read(path, CONFIG, RESULT)
     texts = files[CONFIG].replace(_DATA, str(data)), files[RESULT]
@@ -83,7 +97,11 @@ def _obstacle(trial: Trial, path: Path, data: Path) -> str | None:
     if differing := sorted(k for k in config.keys() | settings if config.get(k) != settings.get(k)):
         return f"has another {', '.join(differing[:3])}"
     current, earlier = versions().get(PACKAGE), result["versions"].get(PACKAGE)
-    return None if current == earlier else f"is of version {earlier}, not {current}"
+    if current != earlier:
+        return f"is of version {earlier}, not {current}"
+    with zipfile.ZipFile(path) as archive:
+        complete = has_texts(archive.namelist(), scale.split, needs_predictions(trial, scale))
+    return None if complete else f"lacks results of {scale.split}"
 
 
 def unpack(trial: Trial, path: Path) -> None:

@@ -119,7 +119,21 @@ def _decision(results: TableResults, claim: Claim, verdict: Verdict) -> str:
             f"the noise of the test set alone is {half:.2f}, above the bound of {claim.within:g}, "
             "whatever the number of seeds"
         )
-    return verdict.decision
+    if verdict.decision != "undecidable":
+        return verdict.decision
+    return f"undecidable: {_open_reason(claim, verdict)}"
+
+
+def _open_reason(claim: Claim, verdict: Verdict) -> str:
+    """Why a verdict is undecidable."""
+    if claim.relation == "ratio":
+        return "too few rounds"
+    if not math.isfinite(verdict.low):
+        return "one seed"
+    distance = abs(verdict.mean) if verdict.within is None else verdict.within - abs(verdict.mean)
+    if verdict.example_half_width > abs(distance):
+        return "within the noise of the test set"
+    return "too few seeds"
 
 
 def _verdict(results: TableResults, claim: Claim) -> Verdict:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from common_jax.report.markdown import table
+from common_jax.document import markdown_table
 from launch.measure.compile import ENVIRONMENT
 from launch.reproduce.archive import path_of
 from launch.reproduce.spec import TableSpec
@@ -78,7 +78,7 @@ def stored_page(specs: Iterable[TableSpec], stored: Path) -> str:
 Each table of the papers at each of its scales, with the rows without all their seeds, or the reason
 why it cannot be made. Made by `python -m launch.reproduce --list --keep`.
 
-{table(head, rows)}
+{markdown_table(head, rows)}
 """
 
 

@@ -7,8 +7,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from common_jax.compare import differing, learning_curves
-from common_jax.report.document import Cell, Element, Report, Section, Table
+from common_jax.document import Cell, Element, Report, Section, Table
+from launch.pages.examples import differing
+from launch.pages.runs import learning_curves
 from launch.reproduce.claims import judged, rule, speed_ratio
 from launch.reproduce.results import TableResults, rows_of
 from launch.reproduce.table_file import HOURS, SPEEDS

@@ -1,5 +1,6 @@
 """The trials of a table at a scale, as those of an ordinary sweep."""
 
+import dataclasses
 import shlex
 from pathlib import Path
 from typing import Any
@@ -90,9 +91,18 @@ def _of_row(spec: TableSpec, row: Row, data: Path, out: Path) -> list[Trial]:
     overrides = tuple(f"--config.{key}={value}" for key, value in fields.items())
     trials, file = [], installed_name(row.file)
     with error_context(f"tables/{spec.name}.toml, row {row.name!r}"):
-        first = value_of(parse(file, overrides), SEED)
+        config = parse(file, overrides)
+        first = value_of(config, SEED)
         for seed in range(first, first + row.seeds):
+            train = dataclasses.replace(config.train, seed=seed)
             seeded = (*overrides, f"--config.{SEED}={seed}")
-            values, config = {ROW: row.name, SEED: seed}, parse(file, seeded)
-            trials.append(Trial(values, file, seeded, config, out / "trials"))
+            trials.append(
+                Trial(
+                    {ROW: row.name, SEED: seed},
+                    file,
+                    seeded,
+                    dataclasses.replace(config, train=train),
+                    out / "trials",
+                )
+            )
     return trials

@@ -123,9 +123,9 @@ def _draw(
 ) -> None:
     """Writes the figure, or logs why there is none."""
     from common_jax.compare import evaluation_class
-    from common_jax.report import charts
     from common_jax.training.config import task_class
     from common_jax.training.identity import SEED
+    from launch.pages import charts
     from launch.trials.figure import caption, sweep_charts
 
     panels = sweep_charts(trials, statuses, metric)

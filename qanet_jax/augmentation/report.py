@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from common_jax.report.document import Cell, Chart, Report, Section, Series, Table
+from common_jax.document import Cell, Chart, Report, Section, Series, Table
 from qanet_jax.augmentation.augment import CURVE, Augmented, Counts
 
 _EXAMPLES = 50

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 from common_jax.bad_examples import BadExamples
 from common_jax.data import prepared, sources
 from common_jax.data.corpus import recorded_identity
+from common_jax.data.questions import QuestionTable, is_squad, read_tables
 from common_jax.data.sources import Generator, Sources, find_source
-from common_jax.io.files import find_file
-from common_jax.text.squad import Squad, read_squad, read_squad_dataset
+from common_jax.io.files import find_file, find_files
+from common_jax.text.squad import REPEATED, Squad, read_squad, read_squad_dataset
 from qanet_jax.data import Golds, Split
 from qanet_jax.data.synthetic import generate
 from qanet_jax.data.triviaqa import (
@@ -64,18 +65,45 @@ class File(sources.FileSource):
 
 
 @dataclasses.dataclass(frozen=True)
-class Files(Sources[Content]):
-    """Several files of SQuAD's format; a question's id may occur in each of them."""
+class Tables:
+    """The shards of a table, with a question in each row."""
+
+    shards: tuple[QuestionTable, ...]
+
+    @property
+    def place(self) -> str:
+        return ", ".join(table.place for table in self.shards)
+
+    def identity(self) -> Any:
+        return [[table.identity(), *table.columns_identity()] for table in self.shards]
 
     def read(self, bad_examples: BadExamples) -> Content:
-        result, sizes = Squad([], []), []
+        return Content(read_tables(self.shards, bad_examples))
+
+
+@dataclasses.dataclass(frozen=True)
+class Files(Sources[Content]):
+    """Several files of questions.
+
+    Attributes:
+      distinct: whether a question's id may occur in only one of them.
+    """
+
+    distinct: bool = False
+
+    def read(self, bad_examples: BadExamples) -> Content:
+        result, sizes, ids = Squad([], []), [], set[str]()
         for source in self.sources:
             squad = source.read(bad_examples).squad
-            before = len(result.contexts)
-            moved = (replace(q, context=q.context + before) for q in squad.questions)
-            result.questions.extend(moved)
+            before, count = len(result.contexts), len(result.questions)
+            for question in squad.questions:
+                if self.distinct and question.id in ids:
+                    bad_examples.reject(REPEATED, f"{source.place} {question.id!r}")
+                    continue
+                ids.add(question.id)
+                result.questions.append(replace(question, context=question.context + before))
             result.contexts.extend(squad.contexts)
-            sizes.append(len(squad.questions))
+            sizes.append(len(result.questions) - count)
         return Content(result, sizes=tuple(sizes))
 
 
@@ -148,7 +176,7 @@ def source_of(config: "DataConfig", split: Split) -> Source:
 
     def files(folder: Path, names: str) -> Source:
         file_names = config.train_files if split == "train" else [names]
-        existing = tuple(File(find_file(folder / name)) for name in file_names)
+        existing = tuple(_files(config, folder, name, split) for name in file_names)
         return existing[0] if len(existing) == 1 else Files(existing)
 
     source: Source = find_source(
@@ -161,6 +189,18 @@ def source_of(config: "DataConfig", split: Split) -> Source:
     if config.format == "squad":
         return source
     return Supervised(source, config.format == "triviaqa_lines", split, config.seed)
+
+
+def _files(config: "DataConfig", folder: Path, name: str, split: Split) -> Source:
+    """The source of a name, or of a pattern."""
+    if config.format != "squad":
+        return File(find_file(folder / name))
+    paths = find_files(folder, name, f"data.{split}")
+    if all(map(is_squad, paths)):
+        files = tuple(map(File, paths))
+        return files[0] if len(files) == 1 else Files(files, distinct=True)
+    columns = config.columns_by_field
+    return Tables(tuple(QuestionTable(path, columns=columns) for path in paths))
 
 
 def _gold(question: Trivia) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Every number in the tables of README.md, the manual and docs/results is in a raw file.
+"""Every number in the tables of README.md, the manual and docs/results is in a raw file, and every
+number in the results of README.md and in the summary of docs/results is that of a cell.
 
 * A page that names its command, "Made by: ...", is made from the trials in the zip files,
   speed.json and examples.json of its folder; made again from these, it has the same tables.
@@ -6,6 +7,8 @@
   docs/results; each number but those of the first column is in one of them, rounded:
 
       <!-- raw: FILE FILE -->
+
+* Texts with the cells of their numbers: tests/docs/cells.py.
 """
 
 import json
@@ -15,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from common_jax.report import markdown
+from launch.pages import markdown
 from launch.reproduce import __main__ as reproduce
 from launch.reproduce.archive import path_of, unpack
 from launch.reproduce.listing import stored_page
@@ -23,6 +26,7 @@ from launch.reproduce.page import page
 from launch.reproduce.results import read_results
 from launch.reproduce.spec import read_table, read_tables
 from launch.reproduce.trials import trials_of
+from tests.docs.cells import TEXTS, Tables, mistakes, updated
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
@@ -61,6 +65,7 @@ def unfounded(path, tables, out):
 def marked_tables(text):
     """(comment, head, rows of cells) of each table of numbers; the comment may be empty."""
     cells = lambda line: [cell.strip() for cell in line.strip()[1:-1].split("|")]
+    text = re.sub(r"(?:^\|[^\n]*\n)+(?=\n<!-- cells\n)", "", text, flags=re.MULTILINE)
     for table_match in re.finditer(r"(?:(<!--[^\n]*-->)\n\n)?((?:^\|.*\n)+)", text, re.MULTILINE):
         head, _, *rows = map(cells, table_match[2].splitlines())
         if any(re.match(r"[-+±]?\d[\d,.]*( \(.*\))?$", cell) for row in rows for cell in row[1:]):
@@ -113,3 +118,46 @@ def test_a_changed_digit_is_found(tmp_path):
         assert new.strip(")") in wrong
     assert unexplained(table, tmp_path) == ["no raw files named: ['', 'F1', 'size']"]
     assert not unexplained("| flag | |\n|---|---|\n| a | takes 8 steps |\n", tmp_path)
+
+
+def checked(path):
+    """The part of a text whose numbers have cells."""
+    _, heading, rest = re.split(r"^(## (?:Results|Summary))$", path.read_text(), flags=re.MULTILINE)
+    return heading + re.split(r"^## ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    return Tables(RESULTS, reproduce.TABLES)
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
+def test_numbers_of_a_text_are_those_of_their_cells(path, tables):
+    text = checked(path)
+    assert not mistakes(text, tables) and updated(text, tables) == text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (r"(2D-CSAN \| BLEU \| .*\| )[\d.]+", r"\g<1>1.23", "1.23: .*sacrebleu is"),
+        (r"(- CSAN: [\d,]+ steps)", r"\1 of 2,047 tokens", "3 numbers, 2 cells"),
+        (r"(- CSAN: )[\d,]+ steps", r"\g<1>6,001 steps", "6,001: .*train.steps is"),
+        (r"2D-CSAN \| train.steps", "2D-CSAN | train.step", "no such cell"),
+        (r"(2D-CSAN \| sacrebleu\n)", "2D-CSAN | f2\n", "no such cell"),
+    ],
+)
+def test_a_number_that_is_not_that_of_its_cell_is_found(old, new, message, tables):
+    text = checked(TEXTS[0])
+    changed = re.sub(old, new, text, count=1, flags=re.MULTILINE)
+    assert changed != text
+    assert any(re.search(message, mistake) for mistake in mistakes(changed, tables))
+
+
+def test_two_rows_with_each_others_numbers_are_found(tables):
+    text = checked(TEXTS[0])
+    row = r"^\| AttentiveConvNet, (?:light|advanced) \| acc.* ([\d.]+) \|$"
+    light, advanced = re.findall(row, text, re.MULTILINE)
+    swapped = text.replace(light, "X").replace(advanced, light).replace("X", advanced)
+    assert [m.split(":")[0] for m in mistakes(swapped, tables)] == [advanced, light]

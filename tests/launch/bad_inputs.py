@@ -200,6 +200,41 @@ MISTAKES = {
         r"t\.csv:1: not CSV",
         files(t_csv='"neutral,a,b\n'),
     ),
+    "a column that a JSON file does not have": Mistake(
+        "train attconv",
+        "--config.data.train=t.json --config.data.columns=label=stars,first=a,second=b",
+        r"data\.columns: .*t\.json has no column 'stars'; it has label, a, b",
+        files(t_json='[{"label": "neutral", "a": "x", "b": "y"}]'),
+    ),
+    "a table of an unknown layout": Mistake(
+        "train attconv",
+        "--config.data.train=t.jsonl --config.data.columns=",
+        r"t\.jsonl: no columns that are known: a, b, c; set data\.columns=label=NAME,first=NAME",
+        files(t_jsonl='{"a": "neutral", "b": "x", "c": "y"}'),
+    ),
+    "a parquet file that is none": Mistake(
+        "train attconv",
+        "--config.data.train=t.parquet",
+        r"t\.parquet: not a parquet file that can be read",
+        files(t_parquet="label,premise,hypothesis\n"),
+    ),
+    "a list of JSON as JSON lines": Mistake(
+        "train attconv",
+        "--config.data.train=t.jsonl",
+        r"t\.jsonl:1: a list where JSON lines, an object a line, are needed; name it \.json",
+        files(t_jsonl='[\n{"label": "neutral"}\n]'),
+    ),
+    "a pattern without files": Mistake(
+        "train attconv",
+        "--config.data.train=part-*.csv",
+        r"data\.train=part-\*\.csv: no file in .* matches this pattern",
+    ),
+    "an archive of two tables": Mistake(
+        "train attconv",
+        "--config.data.train=v.zip",
+        r"v\.zip: 2 files in it \(a\.csv, b\.csv\); unpack it and name the one",
+        zipped("a.csv", "b.csv"),
+    ),
     "an empty name in a list of files": Mistake(
         "train attconv", "--config.data.train=a,,b", "data.train: name its files"
     ),

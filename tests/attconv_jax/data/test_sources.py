@@ -146,7 +146,9 @@ def test_columns_of_json_lines_are_names(tmp_path):
     for columns, expected in (("text=body,label=score", "Good."), ("1,2", "x"), ("", "x")):
         ((example,), _) = read(tmp_path, "texts", train="a.jsonl", columns=columns)
         assert example.texts == (expected,)
-    with pytest.raises(UserError, match=r"data\.columns=1,2: this data\.format has no columns"):
+    with pytest.raises(
+        UserError, match=r"data\.columns='1,2': name a column for each of question, "
+    ):
         config(tmp_path, "ranking", train="a.json", columns="1,2")
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common_jax.bad_examples import BadExamples
+from common_jax.data.layouts import Layout
 from common_jax.data.tables import Table
 from common_jax.errors import UserError
 
@@ -22,7 +23,7 @@ def table(folder, content, name="t.csv", columns=(), **options) -> Table:
     path = Path(folder) / name
     content = content.encode() if isinstance(content, str) else content
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    return Table(path, NAMES, dict(columns), **options)
+    return Table(path, [Layout("", NAMES)], dict(columns), **options)
 
 
 def texts(made, policy="error"):
@@ -30,7 +31,7 @@ def texts(made, policy="error"):
     bad_examples = BadExamples(policy)
     rows = list(made.rows(bad_examples))
     lines = [int(row.place.rpartition(":")[2]) for row in rows]
-    return [row.texts for row in rows], lines, bad_examples.counts
+    return [[*row.fields.values()] for row in rows], lines, bad_examples.counts
 
 
 def fails(made) -> str:

@@ -71,7 +71,11 @@ def test_zip(tmp_path, name, method):
 def test_zip_without_one_text(tmp_path):
     path = tmp_path / "a.zip"
     path.write_bytes(_zipped({"a.csv": b"x"}))
-    assert _fails(path) == f"{path}: no file in it ending in .txt; unpack it and name the one"
+    assert list(read_lines(path)) == ["x"]
+    path.write_bytes(_zipped({"a/": b""}))
+    assert _fails(path) == f"{path}: no file in it; unpack it and name the one"
+    path.write_bytes(_zipped({"a.csv": b"x", "b.csv": b"y"}))
+    assert _fails(path) == f"{path}: 2 files in it (a.csv, b.csv); unpack it and name the one"
     path.write_bytes(_zipped({"a.txt": b"x", "b.txt": b"y"}))
     assert f"{path}: 2 files in it ending in .txt" in _fails(path)
 

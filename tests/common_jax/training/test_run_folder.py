@@ -138,7 +138,8 @@ read = {
     "references": run.references("dev"),
     "sources": [run.sources("dev"), other.sources("dev")],
     "right": run.example_results("dev")["right"].tolist(),
-    "texts": sorted(run.texts()),
+    "texts": [sorted(run.texts("dev", True)), sorted(run.texts("dev", False))],
+    "other split": sorted(run.texts("test", True)),
 }
 assert not {"jax", "flax", "optax", "orbax"} & sys.modules.keys()
 print(json.dumps(read))
@@ -172,9 +173,13 @@ def test_a_run_is_read_without_jax(workdir):
         "sources": [["t", ""], None],
         "right": [1, 0],
         "texts": [
-            *("eval/dev.examples.tsv", "eval/dev.json", "eval/dev.predictions.txt"),
-            *("eval/dev.references", "eval/dev.sources", "metrics.jsonl", "result.json"),
+            [
+                *("eval/dev.examples.tsv", "eval/dev.json", "eval/dev.predictions.txt"),
+                *("eval/dev.references", "eval/dev.sources", "metrics.jsonl", "result.json"),
+            ],
+            ["eval/dev.examples.tsv", "eval/dev.json", "metrics.jsonl", "result.json"],
         ],
+        "other split": ["eval/dev.json", "metrics.jsonl", "result.json"],
     }
 
 

@@ -99,12 +99,12 @@ def test_better(tmp_path):
     assert result.decision == "confirmed"
     assert result.difference == f"+3.00 ({3 - half:+.2f} to {3 + half:+.2f})"
     assert one(tmp_path, "base", "better").decision == "contradicted"
-    assert one(tmp_path, "close", "base").decision == "undecidable"
+    assert one(tmp_path, "close", "base").decision == "undecidable: too few seeds"
 
 
 def test_one_seed_and_missing_rows_are_undecidable(tmp_path):
     result = one(tmp_path, "once", "base")
-    assert result.decision == "undecidable" and result.difference == "+9.00 (one seed)"
+    assert result.decision == "undecidable: one seed" and result.difference == "+9.00 (one seed)"
     assert one(tmp_path, "base", "lost").decision == "undecidable: lost has no runs here"
     assert one(tmp_path, "base", "close", metric="log_likelihood").decision.endswith(
         "of other examples"
@@ -154,10 +154,16 @@ def test_better_than_a_published_number(tmp_path):
     assert nothing.decision.endswith("log_likelihood of base, and the paper's, are needed")
 
 
+def test_a_difference_within_the_noise_of_the_test_set_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(Exact, "example_error", lambda self, other, metric: 2.0)
+    within = one(tmp_path, "better", "base")  # 3.0, and 3.9 of the examples
+    assert within.decision == "undecidable: within the noise of the test set"
+
+
 def test_comparable(tmp_path):
     within = lambda bound, row: one(tmp_path, row, "base", relation="comparable", within=bound)
     assert within(HALF + 0.1, "close").decision == "confirmed"
-    assert within(HALF - 0.1, "close").decision == "undecidable"
+    assert within(HALF - 0.1, "close").decision == "undecidable: too few seeds"
     assert within(1.0, "better").decision == "contradicted"
 
 
@@ -168,7 +174,7 @@ def test_what_the_test_set_cannot_resolve_is_not_judged(tmp_path, monkeypatch):
         "not judged: the noise of the test set alone is 1.96, above the bound of 1.9, whatever the "
         "number of seeds"
     )
-    assert within(2.0).decision == "undecidable"
+    assert within(2.0).decision == "undecidable: too few seeds"
 
 
 def test_a_speed_on_another_kind_of_device_is_not_judged(tmp_path):
@@ -213,12 +219,16 @@ def test_ratios_of_speeds_are_judged_over_the_rounds(tmp_path):
         tmp_path, "better", "base", metric="train_speed", relation="ratio", factor=factor
     )
     texts = [f"{math.exp(value):.2f} times" for value in (mean, mean - half, mean + half)]
-    for factor, decision in ((2.0, "confirmed"), (3.0, "undecidable"), (4.0, "contradicted")):
+    for factor, decision in (
+        (2.0, "confirmed"),
+        (3.0, "undecidable: too few rounds"),
+        (4.0, "contradicted"),
+    ):
         result = judge(factor)
         assert result.decision == decision
         assert result.difference == f"{texts[0]} ({texts[1]} to {texts[2]})"
     decoding = {"metric": "decode_speed", "relation": "ratio"}
-    assert one(tmp_path, "better", "base", **decoding).decision == "undecidable"
+    assert one(tmp_path, "better", "base", **decoding).decision == "undecidable: too few rounds"
     assert one(tmp_path, "close", "base", **decoding).decision.endswith("no speeds were measured")
 
 

@@ -138,7 +138,7 @@ def test_trials_are_trained_once_stored_and_used_again(folders, capsys):
     assert len(trained) == 4
     assert "![Validation by time](page_charts/" in page
     assert "attention is better than none" in page and "their code is not public" in page
-    assert re.search(r"\| (confirmed|contradicted|undecidable) \| [+-]\d", page)
+    assert re.search(r"\| (confirmed|contradicted|undecidable: [a-z ]+) \| [+-]\d", page)
     rows = [line.split(",") for line in table.splitlines()]
     assert [row[:3] for row in rows[1:]] == [
         ["bi-CNN", "accuracy", "80.3"],
@@ -177,6 +177,29 @@ def test_trials_are_trained_once_stored_and_used_again(folders, capsys):
     assert len(trained) == 8 and "has another train.steps" in other
     reproduce.main(["--list"])
     assert "2 rows, 4 trials of configs/attconv/quickstart.py; 4 stored" in capsys.readouterr().out
+
+
+def test_an_archive_has_predictions_only_if_the_page_needs_them(folders, capsys):
+    """An ensemble is made from the predictions of its runs, also from stored ones."""
+    folder, trained = folders
+    stored = folder / "stored" / "attconv"
+    names = lambda path: {name for name in zipfile.ZipFile(path).namelist() if "eval/" in name}
+    scores = {f"eval/{split}.json" for split in ("dev", "test")} | {"eval/test.examples.tsv"}
+    made(folder, "first", "--keep")
+    assert all(names(path) == scores for path in stored.rglob("*.zip"))
+
+    text = (folder / "tables" / "attconv" / "toy.toml").read_text()
+    row = '[[rows]]\nname = "both"\nensemble = { of = "light", runs = 2 }\n'
+    (folder / "tables" / "attconv" / "joined.toml").write_text(f"{text}\n{row}")
+    arguments = ["attconv/joined", "--no_speed", "--keep", "--out"]
+    reproduce.main([*arguments, str(folder / "joined")])
+    assert len(trained) == 6  # both seeds of "light" again, whose archives lack predictions
+    by_row = {path.name[4:9]: names(path) - scores for path in (stored / "joined").rglob("*.zip")}
+    assert by_row == {"bi-CN": set(), "light": {"eval/test.predictions.tsv"}}
+    page = (stored / "joined" / "small" / "page.md").read_text()
+    assert re.search(r"\| both \| - \| \d+\.\d\d \(", page)
+    reproduce.main([*arguments, str(folder / "again")])
+    assert len(trained) == 6 and (folder / "again" / "page.md").read_text() == page
 
 
 def test_some_rows_with_fewer_seeds(folders):
@@ -238,7 +261,7 @@ def test_speeds_are_measured_without_training_to_the_end(folders):
         expected = statistics.median(own / other for own, other in ratios)
         assert float(values["light", metric][8]) == pytest.approx(expected, rel=1e-4)
     page = (folder / "out" / "page.md").read_text()
-    assert re.search(r"\| (confirmed|contradicted|undecidable) \| \d\.\d\d times \(", page)
+    assert re.search(r"\| (confirmed|contradicted|undecidable: [a-z ]+) \| \d\.\d\d times \(", page)
     reproduce.main(argv)
     assert not trained and (folder / "out" / "page.md").read_text() == page
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from common_jax.metrics.seeds import interval_of_means
-from common_jax.report import charts
+from launch.pages import charts
 from launch.trials.figure import caption, sweep_charts
 from launch.trials.status import TrialStatus
 from launch.trials.trials import Trial

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from common_jax.compare.evaluation import Evaluation, ScoredExample
 from common_jax.compare.runs import NoCorpusError
 from common_jax.deploy import load
+from common_jax.document import Cell, Element, Section, Table
 from common_jax.errors import UserError
-from common_jax.report.document import Cell, Element, Section, Table
 
 _DIFFERING = 3  # examples of a table
 _CANDIDATES = 50  # first examples, of which the one with the shortest input is drawn

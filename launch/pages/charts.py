@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from common_jax.report.document import Chart, Heatmap, Panel, Series
+from common_jax.document import Chart, Heatmap, Panel, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,13 +1,12 @@
 """A report as Markdown, its charts in a folder beside it."""
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote
 
+from common_jax.document import Chart, Picture, Report, Table, markdown_table, shown
 from common_jax.io.atomic import replace_text
-from common_jax.report import charts
-from common_jax.report.document import Chart, Picture, Report, Table, shown
+from launch.pages import charts
 
 
 def to_markdown(report: Report, folder: str) -> tuple[str, dict[str, str]]:
@@ -29,21 +28,13 @@ def to_markdown(report: Report, folder: str) -> tuple[str, dict[str, str]]:
                 note = element.note
             elif isinstance(element, Table):
                 rows = ([_escaped(shown(cell)) for cell in row] for row in element.rows)
-                lines.append(table(map(_escaped, element.head), rows))
+                lines.append(markdown_table(map(_escaped, element.head), rows))
                 note = element.note
             else:
                 note = element
             if note:
                 lines.append(_escaped(note))
     return "\n\n".join([*lines, ""]), pictures
-
-
-def table(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
-    """A Markdown table of cells that are Markdown."""
-    cells = [list(head), *(list(row) for row in rows)]
-    cells.insert(1, ["---"] * len(cells[0]))
-    escaped = ([str(cell).replace("|", "\\|") for cell in row] for row in cells)
-    return "\n".join("| " + " | ".join(row) + " |" for row in escaped)
 
 
 def write(path: Path, report: Report) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from common_jax.compare import read_runs, report
+from common_jax.compare import read_runs
 from common_jax.config import PaperConfig
+from common_jax.document import Chart, Table
 from common_jax.errors import UserError
-from common_jax.report.document import Chart, Table
 from launch import train
+from launch.pages.runs import report
 from tests.launch.tiny_runs import lines, result
 
 CONFIG = """

@@ -1,7 +1,7 @@
 """Elements of a report, independent of its format: text, tables and charts in sections."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 Cell = str | int | float | None
@@ -131,3 +131,11 @@ def shown(cell: Cell) -> str:
     if isinstance(cell, float):
         return f"{cell:.2f}"
     return f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def markdown_table(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
+    """A Markdown table of cells that are Markdown."""
+    cells = [list(head), *(list(row) for row in rows)]
+    cells.insert(1, ["---"] * len(cells[0]))
+    escaped = ([str(cell).replace("|", "\\|") for cell in row] for row in cells)
+    return "\n".join("| " + " | ".join(row) + " |" for row in escaped)

@@ -8,8 +8,8 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
-from common_jax.report import charts
-from common_jax.report.document import Cell, Chart, Picture, Report, Section, Table, shown
+from common_jax.document import Cell, Chart, Picture, Report, Section, Table, shown
+from launch.pages import charts
 
 _STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1a1a1a; --soft: #555; --line: #e4e4e4;

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from common_jax.report import charts, html, markdown
-from common_jax.report.document import (
+from common_jax.document import (
     Chart,
     Heatmap,
     Outline,
@@ -15,6 +14,7 @@ from common_jax.report.document import (
     Series,
     Table,
 )
+from launch.pages import charts, html, markdown
 from tests.browser import Browser, look, needs_chromium
 
 LINES = Chart(

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from common_jax.compare.evaluation import evaluation_of
-from common_jax.compare.examples import example_sections
 from common_jax.compare.runs import Run
+from common_jax.document import Cell, Chart, Element, Report, Section, Series, Table
 from common_jax.errors import UserError
 from common_jax.metrics.seeds import interval_of_means
-from common_jax.report.document import Cell, Chart, Element, Report, Section, Series, Table
 from common_jax.training.identity import SEED
 from common_jax.training.run_folder import devices
 from common_jax.training.task import Task
+from launch.pages.examples import example_sections
 
 
 def report(runs: Sequence[Run], split: str | None = None) -> Report:

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from common_jax.compare import Evaluation, Run, ScoredExample, differing
+from common_jax.compare import Evaluation, Run, ScoredExample
 from common_jax.training.run_folder import RunFolder
+from launch.pages.examples import differing
 
 RANDOM = np.random.default_rng(0)
 

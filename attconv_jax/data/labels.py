@@ -1,0 +1,60 @@
+"""Labels of tables as those of `data.labels`: by name, or by number in the order of the names."""
+
+import logging
+import re
+from collections.abc import Sequence
+
+UNLABELLED = "-"  # SNLI's label if annotators disagreed; -1 in datasets
+
+_log = logging.getLogger(__name__)
+
+
+class LabelReader:
+    """Reads the labels of one table.
+
+    A number is the name with this number, from 0, if `data.labels` has no numbers, or the table has
+    names for its numbers. In a table with names, numbers stay as they are: none of `data.labels`.
+    """
+
+    def __init__(
+        self, names: Sequence[str], ignored: Sequence[str], place: str, own: Sequence[str] = ()
+    ):
+        """
+        Args:
+          names, ignored: `data.labels` and `data.ignored_labels`.
+          place: the table, for the log.
+          own: the table's names of its numbers, if it has them.
+        """
+        self._names, self._ignored, self._place = set(names), set(ignored), place
+        self._has_names = self._logged = False
+        if own:
+            differ = not self._names & {*own} and len(own) == len(names)
+            self._numbered = list(names if differ else own)
+        else:
+            with_numbers = any(re.fullmatch("-?[0-9]+", name) for name in names)
+            self._numbered = [] if with_numbers else list(names)
+        self._own = bool(own)
+
+    def __call__(self, label: str) -> str:
+        """The name of a label, or the label unchanged; "" if it is blank."""
+        if not label.strip():
+            return ""
+        number = re.fullmatch(r"(-?[0-9]+)(\.0+)?", label)
+        if number and self._own:
+            return UNLABELLED if number[1] == "-1" else self._name(number[1])
+        if label in self._names | self._ignored:
+            self._has_names |= label in self._names
+            return label
+        if not number or number[1] in self._names | self._ignored:
+            return number[1] if number else label
+        return UNLABELLED if number[1] == "-1" else self._name(number[1])
+
+    def _name(self, number: str) -> str:
+        """The name of a number; the number if it has none."""
+        if self._has_names or number.startswith("-") or int(number) >= len(self._numbered):
+            return number
+        if not self._logged:
+            pairs = ", ".join(f"{n} = {name}" for n, name in enumerate(self._numbered))
+            _log.info("%s: labels by number: %s", self._place, pairs)
+            self._logged = True
+        return self._numbered[int(number)]

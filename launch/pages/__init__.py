@@ -1,0 +1,1 @@
+"""Pages of runs, sweeps and tables: charts, Markdown and HTML."""

@@ -1,0 +1,100 @@
+"""Files as other tools write them: pyarrow, the Hugging Face hub, json, csv, and compressors."""
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def parquet(rows: Rows, features: Mapping[str, Sequence[str]] | None = None) -> bytes:
+    """A parquet file in several row groups.
+
+    Args:
+      features: the names of labels by column, as the hub stores them.
+    """
+    table = pyarrow.Table.from_pylist(list(rows))
+    if features:
+        described = {
+            n: {"names": [*labels], "_type": "ClassLabel"} for n, labels in features.items()
+        }
+        metadata = {"huggingface": json.dumps({"info": {"features": described}})}
+        table = table.replace_schema_metadata(metadata)
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(table, file, row_group_size=3)
+    return file.getvalue()
+
+
+def json_lines(rows: Rows) -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def json_list(rows: Rows) -> bytes:
+    """As pandas' to_json(orient="records"), in one line."""
+    return json.dumps(list(rows)).encode()
+
+
+def indented(rows: Rows) -> bytes:
+    return json.dumps(list(rows), indent=2, ensure_ascii=False).encode()
+
+
+def comma_separated(rows: Rows, delimiter: str = ",", bom: bool = False, **dialect: Any) -> bytes:
+    file = io.StringIO(newline="")
+    writer = csv.DictWriter(file, [*rows[0]], delimiter=delimiter, **dialect)
+    writer.writeheader()
+    writer.writerows(rows)
+    return (("\ufeff" if bom else "") + file.getvalue()).encode()
+
+
+def tab_separated(rows: Rows) -> bytes:
+    """Without quotation marks, as corpora are published."""
+    lines = [[*rows[0]], *([str(value) for value in row.values()] for row in rows)]
+    return "".join("\t".join(line) + "\n" for line in lines).encode()
+
+
+def zstd(content: bytes) -> bytes:
+    return pyarrow.compress(content, codec="zstd", asbytes=True)
+
+
+def zipped(content: bytes, name: str = "folder/member.bin") -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("__MACOSX/._x", b"")
+        archive.writestr(name, content)
+    return file.getvalue()
+
+
+FORMATS: dict[str, Callable[[Rows], bytes]] = {
+    "parquet": parquet,
+    "jsonl": json_lines,
+    "json": json_list,
+    "csv": comma_separated,
+    "tsv": tab_separated,
+}
+COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstd,
+    ".zip": zipped,
+}
+
+
+def shards(folder: Path, stem: str, ending: str, rows: Rows, count: int = 3) -> str:
+    """Writes the rows to `count` files, and returns the pattern of their names."""
+    for number, part in enumerate(np.array_split(np.arange(len(rows)), count)):
+        content = FORMATS[ending.lower()]([rows[row] for row in part])
+        (folder / f"{stem}-{number + 8}-of-{count}.{ending}").write_bytes(content)
+    return f"{stem}-*.{ending}"

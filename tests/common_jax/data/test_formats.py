@@ -1,0 +1,220 @@
+"""Tables in every format and compression have the same rows; what is none is one line."""
+
+import json
+import logging
+
+import pyarrow
+import pytest
+
+from common_jax.bad_examples import BadExamples
+from common_jax.data.layouts import Layout
+from common_jax.data.tables import Table
+from common_jax.errors import UserError
+from common_jax.io import json_files
+from common_jax.io.files import find_files, find_stems
+from common_jax.io.json_files import read_json_array
+from tests.common_jax.data.other_tools import (
+    COMPRESSIONS,
+    FORMATS,
+    comma_separated,
+    indented,
+    json_lines,
+    json_list,
+    parquet,
+    tab_separated,
+    zipped,
+)
+
+LAYOUTS = [Layout("reviews", {"label": ("stars", "label"), "text": ("text", "review")})]
+ROWS = [
+    {"id": f"r{n}", "Label": str(n % 5), "text": f'“{n}”, "good"; é \U0001f600 line{n}'}
+    for n in range(10)
+]
+EXPECTED = [[row["Label"], row["text"]] for row in ROWS]
+
+
+def table(folder, name, content, columns=(), layouts=LAYOUTS, **options) -> Table:
+    (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return Table(folder / name, layouts, dict(columns), **options)
+
+
+def fields(made, policy="error"):
+    return [[*row.fields.values()] for row in made.rows(BadExamples(policy))]
+
+
+def fails(made) -> str:
+    with pytest.raises(UserError) as error:
+        fields(made, "skip")
+    assert "\n" not in str(error.value)
+    return str(error.value).replace(f"{made.path.parent}/", "")
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("format", FORMATS)
+def test_formats_and_compressions(tmp_path, format, compression, caplog):
+    caplog.set_level(logging.INFO)
+    content = COMPRESSIONS[compression](FORMATS[format](ROWS))
+    for name in (f"t.{format}{compression}", f"T.{format.upper()}{compression.upper()}", "any"):
+        made = table(tmp_path, name, content)
+        assert fields(made) == EXPECTED
+        assert caplog.messages[-1] == (
+            f"{made.path}: columns as in reviews: label = Label, text = text; not read: id"
+        )
+
+
+def test_locations_and_other_forms(tmp_path):
+    for name, content, place in (
+        ("t.parquet", parquet(ROWS), ": row 3"),
+        ("t.jsonl", json_lines(ROWS), ":3"),
+        ("t.json", json_lines(ROWS), ":3"),
+        ("t.json", indented(ROWS), ": [2]"),
+        ("t.csv", comma_separated(ROWS, ";", bom=True, lineterminator="\r\n"), ":4"),
+        ("pairs.zip", zipped(comma_separated(ROWS), "t.csv"), ":4"),
+        ("t.txt", tab_separated(ROWS), ":4"),
+    ):
+        made = table(tmp_path, name, content)
+        rows = list(made.rows(BadExamples("error")))
+        assert [[*row.fields.values()] for row in rows] == EXPECTED
+        assert rows[2].place == f"{made.path}{place}" and len({row.place for row in rows}) == 10
+
+
+NESTED = [{"x": {"de": f"d{n}", "en": f"e{n}", "more": [n]}, "x.y": "flat"} for n in range(4)]
+
+
+def test_columns_by_name_number_and_path(tmp_path):
+    for name, write in (("t.parquet", parquet), ("t.jsonl", json_lines), ("t.json", indented)):
+        made = table(tmp_path, name, write(NESTED), {"label": "x.de", "text": "x.y"})
+        assert fields(made) == [[f"d{n}", "flat"] for n in range(4)]
+    numbers = table(tmp_path, "t.parquet", parquet(ROWS), {"label": 2, "text": -1})
+    assert fields(numbers) == EXPECTED
+    numbers = table(tmp_path, "t.parquet", parquet(ROWS), {"label": 2, "text": 4})
+    assert (
+        fails(numbers)
+        == "data.columns: t.parquet has 3 columns, none with number 4: id, Label, text"
+    )
+    by_name = table(tmp_path, "t.parquet", parquet(NESTED), {"label": "x.fr", "text": "x.y"})
+    assert fails(by_name) == (
+        "data.columns: t.parquet has no column 'x.fr'; it has x, x.de, x.en, x.more, x.y"
+    )
+    by_name = table(tmp_path, "t.jsonl", json_lines(ROWS), {"label": "rating", "text": "text"})
+    assert fails(by_name) == "data.columns: t.jsonl has no column 'rating'; it has id, Label, text"
+
+
+def test_columns_that_are_not_known_or_not_certain(tmp_path):
+    advice = "; set data.columns=label=NAME,text=NAME with names of columns"
+    for name, write in (("t.parquet", parquet), ("t.jsonl", json_lines), ("t.json", json_list)):
+        made = table(tmp_path, name, write(NESTED))
+        known = "x, x.de, x.en, x.more, x.y"
+        assert fails(made) == f"{name}: no columns that are known: {known}{advice}"
+        made = table(tmp_path, name, write([{"stars": "1", "label": "2", "review": "a"}]))
+        assert fails(made).startswith(
+            f"{name}: several columns can be the label: stars, label; set"
+        )
+    twice = pyarrow.table([["1"], ["2"], ["a"]], names=["label", "label", "text"])
+    with pyarrow.OSFile(str(tmp_path / "two.parquet"), "wb") as file:
+        pyarrow.parquet.write_table(twice, file)
+    made = Table(tmp_path / "two.parquet", LAYOUTS, {"label": "label", "text": "text"})
+    assert fails(made) == "two.parquet: several columns are named 'label'; rename one of them"
+
+
+def test_a_layout_of_which_all_columns_are_there(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    layouts = [
+        Layout("first", {"label": ("a",), "text": ("b",)}, {"id": ("key", "id")}),
+        Layout("second", {"label": ("b",), "text": ("c.d",)}),
+    ]
+    both = [
+        {"a": "1", "b": "2", "c": {"d": "3"}, "id": 7},
+        {"a": "1", "b": "2", "c": None, "id": 8},
+    ]
+    for name, write in (("t.parquet", parquet), ("t.jsonl", json_lines)):
+        assert fields(table(tmp_path, name, write(both), layouts=layouts)) == [
+            ["1", "2", "7"], ["1", "2", "8"]]  # fmt: skip
+        rest = [{name: row[name] for name in "bc"} for row in both[:1]]
+        assert fields(table(tmp_path, name, write(rest), layouts=layouts)) == [["2", "3"]]
+        assert "columns as in second: label = b, text = c.d" in caplog.messages[-1]
+    text = table(tmp_path, "t.csv", "key,B,a\nk,2,1\n", layouts=layouts)
+    assert fields(text) == [["1", "2", "k"]]
+
+
+def test_values_of_another_form_are_bad_examples(tmp_path):
+    rows = [{"label": "1", "text": {"en": "a"}}, {"label": "2", "text": ["x"]},
+            {"label": "3", "text": None}, {"text": {"en": "b"}}, ["list"]]  # fmt: skip
+    made = table(tmp_path, "t.jsonl", json_lines(rows), {"label": "label", "text": "text.en"})
+    bad_examples = BadExamples("skip")
+    assert len(list(made.rows(bad_examples))) == 1
+    ((_, entry),) = bad_examples.counts.items()
+    assert entry["count"] == 4
+    assert entry["first"][0] == f"{made.path}:2: text: a list where an object is needed"
+    nulls = table(tmp_path, "t.parquet", parquet([rows[2], {"label": "4", "text": "a"}]))
+    with pytest.raises(UserError, match=r"t\.parquet: row 1\.text: null where a string is nee"):
+        fields(nulls)
+    assert fields(nulls, "skip") == [["4", "a"]]
+
+
+GOOD = parquet(ROWS)
+NONE = [
+    ("t.parquet", b"", "t.parquet: not a parquet file that can be read (Parquet file size is 0"),
+    ("t.parquet", b"a,b\n1,2\n", "t.parquet: not a parquet file that can be read ("),
+    ("t.parquet", GOOD[:-20], "t.parquet: not a parquet file that can be read ("),
+    ("t.parquet", GOOD[:40] + b"\0" * 60 + GOOD[100:], "t.parquet: not a parquet file that can be"),
+    ("t.jsonl", indented(ROWS), "t.jsonl:1: a list where JSON lines, an object a line, are needed"),
+    (
+        "t.jsonl",
+        json_list(ROWS),
+        "t.jsonl:1: a list where JSON lines, an object a line, are needed",
+    ),
+    ("t.jsonl", b'{\n"label": "1"}', "t.jsonl:1: an object over several lines where an obje"),
+    ("t.json", b'{\n"label": "1"}', "t.json:1: an object over several lines where an object a li"),
+    ("t.json", b'[\n{"label": "1", "text": "a"},\n{"label" "1"}]', "t.json:3:10: not JSON (Exp"),
+    ("t.json", b'[{"label": "1", "text": "a"}', "t.json:1:29: not JSON (Expecting ',')"),
+    ("t.json", b'[{"label": "\xff"}]', "t.json:1: not UTF-8"),
+    ("t.csv.zst", b"label,text\n", "t.csv.zst:1: the zstd data is damaged or cut off ("),
+    ("t.csv.xz", b"label,text\n", "t.csv.xz:1: the xz data is damaged or cut off ("),
+    ("t.csv.bz2", b"label,text\n", "t.csv.bz2:1: the bzip2 data is damaged or cut off ("),
+    ("t.parquet.gz", GOOD, "t.parquet.gz: the gzip data is damaged or cut off (no gzip header)"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), NONE)
+def test_a_file_that_is_none(tmp_path, name, content, message):
+    assert fails(table(tmp_path, name, content)).startswith(message)
+
+
+@pytest.mark.parametrize("compression", [".bz2", ".xz", ".zst"])
+def test_a_file_that_is_cut_off(tmp_path, compression):
+    content = COMPRESSIONS[compression](comma_separated(ROWS * 500))
+    made = table(tmp_path, f"t.csv{compression}", content[: len(content) // 2])
+    assert "data is damaged or cut off (" in fails(made)
+
+
+def test_shards_are_in_the_order_of_their_numbers(tmp_path):
+    for number in (10, 9, 1):
+        (tmp_path / f"a-{number}.csv").touch()
+        for language in ("de", "en.gz"):
+            (tmp_path / f"p-{number}.x.{language}").touch()
+    names = lambda paths: [path.name for path in paths]
+    assert names(find_files(tmp_path, "a-*.csv", "k")) == ["a-1.csv", "a-9.csv", "a-10.csv"]
+    for language in ("de", "en"):
+        assert names(find_stems(tmp_path, "p-*", language)) == ["p-1.x", "p-9.x", "p-10.x"]
+    with pytest.raises(UserError, match=r"^k=b-\*: no file in .* matches this pattern$"):
+        find_files(tmp_path, "b-*", "k")
+    (tmp_path / "a-[1].csv").touch()
+    assert names(find_files(tmp_path, "a-[1].csv", "k")) == ["a-[1].csv"]
+    assert names(find_files(tmp_path / "none", f"{tmp_path}/a-1*", "k")) == ["a-1.csv", "a-10.csv"]
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 64, 2**20])
+def test_a_list_is_read_in_pieces(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr(json_files, "_CHUNK", chunk)
+    values = [*ROWS, 1, -2.5e3, 12345, '\\"é\n', None, [[]], {}, True, {"a": [{"b": "]"}]}]
+    path = tmp_path / "a.json"
+    for text in (json.dumps(values), json.dumps(values, indent=1, ensure_ascii=False), "[ ]\n"):
+        path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+        assert [node.value for node in read_json_array(path)] == json.loads(text)
+    bad = {"[1,\n 2 3]": "2:4", "[1]\n x": "2:2", "[1,]": "1:4", '[1, "a': "1:5"}
+    for text, where in bad.items():
+        path.write_text(text)
+        with pytest.raises(UserError) as error:
+            list(read_json_array(path))
+        assert str(error.value).startswith(f"{path}:{where}: not JSON (")

@@ -1,0 +1,231 @@
+"""Numbers in texts that are tied to cells of the tables in docs/results.
+
+A comment after a paragraph, a list item or a table of README.md or docs/results/index.md has the
+sources of all of its numbers, in their order, one a line:
+
+    <!-- cells
+    csan/table1/small
+    2D-CSAN | sacrebleu
+    2D-CSAN - Transformer-base | log_likelihood | low
+    -->
+
+A line without "|" names the table and scale of the lines below it. ROW | METRIC is the mean in
+table.csv; a third field is another column of it, such as `parameters` or `published`; for the
+difference of a claim `low`, `high` or `within`; `last`, the mean over a row's trials of the last
+number in their log; `range`, that of their scores; or `target`. A METRIC with a dot is a field of
+the row's config. `setting` is any number in the setting of the table's page, and `raw | FILE` any
+number in a file of docs/results. Numbers in names ("Table 3", "2D", "F1") and in code need no cell.
+`python -m tests.docs.cells` writes the numbers of the cells into the texts.
+"""
+
+import csv
+import functools
+import json
+import re
+import statistics
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from common_jax.config import value_of
+from launch.reproduce.archive import path_of
+from launch.reproduce.spec import Scale, TableSpec, read_table
+from launch.reproduce.trials import ROW, trials_of
+
+COMMENT = re.compile(r"[ ]*<!-- cells\n(.*?)-->", re.DOTALL)
+NUMBER = re.compile(r"(?<![\w.])[-+]?\d(?:,?\d)*(?:\.\d+)?(?: million)?")
+ROOT = Path(__file__).parents[2]
+TEXTS = (ROOT / "README.md", ROOT / "docs" / "results" / "index.md")
+NAME = re.compile(  # names with numbers, code, links' targets and comments
+    r"`[^`]*`|\]\([^)]*\)|<!--.*?-->|<img[^>]*>|https?://\S+"
+    r"|\b(?:Tables?|Figures?|section) \d+(?:(?:, \d+)* and \d+)?"
+    r"|\b[A-Za-z][\w-]*\d\w*|\b\d+[A-Z]\w*"
+    r"|\bprecision at 1\b|\b\d+(?::\d+)+\b|\b\d+ x \d+\b|\d+-(?=[a-z])",
+    re.DOTALL,
+)
+
+
+class Tables:
+    """The tables of docs/results with their files."""
+
+    def __init__(self, results: Path, tables: Path):
+        self._results, self._tables = results, tables
+        self._rows, self._scale = (
+            functools.cache(self._read_rows),
+            functools.cache(self._read_scale),
+        )
+        self._configs = functools.cache(self._read_configs)
+
+    def values(self, page: str, source: str) -> list[float]:
+        """The value of a line of a comment; of `setting` all numbers of the setting."""
+        if source == "setting":
+            return self._setting(page)
+        if source.startswith("raw |"):
+            return _numbers((self._results / source.partition("|")[2].strip()).read_text())
+        return [self._value(page, source)]
+
+    def _value(self, page: str, source: str) -> float:
+        row, metric, *further = (field.strip() for field in source.split("|"))
+        column = further[0] if further else ""
+        if "." in metric:
+            return float(value_of(self._configs(page)[row], metric))
+        if " - " in row:
+            return self._difference(page, row, metric, column or "mean")
+        if column == "published":
+            return self._published(page)[row][metric]
+        if column == "target":
+            return self._scale(page)[1].target.value
+        if column in ("last", "range"):
+            return self._of_trials(page, row, metric, column)
+        cell = self._rows(page)[row, metric][column or "mean"]
+        if not cell:
+            raise LookupError(f"{page}: {source}: an empty cell")
+        return float(cell)
+
+    def _setting(self, page: str) -> list[float]:
+        """The numbers in the setting of a page."""
+        return _numbers((self._results / page / "page.md").read_text().partition("## Results")[0])
+
+    def _read_rows(self, page: str) -> dict[tuple[str, str], dict[str, str]]:
+        with (self._results / page / "table.csv").open(newline="") as file:
+            return {(row["row"], row["metric"]): row for row in csv.DictReader(file)}
+
+    def _read_scale(self, page: str) -> tuple[TableSpec, Scale]:
+        table, _, scale = page.rpartition("/")
+        spec = read_table(self._tables / f"{table}.toml")
+        return spec, spec.scales[scale]
+
+    def _published(self, page: str) -> dict[str, dict[str, float]]:
+        return {row.name: row.published for row in self._scale(page)[1].rows}
+
+    def _read_configs(self, page: str) -> dict[str, Any]:
+        trials = trials_of(*self._scale(page), Path("data"), Path("out"))
+        return {trial.values[ROW]: trial.config for trial in trials}
+
+    def _of_trials(self, page: str, row: str, metric: str, column: str) -> float:
+        """A number of the stored trials of a row."""
+        spec, scale = self._scale(page)
+        values = []
+        for trial in trials_of(spec, scale, Path("data"), Path("out")):
+            path = path_of(trial, self._results / page)
+            if trial.values[ROW] == row and path.exists():
+                with zipfile.ZipFile(path) as archive:
+                    log = archive.read("metrics.jsonl").decode().splitlines()
+                    scores = json.loads(archive.read("result.json"))["metrics"]
+                lines = [
+                    line for line in map(json.loads, log) if metric in line and "split" not in line
+                ]
+                values.append(
+                    lines[-1][metric] if column == "last" else scores[scale.split][metric]
+                )
+        return statistics.fmean(values) if column == "last" else max(values) - min(values)
+
+    def _difference(self, page: str, rows: str, metric: str, column: str) -> float:
+        """A number of the difference that the page gives with a claim."""
+        first, second = rows.split(" - ", 1)
+        claims = [
+            claim
+            for claim in self._scale(page)[1].claims
+            if (claim.row, claim.than, claim.metric) == (first, second, metric)
+        ]
+        if column == "within":
+            return claims[0].within
+        lines = (self._results / page / "page.md").read_text().splitlines()
+        for line in lines:
+            cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+            if claims and cells[0].strip("| ") == claims[0].text:
+                numbers = [float(number) for number in re.findall(r"[-+]?\d+\.\d+", cells[3])]
+                return dict(zip(("mean", "low", "high"), numbers, strict=False))[column]
+        raise LookupError(f"{page}: no claim on {rows}, {metric}")
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(number.replace(",", "")) for number in re.findall(r"\d(?:,?\d)*(?:\.\d+)?", text)]
+
+
+def blocks(text: str) -> Iterator[tuple[str, str | None]]:
+    """The parts of a text: each paragraph, list item and table, with the lines of its comment or
+    None, and the comments themselves."""
+    start = 0
+    for match in COMMENT.finditer(text):
+        before = _split(text[start : match.start()])
+        tied = max(number for number, block in enumerate(before) if block.strip())
+        for number, block in enumerate(before):
+            yield block, match[1] if number == tied else None
+        yield match[0], ""
+        start = match.end()
+    yield from ((block, None) for block in _split(text[start:]))
+
+
+def _split(text: str) -> list[str]:
+    return re.split(r"(?<=\n\n)|(?<=\n)(?=- )", text)
+
+
+def spans(block: str) -> list[tuple[int, int]]:
+    """Where the numbers of a text are, with "million" if it follows."""
+    plain = NAME.sub(lambda match: re.sub(r"[\d.,]", "#", match[0]), block)
+    return [match.span() for match in NUMBER.finditer(plain)]
+
+
+def sources(comment: str) -> list[tuple[str, str]]:
+    """The page and the source of each number."""
+    page, pairs = "", list[tuple[str, str]]()
+    for line in map(str.strip, comment.strip().splitlines()):
+        if "|" in line or line == "setting":
+            pairs.append((page, line))
+        else:
+            page = line
+    return pairs
+
+
+def mistakes(text: str, tables: Tables) -> list[str]:
+    """The numbers of a text that have no cell, or are not the number in it."""
+    wrong = []
+    for block, comment in blocks(text):
+        if COMMENT.fullmatch(block):
+            continue
+        numbers = [block[start:end] for start, end in spans(block)]
+        pairs = sources(comment or "")
+        if len(numbers) != len(pairs):
+            wrong.append(f"{len(numbers)} numbers, {len(pairs)} cells: {block.strip()[:70]}")
+            continue
+        for number, (page, source) in zip(numbers, pairs, strict=True):
+            try:
+                values = tables.values(page, source)
+            except (LookupError, AttributeError) as error:
+                wrong.append(f"{number}: {page}: {source}: no such cell ({error})")
+                continue
+            if not any(written(value, number) == number for value in values):
+                wrong.append(f"{number}: {page}: {source} is {values[:1]}")
+    return wrong
+
+
+def updated(text: str, tables: Tables) -> str:
+    """A text with the numbers of its cells, each in the form in which it is written."""
+    parts = []
+    for block, comment in blocks(text):
+        ends = spans(block) if comment else []
+        for (start, end), pair in reversed([*zip(ends, sources(comment or ""), strict=True)]):
+            value, *others = tables.values(*pair)
+            number = block[start:end]
+            if not others:
+                block = block[:start] + written(value, number) + block[end:]
+        parts.append(block)
+    return "".join(parts)
+
+
+def written(value: float, like: str) -> str:
+    """A value in the form of another number: its digits, its sign, commas, "million"."""
+    digits, _, unit = like.partition(" ")
+    value /= 1e6 if unit else 1
+    places = len(digits.partition(".")[2])
+    sign = "+" if digits[0] in "+-" else ""
+    text = f"{value if sign else abs(value):{sign},.{places}f}"
+    return f"{text} {unit}".strip()
+
+
+if __name__ == "__main__":
+    TABLES = Tables(ROOT / "docs" / "results", ROOT / "tables")
+    for path in TEXTS:
+        path.write_text(updated(path.read_text(), TABLES))
