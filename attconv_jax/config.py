@@ -149,6 +149,7 @@ class Config:
     """Config of an AttentiveConvNet run.
 
     Attributes:
+      task: the class that trains and scores, "package.module:Class".
       margin: of the ranking loss, by which an answering sentence should be more probable than
         another (section 4.2). `margin`, `loss` and `pairs` are only for data.format=ranking.
       loss: the hinge loss of section 4.2, the cross-entropy of the sentences' labels, or, as in the

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import ml_collections
 
-from common_jax.fields import field_types, from_mapping, require, require_sizes, to_mapping
+from common_jax.fields import field_types, from_mapping, nearest, require, require_sizes, to_mapping
 from common_jax.renames import current_class, with_current_keys
 
 T = TypeVar("T")
@@ -28,7 +28,8 @@ class OptimizerConfig:
 
     Attributes:
       name: "adam", "adamax", "adadelta", or "adagrad" with `eps` outside the square root.
-      learning_rate: the peak, reached after `warmup_steps`.
+      learning_rate: the peak.
+      warmup_steps: steps until the peak; 0 starts there.
       warmup: "linear", or "exponential" from a hundredth of the peak.
       schedule: after the peak, "rsqrt" decays with 1/sqrt(step), "constant" does not decay.
       cooldown: the share of `train.steps`, the last ones, of a linear decay to zero, which is
@@ -341,14 +342,31 @@ def _with_free_types(config: Any, values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+class UnknownSystem(ValueError):  # noqa: N818 (the name of what is wrong)
+    """The argument of a config file is none of its systems.
+
+    Attributes:
+      names: of the systems; ml_collections makes a copy without them.
+    """
+
+    names: Collection[str] = ()
+
+    @classmethod
+    def of(cls, name: str, names: Collection[str], listed: str = "") -> "UnknownSystem":
+        """The error for a name, with the names as the message lists them."""
+        error = cls(f"{name!r}: must be {listed or ' | '.join(names)}{nearest(name, names)}")
+        error.names = names
+        return error
+
+
 def system_named(systems: Mapping[str, T], name: str) -> T:
     """The entry of a config folder's table of systems.
 
     Raises:
-      ValueError: for an unknown name.
+      UnknownSystem: for an unknown name.
     """
     if name not in systems:
-        raise ValueError(f"{name!r}: must be {' | '.join(systems)}")
+        raise UnknownSystem.of(name, systems)
     return systems[name]
 
 

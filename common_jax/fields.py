@@ -8,7 +8,7 @@ import pkgutil
 import re
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -192,12 +192,16 @@ def _is_in_a_package(module: str) -> bool:
     return not (Path(spec.origin).parent / "export.json").exists()
 
 
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The closest known name to an unknown one, as the end of a message; "" if none is close."""
+    close = difflib.get_close_matches(name, [*known], n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
 def suggestion(name: str, known: list[str]) -> str:
-    """The closest known name to an unknown one, or all known names, as the end of a message."""
-    close = difflib.get_close_matches(name, known, n=1)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; known here: {', '.join(sorted(known))}" if known else "; it has no fields"
+    """As `nearest`, or all known names if none is close."""
+    rest = f"; known here: {', '.join(sorted(known))}" if known else "; it has no fields"
+    return nearest(name, known) or rest
 
 
 def _require_group(value: Any, key: str) -> None:

@@ -269,7 +269,12 @@ class DecodeConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Config of a CSAN run."""
+    """Config of a CSAN run.
+
+    Attributes:
+      task: the class that trains and scores, "package.module:Class".
+      label_smoothing: share of each target's probability that is spread over the vocabulary.
+    """
 
     short_keys: ClassVar[Mapping[str, str]] = {
         f"model.{name}": f"model.encoder_attention.{name}"

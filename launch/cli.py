@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from common_jax.errors import Interrupted, UserError, causes
 from launch.distributed import exit_process
@@ -26,18 +26,28 @@ _LESS_MEMORY = (
     "smaller batches, train.accumulate, more devices with mesh.fsdp or a smaller model need less"
 )
 COMPILED = "~/.cache/conv-attention-jax/compiled"
+CONSOLE, MODULE = "conv-attention", "python -m launch"
+ROOT = Path(__file__).resolve().parents[1]  # the folder of the packages
+RED, BOLD = 31, 1
 COMPILED_BYTES = 2**30  # size limit; the least recently used programs are removed
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser without abbreviations, with one-line errors."""
+    """An argument parser without abbreviations, with one-line errors.
+
+    With `--config`, `--help` lists the config's fields.
+    """
 
     def __init__(self, **kwargs):
         raw = functools.partial(argparse.RawDescriptionHelpFormatter, max_help_position=30)
+        kwargs |= {k: spelled(kwargs[k]) for k in ("prog", "description") if kwargs.get(k)}
         super().__init__(**{"formatter_class": raw, "allow_abbrev": False, **kwargs})
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[override]
         """As in the base class; an output must not be a file that another option names."""
+        takes_config = self.add_help and "--config" in self._option_string_actions
+        if takes_config and {"-h", "--help"} & {*(args or ())}:
+            self.add_fields(args)
         parsed, rest = super().parse_known_args(args, namespace)
         given = {action: getattr(parsed, action.dest, None) for action in self._actions}
         outputs = {
@@ -49,6 +59,13 @@ class Parser(argparse.ArgumentParser):
                 if other is not output and isinstance(path, (str, Path)):
                     _require_another(output, file, other, Path(path))
         return parsed, rest
+
+    def add_fields(self, args: Sequence[str]) -> None:
+        """Adds the fields of the config that arguments name, for help and completion."""
+        if file := early_arguments("", args, "--config").config:
+            from launch.config_fields import add_fields
+
+            add_fields(self, file, [arg for arg in args if arg.startswith("--config.")])
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message} (see {self.prog} --help)")
@@ -97,8 +114,33 @@ def add_config(parser: argparse.ArgumentParser, override: str) -> None:
     Args:
       override: the help of `--config.KEY`.
     """
-    parser.add_argument("--config", required=True, metavar="FILE[:ARG]", help="config file")
+    text = "config file, or the name of an installed one: csan/quickstart"
+    config = parser.add_argument("--config", required=True, metavar="FILE[:ARG]", help=text)
+    config.completer = _config_names  # type: ignore[attr-defined]
     parser.add_argument("--config.KEY", metavar="VALUE", dest="_", help=override)
+
+
+def _config_names(prefix: str, **_: Any) -> list[str]:
+    """Completes the names of installed configs, and after a ":" systems; else files."""
+    import argcomplete
+
+    from common_jax.training.config_files import installed_configs
+
+    file, colon, _argument = prefix.partition(":")
+    if colon:
+        from common_jax.training.config import systems_of
+
+        return [f"{file}:{system}" for system in systems_of(file)]
+    files = argcomplete.FilesCompleter(("py",))(prefix)
+    return [*installed_configs(), *files]
+
+
+def _systems(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """Completes the last of some systems, SYSTEM,SYSTEM,..."""
+    from common_jax.training.config import systems_of
+
+    before, comma, _last = prefix.rpartition(",")
+    return [f"{before}{comma}{system}" for system in systems_of(parsed_args.config or "")]
 
 
 def add_systems(parser: argparse.ArgumentParser, purpose: str) -> None:
@@ -111,7 +153,8 @@ def add_systems(parser: argparse.ArgumentParser, purpose: str) -> None:
         return listed
 
     text = f"systems of the config file, FILE:SYSTEM each: {purpose}"
-    parser.add_argument("--systems", type=names, default=[], metavar="A,B,...", help=text)
+    systems = parser.add_argument("--systems", type=names, default=[], metavar="A,B,...", help=text)
+    systems.completer = _systems  # type: ignore[attr-defined]
 
 
 def system_files(file: str, systems: Sequence[str]) -> dict[str, str]:
@@ -137,7 +180,13 @@ def add_options(parser: argparse.ArgumentParser, options: Sequence["Option"]) ->
         group.add_argument(f"--{option.name}", help=option.help, **keywords)
 
 
-def early_arguments(command: str, argv: list[str], *flags: str) -> argparse.Namespace:
+def add_output(parser: argparse.ArgumentParser, result: str) -> None:
+    """Adds `--json`, which prints the result instead of text, and `--quiet`."""
+    parser.add_argument("--json", action="store_true", help=f"print {result} as JSON, alone")
+    parser.add_argument("--quiet", action="store_true", help="no messages but warnings and errors")
+
+
+def early_arguments(command: str, argv: Sequence[str], *flags: str) -> argparse.Namespace:
     """The values of some flags, needed to add the flags of a model to the command's parser."""
     parser = Parser(prog=f"python -m launch.{command}", add_help=False)
     for flag in flags:
@@ -151,14 +200,47 @@ def command_line(command: str, argv: Sequence[str]) -> str:
     return line.encode(errors="backslashreplace").decode()  # a path need not be UTF-8
 
 
-def configure_logging() -> None:
-    """Sends log messages to standard error and silences those of libraries."""
+def program() -> str:
+    """The program of which this process runs a command: "conv-attention" or "python -m launch"."""
+    return CONSOLE if Path(sys.argv[0]).name == CONSOLE else MODULE
+
+
+def spelled(text: str, prefix: str = "") -> str:
+    """Text in which commands are as this one was started: by `python -m`, or the console command.
+
+    Args:
+      prefix: in front of each, such as "uv run ".
+    """
+    typed = f"{CONSOLE} " if program() == CONSOLE else f"{MODULE}."
+    return text.replace(f"{MODULE}.", prefix + typed)
+
+
+def module_command(name: str) -> list[str]:
+    """The start of the command line of a process that runs `launch.NAME` of these packages, which
+    folders of the same names in the current folder do not hide."""
+    safe_path = [] if Path.cwd() == ROOT else ["-P"]
+    return [sys.executable, *safe_path, "-m", f"launch.{name}"]
+
+
+def colored(text: str, code: int, file: TextIO | None) -> str:
+    """Text in a color of a terminal (ECMA-48's SGR); plain for other files, or with NO_COLOR."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if plain or file is None or not file.isatty() else f"\033[{code}m{text}\033[0m"
+
+
+def configure_logging(quiet: bool = False) -> None:
+    """Sends log messages to standard error and silences those of libraries.
+
+    Args:
+      quiet: shows warnings and errors only, and no progress.
+    """
     import logging
 
     import absl.logging
 
     absl.logging.set_verbosity(absl.logging.FATAL)
     sys.unraisablehook = _ignore_closed_loop
+    logging.disable(logging.INFO if quiet else logging.NOTSET)
     logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
     for name in ("jax", "tensorboardX", "matplotlib"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -216,19 +298,28 @@ def _ignore_closed_loop(error: "sys.UnraisableHookArgs") -> None:
         sys.__unraisablehook__(error)
 
 
-def run(main: Callable[[list[str]], None]) -> NoReturn:
-    """Runs a command's `main` on the arguments and exits.
+def _error() -> str:
+    return colored("error:", RED, sys.stderr)
+
+
+def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) -> NoReturn:
+    """Runs a command's `main` on the arguments, by default those of the process, and exits.
 
     The status is 0, 2 after a user's error, and 128 + the signal's number after a request to stop
     (130 on Ctrl-C, 143 on SIGTERM).
+
+    Modules of the current folder can be imported, since a config can name a user's own class, but
+    hide none that is installed.
     """
     status = 0
+    with contextlib.suppress(OSError):  # a folder that has been deleted
+        sys.path.append(os.getcwd())
     try:
-        main(sys.argv[1:])
+        main(sys.argv[1:] if argv is None else [*argv])
         if sys.stdout is not None:
             sys.stdout.flush()
     except UserError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"{_error()} {' '.join(str(error).split())}", file=sys.stderr)
         status = 2
     except Interrupted as request:
         print(f"{request.signal.name}: {request or 'stopped'}", file=sys.stderr)
@@ -247,7 +338,7 @@ def run(main: Callable[[list[str]], None]) -> NoReturn:
         else:
             exit_process(1, error)
             raise
-        print(f"error: {line}", file=sys.stderr)
+        print(f"{_error()} {line}", file=sys.stderr)
         status = 2
     if status:
         exit_process(status)

@@ -1,4 +1,4 @@
-"""Scores a run's best checkpoint, the mean of its newest, an ensemble of runs, or a file."""
+"""Scores a run's best checkpoint, a mean of its newest, an ensemble of runs, or a file."""
 
 import argparse
 import json

@@ -5,7 +5,15 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from launch.cli import Parser, command_line, configure_logging, early_arguments, positive, run
+from launch.cli import (
+    Parser,
+    command_line,
+    configure_logging,
+    early_arguments,
+    positive,
+    run,
+    spelled,
+)
 
 if TYPE_CHECKING:
     from common_jax.predictor import Option
@@ -81,7 +89,7 @@ def main(argv: list[str]) -> None:
             f"it needs jax {jax.__version__} or newer; for all versions from {OLDEST_JAX} on: "
             f"uv run --with jax=={OLDEST_JAX} {command}"
         )
-    print(f"next:\n  python -m launch.predict --model {shlex.quote(str(args.out))}")
+    print(spelled(f"next:\n  python -m launch.predict --model {shlex.quote(str(args.out))}"))
 
 
 def _compiled_options(argv: list[str]) -> list["Option"]:

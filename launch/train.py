@@ -1,15 +1,19 @@
 """Trains a model from a config and scores it."""
 
+import json
 import os
+import shlex
 
 from launch.cli import (
     Parser,
     add_config,
+    add_output,
     command_line,
     configure_logging,
     keep_compiled,
     positive,
     run,
+    spelled,
 )
 from launch.distributed import DistributedArgs
 
@@ -18,7 +22,7 @@ DESCRIPTION = (
     + """
 Validates every train.evaluate_every steps, stores the latest and the best checkpoint, and at the
 end scores the best on dev and test. The same command resumes an interrupted run. Every field of the
-config can be set: --config.model.head_window=1
+config can be set: --config.model.head_window=1; --help --config FILE lists them.
 
 For a distributed run, start the command on all machines: under SLURM, Open MPI, Kubernetes or Cloud
 TPU, or with --coordinator, --num_processes and --process_id (docs/cluster.md).
@@ -35,11 +39,14 @@ def main(argv: list[str]) -> None:
     add_config(parser, "set a field: --config.train.steps=100")
     add("--workdir", metavar="RUN", help="folder of the run (runs/<family>/<config>)")
     add("--describe", action="store_true", help="print the table of parameters and exit")
+    text = "print the config as a command line with all of its fields, and exit"
+    add("--print_config", action="store_true", help=text)
     text = "threads that prepare the corpus (the number of cores)"
     add("--workers", type=positive, metavar="N", help=text)
     add("--prepare", action="store_true", help="prepare the corpus and exit")
     text = "resume with the learning rate schedule of the config, not the recorded one"
     add("--new_schedule", action="store_true", help=text)
+    add_output(parser, "the run's result")
     DistributedArgs.add_flags(parser)
     args, overrides = parser.parse_known_args(argv)
     processes = DistributedArgs.of(args)
@@ -48,13 +55,19 @@ def main(argv: list[str]) -> None:
     from common_jax.training.config import default_workdir, parse, task_class
 
     config = parse(args.config, overrides)
+    if args.print_config:
+        from launch.config_fields import as_overrides
+
+        words = [f"--config {shlex.quote(args.config)}", *map(shlex.quote, as_overrides(config))]
+        print(" \\\n".join(words))
+        return
     task = task_class(config.task)(config)
     if args.describe:
         from common_jax.training.state import describe
 
         print(describe(task))
         return
-    configure_logging()
+    configure_logging(args.quiet)
     if args.prepare:
         task.prepare(args.workers)
         return
@@ -72,6 +85,9 @@ def main(argv: list[str]) -> None:
     outcome = train(task, workdir, command_line("train", argv), new_schedule=args.new_schedule)
     if not is_first():
         return
+    if args.json:
+        print(json.dumps(outcome.result, ensure_ascii=False))
+        return
     if not outcome.scored:
         print(f"{workdir.path} is finished; train.steps above {config.train.steps} continue it")
     for split, metrics in outcome.result["metrics"].items():
@@ -81,9 +97,9 @@ def main(argv: list[str]) -> None:
         print(f"{split}: " + "  ".join(f"{name} {value:.2f}" for name, value in numbers.items()))
     if outcome.scored:
         print("\n".join(["", *outcome.scored[task.splits[-1]].examples, ""]))
-        python = "uv run python" if "UV" in os.environ else "python"  # uv sets UV in its processes
+        uv = "uv run " if "UV" in os.environ else ""  # uv sets UV in its processes
         commands = task.next_commands(str(workdir.path))
-        print("next:", *(c.replace("python -m", f"{python} -m") for c in commands), sep="\n  ")
+        print("next:", *(spelled(command, uv) for command in commands), sep="\n  ")
 
 
 if __name__ == "__main__":

@@ -143,7 +143,11 @@ class DataConfig(SplitsConfig):
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Config of a reader's run."""
+    """Config of a reader's run.
+
+    Attributes:
+      task: the class that trains and scores, "package.module:Class".
+    """
 
     task: str = "qanet_jax.task:SpanExtraction"
     words: WordsConfig = dataclasses.field(default_factory=WordsConfig)

@@ -16,11 +16,12 @@ import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
-from common_jax.config import completed, from_values, short_keys, to_config_dict
-from common_jax.errors import UserError, error_context
+from common_jax.config import UnknownSystem, completed, from_values, short_keys, to_config_dict
+from common_jax.errors import UserError, causes, error_context
 from common_jax.fields import named_class, suggestion
 from common_jax.io.files import names_in
 from common_jax.renames import former_keys
+from common_jax.training.config_files import config_file
 from common_jax.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
     """The config of `--config FILE[:ARGUMENT] --config.KEY=VALUE ...`, checked.
 
     Args:
-      file: a Python file with `get_config`, a ":" before its argument if it takes one.
+      file: a Python file with `get_config` or the name of an installed one (`config_file`), a ":"
+        before its argument if it takes one.
       overrides: arguments of the form "--config.key=value".
 
     Raises:
@@ -41,10 +43,7 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
         without effect.
     """
     _require_form(overrides)
-    path = file.partition(":")[0]
-    if not os.path.isfile(path):
-        raise UserError(f"--config: no such file: {path}")
-    config = _parsed(file, config_flags.DEFINE_config_file, [f"--config={file}"])
+    config = _parsed(file, config_flags.DEFINE_config_file, [f"--config={config_file(file)}"])
     if not isinstance(config, ml_collections.ConfigDict) or type(config.get("task")) is not str:
         raise UserError(
             f"--config={file}: get_config() must return to_config_dict of a task's config, as the "
@@ -88,6 +87,17 @@ def _require_effect(config: Any, overrides: Sequence[str]) -> None:
                 f"{override}: has no effect with this config's {unused[field].partition('=')[0]}; "
                 f"--config.{unused[field]} would give it one"
             )
+
+
+def systems_of(file: str) -> list[str]:
+    """The arguments that a config file takes, by its own answer to another; [] if it has no table
+    of systems (`common_jax.config.system_named`)."""
+    try:
+        parse(f"{file.partition(':')[0]}:?", [])
+    except UserError as error:
+        if unknown := _unknown_system(error):
+            return [name for name in unknown.names if name]
+    return []
 
 
 def task_class(name: str) -> "type[Task]":
@@ -163,7 +173,7 @@ def task_on_files(
 
 def default_workdir(file: str) -> Path:
     """runs/<family>/<config>, with the config's argument: runs/csan/wmt14_ende-big."""
-    path, _, argument = file.partition(":")
+    path, _, argument = config_file(file).partition(":")
     name = Path(path).stem + (f"-{argument}" if argument else "")
     return Path("runs") / Path(path).resolve().parent.name / name
 
@@ -177,19 +187,27 @@ def _parsed(file: str, define: Callable[..., Any], arguments: Sequence[str]) -> 
         values(argv)
         return values["config"].value
     except (flags.Error, TypeError, ValueError) as error:
-        message = str(error).strip().splitlines()[-1]  # it may quote a whole traceback
+        message = str(_unknown_system(error) or error)
+        message = message.strip().splitlines()[-1]  # it may quote a whole traceback
+        message = message.replace(config_file(file), file)
         message = re.sub("invalid literal for int.*", "must be a whole number", message)
         raise UserError(
             message if message.startswith("flag") else f"--config={file}: {message}"
         ) from error
     except (Exception, SystemExit) as error:  # a user's file can raise anything
-        path = file.partition(":")[0]
+        path = config_file(file).partition(":")[0]
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
         at = f":{lines[-1]}" if lines else ""
         message = f"{type(error).__name__}: {error}"
         if isinstance(error, AttributeError) and error.name == "get_config" and not at:
             message = "there is no get_config in it"
         raise UserError(f"--config={file}{at}: {message}") from error
+
+
+def _unknown_system(error: BaseException) -> UnknownSystem | None:
+    """The cause of an error that says which systems there are."""
+    unknown = (cause for cause in causes(error) if isinstance(cause, UnknownSystem))
+    return next((cause for cause in unknown if cause.names), None)
 
 
 def _with_full_key(override: str, config: ml_collections.ConfigDict, kind: type) -> str:

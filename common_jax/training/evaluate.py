@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 from tqdm import tqdm
 
 from common_jax.data.batches import Batches
+from common_jax.io.progress import is_quiet
 from common_jax.training.mesh import local_rows, put_batch
 from common_jax.training.multihost import is_first
 from common_jax.training.task import Params, Scores, Task
@@ -39,7 +40,8 @@ def predict(
     Predictions whose shape depends on the batch's are padded with zeros to the longest.
     """
     predictions: list[dict[str, Any]] = []
-    epoch, hidden = batches.select_rows(local_rows(mesh)).epoch(0), None if is_first() else True
+    epoch = batches.select_rows(local_rows(mesh)).epoch(0)
+    hidden = None if is_first() and not is_quiet() else True
     bar = tqdm(epoch, desc=label, unit="batch", leave=False, disable=hidden, file=sys.stderr)
     for batch in bar:
         predictions.append(predict_step(params, put_batch(batch, mesh)))

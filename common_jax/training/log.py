@@ -11,6 +11,7 @@ from typing import Any
 from tqdm import tqdm
 
 from common_jax.io.atomic import replace_text, writing
+from common_jax.io.progress import is_quiet
 from common_jax.training.multihost import first_process_only, is_first
 from common_jax.training.run_folder import RunFolder
 
@@ -116,7 +117,7 @@ class Progress:
             total=total,
             unit="step",
             dynamic_ncols=True,
-            disable=None if is_first() else True,
+            disable=None if is_first() and not is_quiet() else True,
             smoothing=0.05,
         )
         self._plain = not sys.stderr.isatty()
@@ -140,7 +141,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Writes a line above the bar."""
-        if is_first():
+        if is_first() and not is_quiet():
             tqdm.write(text, file=sys.stderr)
 
     def close(self) -> None:

@@ -33,9 +33,9 @@ from attconv_jax.models.sentence_rank import SentenceRank
 from attconv_jax.models.tree_cnn import TreeCNN
 from attconv_jax.models.word_by_word import WordByWord
 from attconv_jax.models.word_count import WordCount
-from common_jax.config import system_config, system_named
+from common_jax.config import UnknownSystem, system_config, system_named
 
-TABLES = Path(__file__).parents[2] / "tables" / "attconv"
+TABLES = Path(__file__).parents[1] / "tables" / "attconv"
 
 
 def attentive(texts: int, **fields: Any) -> PairModel:
@@ -140,14 +140,16 @@ def config_of(
       fields: values of the section `model`; ignored by models that lack them.
 
     Raises:
-      ValueError: for an unknown name.
+      UnknownSystem: for an unknown name.
     """
     system, dash, original = name.partition("-")
     model = system_named(SYSTEMS, system)(data.texts)
     if not getattr(model, "hidden", True):  # logits directly above the pooled text
         fields.pop("hidden", None)
     if dash and (original != "original" or system not in ORIGINALS):
-        raise ValueError(f"{name!r}: must be SYSTEM, or SYSTEM-original of {', '.join(ORIGINALS)}")
+        originals = [f"{system}-original" for system in ORIGINALS]
+        listed = f"SYSTEM, or SYSTEM-original of {', '.join(ORIGINALS)}"
+        raise UnknownSystem.of(name, originals, listed)
     return system_config(Config(data=data, words=words, model=model), name, **fields)
 
 

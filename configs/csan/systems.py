@@ -15,7 +15,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from common_jax.config import to_config_dict
+from common_jax.config import UnknownSystem, to_config_dict
 from common_jax.fields import Choice
 from csan_jax.attention.area import Area
 from csan_jax.attention.base import EncoderAttention
@@ -56,7 +56,7 @@ def sized(name: str) -> tuple[str, str]:
     system: SYSTEM is base, "big-SYSTEM" is big, and "base" and "big" are 2D-CSAN.
 
     Raises:
-      ValueError: for an unknown name.
+      UnknownSystem: for an unknown name.
     """
     two = "csan_2d"
     return _sized(name, "big", {"": ("", two), "base": ("", two), "big": ("big", two)})
@@ -68,7 +68,7 @@ def _sized(name: str, large: str, others: Mapping[str, tuple[str, str]]) -> tupl
     sizes |= {f"{large}-{system}": (large, system) for system in SYSTEMS}
     if name not in sizes:
         names = " | ".join(filter(None, (*others, *SYSTEMS)))
-        raise ValueError(f"{name!r}: must be {names} | {large}-SYSTEM")
+        raise UnknownSystem.of(name, sizes, f"{names} | {large}-SYSTEM")
     return sizes[name]
 
 

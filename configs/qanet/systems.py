@@ -43,7 +43,7 @@ def config_of(
       **fields: values of the section `model`; ignored by systems that lack them.
 
     Raises:
-      ValueError: for an unknown name.
+      UnknownSystem: for an unknown name.
     """
     model = system_named(SYSTEMS, system)
     return system_config(

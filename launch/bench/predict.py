@@ -4,14 +4,13 @@ import argparse
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from common_jax.errors import UserError
-from launch.cli import positive
+from launch.cli import module_command, positive
 from launch.measure.timing import medians
 from launch.text_table import Row
 
@@ -94,7 +93,7 @@ def _starts(flags: Mapping[str, str], line: str, rounds: int) -> dict[str, tuple
 def _start(flag: str, path: str, line: str, cache: str) -> float:
     """Seconds of one `launch.predict` process."""
     environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": cache}
-    command = [sys.executable, "-m", "launch.predict", flag, path]
+    command = [*module_command("predict"), flag, path]
     start = time.perf_counter()
     done = subprocess.run(
         command, input=f"{line}\n", capture_output=True, text=True, env=environment

@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from launch.trials.trials import Trial
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLES, STORED = ROOT / "tables", ROOT / "docs" / "results"
+TABLES, STORED = ROOT / "configs" / "tables", ROOT / "docs" / "results"
 DESCRIPTION = (
     __doc__
     + """
-TABLE is a file tables/TABLE.toml, such as csan/figure2: rows, seeds, claims and the paper's
-numbers. --list prints all tables and the data that they need. A row is trained with each seed, as a
-trial of an ordinary sweep in OUT/trials; the same command resumes. Trials stored in docs/results,
-for this table or another, are not trained again while config and version are the same.
+TABLE is a file tables/TABLE.toml, such as csan/figure2, or FILE.toml: rows, seeds, claims and the
+paper's numbers. --list prints all tables and the data that they need. A row is trained with each
+seed, as a trial of an ordinary sweep in OUT/trials; the same command resumes. Trials stored in a
+clone's docs/results, for this table or another, are not trained again while config and version are
+the same.
 
 OUT/page.md and page.html have each row beside the paper's, and a verdict on each claim;
 OUT/table.csv has the rows.
@@ -46,6 +47,8 @@ def main(argv: list[str]) -> None:
     from launch.reproduce.spec import read_table, read_tables
     from launch.reproduce.trials import require_data, trials_of
 
+    if args.keep and not (ROOT / "docs").is_dir():
+        parser.error("--keep: stores in the docs/results of a clone, not in an installed package")
     if args.list:
         specs = read_tables(TABLES).values()
         for spec in specs:
@@ -55,11 +58,7 @@ def main(argv: list[str]) -> None:
         return
     if args.table is None:
         parser.error("name a table, or --list")
-    path = TABLES / f"{args.table}.toml"
-    if not path.is_file():
-        names = [str(file.relative_to(TABLES))[:-5] for file in sorted(TABLES.glob("*/*.toml"))]
-        raise UserError(f"{args.table}: no such table{suggestion(args.table, names)}")
-    spec = read_table(path)
+    spec = read_table(_table_file(args.table))
     scale = _scale(spec, args)
     if args.out is None:
         parser.error("--out: name the folder of the runs and the page")
@@ -74,6 +73,21 @@ def main(argv: list[str]) -> None:
     if not (args.no_train and args.no_speed):
         require_data(spec, scale, data)
     _make(spec, scale, trials, data, args)
+
+
+def _table_file(name: str) -> Path:
+    """The file of --list's name, or a file."""
+    path, names = TABLES / f"{name}.toml", table_names()
+    if name in names:
+        return path
+    if name.endswith(".toml") and Path(name).is_file():
+        return Path(name).absolute()
+    raise UserError(f"{name}: no such table{suggestion(name, names)}")
+
+
+def table_names() -> list[str]:
+    """The names of all tables: PAPER/NAME."""
+    return [str(file.relative_to(TABLES))[:-5] for file in sorted(TABLES.glob("*/*.toml"))]
 
 
 def _make(
@@ -153,7 +167,8 @@ def _parser() -> Parser:
     usage = "%(prog)s --list | TABLE --out OUT [options]"
     parser = Parser(prog="python -m launch.reproduce", usage=usage, description=DESCRIPTION)
     add = parser.add_argument
-    add("table", nargs="?", metavar="TABLE", help="PAPER/NAME")
+    table = add("table", nargs="?", metavar="TABLE", help="PAPER/NAME, or FILE.toml")
+    table.completer = lambda **_: table_names()  # type: ignore[attr-defined]
     text = "print all tables and exit; with --keep also write docs/results/tables.md"
     add("--list", action="store_true", help=text)
     add("--scale", metavar="NAME", help="paper | small (the table's first)")

@@ -128,7 +128,7 @@ def read_table(path: Path) -> TableSpec:
       UserError: if it cannot be read, a field is missing, unknown or of another type, or a row,
         corpus, scale or setting does not exist.
     """
-    common = path.parents[1] / "shared.toml"
+    common = path.parent.parent / "shared.toml"
     file = read_toml(path, TableFile)
     shared = read_toml(common, SharedFile) if common.exists() else SharedFile()
     corpora = {

@@ -9,6 +9,7 @@ from common_jax.compare import evaluation_class
 from common_jax.config import value_of
 from common_jax.errors import UserError, error_context
 from common_jax.training.config import parse, task_class
+from common_jax.training.config_files import installed_name
 from common_jax.training.identity import SEED
 from launch.reproduce.spec import Row, Scale, TableSpec
 from launch.reproduce.table_file import MEASURED, Corpus
@@ -88,9 +89,9 @@ def _of_row(spec: TableSpec, row: Row, data: Path, out: Path) -> list[Trial]:
         folder = str(data / corpus.folder)
         fields = {key: value.replace(f"{{{name}}}", folder) for key, value in fields.items()}
     overrides = tuple(f"--config.{key}={value}" for key, value in fields.items())
-    trials = []
+    trials, file = [], installed_name(row.file)
     with error_context(f"tables/{spec.name}.toml, row {row.name!r}"):
-        config = parse(row.file, overrides)
+        config = parse(file, overrides)
         first = value_of(config, SEED)
         for seed in range(first, first + row.seeds):
             train = dataclasses.replace(config.train, seed=seed)
@@ -98,7 +99,7 @@ def _of_row(spec: TableSpec, row: Row, data: Path, out: Path) -> list[Trial]:
             trials.append(
                 Trial(
                     {ROW: row.name, SEED: seed},
-                    row.file,
+                    file,
                     seeded,
                     dataclasses.replace(config, train=train),
                     out / "trials",

@@ -33,7 +33,7 @@ folder unless given. POST /v1/models/NAME:predict takes {"inputs": [...]}, each 
 launch.predict, and returns {"outputs": [...]}; /openapi.json describes the API. Requests that
 arrive together are computed in batches. On SIGTERM the server answers the requests in flight and
 exits with status 0. There is no password: without --host only this machine can reach the server
-(docs/serving.md). It needs the extra serve: uv sync --extra serve.
+(docs/serving.md). It needs the extra serve: conv-attention-jax[serve].
 
 example:
   python -m launch.serve --workdir runs/csan/quickstart --port 8000
@@ -56,7 +56,10 @@ def main(argv: list[str]) -> None:
     _require_names(args.sources)
     for module in ("starlette", "uvicorn", "prometheus_client"):
         if importlib.util.find_spec(module) is None:
-            raise UserError(f"{module} is not installed; launch.serve needs the extra serve")
+            raise UserError(
+                f"{module} is not installed; launch.serve needs the extra serve "
+                "(pip install 'conv-attention-jax[serve]')"
+            )
     from launch.serve.server import Server, address, listen
 
     sizes = {name: getattr(args, f"max_{name}") for name in _LIMITS}

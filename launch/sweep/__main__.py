@@ -1,5 +1,7 @@
-"""Trains a config with all combinations of values of some fields, and with several seeds."""
+"""Trains a config with all combinations of some fields' values, and with several seeds."""
 
+import contextlib
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from common_jax.errors import UserError, error_context
 from common_jax.io.atomic import writing
-from launch.cli import Parser, add_config, add_systems, configure_logging, positive, run
+from launch.cli import Parser, add_config, add_output, add_systems, configure_logging, positive, run
 from launch.trials.train import add_executor, log, summary, train
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ def main(argv: list[str]) -> None:
     args, overrides = parser.parse_known_args(argv)
     if args.asha and args.executor != "ray":
         parser.error("--asha: goes with --executor ray")
-    from launch.trials.status import find, write_results
+    from launch.trials.status import find, result_rows, write_results
     from launch.trials.trials import grid_axis, grid_trials, require_own_folders, zipped_axis
 
     if args.out.exists() and not args.out.is_dir():
@@ -58,15 +60,21 @@ def main(argv: list[str]) -> None:
     if args.dry_run:
         print("\n".join(f"{trial.name}: {summary(find(trial))}" for trial in trials))
         return
-    configure_logging()
+    configure_logging(args.quiet)
     results = args.out / "results.csv"
     train(trials, results, args)
     statuses = [find(trial) for trial in trials]
+    missing = sum(status.state not in ("finished", "stopped") for status in statuses)
+    metric = args.metric or f"dev.{trials[0].config.train.best_metric}"
     write_results(results, trials, statuses)
-    print(f"wrote {results}")
-    _draw(trials, statuses, args.metric or f"dev.{trials[0].config.train.best_metric}", args.out)
-    if missing := sum(status.state not in ("finished", "stopped") for status in statuses):
-        print(f"{missing} of {len(trials)} trials have not finished; the same command resumes")
+    with contextlib.redirect_stdout(sys.stderr if args.json else sys.stdout):
+        print(f"wrote {results}")
+        _draw(trials, statuses, metric, args.out)
+        if missing:
+            print(f"{missing} of {len(trials)} trials have not finished; the same command resumes")
+    if args.json:
+        print(json.dumps(result_rows(trials, statuses), ensure_ascii=False))
+    if missing:
         sys.exit(1)
 
 
@@ -93,6 +101,7 @@ def _parser() -> Parser:
     text = "metric of the figure, a column of results.csv (dev's train.best_metric)"
     add("--metric", metavar="SPLIT.NAME", help=text)
     add("--dry_run", action="store_true", help="list the trials and exit")
+    add_output(parser, "the rows of results.csv")
     return parser
 
 

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from common_jax.errors import UserError
 from common_jax.io.atomic import writing
+from launch.cli import module_command
 from launch.trials.status import find, record
 from launch.trials.trials import Trial
 
@@ -25,7 +26,7 @@ POLL_SECONDS = 1.0
 
 def command(trial: Trial) -> list[str]:
     """The command that trains or resumes a trial."""
-    program = [sys.executable, "-m", "launch.train", "--config", trial.file, *trial.overrides]
+    program = [*module_command("train"), "--config", trial.file, *trial.overrides]
     # a single process, even if a scheduler started the sweep as one of several
     return [*program, "--workdir", str(trial.workdir.path), "--num_processes", "1"]
 

@@ -57,7 +57,10 @@ def run_on_ray(
         import ray
         from ray import tune
     except ImportError as error:
-        raise UserError("--executor ray: needs Ray (uv sync --extra cluster)") from error
+        raise UserError(
+            "--executor ray: needs Ray, of the extra cluster "
+            "(pip install 'conv-attention-jax[cluster]')"
+        ) from error
 
     class Watch(tune.Callback):
         def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **_: Any) -> None:

@@ -72,11 +72,16 @@ def record(trial: Trial, state: State, error: str = "") -> None:
 
 def write_results(path: Any, trials: Sequence[Trial], statuses: Sequence[TrialStatus]) -> None:
     """results.csv: one row a trial."""
-    rows = [_row(*pair) for pair in zip(trials, statuses, strict=True)]
+    rows = result_rows(trials, statuses)
     head = list(dict.fromkeys(name for row in rows for name in row))
     head.append(head.pop(head.index("error")))
     with writing(path):
         replace_text(path, csv_text(head, rows))
+
+
+def result_rows(trials: Sequence[Trial], statuses: Sequence[TrialStatus]) -> list[dict[str, Any]]:
+    """The rows of results.csv."""
+    return [_row(*pair) for pair in zip(trials, statuses, strict=True)]
 
 
 def csv_text(head: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:

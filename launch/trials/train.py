@@ -3,7 +3,7 @@
 import argparse
 import contextlib
 import itertools
-import sys
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,9 @@ from launch.cli import Parser, natural, positive
 if TYPE_CHECKING:
     from launch.trials.status import TrialStatus
     from launch.trials.trials import Trial
+
+
+_log = logging.getLogger(__name__)
 
 
 def add_executor(parser: Parser) -> None:
@@ -75,4 +78,4 @@ def summary(status: "TrialStatus") -> str:
 
 
 def log(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    _log.info(text)

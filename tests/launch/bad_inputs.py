@@ -87,6 +87,12 @@ MISTAKES = {
     "an unknown system of a config": Mistake(
         "train", f"{QUICK}:big", "'big': must be transformer "
     ),
+    "a misspelt installed config": Mistake(
+        "train", "--config csan/quikstart", "no such file: .*; did you mean 'csan/quickstart'"
+    ),
+    "a misspelt system": Mistake(
+        "train", "--config qanet/squad:no_convolutoin", "did you mean 'no_convolution'"
+    ),
     "an unknown config key": Mistake(
         "train csan", "--config.model.token_windw=3", "unknown config key .* 'token_window'"
     ),
@@ -116,6 +122,9 @@ MISTAKES = {
     ),
     "a beam wider than the vocabulary": Mistake(
         "train csan", "--config.decode.beam_size=100000", "decode.beam_size=100000: at most"
+    ),
+    "a workdir that cannot be written": Mistake(
+        "train csan", "--workdir /proc/x/run", "/proc/x/run: cannot be written: "
     ),
     "a file as --workdir": Mistake(
         "train csan", "--workdir {here}/f", "f is not the folder of a run: choose", files(f="")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from common_jax.errors import UserError
 from launch.__main__ import commands, main, module_of
 
 ROOT = Path(__file__).parents[2]
@@ -69,8 +70,11 @@ def is_command(path):
     return "\ndef main(argv: list[str])" in text and path != ROOT / "launch" / "__main__.py"
 
 
-def test_a_command_as_argument_is_answered_by_its_module(capsys):
+@pytest.mark.parametrize("name", ["train", "launch.train"])
+def test_a_command_as_argument_is_run(name, capsys):
     with pytest.raises(SystemExit) as exit_:
-        main(["train", "--config", "file.py"])
-    assert exit_.value.code == 2
-    assert "python -m launch.train" in capsys.readouterr().err
+        main([name, "--help"])
+    assert exit_.value.code == 0
+    assert "python -m launch.train" in capsys.readouterr().out
+    with pytest.raises(UserError, match=r"no such file: file\.py"):
+        main([name, "--config", "file.py"])

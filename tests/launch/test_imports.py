@@ -38,6 +38,17 @@ def test_importing_a_config_loads_no_jax(package):
     assert modules & HEAVY == set()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["--help"], ["--version"], *([name, "--help"] for (name,) in PAGES[:-3])],
+    ids=" ".join,
+)
+def test_the_console_command_loads_neither_jax_nor_numpy(words):
+    code = f"sys.argv = ['conv-attention', *{words}]\nfrom launch.__main__ import console\ntry:\n"
+    modules = loaded(f"{code}    console()\nexcept SystemExit as exit_:\n    assert not exit_.code")
+    assert modules & {*HEAVY, "numpy"} == set()
+
+
 @pytest.mark.parametrize("words", PAGES, ids=" ".join)
 def test_help_loads_neither_jax_nor_numpy(words):
     command, *rest = words

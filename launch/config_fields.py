@@ -1,0 +1,98 @@
+"""The fields of a config as arguments: for `--help`, for completion and as overrides."""
+
+import argparse
+import dataclasses
+import inspect
+import re
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from common_jax.fields import Choice, field_types
+
+_ATTRIBUTE = re.compile(r"^  (\w+(?:, \w+)*): (.*(?:\n    .*)*)", re.MULTILINE)
+
+
+class Field(NamedTuple):
+    """A field of a config.
+
+    Attributes:
+      key: with its sections, "model.dim".
+      value: in this config.
+      type: annotation.
+      text: its line in the docstring of its class; "" if there is none.
+      has_effect: beside the values of the other fields.
+    """
+
+    key: str
+    value: Any
+    type: Any
+    text: str
+    has_effect: bool
+
+
+def fields_of(config: Any, section: str = "") -> Iterator[Field]:
+    """All fields of a config and its sections; of a `Choice` its class's name first."""
+    unused = config.unused() if hasattr(config, "unused") else {}
+    types, texts = field_types(type(config)), _texts(type(config))
+    if isinstance(config, Choice):
+        text = (inspect.getdoc(type(config)) or "").partition("\n")[0]
+        yield Field(f"{section}name", config.name, str, text, True)
+    for field in dataclasses.fields(config):
+        key, value = f"{section}{field.name}", getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from fields_of(value, f"{key}.")
+        else:
+            text, has_effect = texts.get(field.name, ""), field.name not in unused
+            yield Field(key, value, types[field.name], text, has_effect)
+
+
+def _texts(kind: type) -> Mapping[str, str]:
+    """The texts of a dataclass's attributes by name, from its docstring and those of its bases."""
+    texts: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        _, _, attributes = inspect.cleandoc(base.__doc__ or "").partition("\nAttributes:\n")
+        for names, text in _ATTRIBUTE.findall(attributes):
+            texts |= dict.fromkeys(names.split(", "), " ".join(text.split()))
+    return texts
+
+
+def as_overrides(config: Any) -> list[str]:
+    """The fields of a config as `--config.KEY=VALUE`, without those that have no effect."""
+    return [f"--config.{f.key}={f.value}" for f in fields_of(config) if f.has_effect]
+
+
+def add_fields(parser: argparse.ArgumentParser, file: str, overrides: Sequence[str]) -> None:
+    """Adds an argument for each field of a config, with type, value and docstring.
+
+    Args:
+      file, overrides: of the config; an override without a value is ignored.
+
+    Raises:
+      UserError: as `common_jax.training.config.parse`.
+    """
+    from common_jax.training.config import parse
+
+    config = parse(file, [override for override in overrides if "=" in override])
+    parser.usage = parser.format_usage().removeprefix("usage: ").strip()
+    group = parser.add_argument_group(f"fields of {file}, with their values")
+    for field in fields_of(config):
+        value = str(field.value)
+        value = value if value and value.isprintable() else repr(field.value)
+        text = f"{field.text} ({value})".strip().replace("%", "%%")
+        name, choices = f"--config.{field.key}", _choices(field.type)
+        group.add_argument(name, metavar=_metavar(field), help=text, choices=choices)
+
+
+def _choices(kind: Any) -> list[str] | None:
+    """The values of a field's type, if they can be listed."""
+    if kind is bool:
+        return ["True", "False"]
+    return [*map(str, typing.get_args(kind))] if typing.get_origin(kind) is Literal else None
+
+
+def _metavar(field: Field) -> str:
+    if choices := _choices(field.type):
+        return "|".join(choices)
+    name = getattr(typing.get_origin(field.type) or field.type, "__name__", "value")
+    return {"str": "TEXT", "tuple": "LIST"}.get(name, name.upper())
