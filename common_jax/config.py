@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import ml_collections
 
-from common_jax.fields import field_types, from_mapping, nearest, require, require_sizes, to_mapping
+from common_jax.fields import field_types, from_mapping, require, require_sizes, to_mapping
 from common_jax.renames import current_class, with_current_keys
 
 T = TypeVar("T")
@@ -340,48 +340,6 @@ def _with_free_types(config: Any, values: dict[str, Any]) -> dict[str, Any]:
         elif len({type(choice) for choice in typing.get_args(hints.get(name))}) > 1:
             values[name] = ml_collections.FieldReference(value, field_type=object)
     return values
-
-
-class UnknownSystem(ValueError):  # noqa: N818 (the name of what is wrong)
-    """The argument of a config file is none of its systems.
-
-    Attributes:
-      names: of the systems; ml_collections makes a copy without them.
-    """
-
-    names: Collection[str] = ()
-
-    @classmethod
-    def of(cls, name: str, names: Collection[str], listed: str = "") -> "UnknownSystem":
-        """The error for a name, with the names as the message lists them."""
-        error = cls(f"{name!r}: must be {listed or ' | '.join(names)}{nearest(name, names)}")
-        error.names = names
-        return error
-
-
-def system_named(systems: Mapping[str, T], name: str) -> T:
-    """The entry of a config folder's table of systems.
-
-    Raises:
-      UnknownSystem: for an unknown name.
-    """
-    if name not in systems:
-        raise UnknownSystem.of(name, systems)
-    return systems[name]
-
-
-def system_config(config: Any, name: str, **fields: Any) -> ml_collections.ConfigDict:
-    """The config of a named system, which its file edits.
-
-    Args:
-      config: a task's config, with the system's model.
-      name: `paper.system`.
-      **fields: of the model; those that it does not have are ignored.
-    """
-    edited = to_config_dict(config)
-    edited.model.update({name: value for name, value in fields.items() if name in edited.model})
-    edited.paper.system = name
-    return edited
 
 
 def short_keys(kind: type) -> Mapping[str, str]:

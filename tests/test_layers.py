@@ -26,7 +26,7 @@ LAYERS = (
     {"bad_examples", "predictor_schema"},
     {"io"},
     {"config", "text"},
-    {"attention", "predictor", "data"},
+    {"attention", "predictor", "data", "systems"},
     {"layers", "inputs"},
     {"convolution", "stack", "recurrent"},
     {"export"},

@@ -16,11 +16,12 @@ import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
-from common_jax.config import UnknownSystem, completed, from_values, short_keys, to_config_dict
+from common_jax.config import completed, from_values, short_keys, to_config_dict
 from common_jax.errors import UserError, causes, error_context
 from common_jax.fields import named_class, suggestion
 from common_jax.io.files import names_in
 from common_jax.renames import former_keys
+from common_jax.systems import UnknownSystem
 from common_jax.training.config_files import config_file
 from common_jax.training.run_folder import RunFolder
 
@@ -91,7 +92,7 @@ def _require_effect(config: Any, overrides: Sequence[str]) -> None:
 
 def systems_of(file: str) -> list[str]:
     """The arguments that a config file takes, by its own answer to another; [] if it has no table
-    of systems (`common_jax.config.system_named`)."""
+    of systems (`common_jax.systems.system_named`)."""
     try:
         parse(f"{file.partition(':')[0]}:?", [])
     except UserError as error:

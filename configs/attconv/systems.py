@@ -33,7 +33,7 @@ from attconv_jax.models.sentence_rank import SentenceRank
 from attconv_jax.models.tree_cnn import TreeCNN
 from attconv_jax.models.word_by_word import WordByWord
 from attconv_jax.models.word_count import WordCount
-from common_jax.config import UnknownSystem, system_config, system_named
+from common_jax.systems import UnknownSystem, system_config, system_named
 
 TABLES = Path(__file__).parents[1] / "tables" / "attconv"
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from common_jax.config import UnknownSystem, to_config_dict
+from common_jax.config import to_config_dict
 from common_jax.fields import Choice
+from common_jax.systems import UnknownSystem
 from csan_jax.attention.area import Area
 from csan_jax.attention.base import EncoderAttention
 from csan_jax.attention.block import Block

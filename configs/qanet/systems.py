@@ -9,7 +9,7 @@ from typing import Any
 
 import ml_collections
 
-from common_jax.config import system_config, system_named
+from common_jax.systems import system_config, system_named
 from qanet_jax.config import Config, DataConfig
 from qanet_jax.models.base import ReaderModel, WordsConfig
 from qanet_jax.models.bidaf import BiDAF
