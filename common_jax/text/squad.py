@@ -3,8 +3,10 @@
 Adversarial SQuAD (Jia & Liang, EMNLP 2017) has the same form, with ids "original-variant".
 """
 
+import collections
 import dataclasses
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -13,24 +15,14 @@ from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, writing
 from common_jax.io.json_files import Node, read_json
+from common_jax.text.answers import Answer, locate
 from common_jax.text.cleaning import clean
 
 REPEATED = "an id that an earlier question has"  # a reason for rejection
 IMPOSSIBLE = "impossible question"  # a reason to skip it
 
+_log = logging.getLogger(__name__)
 _TEXTS = ("id", "context", "question")  # of a dataset's features
-
-
-@dataclasses.dataclass(frozen=True)
-class Answer:
-    """A span of a passage.
-
-    Attributes:
-      start: in characters of the passage.
-    """
-
-    text: str
-    start: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,8 +71,8 @@ def read_squad(path: str | Path, bad_examples: BadExamples) -> Squad:
     has the numbers of its article, paragraph and question.
 
     Rejects passages that are empty or malformed, with all their questions, and questions that are
-    empty or malformed, have the id of an earlier one, no answers, or an answer that is empty or
-    not at its `answer_start`; answers are never moved.
+    empty or malformed, have the id of an earlier one, no answers, or none that `locate` finds in
+    its passage; others of its answers are left out and counted.
 
     Raises:
       UserError: if the file cannot be read, is not JSON, or lacks the lists of the format; or by
@@ -99,7 +91,7 @@ def read_squad(path: str | Path, bad_examples: BadExamples) -> Squad:
                 name = f"{number}.{paragraph_number}.{question_number}"
                 if question := bad_examples.parse(_question, node, name):
                     builder.question(*question, context, node.place)
-    return builder.squad
+    return builder.finish()
 
 
 class SquadRow(NamedTuple):
@@ -133,7 +125,7 @@ def read_squad_rows(rows: Iterable[SquadRow], bad_examples: BadExamples) -> Squa
             bad_examples.skip(IMPOSSIBLE, row.place)
             continue
         builder.question(row.id, row.question, row.answers, numbers[key], row.place)
-    return builder.squad
+    return builder.finish()
 
 
 def read_squad_dataset(dataset: Dataset, split: str, key: str, bad_examples: BadExamples) -> Squad:
@@ -161,7 +153,7 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, bad_examples: Bad
             numbers[context] = builder.context(context, None, location)
         answers = _spans(row.get("answers"), dataset.name)
         builder.question(name, question, answers, numbers[context], location)
-    return builder.squad
+    return builder.finish()
 
 
 def write_squad(path: Path, squad: Squad) -> None:
@@ -200,6 +192,13 @@ class _Builder:
         self.squad = Squad([], [])
         self._bad_examples = bad_examples
         self._ids: set[str] = set()
+        self._moved: collections.Counter[str] = collections.Counter()  # by the way of counting
+
+    def finish(self) -> Squad:
+        """All that was collected; logs how many answers were not at their `answer_start`."""
+        for way, count in self._moved.items():
+            _log.warning("%s answers were %s: taken at their place", f"{count:,}", way)
+        return self.squad
 
     def context(self, text: str, article: str | None, place: str) -> int | None:
         """The number of a new passage; None if it is bad."""
@@ -228,19 +227,37 @@ class _Builder:
         """
         if context is None:
             return
-        spans = tuple(Answer(*answer) for answer in answers)
+        spans, wrong = self._located(answers, self.squad.contexts[context])
         if name in self._ids:
             self._bad_examples.reject(REPEATED, f"{place} {name!r}")
         elif not clean(text):
             self._bad_examples.reject("empty question", place)
+        elif not spans and wrong:
+            number, problem = next(iter(wrong.items()))
+            self._bad_examples.reject(problem, f"{place}.answers[{number}]")
         elif not spans:
             self._bad_examples.reject("no answers", place)
-        elif wrong := [n for n, a in enumerate(spans) if _wrong(a, self.squad.contexts[context])]:
-            problem = _wrong(spans[wrong[0]], self.squad.contexts[context])
-            self._bad_examples.reject(problem, f"{place}.answers[{wrong[0]}]")
         else:
+            for number, problem in wrong.items():
+                self._bad_examples.skip(f"{problem}, beside others", f"{place}.answers[{number}]")
             self.squad.questions.append(Question(name, text, context, spans))
         self._ids.add(name)
+
+    def _located(
+        self, answers: Sequence[tuple[str, int]], context: str
+    ) -> tuple[tuple[Answer, ...], dict[int, str]]:
+        """The answers at their places, and what is wrong with the others by number."""
+        spans, wrong = list[Answer](), dict[int, str]()
+        for number, answer in enumerate(answers):
+            try:
+                span, way = locate(Answer(*answer), context)
+            except ValueError as error:
+                wrong[number] = str(error)
+                continue
+            spans.append(span)
+            if way:
+                self._moved[way] += 1
+        return tuple(spans), wrong
 
 
 def is_impossible(question: Node) -> bool:
@@ -274,14 +291,3 @@ def _spans(answers: Any, name: str) -> list[tuple[str, int]]:
             f"data.tfds={name}: not of SQuAD's form: no answers with text and answer_start"
         ) from error
     return [(text.decode(), int(start)) for text, start in zip(texts, starts, strict=True)]
-
-
-def _wrong(answer: Answer, context: str) -> str:
-    """The reason to reject an answer; "" for a valid one."""
-    if not clean(answer.text):
-        return "empty answer"
-    if answer.start >= 0 and context.startswith(answer.text, answer.start):
-        return ""
-    if answer.text in context:
-        return "answer not at its answer_start, though elsewhere in its context"
-    return "answer not in its context"

@@ -1,8 +1,8 @@
 """Pretrained word vectors in the text format of GloVe (Pennington et al. 2014).
 
-A row is a word and D numbers, separated by single spaces. Some words of the file 840B contain
-spaces, hence the numbers are the last D fields. word2vec and fastText write the same format after
-a first line "count D".
+A row is a word and D numbers, separated by single spaces or tabs. Some words of the file 840B
+contain spaces, hence the numbers are the last D fields. word2vec and fastText write the same format
+after a first line "count D".
 """
 
 import dataclasses
@@ -104,7 +104,7 @@ def _rows(
     field of others to `rejected`."""
     first = True
     for number, line in enumerate(read_raw_lines(path), start=1):
-        line = line.rstrip()  # fastText ends its rows with a space
+        line = line.rstrip().replace(b"\t", b" ")  # fastText ends its rows with a space
         if number == 1 and (header := _header(line)) is not None:
             if header != dim:
                 raise _other_dimension(path, number, dim, header)

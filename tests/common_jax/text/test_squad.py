@@ -135,8 +135,8 @@ BAD = [
     ("data.2.paragraphs.1.qas.0.id", "h1", "an id that an earlier question has", "'h1': ", {2}),
     (f"{QA}.1.answers", [], "no answers", "data[0].paragraphs[0].qas[1]: ", {1}),
     (f"{QA}.1.answers", None, "no answers", "data[0].paragraphs[0].qas[1]: ", {1}),
-    (f"{QA}.0.answers.1.text", " ", "empty answer", "qas[0].answers[1]: ", {0}),
-    (f"{QA}.0.answers.1.text", "7:44", "answer not in its context", "qas[0].answers[1]: ", {0}),
+    (f"{QA}.1.answers.0.text", " ", "empty answer", "qas[1].answers[0]: ", {1}),
+    (f"{QA}.1.answers.0.text", "7:44", "answer not in its context", "qas[1].answers[0]: ", {1}),
     (f"{QA}.1.answers.0.answer_start", 9999, SHIFTED, "qas[1].answers[0]: ", {1}),
     # Python would count from the end.
     (f"{QA}.1.answers.0.answer_start", -10, SHIFTED, "qas[1].answers[0]: ", {1}),
@@ -182,6 +182,26 @@ def test_bad_examples_are_reported_or_left_out(tmp_path, where, value, kind, wor
     assert words.removesuffix(": ") in entry["first"][0]
 
 
+@pytest.mark.parametrize("policy", ["error", "skip"])
+def test_a_wrong_answer_beside_others_is_left_out(tmp_path, policy):
+    path, bad_examples = tmp_path / "dev.json", BadExamples(policy)
+    path.write_text(json.dumps(changed(f"{QA}.0.answers.1.text", "7:44")))
+    squad = read_squad(path, bad_examples)
+    first = READ.questions[0].answers
+    assert squad.questions[0].answers == first[:1] + first[2:]
+    assert squad.questions[1:] == READ.questions[1:]
+    ((reason, entry),) = bad_examples.counts.items()
+    assert (reason, entry["count"]) == ("answer not in its context, beside others", 1)
+
+
+def test_answers_that_are_counted_otherwise_are_logged(tmp_path, caplog):
+    path = tmp_path / "dev.json"
+    start = READ.questions[1].answers[0].start
+    path.write_text(json.dumps(changed(f"{QA}.1.answers.0.answer_start", start + 1)))
+    assert read_squad(path, BadExamples("error")).questions == READ.questions
+    assert "1 answers were off by one: taken at their place" in caplog.text
+
+
 def test_files_that_cannot_be_read(tmp_path):
     assert "No such file" in says(tmp_path / "dev.json")
     (tmp_path / "dev.json").write_text("null")
@@ -210,7 +230,7 @@ def register() -> None:
 
         def _generate_examples(self):
             for question in READ.questions:
-                shift = self.builder_config.name == "bad" and question.id == "h2"
+                shift = 9 * (self.builder_config.name == "bad" and question.id == "h2")
                 row = {
                     **{"id": question.id, "title": "", "question": question.text},
                     "context": READ.contexts[question.context],

@@ -72,6 +72,13 @@ def test_rows(tmp_path, name, header, end):
     assert vectors.matched == counts
 
 
+def test_a_tab_after_the_word_or_between_numbers(tmp_path):
+    path = _write(tmp_path / "a.vec", "2 3\nthe\t1 2 3\na b\t4\t5\t6 \n")
+    vectors = read_vectors(path, ["the", "a b", "a"], 3, BadExamples("error"))
+    found = {word: vectors.table[row].tolist() for word, row in vectors.rows.items()}
+    assert found == {"the": [1, 2, 3], "a b": [4, 5, 6]}
+
+
 _FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss", "ß."])
 
 
