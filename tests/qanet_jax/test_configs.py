@@ -43,7 +43,8 @@ def test_systems_differ_in_the_model_alone(name):
             assert getattr(config, section) == getattr(base, section)
     with pytest.raises(UserError) as refused:
         parse(f"{FOLDER / name}.py:qanets", [])
-    assert str(refused.value).endswith(f"'qanets': must be {' | '.join(SYSTEMS)}")
+    names = " | ".join(SYSTEMS)
+    assert str(refused.value).endswith(f"'qanets': must be {names}; did you mean 'qanet'?")
 
 
 def test_bidaf_is_trained_as_in_its_paper():

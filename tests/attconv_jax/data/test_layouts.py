@@ -16,6 +16,7 @@ from tests.common_jax.data.other_tools import (
     indented,
     json_lines,
     parquet,
+    prepared_folders,
     shards,
     tab_separated,
 )
@@ -285,4 +286,4 @@ def test_mistakes_are_one_line(tmp_path, format, name, rows, columns, message):
         prepared(tmp_path, name, format, columns=columns)
     line = str(error.value).replace(f"{tmp_path}/", "")
     assert re.match(re.escape(message), line), line
-    assert "\n" not in line and not [p for p in (tmp_path / "cache").glob("*") if p.is_dir()]
+    assert "\n" not in line and not prepared_folders(tmp_path / "cache")

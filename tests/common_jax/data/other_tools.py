@@ -98,3 +98,8 @@ def shards(folder: Path, stem: str, ending: str, rows: Rows, count: int = 3) -> 
         content = FORMATS[ending.lower()]([rows[row] for row in part])
         (folder / f"{stem}-{number + 8}-of-{count}.{ending}").write_bytes(content)
     return f"{stem}-*.{ending}"
+
+
+def prepared_folders(cache):
+    """The prepared corpora in a cache, beside which are the records of raw files."""
+    return [path for path in cache.glob("*") if path.is_dir() and path.name != "raw"]

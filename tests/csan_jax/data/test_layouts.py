@@ -8,7 +8,14 @@ import pytest
 from common_jax.errors import UserError
 from common_jax.io.files import read_lines
 from common_jax.training.config import parse
-from tests.common_jax.data.other_tools import FORMATS, comma_separated, indented, shards, zipped
+from tests.common_jax.data.other_tools import (
+    FORMATS,
+    comma_separated,
+    indented,
+    prepared_folders,
+    shards,
+    zipped,
+)
 from tests.csan_jax.data.test_data import PAIRS, folder, prepared, sizes
 from tests.real import needs_real_data, real_data
 
@@ -123,7 +130,7 @@ def test_mistakes_are_one_line_and_nothing_is_written(folder, name, rows, messag
     with pytest.raises(UserError, match=message) as error:
         prepared(folder, train=name, columns=columns)
     assert "\n" not in str(error.value)
-    assert not [path for path in (folder / "cache").glob("*") if path.is_dir()]
+    assert not prepared_folders(folder / "cache")
 
 
 @needs_real_data

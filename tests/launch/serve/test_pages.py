@@ -17,7 +17,9 @@ def test_a_page_answers_what_is_typed_and_clicked(address, tmp_path):
     with Browser(tmp_path / "profile", width=390) as browser:
         browser.open(f"{address}/")
         browser.click("a[href='/models/toy']")
-        browser.wait_for("document.getElementById('form') !== null")
+        # complete: the script, which answers a submission, has run
+        loaded = "location.pathname === '/models/toy' && document.readyState === 'complete'"
+        browser.wait_for(loaded)
         browser.type("#text-text", "one <b>two</b>")
         browser.click("button[type=submit]")
         browser.wait_for("document.querySelector('#results .answer') !== null")
