@@ -359,7 +359,7 @@ def test_a_dataset_that_cannot_be_built_is_one_line(squad, tmp_path):
     assert "none.json: no such file" in fails(squad / "none.json", dev, tmp_path)
     assert "holdout_size=48307: too many for" in fails(train, dev, tmp_path)
     broken = json.loads(dev.read_text())
-    broken["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 1
+    broken["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 500
     (tmp_path / "broken.json").write_text(json.dumps(broken))
     message = fails(train, tmp_path / "broken.json", tmp_path, holdout_size=9)
     assert "broken.json: data[0].paragraphs[0].qas[0].answers[0]: answer not at its" in message
