@@ -14,6 +14,7 @@ number in the results of README.md and in the summary of docs/results is that of
 import json
 import re
 import shlex
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,13 @@ def test_the_list_of_stored_trials_is_up_to_date(monkeypatch):
     monkeypatch.chdir(ROOT)
     listed = (RESULTS / "tables.md").read_text()
     assert listed == stored_page(read_tables(reproduce.TABLES).values(), RESULTS)
+
+
+def test_archives_name_no_folder_of_the_machine():
+    for path in RESULTS.rglob("*.zip"):
+        with zipfile.ZipFile(path) as archive:
+            texts = [archive.read(name).decode() for name in ("config.json", "result.json")]
+        assert not re.search(r"[=\s\"']/", "".join(texts)), path
 
 
 def test_a_changed_digit_is_found(tmp_path):
