@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -50,8 +51,8 @@ def keep(trial: Trial, folder: Path, data: Path, scale: Scale) -> None:
     files = {CONFIG: config.replace(str(data), _DATA)}
     for name, text in trial.workdir.texts(scale.split, needs_predictions(trial, scale)).items():
         files[name] = _rounded(text) if name.endswith(EXAMPLES) else text
-    run = str(trial.workdir.path)
-    files[RESULT] = files[RESULT].replace(str(data), _DATA).replace(run, _RUN)
+    result = files[RESULT].replace(str(data), _DATA).replace(str(trial.workdir.path), _RUN)
+    files[RESULT] = re.sub(r"--workdir (?:'[^']*'|\S+)", f"--workdir {_RUN}", result)  # if moved
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_LZMA) as archive:
         for name, text in files.items():
