@@ -17,7 +17,7 @@ from common_jax.data import sources, tables
 from common_jax.data.corpus import recorded_identity
 from common_jax.data.layouts import PAIRS, RANKING, TEXTS
 from common_jax.data.prepared import Split
-from common_jax.data.questions import QuestionTable, is_squad, read_tables
+from common_jax.data.questions import QuestionTable, QuestionTables, is_squad, read_tables
 from common_jax.data.sources import Generator, find_source, join
 from common_jax.errors import UserError
 from common_jax.inputs import Annotations
@@ -142,19 +142,11 @@ class Selection(sources.FileSource):
         return _candidates(read_squad(self.path, bad_examples), self.place)
 
 
-@dataclasses.dataclass(frozen=True)
-class SelectionTables:
+class SelectionTables(QuestionTables):
     """As `Selection`, of a table's shards with a question in each row."""
 
-    shards: tuple[QuestionTable, ...]
-
-    @property
-    def place(self) -> str:
-        return ", ".join(table.place for table in self.shards)
-
     def identity(self) -> Any:
-        files = [[table.identity(), *table.columns_identity()] for table in self.shards]
-        return [files, selection.IDENTITY]
+        return [super().identity(), selection.IDENTITY]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
         return _candidates(read_tables(self.shards, bad_examples), self.place)

@@ -42,6 +42,20 @@ class QuestionTable(Table):
                 yield question
 
 
+@dataclasses.dataclass(frozen=True)
+class QuestionTables:
+    """The shards of a table, as one source of examples."""
+
+    shards: tuple[QuestionTable, ...]
+
+    @property
+    def place(self) -> str:
+        return ", ".join(table.place for table in self.shards)
+
+    def identity(self) -> Any:
+        return [[table.identity(), *table.columns_identity()] for table in self.shards]
+
+
 def is_squad(path: Path) -> bool:
     """Whether a file is not a table, hence JSON of SQuAD's form."""
     name = ending(path)

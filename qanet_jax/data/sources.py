@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from common_jax.bad_examples import BadExamples
 from common_jax.data import prepared, sources
 from common_jax.data.corpus import recorded_identity
-from common_jax.data.questions import QuestionTable, is_squad, read_tables
+from common_jax.data.questions import QuestionTable, QuestionTables, is_squad, read_tables
 from common_jax.data.sources import Generator, Sources, find_source
 from common_jax.io.files import find_file, find_files
 from common_jax.text.squad import REPEATED, Squad, read_squad, read_squad_dataset
@@ -64,18 +64,8 @@ class File(sources.FileSource):
         return Content(read_squad(self.path, bad_examples))
 
 
-@dataclasses.dataclass(frozen=True)
-class Tables:
+class Tables(QuestionTables):
     """The shards of a table, with a question in each row."""
-
-    shards: tuple[QuestionTable, ...]
-
-    @property
-    def place(self) -> str:
-        return ", ".join(table.place for table in self.shards)
-
-    def identity(self) -> Any:
-        return [[table.identity(), *table.columns_identity()] for table in self.shards]
 
     def read(self, bad_examples: BadExamples) -> Content:
         return Content(read_tables(self.shards, bad_examples))
