@@ -80,8 +80,8 @@ class Table(tables.Table):
         form = [_ending(self.path), self.format_name]
         if self.format == "jsonl" and self.format_name != "ranking":
             names = [*self.column_names.values()]
-            own = [columns[0] for columns in self.layouts[0].columns.values()]
-            return [super().identity(), *form, *([] if names == own else [names])]
+            corpus_names = [*self.layouts[0].first_columns.values()]
+            return [super().identity(), *form, *([] if names == corpus_names else [names])]
         if self.has_objects or self.format_name == "ranking":
             return [super().identity(), self.format_name, *self.columns_identity()]
         layout = self.form
@@ -94,8 +94,8 @@ class Table(tables.Table):
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
         names = self.column_names
-        own = self.objects.label_names(names["label"]) if self.has_objects else ()
-        label_of = LabelReader(self.labels, self.ignored, self.place, own)
+        file_labels = self.objects.label_names(names["label"]) if self.has_objects else ()
+        label_of = LabelReader(self.labels, self.ignored, self.place, file_labels)
         fields = [field for field in self.layouts[0].columns if field != "label"]
         for location, values, named in self.rows(bad_examples):
             texts = [values[field] for field in fields]

@@ -25,6 +25,11 @@ class Layout(NamedTuple):
     optional: Mapping[str, Sequence[str]] = {}
     rows: str = ""
 
+    @property
+    def first_columns(self) -> dict[str, str]:
+        """The first of the possible columns of each field."""
+        return {field: columns[0] for field, columns in self.columns.items()}
+
 
 _LABEL = ("label", "gold_label", "stars", "class", "rating", "sentiment")
 

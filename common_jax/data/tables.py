@@ -209,7 +209,7 @@ class Table(FileSource):
             self.format != "parquet" and (any(known.values()) or not available),
             f"{self.path}: no columns that are known: {listed}; {self._advice('names')}",
         )
-        first = {field: names[0] for field, names in self.layouts[0].columns.items()}
+        first = self.layouts[0].first_columns
         return {field: name or first[field] for field, name in known.items()}
 
     @functools.cached_property
@@ -331,9 +331,9 @@ class Table(FileSource):
         """
         location = f"{self.path}:{line}" if line else str(self.path)
         if self.format in ("json", "jsonl"):  # as earlier versions
-            own = {field: columns[0] for field, columns in self.layouts[0].columns.items()}
-            if {*own.values()} <= {*names}:
-                return _Known(self.layouts[0], own)
+            columns = self.layouts[0].first_columns
+            if {*columns.values()} <= {*names}:
+                return _Known(self.layouts[0], columns)
         for layout in self.layouts:
             at = {field: _positions(columns, names) for field, columns in layout.columns.items()}
             for field, numbers in at.items():

@@ -112,14 +112,14 @@ def _in_form(answer: Answer, context: str, form: _Form) -> tuple[int, int] | Non
     """The start and the end of an answer whose start is counted in a form."""
     changed = form.change(answer.text)
     ends = answer.start, answer.start + len(changed) // form.width
-    places, counted, place = {0: 0}, 0, 0
+    offsets, counted, offset = {0: 0}, 0, 0  # in characters, by those in the form
     for piece in form.pieces(context):
         counted += len(form.change(piece)) // form.width
-        place += len(piece)
-        places[counted] = place
+        offset += len(piece)
+        offsets[counted] = offset
         if counted >= ends[1]:
             break
-    start, end = (places.get(number) for number in ends)
+    start, end = (offsets.get(number) for number in ends)
     if start is None or end is None or form.change(context[start:end]) != changed:
         return None
     return start, end
