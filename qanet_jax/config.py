@@ -20,9 +20,10 @@ class DataConfig(SplitsConfig):
         "triviaqa_lines", JSON lines of id, question, aliases and context.
       train, dev, test: files of `dir`, plain or compressed; of SQuAD's format also tables, or a
         pattern, "train-*.parquet" (docs/data.md). For "tfds" splits of the dataset, "train" or
-        "train[:1000]". With an empty test there is no test split. `train` may join several files of
-        SQuAD's format, "train.json,augmented.json". TriviaQA's dev is also scored on windows with
-        an answer, as "dev_oracle".
+        "train[:1000]". With an empty dev, passages with `holdout_size` questions are held out of
+        train, a single file of SQuAD's format; with an empty test there is no test split. `train`
+        may join several files of SQuAD's format, "train.json,augmented.json". TriviaQA's dev is
+        also scored on windows with an answer, as "dev_oracle".
       columns: of a table (`SplitsConfig`), as "context=passage,question=q,answers=answers.text";
         an id may be left out. Known are those of SQuAD and MRQA.
       adversarial: whether dev and test have variants of questions, with ids `ID-VARIANT`, of which
@@ -84,9 +85,12 @@ class DataConfig(SplitsConfig):
             self.source != "tfds" or self.format != "triviaqa_lines",
             f"data.format={self.format}: a dataset has the format squad or triviaqa",
         )
-        for name in ("train", "dev"):
-            what = "the file" if self.source == "files" else "the dataset's split"
-            require(bool(getattr(self, name)), f"data.{name}: name {what}")
+        what = "the file" if self.source == "files" else "the dataset's split"
+        require(bool(self.train), f"data.train: name {what}")
+        require(
+            bool(self.dev) or (self.format == "squad" and "," not in self.train),
+            f"data.dev: name {what}; it is held out of a single file of data.format=squad only",
+        )
         require(
             not self.adversarial or self.format == "squad",
             f"data.adversarial: not for data.format={self.format}",
@@ -120,6 +124,11 @@ class DataConfig(SplitsConfig):
     @property
     def optional_fields(self) -> tuple[str, ...]:
         return ("id",)
+
+    @property
+    def holds_out_dev(self) -> bool:
+        """Whether dev has no source of its own."""
+        return self.source != "generated" and not self.dev
 
     @property
     def train_files(self) -> dict[str, float]:

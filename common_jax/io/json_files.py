@@ -150,7 +150,7 @@ class _JsonText:
         self._file, self._path = file, path
         self._text, self._at = "", 0
         self._line, self._column = 1, 1  # of the start of `_text`
-        self._decoder = json.JSONDecoder()
+        self._decoder = json.JSONDecoder(object_pairs_hook=_object)
 
     def peek(self) -> str:
         """The next character that is not blank; "" at the end of the file."""
@@ -181,6 +181,8 @@ class _JsonText:
                     raise self.error(error.msg, error.pos - before + self._at) from error
             except RecursionError as error:
                 raise self.error("nested too deeply") from error
+            except _RepeatedNameError as error:
+                raise self.error(str(error)) from error
             except ValueError as error:
                 raise self.error("a number with too many digits") from error
             else:
@@ -225,16 +227,32 @@ def parse_json(text: str, file: str | Path, line: int | None = None) -> Node:
     """
     location = str(file) if line is None else f"{file}:{line}"
     try:
-        return Node(json.loads(text), location)
+        return Node(json.loads(text, object_pairs_hook=_object), location)
     except json.JSONDecodeError as error:
         where = f"{file}:{(line or 1) + error.lineno - 1}:{error.colno}"
         raise UserError(f"{where}: not JSON ({error.msg})") from error
     except RecursionError as error:
         raise UserError(f"{location}: not JSON that can be read (nested too deeply)") from error
+    except _RepeatedNameError as error:
+        raise UserError(f"{location}: not JSON that can be read ({error})") from error
     except ValueError as error:
         raise UserError(
             f"{location}: not JSON that can be read (a number with too many digits)"
         ) from error
+
+
+class _RepeatedNameError(ValueError):
+    """An object has two values of one name, of which `json` would keep the last."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of its names and values."""
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise _RepeatedNameError(f"two values of {repeated[:_NAME_LENGTH]!r}")
+    return result
 
 
 def _of_kind(value: Any, kind: Any, place: str) -> Any:

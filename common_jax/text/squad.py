@@ -53,6 +53,17 @@ class Squad:
     questions: list[Question]
     articles: list[str] = dataclasses.field(default_factory=list)
 
+    def select(self, numbers: Iterable[int]) -> "Squad":
+        """The questions of these numbers, and their passages alone."""
+        questions = [self.questions[number] for number in numbers]
+        kept = sorted({question.context for question in questions})
+        new = {old: number for number, old in enumerate(kept)}
+        return Squad(
+            [self.contexts[old] for old in kept],
+            [dataclasses.replace(q, context=new[q.context]) for q in questions],
+            [self.articles[old] for old in kept] if self.articles else [],
+        )
+
 
 @runtime_checkable
 class Dataset(Protocol):

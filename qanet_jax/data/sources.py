@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from common_jax.bad_examples import BadExamples
 from common_jax.data import prepared, sources
 from common_jax.data.corpus import recorded_identity
+from common_jax.data.holdout import ShuffledGroups
 from common_jax.data.questions import QuestionTable, QuestionTables, is_squad, read_tables
 from common_jax.data.sources import Generator, Sources, find_source
 from common_jax.io.files import find_file, find_files
@@ -105,6 +106,33 @@ class Records(sources.Records):
 
 
 @dataclasses.dataclass(frozen=True)
+class HeldOut:
+    """A part of the training source: passages in a random order, with all their questions, until
+    dev has `size` questions; or the others, for train."""
+
+    source: Source
+    split: Split
+    size: int
+    seed: int
+
+    @property
+    def place(self) -> str:
+        return self.source.place
+
+    def identity(self) -> Any:
+        source, size, seed = self.source.identity(), self.size, self.seed
+        return {"held_out": size, "seed": seed, "split": self.split, "source": source}
+
+    def read(self, bad_examples: BadExamples) -> Content:
+        is_train = self.split == "train"  # which reports the bad examples of both
+        squad = self.source.read(bad_examples if is_train else BadExamples("skip")).squad
+        held_out = ShuffledGroups(["dev"], self.size, self.seed, "questions")
+        for question in squad.questions:
+            held_out.add(squad.contexts[question.context])
+        return Content(squad.select(held_out.rows(self.place)[self.split].tolist()))
+
+
+@dataclasses.dataclass(frozen=True)
 class Supervised:
     """A split of TriviaQA with distantly supervised spans.
 
@@ -163,6 +191,13 @@ def source_of(config: "DataConfig", split: Split) -> Source:
     Raises:
       UserError: if a folder, file or dataset does not exist.
     """
+    if config.holds_out_dev and split in ("train", "dev"):
+        return HeldOut(_named_source(config, "train"), split, config.holdout_size, config.seed)
+    return _named_source(config, split)
+
+
+def _named_source(config: "DataConfig", split: Split) -> Source:
+    """The source that a config names for a split."""
 
     def files(folder: Path, names: str) -> Source:
         file_names = config.train_files if split == "train" else [names]

@@ -167,6 +167,11 @@ NONE = [
     ("t.jsonl", b'{\n"label": "1"}', "t.jsonl:1: an object over several lines where an obje"),
     ("t.json", b'{\n"label": "1"}', "t.json:1: an object over several lines where an object a li"),
     ("t.json", b'[\n{"label": "1", "text": "a"},\n{"label" "1"}]', "t.json:3:10: not JSON (Exp"),
+    (
+        "t.json",
+        b'[\n{"label": "1", "text": "a", "text": "b"}]',
+        "t.json:2:1: not JSON (two values of 'text')",
+    ),
     ("t.json", b'[{"label": "1", "text": "a"}', "t.json:1:29: not JSON (Expecting ',')"),
     ("t.json", b'[{"label": "\xff"}]', "t.json:1: not UTF-8"),
     ("t.csv.zst", b"label,text\n", "t.csv.zst:1: the zstd data is damaged or cut off ("),

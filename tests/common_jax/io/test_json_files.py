@@ -65,3 +65,8 @@ def test_a_default_is_for_what_is_not_there():
     assert node(a=None).get("a", list[int], []) == node().get("a", list[int], []) == []
     with pytest.raises(UserError, match="a string where a list is needed"):
         node(a="").get("a", list[int], [])
+
+
+def test_two_values_of_one_name_are_not_a_choice():
+    with pytest.raises(UserError, match=r"^FILE:7: not JSON .*\(two values of 'b'\)$"):
+        parse_json('{"a": [{"b": 1, "c": 2, "b": 1}]}', "FILE", 7)

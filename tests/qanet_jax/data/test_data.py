@@ -274,10 +274,52 @@ def test_another_tokeniser_prepares_anew(folder, monkeypatch):
     assert Builder(config).fingerprint() == before
 
 
+@pytest.mark.parametrize("form", ["json", "jsonl"])
+def test_dev_is_held_out_by_passages(tmp_path, form):
+    passages = [
+        (
+            f"Box {n} has {n + 100} red and {n + 200} green cups.",
+            [(f"{n}", "How many are red?", f"{n + 100}")],
+        )
+        for n in range(30)
+    ]
+    passages = [
+        (text, [*asked, (f"{asked[0][0]}b", "Which box?", "Box")]) for text, asked in passages
+    ]
+    if form == "json":
+        write(tmp_path / "all.json", passages)
+    else:
+        rows = [
+            {"context": text, "question": question, "id": name, "answers": [answer]}
+            for text, asked in passages
+            for name, question, answer in asked
+        ]
+        (tmp_path / "all.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    ids = {}
+    for seed in (0, 0, 1):
+        fields = {"train": f"all.{form}", "dev": "", "holdout_size": 9, "seed": seed}
+        data = prepared(tmp_path, TRAINED, **fields)
+        dev = data.texts("dev")
+        assert len(data.split("train").numbers) == 50 and len(dev.questions) == 10
+        contexts = {question.context for question in dev.questions}
+        assert contexts == {*range(5)} == {*range(len(dev.contexts))}
+        for question in dev.questions:
+            text = dict(passages)[dev.contexts[question.context]]
+            assert (question.id, question.text, question.answers[0].text) in text
+        assert ids.setdefault(seed, dev) == dev
+    assert ids[0] != ids[1]
+    with pytest.raises(UserError, match="holdout_size=60: too many for 60 questions to train on"):
+        prepared(tmp_path, TRAINED, train=f"all.{form}", dev="", holdout_size=60)
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"dev": ""}, "data.dev: name the file"),
+        (
+            {"dev": "", "train": "a.json,b.json"},
+            "data.dev: name the file; it is held out of a single",
+        ),
+        ({"dev": "", "format": "triviaqa"}, "data.dev: name the file; it is held out of a single"),
         ({"train": ""}, "data.train: name the file"),
         (
             {"source": "tfds", "tfds": "trivia_qa/rc", "format": "triviaqa_lines"},
