@@ -25,6 +25,7 @@ SIZED = ["wmt14_ende", "wmt17_zhen", "wat17_jaen"]
 PAIRS = {
     "multi30k": ("en", "de"),
     "multi30k_small": ("en", "de"),
+    "pairs": ("en", "de"),
     "quickstart": ("en", "de"),
     "tanaka_jaen": ("ja", "en"),
     "tatoeba_deen": ("de", "en"),
@@ -44,6 +45,13 @@ def languages(name, **fields):
 def test_a_shipped_config_names_the_languages_of_its_corpus():
     names = {path.stem for path in FOLDER.glob("*.py")} - {"__init__", "systems"}
     assert {name: languages(name) for name in names} == PAIRS
+
+
+def test_the_languages_of_ones_own_pairs_must_be_named():
+    with pytest.raises(UserError, match=r"data.train=train.csv: name its languages"):
+        languages("pairs", train="train.csv")
+    named = {"train": "train.csv", "source_language": "fi", "target_language": "sv"}
+    assert languages("pairs", **named) == ("fi", "sv")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Commands and snippets of README and the manual, and a folder with tiny data to run them in."""
 
+import csv
 import dataclasses
 import json
 import os
@@ -9,7 +10,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
+
 from attconv_jax.data import synthetic as labelled_pairs
+from attconv_jax.data import synthetic_reviews as reviews
 from common_jax.text.squad import write_squad
 from csan_jax.data import synthetic as translations
 from qanet_jax.data import synthetic as questions
@@ -144,6 +149,8 @@ def _write_data(folder: Path) -> None:
             (data / f"{split}.{language}").write_text(text, "utf-8")
     rows = [f"{english}\t{german}\n" for english, german in translations.generate(300, 0, "train")]
     (data / "pairs.tsv").write_text("".join(rows), "utf-8")
+    pairs = [{"en": en, "de": de} for en, de in translations.generate(300, 1, "train")]
+    pyarrow.parquet.write_table(pyarrow.table({"translation": pairs}), data / "sentences.parquet")
     names = {"entailment": "yes", "neutral": "no", "contradiction": "no"}
     triples = labelled_pairs.generate(900, 0, "train")
     text = "".join(f"{names[label]}\t{premise}\t{other}\n" for premise, other, label in triples)
@@ -151,6 +158,7 @@ def _write_data(folder: Path) -> None:
     for split, count in (("train", 40), ("dev", 6)):
         squad = questions.generate(count, 0, split)
         write_squad(data / f"{split}-v1.1.json", squad)
+    _write_tables(data)
     answers = {question.id: question.answers[0].text for question in squad.questions}
     (folder / "answers.json").write_text(json.dumps(answers))
     (folder / "story.txt").write_text(squad.contexts[0])
@@ -159,3 +167,33 @@ def _write_data(folder: Path) -> None:
     lines = [{"sentence": one, "paraphrases": [f"Well , {one}"]} for one in sentences]
     text = "".join(f"{json.dumps(line)}\n" for line in lines)
     (folder / "paraphrases.jsonl").write_text(text)
+
+
+def _write_tables(data: Path) -> None:
+    """Writes the files of readers and classifiers as other tools do: JSON lines, CSV."""
+    squad = questions.generate(60, 1, "train")
+    lines = [
+        {
+            "id": question.id,
+            "context": squad.contexts[question.context],
+            "question": question.text,
+            "answers": {
+                "text": [answer.text for answer in question.answers],
+                "answer_start": [answer.start for answer in question.answers],
+            },
+        }
+        for question in squad.questions
+    ]
+    (data / "questions.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with (data / "reviews.csv").open("w", newline="", encoding="utf-8-sig") as file:
+        rows = reviews.generate(200, 0, "train")
+        writer = csv.writer(file, delimiter=";")
+        writer.writerow(["id", "Stars", "Review"])
+        writer.writerows([number, stars, text] for number, (text, stars) in enumerate(rows))
+    with (data / "ranked.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["question", "answer", "label"])
+        for question in squad.questions:
+            for sentence in squad.contexts[question.context].split(". "):
+                right = int(question.answers[0].text in sentence)
+                writer.writerow([question.text, sentence, right])

@@ -1,0 +1,13 @@
+"""AttentiveConvNet on labelled pairs of texts of one's own, as texts.py.
+
+  python -m launch.train --config configs/attconv/pairs.py --config.data.dir=FOLDER \
+    --config.data.train=pairs.csv --config.data.labels=no,yes
+
+`pairs.py:SYSTEM` selects another system of systems.py.
+"""
+
+from configs.attconv import texts
+
+
+def get_config(system="advanced_intra"):
+    return texts.get_config(system, format="pairs", labels="entailment,neutral,contradiction")

@@ -1,0 +1,16 @@
+"""AttentiveConvNet on questions and sentences of one's own, as texts.py.
+
+  python -m launch.train --config configs/attconv/rankings.py --config.data.dir=FOLDER \
+    --config.data.train=sentences.csv
+
+The sentences of a question are ranked by whether they answer it. `rankings.py:SYSTEM` selects
+another system of systems.py.
+"""
+
+from configs.attconv import texts
+
+
+def get_config(system="advanced"):
+    config = texts.get_config(system, format="ranking", labels="no,yes")
+    config.train.best_metric = "precision_at_1"
+    return config

@@ -1,0 +1,18 @@
+"""2D-CSAN on sentence pairs of one's own: some twenty minutes on one CPU core.
+
+  python -m launch.train --config configs/csan/pairs.py --config.data.dir=FOLDER \
+    --config.data.train=pairs.csv --config.data.source_language=en --config.data.target_language=de
+
+The files are tables in any format, or two files of lines (docs/data.md). Without --config.data.dev
+and --config.data.test both are held out of train. The model and the steps of tatoeba_deen.py, for
+some 100,000 pairs; `pairs.py:SYSTEM` selects another system (systems.py).
+"""
+
+from configs.csan import systems, tatoeba_deen
+
+
+def get_config(system: str = ""):
+    config = tatoeba_deen.get_config()
+    config.data.update(dir="data", train="en-de.csv", columns="", on_bad_example="error")
+    config.data.update(source_language="en", target_language="de", holdout_size=1000)
+    return systems.choose_sized(config, system)
