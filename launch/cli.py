@@ -19,6 +19,7 @@ from common_jax.errors import Interrupted, UserError, causes
 from launch.distributed import exit_process
 
 if TYPE_CHECKING:
+    from common_jax.export.child import Limits as ChildLimits
     from common_jax.predictor import Option
 
 _USER_ERRNOS = (errno.ENAMETOOLONG, errno.ENOSPC)  # system errors that the arguments cause
@@ -178,6 +179,30 @@ def add_options(parser: argparse.ArgumentParser, options: Sequence["Option"]) ->
         if option.kind is bool:
             keywords = {"action": "store_true", "default": None}
         group.add_argument(f"--{option.name}", help=option.help, **keywords)
+
+
+def add_untrusted(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of `untrusted_limits`."""
+    group = parser.add_argument_group("exports of others")
+    text = "run the programs of exports in a process of their own, with the limits below"
+    group.add_argument("--untrusted", action="store_true", help=text)
+    text = "memory of an untrusted export's process (4)"
+    group.add_argument("--max_memory", type=float, default=4.0, metavar="GIB", help=text)
+    text = "time of a call of an untrusted program, with its compilation (120)"
+    group.add_argument("--max_seconds", type=float, default=120.0, metavar="N", help=text)
+
+
+def untrusted_limits(args: argparse.Namespace) -> "ChildLimits | None":
+    """The limits for the programs of exports; None if they are trusted.
+
+    Raises:
+      UserError: for limits that cannot be.
+    """
+    if not args.untrusted:
+        return None
+    from common_jax.export.child import Limits
+
+    return Limits(seconds=args.max_seconds, memory=int(args.max_memory * 2**30))
 
 
 def add_output(parser: argparse.ArgumentParser, result: str) -> None:

@@ -226,6 +226,34 @@ def test_a_damaged_or_foreign_export_is_one_line(folder, what, tmp_path, monkeyp
     assert str(model) in line and re.search(words, line)
 
 
+def test_an_untrusted_export_answers_the_same(folder, monkeypatch, capsys):
+    model = folder / "stablehlo"
+    expected = commands.answers(monkeypatch, capsys, LINES, "--model", model)
+    limits = ["--untrusted", "--max_memory", "2", "--max_seconds", "60"]
+    assert commands.answers(monkeypatch, capsys, LINES, "--model", model, *limits) == expected
+
+
+@pytest.mark.parametrize(
+    "where,words",
+    [
+        (["--workdir", "run"], "run: a run; only exports in the format stablehlo run in a process"),
+        (["--model", "orbax"], "orbax: an export in the format orbax; only exports in the format"),
+        (["--model", "stablehlo", "--max_memory", "0"], "--max_memory: at least 0.25"),
+        (["--model", "stablehlo", "--max_seconds", "0"], "--max_seconds 0: above 0"),
+    ],
+)
+def test_what_cannot_run_apart_is_one_line(folder, where, words, monkeypatch, capsys):
+    flag, name, *more = where
+    argv = [flag, str(folder / name), *more, "--untrusted"]
+    assert words in commands.fails(monkeypatch, capsys, argv, predict.main)
+
+
+def test_a_program_does_not_name_the_files_of_this_machine(folder):
+    root = str(Path(__file__).parents[2]).encode()
+    program = (folder / "stablehlo" / PROGRAM).read_bytes()
+    assert root not in program and b".py" not in program
+
+
 @pytest.mark.parametrize(
     "change,words",
     [
