@@ -5,9 +5,11 @@ import contextlib
 import errno
 import functools
 import itertools
+import logging
 import os
 import re
 import shlex
+import stat
 import sys
 import time
 import warnings
@@ -280,11 +282,25 @@ def keep_compiled() -> None:
     if jax.config.jax_compilation_cache_dir is None:
         with contextlib.suppress(RuntimeError):  # without a home directory
             folder = Path(COMPILED).expanduser()
-            jax.config.update("jax_compilation_cache_dir", str(folder))
-            jax.config.update("jax_compilation_cache_max_size", COMPILED_BYTES)
-            _remove_unfinished(folder)
+            if _is_of_this_user(folder):
+                jax.config.update("jax_compilation_cache_dir", str(folder))
+                jax.config.update("jax_compilation_cache_max_size", COMPILED_BYTES)
+                _remove_unfinished(folder)
     # a full or read-only disk only disables the cache
     warnings.filterwarnings("ignore", "Error (read|writ)ing persistent compilation cache")
+
+
+def _is_of_this_user(compiled: Path) -> bool:
+    """Whether others cannot write to a folder of programs, which are native code; makes it."""
+    try:
+        compiled.mkdir(0o700, parents=True, exist_ok=True)
+        found = compiled.stat()
+    except OSError:  # a full or read-only disk only disables the cache
+        return True
+    if found.st_uid == os.getuid() and not found.st_mode & stat.S_IWOTH:
+        return True
+    logging.getLogger(__name__).warning("%s: not used, as others can write to it", compiled)
+    return False
 
 
 def _remove_unfinished(compiled: Path) -> None:

@@ -11,6 +11,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import jax
+import jax.export
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -125,6 +127,15 @@ def other_names(model):
     save_file({f"x/{name}": a for name, a in arrays.items()}, model / "parameters.safetensors")
 
 
+def native_call(model):
+    """A program with jax's callback, as jax itself does not serialize one."""
+    target = "xla_ffi_python_cpu_callback"
+    call = lambda params, arrays: jax.ffi.ffi_call(target, jax.ShapeDtypeStruct((), "int32"))()
+    unchecked = [jax.export.DisabledSafetyCheck.custom_call(target)]
+    made = jax.export.export(jax.jit(call), disabled_checks=unchecked)({}, {})
+    (model / PROGRAM).write_bytes(bytes(made.serialize()))
+
+
 PROGRAM, SAFETENSORS = "programs/program.stablehlo", "parameters.safetensors"
 
 # Changes of an export, and the message of each.
@@ -199,6 +210,10 @@ FOREIGN = {
     "no program": (
         lambda m: (m / PROGRAM).write_bytes(b"MLIR" * 99),
         "program.stablehlo: not a program that this jax can read",
+    ),
+    "native code": (
+        native_call,
+        "program.stablehlo: a call of 'xla_ffi_python_cpu_callback' is not allowed",
     ),
     "of a newer jax": (
         manifest(versions={"jax": "99.1.0"}),
