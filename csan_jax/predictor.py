@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from common_jax.data.padding import groups, padded, padded_width
+from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.predictor import CompiledFunctions, Option, Predictor
 from common_jax.predictor_schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
