@@ -75,7 +75,7 @@ def test_the_model_card(folder):
         f"| test | rounded | {score:.2f} |",
         "python -m launch.train ...",
         "python -m launch.export --workdir",
-        f"python -m launch.predict --model {folder / 'stablehlo'}",
+        "python -m launch.predict --model stablehlo\n",
         "| source | `'generated'` |",
         "| digits | `1` |",
         f"| jax | {json.loads((folder / 'run' / 'result.json').read_text())['versions']['jax']} |",
@@ -263,10 +263,14 @@ def test_what_cannot_run_apart_is_one_line(folder, where, words, monkeypatch, ca
     assert words in commands.fails(monkeypatch, capsys, argv, predict.main)
 
 
-def test_a_program_does_not_name_the_files_of_this_machine(folder):
-    root = str(Path(__file__).parents[2]).encode()
-    program = (folder / "stablehlo" / PROGRAM).read_bytes()
-    assert root not in program and b".py" not in program
+@pytest.mark.parametrize("form", ["stablehlo", "safetensors", "orbax"])
+def test_no_file_of_an_export_has_a_path_of_this_machine(folder, form):
+    roots = [str(folder).encode(), str(Path(__file__).parents[2]).encode(), b".py\0"]
+    files = [path for path in (folder / form).rglob("*") if path.is_file()]
+    found = [(path.name, root) for path in files for root in roots if root in path.read_bytes()]
+    assert len(files) >= 5 and not found
+    text = json.loads((folder / form / "config.json").read_text())
+    assert text["config"]["data"]["cache_dir"] == "cache"
 
 
 @pytest.mark.parametrize(
