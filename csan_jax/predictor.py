@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from common_jax.data.padding import groups, padded, padded_width
+from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.predictor import CompiledFunctions, Option, Predictor
 from common_jax.predictor_schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
@@ -158,6 +159,8 @@ class Translator(Predictor):
             outputs = self._translate({"source": source})
             pieces = np.asarray(outputs["pieces"])
             pieces = pieces.reshape(len(pieces), -1, pieces.shape[-1])
+            if not 0 <= pieces.min() <= pieces.max() < self._target.size:
+                raise UserError(f"pieces to {pieces.max()} of a vocabulary of {self._target.size}")
             unknown = np.full(pieces.shape[:2], np.nan)  # for exports that return no scores
             scores = np.asarray(outputs.get("scores", unknown)).reshape(unknown.shape)
             for row, i in enumerate(members):

@@ -5,9 +5,11 @@ import contextlib
 import errno
 import functools
 import itertools
+import logging
 import os
 import re
 import shlex
+import stat
 import sys
 import time
 import warnings
@@ -19,6 +21,7 @@ from common_jax.errors import Interrupted, UserError, causes
 from launch.distributed import exit_process
 
 if TYPE_CHECKING:
+    from common_jax.export.child import Limits as ChildLimits
     from common_jax.predictor import Option
 
 _USER_ERRNOS = (errno.ENAMETOOLONG, errno.ENOSPC)  # system errors that the arguments cause
@@ -180,6 +183,30 @@ def add_options(parser: argparse.ArgumentParser, options: Sequence["Option"]) ->
         group.add_argument(f"--{option.name}", help=option.help, **keywords)
 
 
+def add_untrusted(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of `untrusted_limits`."""
+    group = parser.add_argument_group("exports of others")
+    text = "run the programs of exports in a process of their own, with the limits below"
+    group.add_argument("--untrusted", action="store_true", help=text)
+    text = "memory of an untrusted export's process (4)"
+    group.add_argument("--max_memory", type=float, default=4.0, metavar="GIB", help=text)
+    text = "time of a call of an untrusted program, with its compilation (120)"
+    group.add_argument("--max_seconds", type=float, default=120.0, metavar="N", help=text)
+
+
+def untrusted_limits(args: argparse.Namespace) -> "ChildLimits | None":
+    """The limits for the programs of exports; None if they are trusted.
+
+    Raises:
+      UserError: for limits that cannot be.
+    """
+    if not args.untrusted:
+        return None
+    from common_jax.export.child import Limits
+
+    return Limits(seconds=args.max_seconds, memory=int(args.max_memory * 2**30))
+
+
 def add_output(parser: argparse.ArgumentParser, result: str) -> None:
     """Adds `--json`, which prints the result instead of text, and `--quiet`."""
     parser.add_argument("--json", action="store_true", help=f"print {result} as JSON, alone")
@@ -255,11 +282,25 @@ def keep_compiled() -> None:
     if jax.config.jax_compilation_cache_dir is None:
         with contextlib.suppress(RuntimeError):  # without a home directory
             folder = Path(COMPILED).expanduser()
-            jax.config.update("jax_compilation_cache_dir", str(folder))
-            jax.config.update("jax_compilation_cache_max_size", COMPILED_BYTES)
-            _remove_unfinished(folder)
+            if _is_of_this_user(folder):
+                jax.config.update("jax_compilation_cache_dir", str(folder))
+                jax.config.update("jax_compilation_cache_max_size", COMPILED_BYTES)
+                _remove_unfinished(folder)
     # a full or read-only disk only disables the cache
     warnings.filterwarnings("ignore", "Error (read|writ)ing persistent compilation cache")
+
+
+def _is_of_this_user(compiled: Path) -> bool:
+    """Whether others cannot write to a folder of programs, which are native code; makes it."""
+    try:
+        compiled.mkdir(0o700, parents=True, exist_ok=True)
+        found = compiled.stat()
+    except OSError:  # a full or read-only disk only disables the cache
+        return True
+    if found.st_uid == os.getuid() and not found.st_mode & stat.S_IWOTH:
+        return True
+    logging.getLogger(__name__).warning("%s: not used, as others can write to it", compiled)
+    return False
 
 
 def _remove_unfinished(compiled: Path) -> None:

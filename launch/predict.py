@@ -11,10 +11,12 @@ from common_jax.errors import UserError
 from launch.cli import (
     Parser,
     add_options,
+    add_untrusted,
     configure_logging,
     early_arguments,
     keep_compiled,
     run,
+    untrusted_limits,
 )
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ def main(argv: list[str]) -> None:
     where.add_argument("--model", metavar="DIR", help="folder of an export")
     parser.add_argument("--context", metavar="FILE", help="text that --question is about")
     parser.add_argument("--question", metavar="TEXT", help="a question about --context")
+    add_untrusted(parser)
     model, options = _model(argv)
     add_options(parser, options)
     args, unknown = parser.parse_known_args(argv)
@@ -63,7 +66,7 @@ def main(argv: list[str]) -> None:
 
     chosen = {option.name: getattr(args, option.name) for option in options}
     chosen = {name: value for name, value in chosen.items() if value is not None}
-    predictor = load(model, **chosen)
+    predictor = load(model, untrusted=untrusted_limits(args), **chosen)
     if args.context is None:
         lines, source = _standard_input(), "standard input"
     else:

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from common_jax.deploy.shareable import shareable
 from common_jax.document import markdown_table
 from common_jax.export.format import CONFIG, Manifest
 from common_jax.fields import to_mapping
@@ -39,8 +40,9 @@ def model_card(
       command: that made it; "" if unknown.
       out: its folder.
     """
-    values, result = to_mapping(task.config), workdir.result() or {}
-    quoted_path = shlex.quote(str(out))
+    values, result = shareable(to_mapping(task.config)), shareable(workdir.result() or {})
+    path = shareable(str(out))
+    quoted_path = shlex.quote(path)
     about = inspect.getdoc(type(task)) or ""
     count = sum(leaf.size for leaf in jax.tree.leaves(parameters.values))
     which = (
@@ -63,7 +65,7 @@ def model_card(
         facts.append(f"needs jax {manifest.versions['jax']} or newer")
     sections = {
         "Use": f"```sh\npython -m launch.predict --model {quoted_path}\n```\n\n```python\n"
-        f"from common_jax.deploy import load\n\npredictor = load({str(out)!r})\n```",
+        f"from common_jax.deploy import load\n\npredictor = load({path!r})\n```",
         "Limits and settings": markdown_table(("setting", "value"), _filled(manifest.settings)),
         "Data": markdown_table(("field", "value"), _filled(values["data"])),
         "Metrics": _metrics(workdir, task, parameters, result),
@@ -75,7 +77,7 @@ def model_card(
                 f"- every field of the run is in `{CONFIG}`",
             ]
         ),
-        "Made by": f"`{command or 'not known'}`",
+        "Made by": f"`{shareable(command) or 'not known'}`",
         "Versions": markdown_table(
             ("", "trained with", "exported with"),
             [
@@ -110,9 +112,10 @@ def _metrics(
     if rows:
         return markdown_table(("split", "metric", "value"), rows)
     option = f" --average {parameters.average}" if suffix else ""
+    path = shlex.quote(shareable(str(workdir.path)))
     return (
         "These parameters have not been scored "
-        f"(`python -m launch.evaluate --workdir {shlex.quote(str(workdir.path))}{option}`)."
+        f"(`python -m launch.evaluate --workdir {path}{option}`)."
     )
 
 

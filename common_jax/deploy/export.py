@@ -2,7 +2,6 @@
 
 import functools
 import os
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import orbax.checkpoint as ocp
 
 from common_jax.config import MeshConfig
 from common_jax.deploy.card import model_card
+from common_jax.deploy.shareable import shareable
 from common_jax.errors import UserError
 from common_jax.export.format import (
     CONFIG,
@@ -26,6 +26,7 @@ from common_jax.export.format import (
 )
 from common_jax.io import checksums
 from common_jax.io.atomic import write_json, writing
+from common_jax.io.json_files import read_json
 from common_jax.io.parameters import write_safetensors
 from common_jax.training.config import read_task
 from common_jax.training.load_parameters import Parameters, read_parameters
@@ -101,13 +102,15 @@ def _programs(
 def _fill(
     folder: Path, workdir: RunFolder, task: Task, parameters: Parameters, manifest: Manifest
 ) -> None:
-    write_json(folder / MANIFEST, vars(manifest))
-    shutil.copyfile(workdir.config_file, folder / CONFIG)
+    write_json(folder / MANIFEST, shareable(vars(manifest)))
+    write_json(folder / CONFIG, shareable(read_json(workdir.config_file).value))
     (folder / VOCABULARY).mkdir()
     task.write_vocabulary(folder / VOCABULARY)
     if manifest.format == "orbax":
         with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as saver:
             saver.save((folder / ORBAX).absolute(), parameters.values)
+        for file in (folder / ORBAX).rglob("commit_success.txt"):  # exists; names its folder
+            file.write_text("")
         return
     write_safetensors(parameters.values, folder / PARAMETERS)
     if manifest.format == "stablehlo":

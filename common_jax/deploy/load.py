@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from common_jax.errors import UserError, error_context
+from common_jax.export.child import Limits
 from common_jax.export.format import VOCABULARY, Export
 from common_jax.fields import from_mapping, named_class
 from common_jax.predictor import Predictor
@@ -41,13 +42,17 @@ class LoadedModel:
         return self.make(**options)
 
 
-def load(path: str | Path | Export, **options: Any) -> Predictor:
+def load(
+    path: str | Path | Export, *, untrusted: Limits | None = None, **options: Any
+) -> Predictor:
     """A run's best checkpoint, or an export, as a predictor: `load("runs/csan/quickstart")`.
 
     For an export in the format "stablehlo", imports no model code, flax, optax or Orbax.
 
     Args:
       path: the folder of the run or of the export.
+      untrusted: limits of the process in which the programs of a stranger's export run; None for an
+        export of one's own, whose programs run in this process.
       **options: of the predictor, such as `beam_size` of a translator; for a run also `average`, to
         use the mean of that many newest checkpoints instead of the best.
 
@@ -56,21 +61,31 @@ def load(path: str | Path | Export, **options: Any) -> Predictor:
     """
     export = _export_at(path)
     average = 1 if export is not None else options.pop("average", 1)
-    return load_model(export or path, average).predictor(**options)
+    return load_model(export or path, average, untrusted).predictor(**options)
 
 
-def load_model(path: str | Path | Export, average: int = 1) -> LoadedModel:
+def load_model(
+    path: str | Path | Export, average: int = 1, untrusted: Limits | None = None
+) -> LoadedModel:
     """A run's best checkpoint, or an export, for several predictors.
 
     Args:
       average: for a run, the number of newest checkpoints whose mean is used, if more than 1.
+      untrusted: as of `load`.
 
     Raises:
-      UserError: if the folder is neither, or damaged.
+      UserError: if the folder is neither, or damaged; if `untrusted`, for a run or an export
+        without programs, whose model code would run in this process.
     """
     export = _export_at(path)
     if export is not None and export.manifest.format == "stablehlo":
-        return _of_programs(export)
+        return _of_programs(export, untrusted)
+    if untrusted is not None:
+        what = "a run" if export is None else f"an export in the format {export.manifest.format}"
+        raise UserError(
+            f"{path if export is None else export.path}: {what}; only exports in the "
+            "format stablehlo run in a process of their own"
+        )
     from common_jax.config import MeshConfig
     from common_jax.training.config import read_task
     from common_jax.training.load_parameters import read_parameters
@@ -105,7 +120,7 @@ def _export_at(path: str | Path | Export) -> Export | None:
     return path if isinstance(path, Export) else Export(path) if Export.is_at(path) else None
 
 
-def _of_programs(export: Export) -> LoadedModel:
+def _of_programs(export: Export, limits: Limits | None) -> LoadedModel:
     from common_jax.export.stablehlo import ExportedPrograms
 
     cls = predictor_class(export)
@@ -114,6 +129,6 @@ def _of_programs(export: Export) -> LoadedModel:
     vocabulary = cls.read_vocabulary(export.path / VOCABULARY)
     versions = export.manifest.versions
     programs = ExportedPrograms(
-        export.path, export.manifest.programs, str(versions.get("jax", "0"))
+        export.path, export.manifest.programs, str(versions.get("jax", "0")), limits
     )
     return LoadedModel(export.path, cls, functools.partial(cls, vocabulary, settings, programs))

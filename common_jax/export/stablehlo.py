@@ -4,8 +4,9 @@ A program maps parameters and arrays to arrays, with symbolic dims for the numbe
 lengths.
 """
 
+import contextlib
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import jax
 from jax import export
 
 from common_jax.errors import UserError
+from common_jax.export.child import ChildPrograms, Limits
 from common_jax.export.format import PARAMETERS, PROGRAMS
+from common_jax.export.operations import require_allowed
 from common_jax.io.parameters import named_parameters, read_safetensors, require_same
 from common_jax.predictor import CompiledFunctions, Compute, format_options
 
@@ -26,30 +29,103 @@ def serialized(serve: Any, params: Any, inputs: Mapping[str, tuple[str, Any]]) -
     Args:
       params: the parameters' shapes and types.
       inputs: each array's dims, with letters for symbolic ones, and type.
+
+    Raises:
+      UserError: if it does anything but compute on arrays.
     """
     scope = export.SymbolicScope()
     arrays = {
         name: jax.ShapeDtypeStruct(export.symbolic_shape(dims, scope=scope), dtype)
         for name, (dims, dtype) in inputs.items()
     }
-    exported = export.export(jax.jit(serve), platforms=PLATFORMS)(params, arrays)
+    with _without_file_names():
+        exported = export.export(jax.jit(serve), platforms=PLATFORMS)(params, arrays)
+    require_allowed(exported, "the model")
     return bytes(exported.serialize())
 
 
-class ExportedPrograms(CompiledFunctions):
-    """The programs of an export."""
+@contextlib.contextmanager
+def _without_file_names() -> Iterator[None]:
+    """Programs do not tell where they were made by the source files of their operations."""
+    before = jax.config.jax_hlo_source_file_canonicalization_regex
+    jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*")
+    try:
+        yield
+    finally:
+        jax.config.update("jax_hlo_source_file_canonicalization_regex", before)
 
-    def __init__(self, path: Path, choices: Mapping[str, Mapping[str, int]], made_with: str):
+
+class Programs:
+    """The programs of an export, which share its parameters."""
+
+    def __init__(self, path: Path):
+        """
+        Args:
+          path: of the export.
+        """
+        self._path = path
+
+    def compute(self, file: str) -> Compute:
+        """The program of a file, compiled when it is called.
+
+        Raises:
+          UserError: if it cannot be read, does anything but compute on arrays, or has parameters
+            that the export has not.
+        """
+        place = self._path / PROGRAMS / file
+        call = jax.jit(self._read(place).call)
+
+        def compute(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+            try:
+                return call(self._params, arrays)
+            except (TypeError, ValueError) as error:  # of names, types or dims
+                reason = str(error).strip().splitlines()[0]
+                raise UserError(
+                    f"{place}: does not fit the export's settings or vocabulary: {reason}"
+                ) from error
+
+        return compute
+
+    def _read(self, file: Path) -> export.Exported:
+        try:
+            program = export.deserialize(bytearray(file.read_bytes()))
+            (params, _), _ = jax.tree.unflatten(program.in_tree, program.in_avals)
+            expected = named_parameters(params)
+        except OSError as error:
+            raise UserError(f"{file}: {error.strerror}") from error
+        except Exception as error:  # a damaged file raises many kinds
+            raise UserError(f"{file}: not a program that this jax can read") from error
+        require_allowed(program, str(file))
+        require_same(str(self._path / PARAMETERS), self._params, expected)
+        return program
+
+    @functools.cached_property
+    def _params(self) -> dict[str, Any]:
+        return jax.device_put(read_safetensors(self._path / PARAMETERS))
+
+
+class ExportedPrograms(CompiledFunctions):
+    """The programs of an export by their static arguments."""
+
+    def __init__(
+        self,
+        path: Path,
+        choices: Mapping[str, Mapping[str, int]],
+        made_with: str,
+        limits: Limits | None = None,
+    ):
         """
         Args:
           path: of the export.
           choices: the static arguments of each program, by its file.
           made_with: the version of jax; older ones may not read the programs.
+          limits: of the process in which programs run that are not trusted; None for this process.
 
         Raises:
           UserError: if this jax is older.
         """
         self._path, self._choices = path, choices
+        self._programs = Programs(path) if limits is None else ChildPrograms(path, limits)
         if _numbers(jax.__version__) < _numbers(made_with):
             raise UserError(
                 f"{path}: made with jax {made_with}, newer than this jax {jax.__version__}"
@@ -66,39 +142,10 @@ class ExportedPrograms(CompiledFunctions):
                 f"{self._path}: has no program for {requested}, but for {available}; "
                 "launch.export makes others"
             )
-        program = self._read(self._path / PROGRAMS / file)
-        call = jax.jit(program.call)
-
-        def compute(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
-            try:
-                return call(self._params, arrays)
-            except (TypeError, ValueError) as error:  # of names, types or dims
-                reason = str(error).strip().splitlines()[0]
-                raise UserError(
-                    f"{self._path / PROGRAMS / file}: does not fit the export's settings or "
-                    f"vocabulary: {reason}"
-                ) from error
-
-        return compute
+        return self._programs.compute(file)
 
     def choices(self, name: str) -> tuple[int, ...]:
         return tuple(sorted(c[name] for c in self._choices.values() if name in c))
-
-    def _read(self, file: Path) -> export.Exported:
-        try:
-            program = export.deserialize(bytearray(file.read_bytes()))
-            (params, _), _ = jax.tree.unflatten(program.in_tree, program.in_avals)
-            expected = named_parameters(params)
-        except OSError as error:
-            raise UserError(f"{file}: {error.strerror}") from error
-        except Exception as error:  # a damaged file raises many kinds
-            raise UserError(f"{file}: not a program that this jax can read") from error
-        require_same(str(self._path / PARAMETERS), self._params, expected)
-        return program
-
-    @functools.cached_property
-    def _params(self) -> dict[str, Any]:
-        return jax.device_put(read_safetensors(self._path / PARAMETERS))
 
 
 def _numbers(version: str) -> tuple[int, ...]:

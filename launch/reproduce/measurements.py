@@ -92,7 +92,9 @@ def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> 
 
     runs = {e.run.label: e.run.workdir.path for e in results.first_evaluations()}
     known = task_class(results.trials[0].config.task).predictor_class.options
-    explained = {"explain": True} if "explain" in [option.name for option in known] else {}
+    explained: dict[str, Any] = (
+        {"explain": True} if "explain" in [option.name for option in known] else {}
+    )
 
     def answer(texts: Sequence[str], names: Sequence[str]) -> str:
         text = "\t".join(texts)

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from common_jax.errors import UserError
-from launch.cli import Parser, configure_logging, keep_compiled, run
+from launch.cli import (
+    Parser,
+    add_untrusted,
+    configure_logging,
+    keep_compiled,
+    run,
+    untrusted_limits,
+)
 from launch.serve.limits import Limits
 
 _log = logging.getLogger(__name__)
@@ -93,6 +100,12 @@ def _parser() -> Parser:
             help=f"{text}; may be repeated",
         )
     add("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+    add(
+        "--allowed_hosts",
+        default="",
+        metavar="NAME,NAME",
+        help="names of this server in URLs, beside its address and localhost",
+    )
     add("--port", type=int, default=8000, metavar="N", help="0: a free port (8000)")
     for name, text in _LIMITS.items():
         default = getattr(Limits, name)
@@ -103,6 +116,7 @@ def _parser() -> Parser:
     add("--warm_up", action="store_true", help=text)
     text = "log the method, path and status of each request, on standard error"
     add("--log_requests", action="store_true", help=text)
+    add_untrusted(parser)
     return parser
 
 
@@ -138,12 +152,15 @@ def _service(limits: Limits, args: Any) -> Any:
     from launch.serve.models import served
 
     metrics, models = Metrics(), []
+    child_limits = untrusted_limits(args)
     for flag, name, path in args.sources:
         is_export = flag == "--model" or Export.is_at(path)
-        model = served(name, load_model(Export(path) if is_export else path), limits, metrics)
+        loaded = load_model(Export(path) if is_export else path, untrusted=child_limits)
+        model = served(name, loaded, limits, metrics)
         model.warm_up() if args.warm_up else model.try_out()
         models.append(model)
-    return Service(models, limits, metrics, args.log_requests)
+    hosts = [name.strip() for name in args.allowed_hosts.split(",") if name.strip()]
+    return Service(models, limits, metrics, args.log_requests, hosts)
 
 
 def _is_loopback(host: str) -> bool:

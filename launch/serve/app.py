@@ -4,6 +4,7 @@ import asyncio
 import importlib.resources
 import json
 import logging
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,6 +34,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+LOCAL = ("localhost", "127.0.0.1", "::1")
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
@@ -44,9 +46,18 @@ class Service:
       stopping: whether the server has stopped accepting requests.
     """
 
-    def __init__(self, served: Sequence[Model], limits: Limits, metrics: Metrics, log: bool):
+    def __init__(
+        self,
+        served: Sequence[Model],
+        limits: Limits,
+        metrics: Metrics,
+        log: bool,
+        hosts: Sequence[str] = (),
+    ):
         """
         Args:
+          hosts: names of this server, beside its address and localhost; requests for others are
+            refused.
           log: whether to log the method, the path and the status of each request.
         """
         self._models = {model.name: model for model in served}
@@ -69,7 +80,7 @@ class Service:
         }
         inner = Starlette(routes=routes, exception_handlers=handlers)
         inner.router.redirect_slashes = False
-        self.app: ASGIApp = Outermost(inner, metrics, log)
+        self.app: ASGIApp = Outermost(AllowedHosts(inner, hosts), metrics, log)
 
     def abandon(self) -> None:
         """Answers all requests that wait with status 503."""
@@ -151,6 +162,23 @@ class Service:
         if model is None:
             raise Refused(404, "no such model; GET /v1/models lists them")
         return model
+
+
+class AllowedHosts:
+    """Middleware that answers only requests for a known host: a page of another site, whose name
+    can be made to lead to this server (DNS rebinding), is not to read its answers."""
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str]):
+        self._app, self._hosts = app, {*LOCAL, *(host.lower() for host in hosts)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        server = scope.get("server") or ("",)
+        host = dict(scope.get("headers", ())).get(b"host", b"")
+        name = re.sub(r":\d*$", "", host.decode("latin-1")).strip("[]").lower()
+        app = self._app
+        if scope["type"] == "http" and name not in self._hosts | {server[0]}:
+            app = _error(421, "host: not a name of this server (--allowed_hosts)")
+        await app(scope, receive, send)
 
 
 class Outermost:

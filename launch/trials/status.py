@@ -85,12 +85,19 @@ def result_rows(trials: Sequence[Trial], statuses: Sequence[TrialStatus]) -> lis
 
 
 def csv_text(head: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as CSV."""
+    """Rows as CSV, without cells that a spreadsheet would compute."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, head, lineterminator="\n")
+    writer = csv.DictWriter(text, [*map(_cell, head)], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({_cell(name): _cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A value that a spreadsheet shows as it is: a text that it would take for a formula, as it
+    begins with "=", "+", "-", "@" or a control character, has an apostrophe before it."""
+    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{value}" if is_formula else value
 
 
 def _row(trial: Trial, status: TrialStatus) -> dict[str, Any]:

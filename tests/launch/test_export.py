@@ -11,6 +11,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import jax
+import jax.export
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -73,7 +75,7 @@ def test_the_model_card(folder):
         f"| test | rounded | {score:.2f} |",
         "python -m launch.train ...",
         "python -m launch.export --workdir",
-        f"python -m launch.predict --model {folder / 'stablehlo'}",
+        "python -m launch.predict --model stablehlo\n",
         "| source | `'generated'` |",
         "| digits | `1` |",
         f"| jax | {json.loads((folder / 'run' / 'result.json').read_text())['versions']['jax']} |",
@@ -123,6 +125,15 @@ def other_shape(model):
 def other_names(model):
     arrays = load_file(model / "parameters.safetensors")
     save_file({f"x/{name}": a for name, a in arrays.items()}, model / "parameters.safetensors")
+
+
+def native_call(model):
+    """A program with jax's callback, as jax itself does not serialize one."""
+    target = "xla_ffi_python_cpu_callback"
+    call = lambda params, arrays: jax.ffi.ffi_call(target, jax.ShapeDtypeStruct((), "int32"))()
+    unchecked = [jax.export.DisabledSafetyCheck.custom_call(target)]
+    made = jax.export.export(jax.jit(call), disabled_checks=unchecked)({}, {})
+    (model / PROGRAM).write_bytes(bytes(made.serialize()))
 
 
 PROGRAM, SAFETENSORS = "programs/program.stablehlo", "parameters.safetensors"
@@ -200,6 +211,10 @@ FOREIGN = {
         lambda m: (m / PROGRAM).write_bytes(b"MLIR" * 99),
         "program.stablehlo: not a program that this jax can read",
     ),
+    "native code": (
+        native_call,
+        "program.stablehlo: a call of 'xla_ffi_python_cpu_callback' is not allowed",
+    ),
     "of a newer jax": (
         manifest(versions={"jax": "99.1.0"}),
         "made with jax 99.1.0, newer than this jax ",
@@ -224,6 +239,38 @@ def test_a_damaged_or_foreign_export_is_one_line(folder, what, tmp_path, monkeyp
     change(model) if what in DAMAGED else sealed(change)(model)
     line = commands.fails(monkeypatch, capsys, ["--model", str(model)], predict.main)
     assert str(model) in line and re.search(words, line)
+
+
+def test_an_untrusted_export_answers_the_same(folder, monkeypatch, capsys):
+    model = folder / "stablehlo"
+    expected = commands.answers(monkeypatch, capsys, LINES, "--model", model)
+    limits = ["--untrusted", "--max_memory", "2", "--max_seconds", "60"]
+    assert commands.answers(monkeypatch, capsys, LINES, "--model", model, *limits) == expected
+
+
+@pytest.mark.parametrize(
+    "where,words",
+    [
+        (["--workdir", "run"], "run: a run; only exports in the format stablehlo run in a process"),
+        (["--model", "orbax"], "orbax: an export in the format orbax; only exports in the format"),
+        (["--model", "stablehlo", "--max_memory", "0"], "--max_memory: at least 0.25"),
+        (["--model", "stablehlo", "--max_seconds", "0"], "--max_seconds 0: above 0"),
+    ],
+)
+def test_what_cannot_run_apart_is_one_line(folder, where, words, monkeypatch, capsys):
+    flag, name, *more = where
+    argv = [flag, str(folder / name), *more, "--untrusted"]
+    assert words in commands.fails(monkeypatch, capsys, argv, predict.main)
+
+
+@pytest.mark.parametrize("form", ["stablehlo", "safetensors", "orbax"])
+def test_no_file_of_an_export_has_a_path_of_this_machine(folder, form):
+    roots = [str(folder).encode(), str(Path(__file__).parents[2]).encode(), b".py\0"]
+    files = [path for path in (folder / form).rglob("*") if path.is_file()]
+    found = [(path.name, root) for path in files for root in roots if root in path.read_bytes()]
+    assert len(files) >= 5 and not found
+    text = json.loads((folder / form / "config.json").read_text())
+    assert text["config"]["data"]["cache_dir"] == "cache"
 
 
 @pytest.mark.parametrize(

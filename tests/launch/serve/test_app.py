@@ -162,3 +162,24 @@ def test_an_answer_that_takes_too_long_is_given_up():
 def test_limits_that_cannot_be(change):
     with pytest.raises(UserError, match="--"):
         Limits(**change)
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/v1/models", "/healthz"])
+def test_only_the_hosts_of_this_server_are_answered(path):
+    with TestClient(service().app, "http://10.0.0.7:8000") as client:
+        for host in ("10.0.0.7:8000", "localhost:8000", "127.0.0.1", "[::1]:8000", "LOCALHOST"):
+            assert client.get(path, headers={"host": host}).status_code == 200
+        for host in ("evil.example", "10.0.0.8:8000", "localhost.evil.example", "", "[::2]"):
+            refused = client.get(path, headers={"host": host})
+            assert refused.status_code == 421
+            assert refused.json()["error"]["message"].endswith("(--allowed_hosts)")
+
+
+def test_further_hosts_are_allowed_by_name():
+    metrics = Metrics()
+    models = [Model("toy", Reverser(), None, LIMITS, metrics)]
+    served = Service(models, LIMITS, metrics, log=False, hosts=["Models.example.org"])
+    with TestClient(served.app, "http://10.0.0.7") as client:
+        named = {"host": "models.example.org"}
+        assert client.get("/healthz", headers=named).status_code == 200
+        assert client.get("/healthz", headers={"host": "example.org"}).status_code == 421

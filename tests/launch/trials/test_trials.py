@@ -1,9 +1,13 @@
 """The trials of a sweep, and errors."""
 
+import csv
+import io
+
 import pytest
 
 from common_jax.errors import UserError
 from common_jax.training.run_writer import RunWriter
+from launch.trials.status import csv_text
 from launch.trials.trials import grid_axis, grid_trials, require_own_folders, zipped_axis
 
 CONFIG = """
@@ -137,3 +141,13 @@ def test_a_folder_of_another_run_is_refused_before_anything_starts(planned):
     (workdir.checkpoints / "1").mkdir(parents=True)
     with pytest.raises(UserError, match="holds another run; it differs in optimizer"):
         require_own_folders(trials)
+
+
+def test_no_cell_of_a_table_is_a_formula():
+    texts = ["=1+1", "+1", "-2", "@SUM(A1)", "\t=1", "a=1", "", "(-1)"]
+    rows = [{"=name": text, "number": -0.5} for text in texts]
+    read = list(csv.DictReader(io.StringIO(csv_text(["=name", "number"], rows))))
+    assert [row["'=name"] for row in read] == [
+        *("'=1+1", "'+1", "'-2", "'@SUM(A1)", "'\t=1", "a=1", "", "(-1)")
+    ]
+    assert {row["number"] for row in read} == {"-0.5"}

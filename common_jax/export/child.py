@@ -1,0 +1,184 @@
+"""Programs of an export that is not trusted: compiled and run in a process of their own.
+
+The process has the export's folder and this package, and limits of time and memory. The two sides
+exchange names, JSON and safetensors, so that nothing that the process sends is executed.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from common_jax.errors import UserError
+from common_jax.fields import require
+from common_jax.predictor import Compute
+
+_MODULE = "common_jax.export.child_main"
+_LONGEST = 2**30  # bytes of an answer
+_TICK = 0.05  # seconds between two looks at the process
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Of a process.
+
+    Attributes:
+      seconds: of a call, with the compilation of its program.
+      memory: resident bytes; not limited where the system has no /proc.
+    """
+
+    seconds: float = 120.0
+    memory: int = 4 * 2**30
+
+    def __post_init__(self):
+        require(self.seconds > 0, f"--max_seconds {self.seconds:g}: above 0")
+        require(self.memory >= 2**28, "--max_memory: at least 0.25 (GiB)")
+
+
+class ChildPrograms:
+    """The programs of an export, in a process that starts when it is needed.
+
+    Calls of several threads wait for one another.
+    """
+
+    def __init__(self, path: Path, limits: Limits):
+        """
+        Args:
+          path: of the export.
+        """
+        self._path, self._limits, self._lock = path, limits, threading.Lock()
+        self._process: subprocess.Popen | None = None
+        self._connection: Connection | None = None
+
+    def compute(self, file: str) -> Compute:
+        """As `common_jax.export.stablehlo.Programs.compute`.
+
+        Raises:
+          UserError: also if the program fails, or exceeds a limit.
+        """
+        self._call(file, None)
+        return functools.partial(self._call, file)
+
+    def _call(self, file: str, arrays: Mapping[str, np.ndarray] | None) -> Any:
+        """The outputs of a program, a tree of arrays; without arrays only reads the program."""
+        with self._lock:
+            try:
+                return self._answer(file, arrays)
+            except (EOFError, OSError, ValueError, SafetensorError) as error:
+                raise UserError(f"{self._place(file)}: {self._reason(error)}") from error
+            except UserError:
+                raise
+            except BaseException:  # an interruption: the answer would be taken for the next one
+                self.stop()
+                raise
+
+    def stop(self) -> None:
+        """Ends the process."""
+        if self._process is not None and self._connection is not None:
+            self._process.kill()
+            self._process.wait()
+            self._connection.close()
+        self._process = self._connection = None
+
+    def _answer(self, file: str, arrays: Mapping[str, np.ndarray] | None) -> Any:
+        connection = self._connection or self._start()
+        deadline = time.monotonic() + self._limits.seconds
+        connection.send_bytes(file.encode())
+        inputs = {name: np.asarray(array, order="C") for name, array in (arrays or {}).items()}
+        connection.send_bytes(b"" if arrays is None else save(inputs))
+        answer = json.loads(self._receive(file, deadline))
+        if not isinstance(answer, dict) or answer.keys() - {"error", "tree"} or len(answer) != 1:
+            raise ValueError("an answer of another form")
+        if "error" in answer:
+            raise UserError(str(answer["error"])[:1000])
+        return _filled(answer["tree"], load(self._receive(file, deadline)))
+
+    def _receive(self, file: str, deadline: float) -> bytes:
+        """The next message; raises UserError when a limit is exceeded."""
+        assert self._connection is not None and self._process is not None
+        while not self._connection.poll(_TICK):
+            exceeded = self._exceeded(deadline)
+            if exceeded:
+                self.stop()
+                raise UserError(f"{self._place(file)}: {exceeded}, and was ended")
+        return self._connection.recv_bytes(_LONGEST)
+
+    def _exceeded(self, deadline: float) -> str:
+        """Which limit the process has exceeded; "" if none."""
+        assert self._process is not None
+        if time.monotonic() > deadline:
+            return f"ran for more than {self._limits.seconds:g} s"
+        if _resident(self._process.pid) > self._limits.memory:
+            return f"used more than {self._limits.memory / 2**30:g} GiB of memory"
+        return ""
+
+    def _start(self) -> Connection:
+        ours, theirs = multiprocessing.Pipe()
+        package = str(Path(__file__).parents[2])
+        path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
+        arguments = [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno()), str(self._path)]
+        with theirs:
+            self._process = subprocess.Popen(
+                arguments,
+                env={**os.environ, "PYTHONPATH": path},
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        self._connection = ours
+        return ours
+
+    def _reason(self, error: Exception) -> str:
+        """Why a call failed; ends the process."""
+        process = self._process
+        if process is not None and isinstance(error, EOFError | OSError):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = process.wait(1)
+                how = signal.Signals(-code).name if code < 0 else f"status {code}"
+                self.stop()
+                return f"ended its process ({how})"
+        self.stop()
+        return f"gave no answer that can be read ({error})"
+
+    def _place(self, file: str) -> str:
+        return str(self._path / file)
+
+
+def _filled(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """A tree with arrays in the place of their numbers.
+
+    Raises:
+      ValueError: if it has another form.
+    """
+    if isinstance(tree, dict):
+        return {name: _filled(value, arrays) for name, value in tree.items()}
+    if isinstance(tree, list):
+        return [_filled(value, arrays) for value in tree]
+    if str(tree) not in arrays:
+        raise ValueError(f"no array {str(tree)[:20]}")
+    return arrays[str(tree)]
+
+
+def _resident(process: int) -> int:
+    """The resident bytes of a process; 0 where they are unknown."""
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0

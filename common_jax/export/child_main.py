@@ -1,0 +1,46 @@
+"""The process of `common_jax.export.child`."""
+
+import json
+import sys
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import jax
+import numpy as np
+from safetensors.numpy import load, save
+
+from common_jax.errors import UserError
+from common_jax.export.stablehlo import Programs
+from common_jax.predictor import Compute
+
+
+def _serve(connection: Connection, path: Path) -> None:
+    """Answers calls until the other side closes."""
+    programs = Programs(path)
+    computes: dict[str, Compute] = {}
+    while True:
+        try:
+            file, arrays = connection.recv_bytes().decode(), connection.recv_bytes()
+        except EOFError:
+            return
+        try:
+            if file not in computes:
+                computes[file] = programs.compute(file)
+            outputs = jax.device_get(computes[file](load(arrays))) if arrays else {}
+        except UserError as error:
+            connection.send_bytes(json.dumps({"error": str(error)}).encode())
+            continue
+        except Exception as error:  # of the compiler or the program
+            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            connection.send_bytes(json.dumps({"error": f"{path / file}: {reason}"}).encode())
+            continue
+        leaves, structure = jax.tree.flatten(outputs)
+        tree = jax.tree.unflatten(structure, range(len(leaves)))
+        connection.send_bytes(json.dumps({"tree": tree}).encode())
+        connection.send_bytes(
+            save({str(n): np.asarray(leaf, order="C") for n, leaf in enumerate(leaves)})
+        )
+
+
+if __name__ == "__main__":
+    _serve(Connection(int(sys.argv[1])), Path(sys.argv[2]))
