@@ -121,7 +121,10 @@ words = sys.argv[1:]
 for at, word in enumerate(words):
     family = re.match(r"configs/(\\w+)/", word)
     if family and words[at - 1] == "--config" and not {{"--describe", "--dry_run"}} & {{*words}}:
-        words[at + 1 : at + 1] = {overrides!r}[family[1]]
+        ranked = "rankings.py" in word  # which are not sampled
+        words[at + 1 : at + 1] = [
+            flag for flag in {overrides!r}[family[1]] if not (ranked and "data.examples" in flag)
+        ]
         break
 os.execv({sys.executable!r}, [{sys.executable!r}, *words])
 """
