@@ -92,10 +92,15 @@ class TrackerProcess:
         content = (json.dumps(line) + "\n").encode()
         try:
             if self._input is not None and os.write(self._input, content) < len(content):
-                raise BlockingIOError("its process does not read")
-        except OSError as error:
-            self._warn(str(error))
-            self.end()
+                raise BlockingIOError
+        except BlockingIOError:
+            self._give_up("its process does not read")
+        except OSError:
+            self._give_up("its process has died")
+
+    def _give_up(self, problem: str) -> None:
+        self._warn(problem)
+        self.end()
 
     def _relay_messages(self) -> None:
         """Logs the messages of the process."""

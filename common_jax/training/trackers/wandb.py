@@ -27,6 +27,7 @@ class WandB(Tracker):
             self._run = wandb.init(**fields)
         except wandb.errors.Error as error:  # no server, or no account on this machine
             run.warn(f"{error}; it is recorded offline")
+            wandb.teardown(exit_code=1)  # else the id is in use
             self._run = wandb.init(**fields, mode="offline")
         self._run.config.update(dict(run.config), allow_val_change=True)
         self.location = self._run.url or f"offline; `wandb sync {self._run.settings.sync_dir}`"
