@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from filelock import FileLock
+
 from common_jax.io.atomic import write_json
 from common_jax.training.trackers import TrackedRun, Tracker, tracker_class
 
@@ -82,6 +84,9 @@ class Child:
     def run(self, name: str, folder: Path, title: str, start: int, config: Mapping) -> None:
         """Opens the tracker and writes all rows."""
         threading.Thread(target=self._read, daemon=True).start()
+        # until the process of a killed run has ended
+        lock = FileLock(folder / "record.lock")
+        lock.acquire()
         record = Record(folder, start)
         title = f"{title}-{record.id}"
         tracked = TrackedRun(folder, title, record.id, start, config, self.warn)
