@@ -83,7 +83,7 @@ class TrackerProcess:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(self._seconds + 5)
         if self._process.poll() != 0:
-            self._warn("not all is sent")
+            self._warn(f"not all is sent after {self._seconds} seconds")
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._relay.join(1)
