@@ -1,5 +1,6 @@
 """Trackers with their real packages: one record of a killed and resumed run, and outages."""
 
+import dataclasses
 import importlib.util
 import json
 import logging
@@ -17,10 +18,12 @@ import pytest
 
 from common_jax.config import TRACKERS, TrainConfig
 from common_jax.errors import UserError
+from common_jax.training.identity import identity, result_fields
 from common_jax.training.log import MetricsLog
 from common_jax.training.run_folder import RunFolder
 from common_jax.training.trackers import require_installed, tracker_class
 from common_jax.training.trackers.process import TrackerProcess
+from tests.toy import ToyConfig
 
 REMOTE = [name for name in TRACKERS if name != "tensorboard"]
 CONFIG = {"train.steps": 8, "data.dir": "a"}
@@ -289,6 +292,13 @@ def test_names_are_checked():
         TrainConfig(trackers="tensorboard,wandbb")
     with pytest.raises(UserError, match="no tracker ''; known here: mlflow, tensorboard"):
         TrainConfig(trackers="wandb,")
+
+
+def test_a_resumed_run_can_have_other_trackers():
+    config = ToyConfig()
+    other = dataclasses.replace(config, train=dataclasses.replace(config.train, trackers="wandb"))
+    assert identity(other) == identity(config)
+    assert result_fields(other) == result_fields(config)
 
 
 def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
