@@ -16,10 +16,25 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import ml_collections
 
-from common_jax.fields import field_types, from_mapping, require, require_sizes, to_mapping
+from common_jax.fields import (
+    field_types,
+    from_mapping,
+    require,
+    require_sizes,
+    suggestion,
+    to_mapping,
+)
 from common_jax.renames import current_class, with_current_keys
 
 T = TypeVar("T")
+
+# The classes of `train.trackers`.
+TRACKERS = {
+    "tensorboard": "common_jax.training.trackers.tensorboard:TensorBoard",
+    "wandb": "common_jax.training.trackers.wandb:WandB",
+    "trackio": "common_jax.training.trackers.trackio:Trackio",
+    "mlflow": "common_jax.training.trackers.mlflow:MLflow",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,6 +142,8 @@ class TrainConfig:
       max_bad_steps: the run stops after this many steps in a row with a loss or gradient that is
         not finite; such a step only increments the step count.
       keep_checkpoints: number of newest checkpoints to keep beside the best; averaging uses them.
+      trackers: where the numbers of metrics.jsonl are also shown: names of `TRACKERS`, separated by
+        commas; none if empty.
     """
 
     steps: int = 100_000
@@ -143,6 +160,7 @@ class TrainConfig:
     init_from: str = ""
     max_bad_steps: int = 10
     keep_checkpoints: int = 2
+    trackers: str = "tensorboard"
 
     def __post_init__(self):
         require_sizes("train", self, "steps", "evaluate_every", "checkpoint_every", "log_every")
@@ -151,6 +169,15 @@ class TrainConfig:
             value = getattr(self, name)
             require(value >= least, f"train.{name}={value}: at least {least}")
         require(0 <= self.ema_decay < 1, f"train.ema_decay={self.ema_decay}: a rate in [0, 1)")
+        for name in self.tracker_names:
+            message = f"train.trackers={self.trackers}: no tracker {name!r}"
+            require(name in TRACKERS, f"{message}{suggestion(name, [*TRACKERS])}")
+
+    @property
+    def tracker_names(self) -> tuple[str, ...]:
+        """The names in `trackers`, each once."""
+        names = self.trackers.split(",") if self.trackers else []
+        return tuple(dict.fromkeys(name.strip() for name in names))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@ FILE = re.compile(
     r"(?<![\w.-])(?:config\.json|metrics\.jsonl|result\.json)\b"
     r"|\.(?:predictions|references|sources)\b|\bpredictions\.(?:txt|json|tsv)\b|\.examples\.tsv\b"
 )
-FOLDERS = {"checkpoints", "damaged", "eval", "lock", "tensorboard", "vocabulary"}
+FOLDERS = {"checkpoints", "damaged", "eval", "lock", "tensorboard", "trackers", "vocabulary"}
 PATHS = {"Path", "glob", "iglob", "rglob", "join", "joinpath", "with_name", "open"}
 
 

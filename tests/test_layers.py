@@ -41,7 +41,8 @@ LAUNCH_LAYERS = (
     {"measure", "pages", "trials", "completion"},
 )
 SERVER = {"starlette", "uvicorn"}  # of the extra `serve`, which only its package imports
-HEAVY = {"pyarrow", "tensorflow_datasets", "tensorboardX", "nltk", "ray", "sacremoses", *SERVER}
+TRACKERS = {"tensorboardX", "wandb", "trackio", "mlflow"}
+HEAVY = {"pyarrow", "tensorflow_datasets", "nltk", "ray", "sacremoses", *TRACKERS, *SERVER}
 WITHOUT_JAX = (
     "errors",
     "versions",

@@ -30,6 +30,7 @@ def result_fields(config: Any) -> dict[str, Any]:
         "data.cache_dir",
         "model.unroll",
         "optimizer.cooldown",
+        "train.trackers",
         *LIMITS,
     )
     optimizer = config.optimizer.scheduled(config.train.steps)
@@ -42,12 +43,12 @@ def result_fields(config: Any) -> dict[str, Any]:
 
 
 def identity(config: Any) -> dict[str, Any]:
-    """The config fields that identify a run: without its length, intervals, mesh, and the paper."""
+    """The config fields that identify a run: without length, intervals, trackers, mesh, paper."""
     return {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in _comparable(config).items()
         if not key.startswith(("mesh.", "paper.", *LIMITS))
-        if key not in ("train.steps", "model.unroll", "optimizer.cooldown")
+        if key not in ("train.steps", "train.trackers", "model.unroll", "optimizer.cooldown")
         if not key.endswith("_every")
     }
 

@@ -1,11 +1,10 @@
-"""Logging of a run's metrics: metrics.jsonl, TensorBoard, and a progress bar."""
+"""Logging of a run's metrics: metrics.jsonl, trackers, and a progress bar."""
 
 import contextlib
 import json
-import os
 import sys
 import time
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tqdm import tqdm
@@ -14,10 +13,12 @@ from common_jax.io.atomic import replace_text, writing
 from common_jax.io.progress import is_quiet
 from common_jax.training.multihost import first_process_only, is_first
 from common_jax.training.run_folder import RunFolder
+from common_jax.training.trackers import TrackedRun, Tracker, tracker_class
+from common_jax.training.trackers.process import TrackerProcess
 
 
 class MetricsLog:
-    """Writes metrics.jsonl and TensorBoard events, without repeated steps after a restart.
+    """Writes metrics.jsonl and to trackers, without repeated steps after a restart.
 
     The constructor and `write` raise a UserError if the folder cannot be written. Of several
     processes only the first one writes; all have the attributes.
@@ -28,24 +29,40 @@ class MetricsLog:
       validations: step and values of each line of the dev split, oldest first.
     """
 
-    def __init__(self, run: RunFolder, start: int):
+    def __init__(
+        self,
+        run: RunFolder,
+        start: int,
+        trackers: Sequence[str] = ("tensorboard",),
+        config: Mapping[str, Any] | None = None,
+    ):
+        """
+        Args:
+          start: the step after which the run continues.
+          trackers: names of `common_jax.config.TRACKERS`.
+          config: its values by the fields' full names, for the trackers.
+        """
         self._path = run.metrics_file
         self._files = contextlib.ExitStack()
+        self._names, self._config = trackers, config or {}
         lines, self.wall_seconds = self._open(run, start)
         self.resumed_from = [line["resumed_from"] for line in lines if "resumed_from" in line]
         self.validations = [(x["step"], x) for x in lines if x.get("split") == "dev"]
 
     @first_process_only
     def _open(self, run: RunFolder, start: int) -> tuple[list[dict[str, Any]], float]:
-        """Opens both to continue after step `start`; returns the lines of restarts and validations,
+        """Opens all to continue after step `start`; returns the lines of restarts and validations,
         and the training time."""
         with writing(self._path):
             lines = [line for line in run.metrics() if line["step"] <= start]
             replace_text(self._path, "".join(json.dumps(line) + "\n" for line in lines))
             self._file = self._path.open("ab", buffering=0)  # fails at once if the disk is full
             self._files.callback(self._file.close)
-            self._board = _Board(run.tensorboard, start)
-            self._files.callback(self._board.close)
+            self._trackers = [self._open_tracker(name, run, start) for name in self._names]
+            for tracker in self._trackers:
+                self._files.callback(tracker.close)
+            for tracker in self._trackers:  # called first: all send at once
+                self._files.callback(tracker.end)
             if start:
                 lines.append({"step": start, "resumed_from": start})
                 self._write_line(lines[-1])
@@ -53,7 +70,7 @@ class MetricsLog:
         return [line for line in lines if {"split", "resumed_from"} & line.keys()], seconds
 
     def write(self, step: int, values: dict[str, Any]) -> None:
-        """Writes a line, and its numbers to TensorBoard by split."""
+        """Writes a line, and its numbers to the trackers by split."""
         if values.get("split") == "dev":
             self.validations.append((step, values))
         if not is_first():
@@ -62,50 +79,35 @@ class MetricsLog:
         numbers = {k: v for k, v in values.items() if isinstance(v, int | float)}
         with writing(self._path):
             self._write_line({"step": step, **values})
-            self._board.write(step, {f"{group}/{name}": v for name, v in numbers.items()})
+            self._track(step, group, numbers)
+
+    def write_final(self, step: int, metrics: Mapping[str, Mapping[str, float]]) -> None:
+        """Writes the final scores of each split to the trackers."""
+        if is_first():
+            scores = [(f"{split}/{k}", v) for split in metrics for k, v in metrics[split].items()]
+            with writing(self._path):
+                self._track(step, "final", dict(scores))
 
     def close(self) -> None:
-        """Closes both; all lines are on disk, but TensorBoard's last ones may be lost."""
+        """Closes all; all lines are on disk, but trackers' last ones may be lost."""
         with contextlib.suppress(OSError):  # would hide the error that ended the run
             self._files.close()
+
+    def _open_tracker(self, name: str, run: RunFolder, start: int) -> Tracker | TrackerProcess:
+        tracker_type, folder = tracker_class(name), run.tracker(name)
+        title = run.path.resolve().name
+        if tracker_type.in_process:
+            return tracker_type(TrackedRun(folder, title, "", start, self._config))
+        return TrackerProcess(name, folder, title, start, self._config)
+
+    def _track(self, step: int, group: str, numbers: Mapping[str, float]) -> None:
+        for tracker in self._trackers:
+            tracker.log(step, {f"{group}/{name}": value for name, value in numbers.items()})
 
     def _write_line(self, values: dict[str, Any]) -> None:
         remaining = (json.dumps(values) + "\n").encode()
         while remaining:  # an almost full disk accepts a part, then raises
             remaining = remaining[self._file.write(remaining) :]
-
-
-class _Board:
-    """Scalars for TensorBoard, written in the calling thread.
-
-    tensorboardX's `SummaryWriter` (2.6.5) writes in a thread; a full disk ends that thread, and
-    `add_scalar` then blocks forever.
-    """
-
-    def __init__(self, folder: Path, start: int):
-        from tensorboardX import summary  # slow to import
-        from tensorboardX.event_file_writer import EventsWriter
-        from tensorboardX.proto import event_pb2
-
-        folder.mkdir(exist_ok=True)
-        self._scalar, self._event = summary.scalar, event_pb2.Event
-        self._writer = EventsWriter(str(folder / "events"), f".{os.getpid()}.{start}")
-        started = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
-        self._add(start + 1, session_log=started)  # overrides earlier events from this step on
-        self._flushed = time.monotonic()
-
-    def write(self, step: int, values: dict[str, int | float]) -> None:
-        for name, value in values.items():
-            self._add(step, summary=self._scalar(name, value))
-        if time.monotonic() - self._flushed > 30:
-            self._flushed = time.monotonic()
-            self._writer.flush()
-
-    def close(self) -> None:
-        self._writer.close()
-
-    def _add(self, step: int, **content: Any) -> None:
-        self._writer.write_event(self._event(wall_time=time.time(), step=step, **content))
 
 
 class Progress:

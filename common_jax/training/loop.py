@@ -36,6 +36,7 @@ from common_jax.training.state import InitialState, run_key
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
 from common_jax.training.step_metrics import MetricsWindow, StallTimer
 from common_jax.training.task import Params, Scores, Task
+from common_jax.training.trackers import require_installed
 from common_jax.versions import commit, versions
 
 T = TypeVar("T")
@@ -60,8 +61,8 @@ def train(
         it recorded when it began.
 
     Raises:
-      UserError: for invalid data, an unusable folder, or a loss that stays not finite; in all
-        processes of a run, if possible.
+      UserError: for invalid data, an unusable folder, a tracker that is not installed, or a loss
+        that stays not finite; in all processes of a run, if possible.
       Interrupted: by SIGTERM or SIGINT; the last step is saved.
     """
     config = task.config
@@ -69,6 +70,7 @@ def train(
     if config.train.best_metric not in task.metric_names:
         names = " | ".join(task.metric_names)
         raise UserError(f"train.best_metric={config.train.best_metric!r}: must be {names}")
+    broadcast_from_first(lambda: require_installed(config.train.tracker_names))
     mesh = make_mesh(config.mesh)
     try:
         task.config = config = workdir.claim(config, new_schedule=new_schedule)
@@ -131,7 +133,8 @@ class _Run:
                 params = starting_parameters(task, self.state.params, mesh)
                 ema = None if self.state.ema is None else jax.tree.map(lambda a: a.copy(), params)
                 self.state = dataclasses.replace(self.state, params=params, ema=ema)
-        self.log = MetricsLog(workdir, self.step)
+        values = flat(to_mapping(task.config))
+        self.log = MetricsLog(workdir, self.step, config.tracker_names, values)
         self.progress = Progress(self.step, config.steps)
         if restored:
             self.progress.say(f"resuming {workdir.path} at step {self.step}")
@@ -234,6 +237,7 @@ class _Run:
             "devices": [d.device_kind for d in self.mesh.devices.flat],
         }
         self.workdir.write_result(result)
+        self.log.write_final(self.step, result["metrics"])
         return RunResult(result, scored)
 
     def wall_seconds(self) -> float:

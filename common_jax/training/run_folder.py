@@ -67,6 +67,10 @@ class RunFolder:
         """
         return Export(self.path) if Export.is_at(self.path) else None
 
+    def tracker(self, name: str) -> Path:
+        """The folder of a tracker's files."""
+        return self.tensorboard if name == "tensorboard" else self.path / "trackers" / name
+
     @property
     def trained_by(self) -> str:
         """The other process that is training here; "" if there is none."""

@@ -77,12 +77,13 @@ def prose(text: str) -> str:
 
 
 def commands(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The name and the arguments of each `python -m launch.NAME ...` of a block."""
+    """The name and the arguments of each `python -m launch.NAME ...` of a block, and of each
+    `conv-attention train ...`."""
     text = re.sub(r"\\\n", " ", text)
     text = re.sub(r"\n\s+(?=--)", " ", text)  # YAML folds lines
-    for one in re.finditer(r"python -m launch\b(?:\.(\w+))?", text):
+    for one in re.finditer(r"python -m launch\b(?:\.(\w+))?|\bconv-attention (train)\b", text):
         rest = text[one.end() :].partition("\n")[0]
-        yield one[1] or "", _words(re.sub(r"\$\w+", "1", rest))
+        yield one[1] or one[2] or "", _words(re.sub(r"\$\w+", "1", rest))
 
 
 def _words(line: str) -> list[str]:

@@ -126,6 +126,9 @@ MISTAKES = {
     "a workdir that cannot be written": Mistake(
         "train csan", "--workdir /proc/x/run", "/proc/x/run: cannot be written: "
     ),
+    "an unknown tracker": Mistake(
+        "train csan", "--config.train.trackers=wandbb", "no tracker 'wandbb'; did you mean 'wandb'"
+    ),
     "a file as --workdir": Mistake(
         "train csan", "--workdir {here}/f", "f is not the folder of a run: choose", files(f="")
     ),

@@ -261,7 +261,7 @@ def test_the_log_on_a_device_that_is_always_full(tmp_path):
 
 def test_tensorboard_on_a_full_disk_does_not_hang(tmp_path):
     log = MetricsLog(RunFolder(tmp_path), 0)
-    log._board._writer._write_serialized_event = fail
+    log._trackers[0]._writer._write_serialized_event = fail
     with pytest.raises(UserError, match=r"cannot be written: No space left"):
         log.write(1, {"loss": 1.0})
     log.close()

@@ -1,0 +1,117 @@
+"""A tracker in a process of its own, which neither a server's outage nor a kill of the run stops.
+
+The process survives SIGKILL of the run's and then sends what is left. Weights & Biases loses the
+last numbers if its own process is killed, MLflow waits for minutes, Trackio prints.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import common_jax
+
+_log = logging.getLogger(__name__)
+
+FINAL_SECONDS = 25  # for what is not sent at a run's end; schedulers kill after 30
+_ROOT = Path(common_jax.__file__).parents[1]
+# -P: a folder `wandb` in the current one is no package
+_CODE = "import sys; sys.path.append(sys.argv[1]); from {0} import main; main()"
+_COMMAND = [sys.executable, "-P", "-c", _CODE.format(f"{__package__}.child"), str(_ROOT)]
+
+
+class TrackerProcess:
+    """A tracker's process, with the methods of `Tracker`, which neither wait nor raise.
+
+    An outage is one warning. What the tracker's package prints is in a file of the folder.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        title: str,
+        start: int,
+        config: Mapping[str, Any],
+        seconds: int = FINAL_SECONDS,
+    ):
+        """
+        Args:
+          folder: of the tracker's files.
+          title: the run's name.
+          seconds: for what is not sent at the end.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        self._name, self._seconds, self._warned = name, seconds, False
+        self._output = folder / "output.log"
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(
+                _COMMAND,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                start_new_session=True,  # no Ctrl-C
+            )
+        assert self._process.stdin is not None
+        self._input: int | None = self._process.stdin.fileno()
+        os.set_blocking(self._input, False)
+        self._relay = threading.Thread(target=self._relay_messages, daemon=True)
+        self._relay.start()
+        run = {"folder": str(folder.resolve()), "title": title, "start": start, "config": config}
+        self._send({"name": name, **run, "seconds": seconds})
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Hands over numbers by name."""
+        self._send([step, values])
+
+    def end(self) -> None:
+        """Hands over the end of the run."""
+        self._input = None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()  # type: ignore[union-attr]
+
+    def close(self) -> None:
+        """Waits until all is sent, or the time is over."""
+        self.end()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(self._seconds + 5)
+        if self._process.poll() != 0:
+            self._warn(f"not all is sent after {self._seconds} seconds")
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._relay.join(1)
+
+    def _send(self, line: Any) -> None:
+        content = (json.dumps(line) + "\n").encode()
+        try:
+            if self._input is not None and os.write(self._input, content) < len(content):
+                raise BlockingIOError
+        except BlockingIOError:
+            self._give_up("its process does not read")
+        except OSError:
+            self._give_up("its process has died")
+
+    def _give_up(self, problem: str) -> None:
+        self._warn(problem)
+        self.end()
+
+    def _relay_messages(self) -> None:
+        """Logs the messages of the process."""
+        for line in self._process.stdout or ():
+            level, message = json.loads(line)
+            if level == "warning":
+                self._warn(message)
+            else:
+                _log.info("%s: %s", self._name, message)
+
+    def _warn(self, problem: str) -> None:
+        if not self._warned:
+            self._warned = True
+            _log.warning("%s: %s (%s)", self._name, problem, self._output)
