@@ -13,6 +13,7 @@ from common_jax.data.questions import QuestionTable, QuestionTables, is_squad, r
 from common_jax.data.sources import Generator, Sources, find_source
 from common_jax.io.files import find_file, find_files
 from common_jax.text.squad import REPEATED, Squad, read_squad, read_squad_dataset
+from common_jax.text.word_tokenizer import Rule
 from qanet_jax.data import Golds, Split
 from qanet_jax.data.synthetic import generate
 from qanet_jax.data.triviaqa import (
@@ -115,12 +116,14 @@ class Supervised:
     Attributes:
       source: the `File` or the dataset's split.
       lines: whether the file has JSON lines.
+      rule: of the words in which windows are measured.
     """
 
     source: Source
     lines: bool
     split: Split
     seed: int
+    rule: Rule
 
     @property
     def place(self) -> str:
@@ -139,7 +142,7 @@ class Supervised:
 
         window = {"train": TRAIN_WINDOW, "dev_oracle": DEV_WINDOW}.get(self.split)
         width, answered = window or SUPERVISED_WORDS, window is not None
-        squad = supervise(questions(), width, self.seed, bad_examples, answered=answered)
+        squad = supervise(questions(), width, self.seed, bad_examples, self.rule, answered=answered)
         if self.split == "train":
             return Content(squad)
         if self.split == "dev_oracle":
@@ -157,8 +160,11 @@ class Supervised:
         return (read_sample if self.lines else read_release)(source.place, bad_examples)
 
 
-def source_of(config: "DataConfig", split: Split) -> Source:
+def source_of(config: "DataConfig", split: Split, rule: Rule) -> Source:
     """The source of a split.
+
+    Args:
+      rule: of words.
 
     Raises:
       UserError: if a folder, file or dataset does not exist.
@@ -178,7 +184,7 @@ def source_of(config: "DataConfig", split: Split) -> Source:
     )
     if config.format == "squad":
         return source
-    return Supervised(source, config.format == "triviaqa_lines", split, config.seed)
+    return Supervised(source, config.format == "triviaqa_lines", split, config.seed, rule)
 
 
 def _files(config: "DataConfig", folder: Path, name: str, split: Split) -> Source:
