@@ -1,4 +1,4 @@
-"""Config base class for the rule that splits texts into words (`common_jax.text.word_tokenizer`)."""
+"""Base class of configs with a rule of words (`common_jax.text.word_tokenizer`)."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -72,7 +72,7 @@ _SPLIT = regex.compile(
     rf"(?=[{_UNSPACED}])\X"
     rf"|(?:(?={_LETTER})\X)+"
     r"|\p{N}+(?:,\p{N}+)+(?:\.\p{N}+)?|(?<![\p{N}]\.)\p{N}++\.\p{N}++(?!\.\p{N})|\p{N}+"
-    r"|(\p{P})\1*|\X",
+    r"|([[\p{P}\p{S}]--\p{So}])\1*|\X",
     regex.V1,
 )
 _CLUSTER = regex.compile(r"\X")
