@@ -74,10 +74,7 @@ class Vocabulary:
           rule: of the words.
         """
         assert not (shared and isinstance(words, Vectors)), "fixed vectors are not shared"
-        letters = Counter[str]()
-        for word, count in counts.items():
-            for letter in word:
-                letters[letter] += count
+        letters = _count_letters(counts)
         if isinstance(words, Vectors):
             ids, table = {w: row + _FIRST for w, row in words.rows.items()}, words.table
         else:
@@ -111,6 +108,13 @@ class Vocabulary:
             start = word[:length]
             row[: len(start)] = [self._char_ids.get(c, UNKNOWN) for c in start]
         return rows
+
+    def char_coverage(self, counts: Counter[str]) -> tuple[float, int]:
+        """The share of the characters of counted words that have ids, and the number of rows that
+        all of them would have."""
+        letters = _count_letters(counts)
+        known = sum(count for letter, count in letters.items() if letter in self._char_ids)
+        return known / max(1, letters.total()), _FIRST + len(letters)
 
     def vectors(self, ids: Int[np.ndarray, "*b"]) -> Float[np.ndarray, "*b D"]:
         """The fixed vectors of words; zeros for padding and unknown ones."""
@@ -188,6 +192,8 @@ class Vocabulary:
             if type(saved["words"]) is not dict or type(saved["characters"]) is not list:
                 raise ValueError("words or characters of another form")
             shared, rule = saved.get("shared", 0), saved.get("rule", ENGLISH)
+            if rule not in typing.get_args(Rule):
+                raise ValueError(f"words by an unknown rule, {str(rule)[:20]}")
             vocabulary = cls(saved["words"], saved["characters"], table, shared, rule)
             vocabulary._check()
             return vocabulary
@@ -197,9 +203,7 @@ class Vocabulary:
             ) from error
 
     def _check(self) -> None:
-        """Raises ValueError for an unknown rule, ids without a row, or invalid characters."""
-        if self.rule not in typing.get_args(Rule):
-            raise ValueError(f"words by an unknown rule, {str(self.rule)[:20]}")
+        """Raises ValueError for ids without a row, or invalid characters."""
         rows = len(self._words) if self.table is None else len(self.table)
         for word, number in self._words.items():
             if type(number) is not int or not _FIRST <= number < _FIRST + rows:
@@ -217,6 +221,14 @@ class Vocabulary:
         if not self._shared:
             return UNKNOWN
         return self._first_shared + zlib.crc32(word.encode("utf-8", "surrogatepass")) % self._shared
+
+
+def _count_letters(counts: Counter[str]) -> Counter[str]:
+    letters = Counter[str]()
+    for word, count in counts.items():
+        for letter in word:
+            letters[letter] += count
+    return letters
 
 
 def _most_frequent(counts: Counter[str], size: int) -> list[str]:

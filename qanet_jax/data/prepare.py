@@ -46,6 +46,7 @@ QUESTION_COLUMNS = ("words", "characters", "passage", "number", "answer")
 
 _log = logging.getLogger(__name__)
 
+_LEAST_COVERAGE = 0.99  # share of characters with ids; with less there is a warning
 EXAMPLES = 3  # reported of answers that are not whole words
 
 _FORMAT = 2  # of the folder; to be incremented to invalidate prepared folders
@@ -150,6 +151,13 @@ class Builder:
             counts = Counter(contents["train"].words())
             rows = vectors or words.rows, words.char_rows
             vocabulary = Vocabulary.make(counts, *rows, rule=words.rule)
+            covered, char_rows = vocabulary.char_coverage(counts)
+            if covered < _LEAST_COVERAGE:
+                _log.warning(
+                    "words.char_rows=%d: %.1f%% of the text's characters are unknown; "
+                    "words.char_rows=%d would have a row for each",
+                    *(words.char_rows, 100 * (1 - covered), char_rows),
+                )
         vocabulary.save(folder)
         for split, content in contents.items():
             _SplitWriter(folder / split, self._config, vocabulary, content).write()
