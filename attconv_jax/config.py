@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
+from common_jax.data.word_rule import WordLevelConfig
 from common_jax.fields import DefaultChoice, require, require_sizes
+from common_jax.text.word_tokenizer import UNICODE, Rule
 
 if TYPE_CHECKING:
     from attconv_jax.models.base import PairModel
@@ -21,12 +23,15 @@ class WordsConfig:
       unknown_rows: how many of them are hash buckets of unknown words, so that a name in both texts
         has one embedding; with 0, all unknown words share one embedding.
       trained: whether the vectors are trained; False fixes the initial ones.
+      rule: that splits texts into words (`common_jax.text.word_tokenizer`): "unicode" for all
+        scripts, or "english", that of the published results.
     """
 
     dim: int = 300
     rows: int = 40_000
     unknown_rows: int = 0
     trained: bool = True
+    rule: Rule = UNICODE
 
     def __post_init__(self):
         require_sizes("words", self, "dim")
@@ -145,7 +150,7 @@ class DataConfig(SplitsConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class Config:
+class Config(WordLevelConfig):
     """Config of an AttentiveConvNet run.
 
     Attributes:
@@ -197,7 +202,8 @@ class Config:
 
     @classmethod
     def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Names the columns that earlier versions read of any table, which had no `columns`."""
+        """Also names the columns that earlier versions, without `columns`, read of any table."""
+        values = super().upgraded(values)
         data = values.get("data")
         if not isinstance(data, Mapping) or "columns" in data or data.get("format") == "ranking":
             return dict(values)

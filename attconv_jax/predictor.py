@@ -123,7 +123,7 @@ class SentenceClassifier(Predictor):
         texts = [clean(text) for text in (line.split("\t") if count == 2 else [line])]
         if len(texts) != count:
             raise UserError(f"{place}: a pair is 2 texts separated by a tab, not {len(texts)}")
-        words = [tokenize(text) for text in texts]
+        words = [tokenize(text, self._vocabulary.rule) for text in texts]
         if not all(words):
             raise UserError(f"{place}: a text without a word")
         with error_context(place):

@@ -53,6 +53,7 @@ def main(argv: list[str]) -> None:
         "data.train": "train_partial.tsv",
         "data.test": "dev.tsv",
         "data.columns": "1,2,3",
+        "words.rule": "english",
         "data.on_bad_example": "skip",
         "data.vectors": "",
         "words.dim": 300,

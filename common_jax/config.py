@@ -11,7 +11,7 @@ import itertools
 import math
 import re
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeVar
 
 import ml_collections
@@ -388,12 +388,12 @@ def from_values(kind: type[T], values: Mapping[str, Any]) -> T:
     return from_mapping(kind, values)
 
 
-def completed(config: T, overridden: Collection[str]) -> T:
+def completed(config: T, overridden: Mapping[str, Any]) -> T:
     """A config with the fields that follow from those set on the command line, by its method
     `completed`, if defined.
 
     Args:
-      overridden: full names of fields.
+      overridden: the values before, by the fields' full names.
 
     Raises:
       UserError: if the overridden fields need others.

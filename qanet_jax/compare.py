@@ -73,7 +73,8 @@ class SpanEvaluation(Evaluation):
         matches = "f1_worst" in stored or abs(f1 - stored.get("f1", f1)) <= 0.01
         if not scores or not matches:
             raise UserError(f"{self._file}: not the answers of its score; score {self.split} again")
-        words = [TokenizedText.of(context) for context in squad.contexts]
+        rule = self.run.corpus.vocabulary.rule
+        words = [TokenizedText.of(context, rule) for context in squad.contexts]
         return [
             ScoredExample(
                 line=input_line(squad.contexts[question.context], question.text),
@@ -100,7 +101,7 @@ class SpanEvaluation(Evaluation):
         spans = {"answer": (explained["start"], explained["end"])}
         if span is not None and span != spans["answer"]:
             spans["reference"] = span
-        words = {name: _words_of(text, *ends) for name, ends in spans.items()}
+        words = {name: _words_of(text, context, *ends) for name, ends in spans.items()}
         top = max(0, words["answer"][0] - _AROUND)
         stop = min(len(context), words["answer"][1] + 1 + _AROUND)
         outlines = []
@@ -150,11 +151,15 @@ def _around(question: Question, context: str, words: TokenizedText) -> str:
     return f"{question.text} {ends[0]}{context[start:stop]}{ends[1]}"
 
 
-def _words_of(text: str, start: int, end: int) -> tuple[int, int]:
-    """The first and the last word of a span of characters."""
-    words = TokenizedText.of(text).locate(Answer(text[start:end], start))
-    assert words is not None
-    return words
+def _words_of(text: str, words: list[str], start: int, end: int) -> tuple[int, int]:
+    """The first and the last of a text's words in a span of characters."""
+    spans, at = [], 0
+    for word in words:
+        at = text.index(word, at)
+        spans.append((at, at := at + len(word)))
+    located = TokenizedText(words, spans).locate(Answer(text[start:end], start))
+    assert located is not None
+    return located
 
 
 def _counts(by_kind: ByKind) -> dict[str, int]:

@@ -5,6 +5,7 @@ import math
 from typing import ClassVar, Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
+from common_jax.data.word_rule import WordLevelConfig
 from common_jax.fields import DefaultChoice, require, require_sizes
 from common_jax.io.files import names_in
 from qanet_jax.models.base import ReaderModel, WordsConfig
@@ -151,7 +152,7 @@ class DataConfig(SplitsConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class Config:
+class Config(WordLevelConfig):
     """Config of a reader's run.
 
     Attributes:

@@ -30,6 +30,7 @@ from common_jax.predictor_schema import (
 from common_jax.text.cleaning import clean
 from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary
+from common_jax.text.word_tokenizer import Rule
 from qanet_jax.data.text import TEXTS, TokenizedText, text_arrays, windows
 from qanet_jax.reading import PredictedSpan, Reading, as_json
 
@@ -140,7 +141,8 @@ class QuestionAnswerer(Predictor):
         the answer. Lines of a list are computed together; those of an iterator are answered one by
         one, with `vectors` after all are read.
         """
-        chunks = _chunks(lines, source, self.CHUNK if isinstance(lines, Sequence) else 1)
+        size = self.CHUNK if isinstance(lines, Sequence) else 1
+        chunks = _chunks(lines, source, size, self._vocabulary.rule)
         if self._vectors:
             read = list(chunks)
             self._look_up(word for chunk in read for word in _words(chunk))
@@ -155,7 +157,7 @@ class QuestionAnswerer(Predictor):
         return 0, self._settings.question_length  # contexts are split into windows
 
     def parse(self, line: str, place: str) -> "_Request":
-        return _Request.of(line, place)
+        return _Request.of(line, place, rule=self._vocabulary.rule)
 
     def answers(self, requests: Sequence["_Request"]) -> Iterator[str]:
         for request, reading in zip(requests, self._read(requests), strict=True):
@@ -197,7 +199,7 @@ class QuestionAnswerer(Predictor):
         Raises:
           UserError: if either text has no word.
         """
-        (read,) = self._read([_Request.of_texts(context, question)])
+        (read,) = self._read([_Request.of_texts(context, question, self._vocabulary.rule)])
         return read.answers(self._count)
 
     def _read(self, requests: Sequence["_Request"]) -> list["Reading"]:
@@ -311,7 +313,7 @@ class _Request:
         return len(self.context.words), len(self.question.words)
 
     @classmethod
-    def of(cls, line: str, source: str, number: int | None = None) -> "_Request":
+    def of(cls, line: str, source: str, number: int | None = None, *, rule: Rule) -> "_Request":
         """
         Raises:
           UserError: for an invalid request, or a text without a word.
@@ -321,19 +323,25 @@ class _Request:
         id_field = {"id": request.value["id"]} if "id" in request.value else {}
         if id_field:
             request.get("id", int if type(id_field["id"]) is int else str)  # checks the type
-        return cls.of_texts(context, question, request.place, id_field)
+        return cls.of_texts(context, question, rule, request.place, id_field)
 
     @classmethod
     def of_texts(
-        cls, context: str, question: str, place: str = "", id: Mapping[str, Any] = _NO_ID
+        cls,
+        context: str,
+        question: str,
+        rule: Rule,
+        place: str = "",
+        id: Mapping[str, Any] = _NO_ID,
     ) -> "_Request":
         for name, text in zip(TEXTS, (context, question), strict=True):
             if not clean(text):
                 raise UserError(f"{place}: the {name} has no word".removeprefix(": "))
-        return cls(place, context, TokenizedText.of(context), TokenizedText.of(question), id)
+        words = TokenizedText.of(context, rule), TokenizedText.of(question, rule)
+        return cls(place, context, *words, id)
 
 
-def _chunks(lines: Iterable[str], source: str, size: int) -> Iterator[list[_Request]]:
+def _chunks(lines: Iterable[str], source: str, size: int, rule: Rule) -> Iterator[list[_Request]]:
     """The requests in lists of `size`; those before an invalid line are yielded before its error.
 
     Raises:
@@ -342,7 +350,7 @@ def _chunks(lines: Iterable[str], source: str, size: int) -> Iterator[list[_Requ
     chunk: list[_Request] = []
     for number, line in enumerate(lines, start=1):
         try:
-            chunk.append(_Request.of(line, source, number))
+            chunk.append(_Request.of(line, source, number, rule=rule))
         except UserError:
             yield chunk
             raise

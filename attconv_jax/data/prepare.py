@@ -101,7 +101,7 @@ class Builder:
     def _sources(self) -> dict[Split, Source]:
         """By split; opens the files."""
         return {
-            split: source_of(self._config, split, annotated=bool(self._inputs))
+            split: source_of(self._config, split, bool(self._inputs), self._words.rule)
             for split in SPLITS
             if split in self._splits and split not in self._held_out.splits
         }
@@ -125,7 +125,7 @@ class Builder:
         config, held_out = self._config, self._held_out.splits
         return {
             "labelled texts": _FORMAT,
-            "words": tokeniser_identity(),
+            "words": tokeniser_identity(self._words.rule),
             "held_out": [held_out, config.holdout_size, config.examples, config.seed],
             "labels": [config.labels, config.ignored_labels, config.balanced],
             "lexicon": [self._words.dim, self._words.rows, self._words.unknown_rows],
@@ -215,7 +215,7 @@ class Builder:
         elif example.label not in config.names:
             reason = f"none of data.labels={config.labels}"
             bad_examples.reject(reason, f"{example.place}: label {example.label[:60]!r}")
-        elif not all(words := [tokenize(text) for text in example.texts]):
+        elif not all(words := [tokenize(text, self._words.rule) for text in example.texts]):
             bad_examples.reject("a text without a word", example.place)
         elif (longest := max(map(len, words))) > config.max_length:
             reason = f"over data.max_length={config.max_length}"
@@ -238,10 +238,10 @@ class Builder:
         words with vectors; writes the vectors."""
         config, words, given = self._config, self._words, None
         if (source := self._preparation.vocabulary) is not None:
-            given = given_vocabulary(source, words.rows)
+            given = given_vocabulary(source, words.rule, words.rows)
         if not self._vectors:
             return given or Vocabulary.make(
-                self._count(parts["train"]), words.rows, 0, words.unknown_rows
+                self._count(parts["train"]), words.rows, 0, words.unknown_rows, words.rule
             )
         counts = {split: self._count(part) for split, part in parts.items()}
         everywhere = sum(counts.values(), Counter[str]())
@@ -249,7 +249,7 @@ class Builder:
         vectors = read_word_vectors(config.vectors, everywhere, words.dim, bad_examples, folder)
         with_vectors = Counter({word: everywhere[word] for word in vectors.rows})
         vocabulary = given or Vocabulary.make(
-            counts["train"] | with_vectors, words.rows, 0, words.unknown_rows
+            counts["train"] | with_vectors, words.rows, 0, words.unknown_rows, words.rule
         )
         rows = {word: row for word, row in vectors.rows.items() if word in vocabulary}
         numbers = np.array(vocabulary.word_ids(rows), np.int32)

@@ -24,6 +24,7 @@ from common_jax.inputs import Annotations
 from common_jax.io.files import find_files, names_in
 from common_jax.text.cleaning import clean
 from common_jax.text.squad import Squad, read_squad
+from common_jax.text.word_tokenizer import ENGLISH, Rule
 
 if TYPE_CHECKING:
     from attconv_jax.config import DataConfig
@@ -132,28 +133,38 @@ def _annotations(fields: Mapping[str, Any], text: str) -> Annotations:
     }
 
 
+@dataclasses.dataclass(frozen=True)
 class Selection(sources.FileSource):
-    """The questions of a file of SQuAD's format, each with all sentences of its passage."""
+    """The questions of a file of SQuAD's format, each with all sentences of its passage.
+
+    Attributes:
+      rule: of words, by which sentences end.
+    """
+
+    rule: Rule = ENGLISH
 
     def identity(self) -> Any:
         return [super().identity(), selection.IDENTITY]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
-        return _candidates(read_squad(self.path, bad_examples), self.place)
+        return _candidates(read_squad(self.path, bad_examples), self.place, self.rule)
 
 
+@dataclasses.dataclass(frozen=True)
 class SelectionTables(QuestionTables):
     """As `Selection`, of a table's shards with a question in each row."""
 
+    rule: Rule = ENGLISH
+
     def identity(self) -> Any:
         return [super().identity(), selection.IDENTITY]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
-        return _candidates(read_tables(self.shards, bad_examples), self.place)
+        return _candidates(read_tables(self.shards, bad_examples), self.place, self.rule)
 
 
-def _candidates(squad: Squad, place: str) -> Iterator[Example]:
-    for question, sentence, right in selection.candidates(squad):
+def _candidates(squad: Squad, place: str, rule: Rule) -> Iterator[Example]:
+    for question, sentence, right in selection.candidates(squad, rule):
         label, group = LABELS[right], squad.articles[question.context]
         location = f"{place}: question {question.id}"
         yield Example((question.text, sentence), label, group, location, question.id)
@@ -216,11 +227,14 @@ _GENERATORS = {
 }
 
 
-def source_of(config: "DataConfig", split: Split, annotated: bool = False) -> Source:
+def source_of(
+    config: "DataConfig", split: Split, annotated: bool = False, rule: Rule = ENGLISH
+) -> Source:
     """The source of a split that is not held out.
 
     Args:
       annotated: whether to read annotations of texts.
+      rule: of words.
 
     Raises:
       UserError: if a folder, file, dataset or split does not exist, or the dataset lacks features
@@ -230,7 +244,8 @@ def source_of(config: "DataConfig", split: Split, annotated: bool = False) -> So
     def files(folder: Path, names: str) -> Source:
         key = f"data.{split}"
         paths = [find_files(folder, name, key) for name in names_in(names, key)]
-        return join(source for shards in paths for source in _sources(config, shards, annotated))
+        found = (_sources(config, shards, annotated, rule) for shards in paths)
+        return join(source for shard_sources in found for source in shard_sources)
 
     return find_source(
         config,
@@ -241,11 +256,13 @@ def source_of(config: "DataConfig", split: Split, annotated: bool = False) -> So
     )
 
 
-def _sources(config: "DataConfig", shards: Sequence[Path], annotated: bool) -> list[Source]:
+def _sources(
+    config: "DataConfig", shards: Sequence[Path], annotated: bool, rule: Rule
+) -> list[Source]:
     """The sources of the files of a name."""
     ranking = config.format == "ranking"
     if ranking and all(map(is_squad, shards)):
-        return [Selection(path) for path in shards]
+        return [Selection(path, rule) for path in shards]
     options: Any = dict(format_name=config.format, reads_all=annotated)
     options |= dict(labels=config.names, ignored=config.ignored_names)
     layouts, columns = _LAYOUTS[config.format], config.columns_by_field
@@ -253,5 +270,5 @@ def _sources(config: "DataConfig", shards: Sequence[Path], annotated: bool) -> l
     if ranking and not columns and not tables_of_texts[0].is_known:
         questions = tuple(map(QuestionTable, shards))
         if questions[0].is_known:
-            return [SelectionTables(questions)]
+            return [SelectionTables(questions, rule)]
     return [*tables_of_texts]

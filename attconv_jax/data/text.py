@@ -3,15 +3,15 @@
 import functools
 from collections.abc import Iterable
 
-from common_jax.text.word_tokenizer import split_words
+from common_jax.text.word_tokenizer import Rule, split_words
 
 TEXTS = ("first", "second")
 
 
 @functools.lru_cache(maxsize=4096)  # premises and questions repeat in consecutive examples
-def tokenize(text: str) -> tuple[str, ...]:
+def tokenize(text: str, rule: Rule) -> tuple[str, ...]:
     """The words of a text in lower case."""
-    return tuple(text[start:end].lower() for start, end in split_words(text))
+    return tuple(text[start:end].lower() for start, end in split_words(text, rule))
 
 
 def overlap(first: Iterable[str], second: Iterable[str]) -> tuple[int, int, int]:

@@ -21,9 +21,10 @@ from common_jax.data.prepared import PreparedData
 from common_jax.errors import UserError
 from common_jax.text.vectors import Vectors, read_vectors
 from common_jax.text.vocabulary import Vocabulary
+from common_jax.text.word_tokenizer import ENGLISH, Rule
 
-# Identities of `word_tokenizer` and `sentence_splitter` when they first produced these words: to be
-# changed only if the words change, so that prepared corpora stay valid.
+# Identities of `word_tokenizer` and `sentence_splitter` when they first produced the words of the
+# rule `ENGLISH`: to be changed only if the words change, so that prepared corpora stay valid.
 TOKENISER = [
     recorded_identity(3905, "c21f87d7412ea89871179f98692cff68adcfa8fb41952049a19d9aed8e7d209d"),
     recorded_identity(4727, "fdcfdff97301ba9cc037ef62390a7771d6b5cc29e847de5b2aec6b425381a3d6"),
@@ -71,6 +72,7 @@ class WordLevelData(PreparedData):
     def report(self) -> None:
         """As `PreparedData.report`, and the share of words with vectors."""
         super().report()
+        _log.info("words.rule=%s splits the texts into words", self.vocabulary.rule)
         file = self.path / _COVERAGE
         if not file.exists():
             _log.info("no data.vectors: word vectors are trained from scratch")
@@ -129,18 +131,23 @@ class WordLevelData(PreparedData):
 
 
 def given_vocabulary(
-    folder: Path, rows: int, char_rows: int = 0, vectors: Vectors | None = None
+    folder: Path, rule: Rule, rows: int, char_rows: int = 0, vectors: Vectors | None = None
 ) -> Vocabulary:
     """The vocabulary of another run; if its vectors are fixed, with the further words of `vectors`.
 
     Args:
+      rule: `words.rule`.
       rows: `words.rows`; 0 if vectors are fixed.
       char_rows: `words.char_rows`; 0 if characters are not used.
 
     Raises:
-      UserError: if it does not have as many words, or has other vectors.
+      UserError: if it has another rule, does not have as many words, or has other vectors.
     """
     vocabulary = Vocabulary.load(folder)
+    if vocabulary.rule != rule:
+        raise UserError(
+            f"words.rule={rule}: {folder} has words of words.rule={vocabulary.rule}; set it to that"
+        )
     if (vocabulary.table is None) != bool(rows):
         needed = (
             "fixed vectors; set data.vectors and words.rows=0" if rows else "words.rows, no vectors"
@@ -160,9 +167,10 @@ def given_vocabulary(
     return vocabulary.extended(vectors)
 
 
-def tokeniser_identity() -> Any:
+def tokeniser_identity(rule: Rule) -> Any:
     """Identifies the word tokenizer, for a fingerprint."""
-    return {"code": TOKENISER, "nltk": metadata.version("nltk")}
+    further = {} if rule == ENGLISH else {"rule": rule, "regex": metadata.version("regex")}
+    return {"code": TOKENISER, "nltk": metadata.version("nltk"), **further}
 
 
 def vectors_identity(file: str) -> Any:

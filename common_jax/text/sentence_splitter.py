@@ -7,6 +7,9 @@ the lists here are short and English.
 """
 
 import re
+from collections.abc import Iterator
+
+import regex
 
 _ENDS = ".!?…"
 _WIDE_ENDS = "。！？｡"  # of scripts that put no space between sentences
@@ -26,6 +29,13 @@ _BLANK_LINE = re.compile(r"\n[^\S\n]*+\n|\r[^\S\r\n]*+\r|\u2029")
 _HYPHEN = re.compile(r"[-‐‑‒–—―/(\[]")  # "non-U.S." ends in the abbreviation "U.S."
 # J, U.S, Ph.D, a.m: letters separated by stops, or one upper-case letter.
 _INITIALS = re.compile(r"[^\W\d_a-z]|[^\W\d_]{1,2}(?:\.[^\W\d_]{1,2})+")
+
+
+# Text up to the marks, and what closes with them, that end a sentence in a script other than Latin.
+_MARKED = regex.compile(
+    rf"\S.*?(?:[\p{{Sentence_Break=STerm}}--[!?]]++[{re.escape(_CLOSERS)}]*+|\Z)",
+    regex.V1 | regex.DOTALL,
+)
 
 
 def _list(words: str) -> frozenset[str]:
@@ -77,6 +87,12 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
             start = match.start()
         previous, end = match.span()
     return [*spans, (start, end)] if start >= 0 else spans
+
+
+def split_after_marks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The sentences of a part of a text that end with a mark of any script (Sentence_Break=STerm of
+    Unicode Standard Annex 29), except "!" and "?", whether a space follows or not."""
+    return (match.span() for match in _MARKED.finditer(text, start, end))
 
 
 def _ends(chunk: str, following: str, *, first: bool) -> bool:

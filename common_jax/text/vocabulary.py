@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import typing
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,6 +13,7 @@ from jaxtyping import Float, Int, Int32
 
 from common_jax.errors import UserError
 from common_jax.text.vectors import Vectors, find_cased_form
+from common_jax.text.word_tokenizer import ENGLISH, Rule
 
 UNKNOWN = 1  # the id of unknown words and characters; 0 is padding
 _FIRST = 2
@@ -27,6 +29,7 @@ class Vocabulary:
 
     Attributes:
       table: [R, D] the fixed vectors, row n - 2 for word id n; None if word vectors are trained.
+      rule: that splits a text into these words (`word_tokenizer`).
     """
 
     def __init__(
@@ -35,6 +38,7 @@ class Vocabulary:
         characters: Sequence[str],
         table: Float[np.ndarray, "R D"] | None = None,
         shared: int = 0,
+        rule: Rule = ENGLISH,
     ):
         """Use `make` or `load`.
 
@@ -46,12 +50,17 @@ class Vocabulary:
         self._shared, self._first_shared = shared, max(words.values(), default=UNKNOWN) + 1
         self._words, self._characters = words, list(characters)
         self._char_ids = {c: n for n, c in enumerate(characters, start=_FIRST)}
-        self.table = table
+        self.table, self.rule = table, rule
         self._cached_ids: dict[str, int] = {}
 
     @classmethod
     def make(
-        cls, counts: Counter[str], words: int | Vectors, characters: int, shared: int = 0
+        cls,
+        counts: Counter[str],
+        words: int | Vectors,
+        characters: int,
+        shared: int = 0,
+        rule: Rule = ENGLISH,
     ) -> "Vocabulary":
         """A vocabulary of the most frequent characters and words, or of the words with vectors.
 
@@ -62,18 +71,16 @@ class Vocabulary:
           shared: how many word ids are hash buckets of unknown words, so that a name that occurs
             in two texts likely has one id of its own (Parikh et al. 2016, A Decomposable Attention
             Model, section 5.1). With 0, all unknown words have the id `UNKNOWN`.
+          rule: of the words.
         """
         assert not (shared and isinstance(words, Vectors)), "fixed vectors are not shared"
-        letters = Counter[str]()
-        for word, count in counts.items():
-            for letter in word:
-                letters[letter] += count
+        letters = _count_letters(counts)
         if isinstance(words, Vectors):
             ids, table = {w: row + _FIRST for w, row in words.rows.items()}, words.table
         else:
             frequent = _most_frequent(counts, words - _FIRST - shared)
             ids, table = {w: n for n, w in enumerate(frequent, start=_FIRST)}, None
-        return cls(ids, _most_frequent(letters, characters - _FIRST), table, shared)
+        return cls(ids, _most_frequent(letters, characters - _FIRST), table, shared, rule)
 
     def __contains__(self, word: str) -> bool:
         """Whether the word, or a form of it, has an id of its own."""
@@ -102,6 +109,13 @@ class Vocabulary:
             row[: len(start)] = [self._char_ids.get(c, UNKNOWN) for c in start]
         return rows
 
+    def char_coverage(self, counts: Counter[str]) -> tuple[float, int]:
+        """The share of the characters of counted words that have ids, and the number of rows that
+        all of them would have."""
+        letters = _count_letters(counts)
+        known = sum(count for letter, count in letters.items() if letter in self._char_ids)
+        return known / max(1, letters.total()), _FIRST + len(letters)
+
     def vectors(self, ids: Int[np.ndarray, "*b"]) -> Float[np.ndarray, "*b D"]:
         """The fixed vectors of words; zeros for padding and unknown ones."""
         assert self.table is not None
@@ -113,10 +127,11 @@ class Vocabulary:
     def compatible_with(self, other: "Vocabulary") -> bool:
         """Whether a model trained with one can be used with the other.
 
-        Characters must have the same ids, and so must words if their vectors are trained. Fixed
-        vectors must be equal for common words, and each vocabulary may have further words.
+        The rule of words and the ids of characters must be the same, and so must those of words if
+        their vectors are trained. Fixed vectors must be equal for common words, and each vocabulary
+        may have further words.
         """
-        if self._characters != other._characters:
+        if (self._characters, self.rule) != (other._characters, other.rule):
             return False
         if self.table is None or other.table is None:
             same = self._words == other._words and self._shared == other._shared
@@ -153,12 +168,13 @@ class Vocabulary:
         ids = dict(zip(used, itertools.count(_FIRST + len(self.table))))
         words = {**self._words, **{word: ids[row] for word, row in new.items()}}
         table = np.concatenate([self.table, vectors.table[used]])
-        return Vocabulary(words, self._characters, table)
+        return Vocabulary(words, self._characters, table, rule=self.rule)
 
     def save(self, folder: Path) -> None:
         """Writes it into an existing folder."""
         saved = {"words": self._words, "characters": self._characters, "shared": self._shared}
-        text = json.dumps(saved, ensure_ascii=False)
+        rule = {} if self.rule == ENGLISH else {"rule": self.rule}
+        text = json.dumps(saved | rule, ensure_ascii=False)
         (folder / _WORDS_FILE).write_text(text + "\n", "utf-8")
         if self.table is not None:
             np.save(folder / _TABLE, self.table)
@@ -175,7 +191,10 @@ class Vocabulary:
             table = np.load(folder / _TABLE, "r") if (folder / _TABLE).exists() else None
             if type(saved["words"]) is not dict or type(saved["characters"]) is not list:
                 raise ValueError("words or characters of another form")
-            vocabulary = cls(saved["words"], saved["characters"], table, saved.get("shared", 0))
+            shared, rule = saved.get("shared", 0), saved.get("rule", ENGLISH)
+            if rule not in typing.get_args(Rule):
+                raise ValueError(f"words by an unknown rule, {str(rule)[:20]}")
+            vocabulary = cls(saved["words"], saved["characters"], table, shared, rule)
             vocabulary._check()
             return vocabulary
         except _UNREADABLE as error:
@@ -202,6 +221,14 @@ class Vocabulary:
         if not self._shared:
             return UNKNOWN
         return self._first_shared + zlib.crc32(word.encode("utf-8", "surrogatepass")) % self._shared
+
+
+def _count_letters(counts: Counter[str]) -> Counter[str]:
+    letters = Counter[str]()
+    for word, count in counts.items():
+        for letter in word:
+            letters[letter] += count
+    return letters
 
 
 def _most_frequent(counts: Counter[str], size: int) -> list[str]:

@@ -51,9 +51,13 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
             "files in configs do"
         )
     config_class = task_class(config.task).config_class
+    file_values = config.copy_and_resolve_references()
     parsed, overrides = _overridden(config, config_class, overrides, file)
     _require_effect(parsed, overrides)
-    return completed(parsed, [o.removeprefix("--config.").partition("=")[0] for o in overrides])
+    keys = [override.removeprefix("--config.").partition("=")[0] for override in overrides]
+    return completed(
+        parsed, {k: functools.reduce(getattr, k.split("."), file_values) for k in keys}
+    )
 
 
 def _require_form(overrides: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ def get_config(system="advanced_intra"):
         cooldown=0.6,
     )
     data = DataConfig(source="generated", examples=20_000, holdout_size=1000, max_shapes=1)
-    words = WordsConfig(dim=64, rows=200)
+    words = WordsConfig(dim=64, rows=200, rule="english")
     config = config_of(system, data, words, dim=128, filter_width=5, phrase_width=5, dropout=0.0)
     config.optimizer.update(to_config_dict(optimizer))
     config.data.batch_size = 64

@@ -22,7 +22,7 @@ def get_config(system="advanced_intra"):
         holdout_size=10_000,
         vectors="data/glove/glove.840B.300d.zip",
     )
-    config = config_of(system, data, WordsConfig(unknown_rows=100))
+    config = config_of(system, data, WordsConfig(unknown_rows=100, rule="english"))
     config.train.steps = 110_000  # ten epochs of 549,367 pairs
     config.train.evaluate_every = 2750
     config.train.checkpoint_every = 2750

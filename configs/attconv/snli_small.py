@@ -25,7 +25,7 @@ def get_config(system="advanced_intra"):
         max_length=100,
         vectors="data/glove/glove.6B.50d.txt",
     )
-    words = WordsConfig(dim=50, rows=30_000, unknown_rows=100)
+    words = WordsConfig(dim=50, rows=30_000, unknown_rows=100, rule="english")
     # dropout slows learning, and so few epochs do not need it
     config = config_of(system, data, words, tanh_gain=0.2, dropout=0.0)
     config.optimizer.warmup_steps = 100

@@ -19,7 +19,7 @@ def get_config(system="light", train="train.csv", **fields):
         max_length=1000,
         batch_size=32,
     )
-    words = WordsConfig(dim=100, rows=30_000, unknown_rows=100)
+    words = WordsConfig(dim=100, rows=30_000, unknown_rows=100, rule="unicode")
     config = config_of(system, data, words, dim=100, hidden=100, tanh_gain=0.2, dropout=0.1)
     config.optimizer.update(name="adam", learning_rate=1e-3, b2=0.999, warmup_steps=50)
     config.optimizer.cooldown = 0.5

@@ -18,7 +18,7 @@ def get_config(system="qanet"):
     config = config_of(
         system,
         DataConfig(source="generated", examples=6000, holdout_size=300),
-        WordsConfig(dim=64, rows=450),
+        WordsConfig(dim=64, rows=450, rule="english"),
         char_dim=32,
         dim=64,
         num_heads=4,

@@ -11,12 +11,13 @@ selects another system (systems.py).
 
 from configs.qanet.systems import config_of
 from qanet_jax.config import DataConfig
+from qanet_jax.models.base import WordsConfig
 
 
 def get_config(system="qanet"):
     # all other fields have the defaults of qanet_jax/config.py, which are the paper's
     data = DataConfig(dir="data/squad", vectors="data/glove/glove.840B.300d.zip")
-    config = config_of(system, data)
+    config = config_of(system, data, WordsConfig(rule="english"))
     config.train.compute_dtype = "bfloat16"
     config.train.steps = 150_000
     config.train.evaluate_every = 2000

@@ -21,7 +21,7 @@ def get_config(system="qanet"):
     config = config_of(
         system,
         data,
-        WordsConfig(dim=50),
+        WordsConfig(dim=50, rule="english"),
         char_dim=16,
         dim=64,
         num_heads=2,

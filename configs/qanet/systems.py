@@ -39,7 +39,7 @@ def config_of(
 
     Args:
       system: a name in `SYSTEMS`.
-      words: None is the paper's.
+      words: None is the default.
       **fields: values of the section `model`; ignored by systems that lack them.
 
     Raises:

@@ -13,6 +13,7 @@ answer, as in the paper: EM 51.1, F1 56.6 (Full), 53.3 and 59.2 (Verified). Not 
 
 from configs.qanet.systems import config_of
 from qanet_jax.config import DataConfig
+from qanet_jax.models.base import WordsConfig
 
 
 def get_config(system="qanet"):
@@ -23,7 +24,7 @@ def get_config(system="qanet"):
         dev="qa/wikipedia-dev.json",
         vectors="data/glove/glove.840B.300d.zip",
     )
-    config = config_of(system, data)
+    config = config_of(system, data, WordsConfig(rule="english"))
     config.train.compute_dtype = "bfloat16"
     config.train.steps = 120_000
     config.train.evaluate_every = 5000

@@ -18,6 +18,7 @@ from common_jax.errors import UserError
 from common_jax.inputs import Column, columns_of
 from common_jax.text.squad import Answer, Question, Squad
 from common_jax.text.vocabulary import Vocabulary
+from common_jax.text.word_tokenizer import UNICODE
 from qanet_jax.data import Golds, Split, splits_of
 from qanet_jax.data.text import TEXTS, text_arrays
 
@@ -130,9 +131,11 @@ class ReadingData(WordLevelData):
             meta = Corpus.open(folder / split / "questions").meta.get("unreachable")
             if meta and meta["count"] > limit * meta["of"]:
                 files = getattr(self.config, split.removesuffix("_oracle"))
+                rule = Vocabulary.load(folder).rule
+                split_further = "" if rule == UNICODE else f"set words.rule={UNICODE}, or "
                 raise UserError(
-                    f"{split} ({files}): {_unreachable(meta)}, which no prediction matches; accept "
-                    f"it with data.max_unreachable_answers (now {limit:g})"
+                    f"{split} ({files}): {_unreachable(meta)}, which no prediction matches; "
+                    f"{split_further}accept it with data.max_unreachable_answers (now {limit:g})"
                 )
 
     def report(self) -> None:

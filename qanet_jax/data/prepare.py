@@ -33,6 +33,7 @@ from common_jax.inputs import columns_of, encode, inputs_to_text
 from common_jax.text.squad import Question
 from common_jax.text.vectors import Vectors
 from common_jax.text.vocabulary import Vocabulary
+from common_jax.text.word_tokenizer import Rule
 from qanet_jax.data import Split, splits_of, triviaqa
 from qanet_jax.data.sources import Source, source_of
 from qanet_jax.data.text import TEXTS, TokenizedText, unreachable, windows
@@ -45,6 +46,7 @@ QUESTION_COLUMNS = ("words", "characters", "passage", "number", "answer")
 
 _log = logging.getLogger(__name__)
 
+_LEAST_COVERAGE = 0.99  # share of characters with ids; with less there is a warning
 EXAMPLES = 3  # reported of answers that are not whole words
 
 _FORMAT = 2  # of the folder; to be incremented to invalidate prepared folders
@@ -58,12 +60,13 @@ class SplitText:
       train: whether this is the training split.
     """
 
-    def __init__(self, source: Source, split: Split, bad_examples: BadExamples):
+    def __init__(self, source: Source, split: Split, bad_examples: BadExamples, rule: Rule):
         self.place, self.train, self.bad_examples = source.place, split == "train", bad_examples
         content = source.read(bad_examples)
         self.squad, self.golds, self.sizes = content.squad, content.golds, content.sizes
-        self.contexts = [TokenizedText.of(context) for context in self.squad.contexts]
-        self.questions = [TokenizedText.of(question.text) for question in self.squad.questions]
+        self.contexts = [TokenizedText.of(context, rule) for context in self.squad.contexts]
+        questions = (question.text for question in self.squad.questions)
+        self.questions = [TokenizedText.of(question, rule) for question in questions]
 
     def words(self) -> Iterator[str]:
         """All words, with repetitions."""
@@ -95,7 +98,8 @@ class Builder:
     def _sources(self) -> dict[Split, Source]:
         """By split; opens the files."""
         data, splits = self._config.data, self._preparation.splits
-        return {s: source_of(data, s) for s in splits_of(data) if s in splits or not splits}
+        rule = self._config.words.rule
+        return {s: source_of(data, s, rule) for s in splits_of(data) if s in splits or not splits}
 
     @functools.cached_property
     def _vectors(self) -> str:
@@ -122,7 +126,7 @@ class Builder:
         inputs = inputs_to_text(self._config.model.inputs)
         return {
             "span extraction": _FORMAT,
-            "words": tokeniser_identity(),
+            "words": tokeniser_identity(words.rule),
             "triviaqa": triviaqa.IDENTITY,
             "lexicon": [words.dim, words.rows, words.char_rows],
             "limits": [
@@ -135,17 +139,25 @@ class Builder:
 
     def build(self, folder: Path) -> None:
         """Fills the empty folder."""
+        data, words = self._config.data, self._config.words
         contents = {
-            split: SplitText(source, split, self._preparation.bad_examples(self._config.data))
+            split: SplitText(source, split, self._preparation.bad_examples(data), words.rule)
             for split, source in self._sources.items()
         }
         vectors = self._read_vectors(contents.values(), folder)
-        words = self._config.words
         if (given := self._preparation.vocabulary) is not None:
-            vocabulary = given_vocabulary(given, words.rows, words.char_rows, vectors)
+            vocabulary = given_vocabulary(given, words.rule, words.rows, words.char_rows, vectors)
         else:
             counts = Counter(contents["train"].words())
-            vocabulary = Vocabulary.make(counts, vectors or words.rows, words.char_rows)
+            rows = vectors or words.rows, words.char_rows
+            vocabulary = Vocabulary.make(counts, *rows, rule=words.rule)
+            covered, char_rows = vocabulary.char_coverage(counts)
+            if covered < _LEAST_COVERAGE:
+                _log.warning(
+                    "words.char_rows=%d: %.1f%% of the text's characters are unknown; "
+                    "words.char_rows=%d would have a row for each",
+                    *(words.char_rows, 100 * (1 - covered), char_rows),
+                )
         vocabulary.save(folder)
         for split, content in contents.items():
             _SplitWriter(folder / split, self._config, vocabulary, content).write()

@@ -14,6 +14,7 @@ from common_jax.data.questions import QuestionTable, QuestionTables, is_squad, r
 from common_jax.data.sources import Generator, Sources, find_source
 from common_jax.io.files import find_file, find_files
 from common_jax.text.squad import REPEATED, Squad, read_squad, read_squad_dataset
+from common_jax.text.word_tokenizer import Rule
 from qanet_jax.data import Golds, Split
 from qanet_jax.data.synthetic import generate
 from qanet_jax.data.triviaqa import (
@@ -143,12 +144,14 @@ class Supervised:
     Attributes:
       source: the `File` or the dataset's split.
       lines: whether the file has JSON lines.
+      rule: of the words in which windows are measured.
     """
 
     source: Source
     lines: bool
     split: Split
     seed: int
+    rule: Rule
 
     @property
     def place(self) -> str:
@@ -167,7 +170,7 @@ class Supervised:
 
         window = {"train": TRAIN_WINDOW, "dev_oracle": DEV_WINDOW}.get(self.split)
         width, answered = window or SUPERVISED_WORDS, window is not None
-        squad = supervise(questions(), width, self.seed, bad_examples, answered=answered)
+        squad = supervise(questions(), width, self.seed, bad_examples, self.rule, answered=answered)
         if self.split == "train":
             return Content(squad)
         if self.split == "dev_oracle":
@@ -185,8 +188,11 @@ class Supervised:
         return (read_sample if self.lines else read_release)(source.place, bad_examples)
 
 
-def source_of(config: "DataConfig", split: Split) -> Source:
+def source_of(config: "DataConfig", split: Split, rule: Rule) -> Source:
     """The source of a split.
+
+    Args:
+      rule: of words.
 
     Raises:
       UserError: if a folder, file or dataset does not exist.
@@ -213,7 +219,7 @@ def _named_source(config: "DataConfig", split: Split) -> Source:
     )
     if config.format == "squad":
         return source
-    return Supervised(source, config.format == "triviaqa_lines", split, config.seed)
+    return Supervised(source, config.format == "triviaqa_lines", split, config.seed, rule)
 
 
 def _files(config: "DataConfig", folder: Path, name: str, split: Split) -> Source:

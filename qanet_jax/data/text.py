@@ -10,7 +10,7 @@ from jaxtyping import Int, Shaped
 
 from common_jax.text.squad import Answer
 from common_jax.text.vocabulary import Vocabulary
-from common_jax.text.word_tokenizer import split_words
+from common_jax.text.word_tokenizer import Rule, split_words
 from qanet_jax.metrics import exact_match
 
 TEXTS = ("context", "question")
@@ -29,8 +29,8 @@ class TokenizedText:
     spans: list[tuple[int, int]]
 
     @classmethod
-    def of(cls, text: str) -> "TokenizedText":
-        spans = split_words(text)
+    def of(cls, text: str, rule: Rule) -> "TokenizedText":
+        spans = split_words(text, rule)
         return cls([text[start:end] for start, end in spans], spans)
 
     def part(self, start: int, stop: int) -> "TokenizedText":

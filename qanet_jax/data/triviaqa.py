@@ -20,7 +20,7 @@ from common_jax.errors import UserError
 from common_jax.io.files import read_lines
 from common_jax.io.json_files import Node, read_json, read_json_lines
 from common_jax.text.squad import REPEATED, Answer, Question, Squad
-from common_jax.text.word_tokenizer import split_words
+from common_jax.text.word_tokenizer import ENGLISH, Rule, split_words
 from qanet_jax.triviaqa_metrics import golds
 
 SUPERVISED_WORDS = 800  # of a document, searched for aliases (Joshi et al., section 6)
@@ -139,6 +139,7 @@ def supervise(
     width: int,
     seed: int,
     bad_examples: BadExamples,
+    rule: Rule = ENGLISH,
     *,
     answered: bool = True,
 ) -> Squad:
@@ -151,6 +152,7 @@ def supervise(
 
     Args:
       width: of a window in words: `TRAIN_WINDOW` or `DEV_WINDOW`.
+      rule: of words.
       answered: whether to skip documents without a span, as in training; otherwise their first
         words are used, without an answer.
 
@@ -163,7 +165,7 @@ def supervise(
         names = _pattern(trivia.aliases)
         for document in trivia.documents:
             name = f"{trivia.id}--{document.id}"
-            words = first_words(document.text, SUPERVISED_WORDS)
+            words = first_words(document.text, SUPERVISED_WORDS, rule)
             end = words[-1][1] if words else 0
             match = names.search(document.text, 0, end) if names else None
             covered = _covered(words, match.span()) if match else (0, 0)
@@ -184,11 +186,11 @@ def supervise(
     return squad
 
 
-def first_words(text: str, count: int) -> list[tuple[int, int]]:
-    """The first `count` of `split_words(text)`, without tokenizing all of a long text."""
+def first_words(text: str, count: int, rule: Rule = ENGLISH) -> list[tuple[int, int]]:
+    """The first `count` of `split_words(text, rule)`, without tokenizing all of a long text."""
     size = 8 * (count + _MARGIN)
     while True:
-        words = split_words(text[:size])
+        words = split_words(text[:size], rule)
         if size >= len(text) or len(words) >= count + _MARGIN:
             return words[:count]
         size *= 2

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from common_jax.fields import Choice, require, require_sizes
 from common_jax.inputs import Input
+from common_jax.text.word_tokenizer import UNICODE, Rule
 
 if TYPE_CHECKING:
     import flax.linen as nn
@@ -19,11 +20,14 @@ class WordsConfig:
       dim: p1, size of a word's vector.
       rows: rows of a trained table of word vectors; 0 with fixed vectors.
       char_rows: rows of the table of character vectors, including padding and unknown characters.
+      rule: that splits texts into words (`common_jax.text.word_tokenizer`): "unicode" for all
+        scripts, or "english", that of the published results.
     """
 
     dim: int = 300
     rows: int = 0
     char_rows: int = 256
+    rule: Rule = UNICODE
 
     def __post_init__(self):
         require_sizes("words", self, "dim")

@@ -80,7 +80,7 @@ def test_its_exports_explain_as_the_run_does(folder, monkeypatch, capsys):
         assert commands.same_answers(ask("--model", out, "--explain"), [line])
 
 
-WORDS = WordsConfig(dim=3, rows=400)
+WORDS = WordsConfig(dim=3, rows=400, rule="english")
 INPUTS = (Ends(), Shared())
 
 
@@ -155,7 +155,7 @@ def vocabulary(folder):
         read_squad(folder / f"{name}.json", BadExamples("error")) for name in ("train", "dev")
     ]
     texts = [text for s in squads for text in (*s.contexts, *(q.text for q in s.questions))]
-    return {word for text in texts for word in tokenize(text)}
+    return {word for text in texts for word in tokenize(text, "english")}
 
 
 def task_of(folder, **data):

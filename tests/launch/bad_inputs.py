@@ -111,6 +111,11 @@ MISTAKES = {
     "an even filter width": Mistake(
         "train attconv", "--config.model.filter_width=4", "model.filter_width=4: must be odd"
     ),
+    "an unknown rule of words": Mistake(
+        "train attconv",
+        "--config.words.rule=latin",
+        "words.rule='latin': must be english . unicode",
+    ),
     "more devices than the machine has": Mistake(
         "train csan", "--config.mesh.data=9", "mesh.data=9: only 8 devices"
     ),

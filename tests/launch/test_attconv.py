@@ -71,7 +71,9 @@ def test_train_leaves_the_files_of_the_contract(folder):
     assert results["index"] == list(range(12))
     assert results["right"] == [gold == label for gold, label, *_ in rows]
     texts = [line.split("\t")[1:3] for line in (folder / "test.tsv").read_text().splitlines()]
-    assert results["length"] == [sum(len(tokenize(text)) for text in pair) for pair in texts]
+    assert results["length"] == [
+        sum(len(tokenize(text, "english")) for text in pair) for pair in texts
+    ]
 
 
 def test_interrupted_equals_uninterrupted(folder):

@@ -27,7 +27,7 @@ from qanet_jax.models.qanet import QANet
 from qanet_jax.task import SpanExtraction
 from tests.sharded_batch import placed
 
-WORDS = WordsConfig(dim=6, rows=60, char_rows=40)
+WORDS = WordsConfig(dim=6, rows=60, char_rows=40, rule="english")
 MODEL = QANet(
     dim=8,
     num_heads=2,
@@ -247,7 +247,7 @@ def test_without_a_similarity_attention_is_uniform(task, params):
 def _text(text):
     from qanet_jax.data.text import TokenizedText
 
-    return TokenizedText.of(text)
+    return TokenizedText.of(text, "english")
 
 
 def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):

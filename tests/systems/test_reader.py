@@ -34,7 +34,7 @@ def get_config():
         batch_size=12,
         max_shapes=1,
     )
-    words = WordsConfig(dim=4, rows=60, char_rows=40)
+    words = WordsConfig(dim=4, rows=60, char_rows=40, rule="english")
     config = to_config_dict(Config(model=Matching(), data=data, words=words))
     config.mesh.data = 1
     config.train.steps = 2

@@ -14,7 +14,7 @@ from common_jax.errors import UserError
 from common_jax.text.vocabulary import UNKNOWN, Vocabulary
 from tests.attconv_jax import anss
 
-WORDS = WordsConfig(dim=3, rows=400)
+WORDS = WordsConfig(dim=3, rows=400, rule="english")
 NAMES = ("entailment", "neutral", "contradiction")
 PAIRS = [
     (NAMES[n % 3], "Some " * (n % 5) + f"premise {n}.", f"Hypothesis {n}" + " more" * (n % 7))
@@ -70,8 +70,8 @@ def test_a_batch_has_the_texts_and_the_label(folder, split):
     rows = rows_of(batches)
     assert len(rows) == len(texts)
     for row, (label, premise, hypothesis) in zip(rows, texts, strict=True):
-        assert row["first"] == made.vocabulary.word_ids(tokenize(premise))
-        assert row["second"] == made.vocabulary.word_ids(tokenize(hypothesis))
+        assert row["first"] == made.vocabulary.word_ids(tokenize(premise, "english"))
+        assert row["second"] == made.vocabulary.word_ids(tokenize(hypothesis, "english"))
         assert NAMES[row["label"]] == label
     if split != "train":
         assert made.texts(split) == [list(pair) for _, *pair in texts]
@@ -143,7 +143,7 @@ def test_coverage_of_vectors_is_reported(folder, caplog):
     made = prepared(folder, vectors=str(folder / "glove.txt"), on_bad_example="skip")
     with caplog.at_level("INFO"):
         made.report()
-    distinct = {word for _, *pair in PAIRS for text in pair for word in tokenize(text)}
+    distinct = {word for _, *pair in PAIRS for text in pair for word in tokenize(text, "english")}
     share = f"{200 / len(distinct):.1f}% of {len(distinct)} distinct words have a vector"
     assert share in caplog.text and "left out 1 1 numbers after a word, not 3" in caplog.text
     numbers, vectors = made.vectors()
@@ -199,7 +199,7 @@ def sentences(article, number):
 
 
 def test_training_has_a_right_and_a_wrong_sentence_of_each_question(ranked):
-    words = lambda text: tuple(ranked.vocabulary.word_ids(tokenize(text)))
+    words = lambda text: tuple(ranked.vocabulary.word_ids(tokenize(text, "english")))
     expected = {}
     for article in range(12):
         for number in range(2):
@@ -259,8 +259,8 @@ def test_evaluation_has_every_sentence(ranked):
     assert ranked.texts("dev") == [[question, part] for question, part, _ in expected]
     assert [row["label"] == YES for row in rows] == [bool(label) for *_, label in expected]
     for row, (question, part, _) in zip(rows, expected, strict=True):
-        assert row["first"] == ranked.vocabulary.word_ids(tokenize(question))
-        assert row["second"] == ranked.vocabulary.word_ids(tokenize(part))
+        assert row["first"] == ranked.vocabulary.word_ids(tokenize(question, "english"))
+        assert row["second"] == ranked.vocabulary.word_ids(tokenize(part, "english"))
 
 
 def test_nothing_to_learn_ranking_from_is_one_line(tmp_path):

@@ -18,7 +18,7 @@ from common_jax.errors import UserError
 from common_jax.text.vocabulary import UNKNOWN, Vocabulary
 from tests.attconv_jax import anss
 
-WORDS = WordsConfig(dim=2, rows=100)
+WORDS = WordsConfig(dim=2, rows=100, rule="english")
 
 
 @given(st.text("abc", min_size=1, max_size=30), st.integers(0, 3))
@@ -36,7 +36,7 @@ def test_overlap_counts_distinct_words(question, sentence):
 
 
 def test_words_are_in_lower_case():
-    assert tokenize("The U.S. can't—STOP, Zoë.") == (
+    assert tokenize("The U.S. can't—STOP, Zoë.", "english") == (
         *("the", "u.s.", "ca", "n't", "—", "stop", ",", "zoë", "."),
     )
 
@@ -89,7 +89,9 @@ def test_a_corpus_has_numbers_of_words_and_labels_in_the_order_of_the_config(fol
     for row, (_, *texts) in enumerate(ROWS[:1] + ROWS[2:]):
         for name, text in zip(("first", "second"), texts, strict=True):
             numbers = corpus.row(row, name).tolist()
-            assert numbers == vocabulary.word_ids(tokenize(text)) and UNKNOWN not in numbers
+            assert (
+                numbers == vocabulary.word_ids(tokenize(text, "english")) and UNKNOWN not in numbers
+            )
     dev = texts_of(path / "dev")
     assert dev == [list(texts) for label, *texts in ROWS if label != "-"]
     assert not (path / "train" / "texts.jsonl").exists()
@@ -187,7 +189,7 @@ def test_words_of_other_splits_with_vectors_are_in_the_vocabulary(folder):
     with np.load(few / VECTORS) as arrays:
         assert set(arrays["numbers"].tolist()) <= {2, 3, 4}
     counts = collections.Counter(
-        w for _, *texts in ROWS[:1] + ROWS[2:] for t in texts for w in tokenize(t)
+        w for _, *texts in ROWS[:1] + ROWS[2:] for t in texts for w in tokenize(t, "english")
     )
     frequent = sorted(counts, key=lambda w: (-counts[w], w))[:3]
     assert sorted(Vocabulary.load(few).word_ids(frequent)) == [2, 3, 4]
@@ -202,7 +204,7 @@ def test_what_is_ranked_has_questions_and_overlaps(tmp_path):
     questions = list(dict.fromkeys(question for question, _ in texts))
     assert column(corpus, "question") == [questions.index(question) for question, _ in texts]
     for row, pair in enumerate(texts):
-        question, sentence = (set(tokenize(text)) for text in pair)
+        question, sentence = (set(tokenize(text, "english")) for text in pair)
         expected = [len(question & sentence), len(question), len(sentence)]
         assert corpus.row(row, "overlap").tolist() == expected
 

@@ -92,3 +92,23 @@ def test_real_counts():
     assert len(by_question) == 10_570 and all(map(any, by_question.values()))
     assert 50_000 < len(selected) < 56_000
     assert len(set(squad.articles)) == 48
+
+
+def test_with_the_rule_for_all_scripts_sentences_end_with_the_marks_of_all_scripts():
+    text = "北京很大。「上海更大！」有长城吗？ राम गया। हाँ! هل عاد؟ نعم. Yes."
+    question = Question("1", "?", 0, (Answer("长城", text.index("长城")),))
+    squad = Squad([text], [question], ["t"])
+    found = [(c.sentence, c.right) for c in candidates(squad, "unicode")]
+    sentences = [
+        "北京很大。",
+        "「上海更大！」",
+        "有长城吗？",
+        "राम गया।",
+        "हाँ!",
+        "هل عاد؟",
+        "نعم.",
+        "Yes.",
+    ]
+    assert [sentence for sentence, _ in found] == sentences
+    assert [right for _, right in found] == [s == "有长城吗？" for s in sentences]
+    assert len([*candidates(squad)]) < len(sentences)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from attconv_jax.config import Config, DataConfig
+from attconv_jax.config import Config, DataConfig, WordsConfig
 from attconv_jax.data.sources import Example, source_of
 from attconv_jax.data.squad_anss import build
 from common_jax.bad_examples import BadExamples
@@ -162,7 +162,8 @@ def test_texts_that_look_blank_are_empty(tmp_path):
 def test_runs_of_earlier_versions_read_the_first_columns(tmp_path):
     write(tmp_path, "a.tsv", "neutral\ta\tb\tmore\n")
     data = {"dir": str(tmp_path), "train": "a.tsv", "format": "pairs"}
-    old, new = from_values(Config, {"data": data}), Config(data=DataConfig(**data))
+    words = WordsConfig(rule="english")
+    old, new = from_values(Config, {"data": data}), Config(data=DataConfig(**data), words=words)
     assert [e.texts for e in source_of(old.data, "train").read(BadExamples("error"))] == [
         ("a", "b")
     ]
@@ -170,7 +171,7 @@ def test_runs_of_earlier_versions_read_the_first_columns(tmp_path):
     identity = source_of(old.data, "train").identity()
     assert identity == [file_identity(tmp_path / "a.tsv"), "tsv", "pairs"]
     other = dataclasses.replace(new.data, columns="label=1,first=3,second=2")
-    assert result_fields(Config(data=other)) != result_fields(new)
+    assert result_fields(dataclasses.replace(new, data=other)) != result_fields(new)
     assert source_of(other, "train").identity() != identity
 
 

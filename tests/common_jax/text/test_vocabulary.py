@@ -1,5 +1,6 @@
 """Ids of words and characters, and their vectors."""
 
+import json
 import zlib
 from collections import Counter
 
@@ -53,6 +54,27 @@ def test_unknown_words_share_numbers_by_their_hash(tmp_path):
     other = Vocabulary.make(Counter(["cat", "emu", "gnu"]), 2 + 3 + 7, 0, 7)
     ids = np.array(other.word_ids(["cat", "emu", *names]))
     assert saved.ids_from(other)[ids].tolist() == saved.word_ids(["cat", "emu", *names])
+
+
+def test_the_rule_of_words_is_stored_unless_it_is_that_of_earlier_versions(tmp_path):
+    earlier, current = (Vocabulary.make(COUNTS, 9, 9, rule=rule) for rule in ("english", "unicode"))
+    assert not earlier.compatible_with(current)
+    file = tmp_path / "lexicon.json"
+    for vocabulary in (earlier, current):
+        vocabulary.save(tmp_path)
+        assert ("rule" in json.loads(file.read_text())) is (vocabulary is current)
+        assert Vocabulary.load(tmp_path).compatible_with(vocabulary)
+    file.write_text(file.read_text().replace("unicode", "latin"))
+    with pytest.raises(UserError, match=r"not a complete vocabulary .* unknown rule, latin"):
+        Vocabulary.load(tmp_path)
+    fixed = Vocabulary.make(COUNTS, Vectors({}, TABLE[:0], {}), 9, rule="unicode")
+    assert fixed.extended(VECTORS).rule == "unicode"
+
+
+def test_coverage_of_characters():
+    counts = Counter({"北京": 2, "京": 1, "a": 1})  # 京 3, 北 2, a 1
+    assert Vocabulary.make(counts, 9, 4).char_coverage(counts) == (5 / 6, 5)
+    assert Vocabulary.make(counts, 9, 5).char_coverage(counts) == (1, 5)
 
 
 def test_fixed_vectors():

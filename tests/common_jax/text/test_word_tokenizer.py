@@ -4,15 +4,16 @@ import gzip
 import json
 
 import pytest
+import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common_jax.text.word_tokenizer import split_words
+from common_jax.text.word_tokenizer import UNICODE, split_words
 from tests.real import needs_real_data, real_data
 
 
-def _words(text: str) -> list[str]:
-    return [text[start:end] for start, end in split_words(text)]
+def _words(text: str, *rule) -> list[str]:
+    return [text[start:end] for start, end in split_words(text, *rule)]
 
 
 # "|" separates words and is not part of the text.
@@ -42,6 +43,28 @@ def test_by_hand(case):
     assert _words(case.replace("|", "")) == expected
 
 
+ALL_SCRIPTS = [
+    "我|去|了|北|京|。|你|呢|？|《|长|城|》|iPhone|15",
+    "東|京|タ|ワ|ー|に|、|3|月|5|日|。|佐|々|木|ｶ|ﾅ",
+    "서|울|은| 수|도|이|다|.| \u1112\u1161\u11ab|국",
+    "ฉั|น| ก|รุ|ง|เ|ท|พ|ฯ| กำ|ลั|ง| ລ|າ|ວ| မြ|န်|မ|ာ|။",
+    "ذهبت |إلى |القاهرة|، |هل |تعرفها|؟ |می\u200cخواهم|؛ |ہے|۔",
+    "दिल्ली |में |है|। |हाँ|! |भारत|॥",
+    "¿|Dónde| está|?| ¡|Aquí|!| «|hola|»| l|'|Italie| ··|",
+    "www|.|example|.|com|, |node|.|js| a|@|b|.|org|, |snake|_|case|, |C|++",
+    "Python| 3.11|, |v|3.11|, |v|3|.|11|.|4|, |192|.|168|.|0|.|1|, |12|.|05|.|2020",
+    "pre|-|1990|, |mid|-|June|, |US|$|5|, |the| 1990|s|, |100|km|, |11|:|28|, |1,700.5|, |3.5|%",
+    "Mr.| Smith| did|n't| leave| the| U.S.| at| 5| p.m.| I|'ve| a| Ph.D|...| end|!|!",
+    "👩‍👩‍👧|🇰🇷|🇯🇵|#️⃣|5️⃣| 👍🏽|👍🏽| cafe\u0301|!\ufe0f",
+]
+
+
+@pytest.mark.parametrize("case", ALL_SCRIPTS)
+def test_all_scripts_by_hand(case):
+    expected = [part.strip() for part in case.split("|") if part.strip()]
+    assert _words(case.replace("|", ""), UNICODE) == expected
+
+
 _LETTERS = st.text(st.sampled_from(list(" \n\t.,:;!?'\"`´’“-–/~$%°()[]<>{}&*#@\\+0aAbsStTmnN")))
 
 
@@ -53,6 +76,22 @@ def test_each_character_is_in_one_word(text):
         assert start < end
         covered += range(start, end)
     assert covered == [i for i, character in enumerate(text) if not character.isspace()]
+
+
+_SCRIPTS = st.text(
+    st.sampled_from(list("aé\u0301\u200d\ufe0f👩🇰🇷👍🏽#*5.,'’ \n我々ーกุำक्षि한\u1112\u1161ل،؟।「"))
+)
+
+
+@settings(deadline=None)
+@given(st.text() | st.text(st.characters(codec=None)) | _LETTERS | _SCRIPTS)
+def test_all_scripts_are_split_further_and_between_grapheme_clusters(text):
+    spans = split_words(text, UNICODE)
+    covered = [at for start, end in spans for at in range(start, end)]
+    assert covered == [i for i, character in enumerate(text) if not character.isspace()]
+    clusters, ends = {match.end() for match in regex.finditer(r"\X", text)}, {e for _, e in spans}
+    assert all(text[end].isspace() for end in ends - clusters)
+    assert {end for _, end in split_words(text)} & clusters <= ends
 
 
 _SIMPLE = ["A", "dog", "ran,", ",", "3", "10,", "cannot", "Wanna", "gotta", "wannabe", "a1"]

@@ -23,7 +23,8 @@ from qanet_jax.models.base import WordsConfig
 
 FACTS = "Ada was born in Paris in 1901. Her brother, Ben, lived in Rome (Italy) until 1950."
 LONG = " ".join(f"Word{n} and number {n}." for n in range(60))
-FIXED, TRAINED = WordsConfig(dim=3, char_rows=80), WordsConfig(rows=300, char_rows=80)
+FIXED = WordsConfig(dim=3, char_rows=80, rule="english")
+TRAINED = WordsConfig(rows=300, char_rows=80, rule="english")
 GLOVE = "ada 1 2 3\nparis 4 5 6\nBen 7 8 9\n. 1 1 1\n"
 
 
@@ -381,6 +382,6 @@ def test_every_short_span_lies_in_a_window(length, answer, draw):
 def test_an_answers_words_are_those_it_has_a_character_of(text, draw):
     start = draw.draw(st.integers(0, len(text)))
     end = draw.draw(st.integers(start, len(text)))
-    span = TokenizedText.of(text).locate(Answer(text[start:end], start))
+    span = TokenizedText.of(text, "english").locate(Answer(text[start:end], start))
     inside = [n for n, (a, b) in enumerate(split_words(text)) if a < end and b > start]
     assert span == ((inside[0], inside[-1]) if inside else None)
