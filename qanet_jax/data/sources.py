@@ -198,11 +198,12 @@ def source_of(config: "DataConfig", split: Split, rule: Rule) -> Source:
       UserError: if a folder, file or dataset does not exist.
     """
     if config.holds_out_dev and split in ("train", "dev"):
-        return HeldOut(_named_source(config, "train"), split, config.holdout_size, config.seed)
-    return _named_source(config, split)
+        train = _named_source(config, "train", rule)
+        return HeldOut(train, split, config.holdout_size, config.seed)
+    return _named_source(config, split, rule)
 
 
-def _named_source(config: "DataConfig", split: Split) -> Source:
+def _named_source(config: "DataConfig", split: Split, rule: Rule) -> Source:
     """The source that a config names for a split."""
 
     def files(folder: Path, names: str) -> Source:
