@@ -9,13 +9,17 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import Shaped
 from numpy import ndarray
 
+from common_jax.errors import UserError
+from common_jax.io.arrivals import arriving
 from common_jax.predictor_schema import Schema, Text
 from common_jax.text.cleaning import warn_if_overlong
+
+T = TypeVar("T")
 
 # The computation on arrays: a dict of numpy arrays to a dict of arrays or trees of them.
 Compute = Callable[[Mapping[str, Shaped[ndarray, "..."]]], Mapping[str, Any]]
@@ -60,6 +64,26 @@ class Option:
     detail: bool = False
 
 
+class InputTooLargeError(UserError):
+    """A text whose computation needs more memory than is allowed."""
+
+
+class Unanswered(NamedTuple):
+    """The result for an input that cannot be used: the reason, one line with the location."""
+
+    reason: str
+
+
+class Input(NamedTuple):
+    """An input of a predictor: a line or an object of texts (`Schema.to_line`), and its location.
+
+    An input that could not be read is `Unanswered`.
+    """
+
+    place: str
+    value: str | Mapping[str, Any] | Unanswered
+
+
 @runtime_checkable
 class ParsedLine(Protocol):
     """A tokenized input line."""
@@ -76,13 +100,15 @@ class Predictor(abc.ABC):
     """A trained model as a function on text.
 
     Attributes:
-      CHUNK: number of lines that `predict` reads before it returns the first answer.
+      CHUNK: largest number of lines that are computed together.
+      reads_all: whether all lines are read before the first answer.
       Settings: a dataclass of numbers, strings and booleans: the part of a run's config it needs.
       options: of its constructor; the commands have a flag for each.
       fields: of the JSON object on each input line; empty if lines are plain text.
     """
 
     CHUNK: ClassVar[int] = 512
+    reads_all: bool = False
     Settings: ClassVar[type]
     options: ClassVar[tuple[Option, ...]] = ()
     fields: ClassVar[tuple[str, ...]] = ()
@@ -123,21 +149,75 @@ class Predictor(abc.ABC):
     def answers(self, lines: Sequence[Any]) -> Iterator[str]:
         """One answer for each result of `parse`, in order, computed in batches."""
 
-    def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
-        """One answer for each line, in order.
+    def predict(
+        self, lines: Iterable[str | Mapping[str, Any]], source: str = "lines"
+    ) -> Iterator[str]:
+        """One answer for each line or object of texts, in order.
+
+        Those of a list are computed together, those of an iterator as they arrive.
 
         Args:
           source: the lines' location for error messages.
 
         Raises:
-          UserError: for an invalid line, when the iterator reaches its chunk.
+          UserError: for an invalid line, after the answers to those before it.
         """
-        numbered = enumerate(lines, start=1)
-        while chunk := list(itertools.islice(numbered, self.CHUNK)):
-            parsed = [self.parse(line, f"{source}:{number}") for number, line in chunk]
-            for (number, _), request in zip(chunk, parsed, strict=True):
-                self.warn_if_overlong(f"{source}:{number}", request)
-            yield from self.answers(parsed)
+        inputs = (Input(f"{source}:{number}", line) for number, line in enumerate(lines, start=1))
+        chunks = self.chunks(inputs, waits=isinstance(lines, Sequence))
+        for result in itertools.chain.from_iterable(map(self.results, chunks)):
+            if isinstance(result, Unanswered):
+                raise UserError(result.reason)
+            yield result
+
+    def chunks(self, inputs: Iterable[T], waits: bool = False) -> Iterator[list[T]]:
+        """Inputs, or records with them, in lists: those that have arrived, in order.
+
+        Args:
+          waits: whether lists are filled to `CHUNK`, as for inputs that need no waiting.
+        """
+        if self.reads_all:
+            return iter([[*inputs]])
+        if not waits:
+            return arriving(inputs, self.CHUNK)
+        inputs = iter(inputs)
+        return iter(lambda: [*itertools.islice(inputs, self.CHUNK)], [])
+
+    def results(self, inputs: Sequence[Input]) -> Iterator[str | Unanswered]:
+        """The answer to each input, in order. One that cannot be used does not affect the others.
+
+        Raises:
+          UserError: if the model cannot be used.
+        """
+        read = [self._read_input(*item) for item in inputs]
+        usable = [
+            (item.place, line)
+            for item, line in zip(inputs, read, strict=True)
+            if not isinstance(line, Unanswered)
+        ]
+        answers = iter(self._answered(usable))
+        for line in read:
+            yield line if isinstance(line, Unanswered) else next(answers)
+
+    def _answered(self, lines: Sequence[tuple[str, Any]]) -> list[str | Unanswered]:
+        """The answers to parsed lines with their locations, of which some may be too long."""
+        try:
+            return [*self.answers([line for _, line in lines])]
+        except InputTooLargeError as error:
+            if len(lines) == 1:
+                return [Unanswered(f"{lines[0][0]}: {error}")]
+        half = len(lines) // 2  # the others are answered
+        return [*self._answered(lines[:half]), *self._answered(lines[half:])]
+
+    def _read_input(self, place: str, value: Any) -> Any:
+        """The parsed line, or why it cannot be used."""
+        if isinstance(value, Unanswered):
+            return value
+        try:
+            line = self.parse(self.schema.to_line(value, place), place)
+        except UserError as error:
+            return Unanswered(str(error))
+        self.warn_if_overlong(place, line)
+        return line
 
     @property
     def longest(self) -> tuple[int, ...]:

@@ -312,6 +312,9 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
     hide none that is installed.
     """
     status = 0
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError):  # closed, or another object
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)  # type: ignore[union-attr]
     with contextlib.suppress(OSError):  # a folder that has been deleted
         sys.path.append(os.getcwd())
     try:

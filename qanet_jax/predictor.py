@@ -129,41 +129,38 @@ class QuestionAnswerer(Predictor):
     def read_vocabulary(cls, folder: Path) -> Vocabulary:
         return Vocabulary.load(folder)
 
-    def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
-        """Answers lines {"context": ..., "question": ...} with one JSON object each.
+    @property
+    def longest(self) -> tuple[int, ...]:
+        return 0, self._settings.question_length  # contexts are split into windows
+
+    @property
+    def reads_all(self) -> bool:  # type: ignore[override]
+        return bool(self._vectors)  # one pass over the file
+
+    def parse(self, line: str, place: str) -> "_Request":
+        """The texts of a line {"context": ..., "question": ...}, with an optional "id"."""
+        source, _, number = place.rpartition(":")
+        return _Request.of(line, *((source, int(number)) if number.isdecimal() else (place,)))
+
+    def answers(self, requests: Sequence["_Request"]) -> Iterator[str]:
+        """A JSON object for each request.
 
         It has the `answer`, its `start`, `end` and `probability`, and `next`, a list of the next
         best answers; with `explain` also `pointers`: the `words` of the context and their
         probabilities as the `first` and the `last` word of the answer; and, of a run whose reader
         has it, context-query attention: the `words` of both texts, and in `layers` the `weights` of
         the context's words (`text` 0) over the question's (`context` 1). An "id" is returned with
-        the answer. Lines of a list are computed together; those of an iterator are answered one by
-        one, with `vectors` after all are read.
+        the answer.
         """
-        chunks = _chunks(lines, source, self.CHUNK if isinstance(lines, Sequence) else 1)
-        if self._vectors:
-            read = list(chunks)
-            self._look_up(word for chunk in read for word in _words(chunk))
-            chunks = iter(read)
+        self._look_up(_words(requests))
+        chunks = (requests[at : at + self.CHUNK] for at in range(0, len(requests), self.CHUNK))
         for chunk in chunks:
-            for request in chunk:
-                self.warn_if_overlong(request.place, request)
-            yield from self.answers(chunk)
-
-    @property
-    def longest(self) -> tuple[int, ...]:
-        return 0, self._settings.question_length  # contexts are split into windows
-
-    def parse(self, line: str, place: str) -> "_Request":
-        return _Request.of(line, place)
-
-    def answers(self, requests: Sequence["_Request"]) -> Iterator[str]:
-        for request, reading in zip(requests, self._read(requests), strict=True):
-            best, *next_best = map(as_json, reading.answers(self._count))
-            answer = {**request.id, **best, "next": next_best}
-            if self._explain:
-                answer |= {"pointers": reading.pointers(), **self._attended(request)}
-            yield json.dumps(answer, ensure_ascii=False)
+            for request, reading in zip(chunk, self._read(chunk), strict=True):
+                best, *next_best = map(as_json, reading.answers(self._count))
+                answer = {**request.id, **best, "next": next_best}
+                if self._explain:
+                    answer |= {"pointers": reading.pointers(), **self._attended(request)}
+                yield json.dumps(answer, ensure_ascii=False)
 
     @property
     def schema(self) -> Schema:
@@ -331,25 +328,6 @@ class _Request:
             if not clean(text):
                 raise UserError(f"{place}: the {name} has no word".removeprefix(": "))
         return cls(place, context, TokenizedText.of(context), TokenizedText.of(question), id)
-
-
-def _chunks(lines: Iterable[str], source: str, size: int) -> Iterator[list[_Request]]:
-    """The requests in lists of `size`; those before an invalid line are yielded before its error.
-
-    Raises:
-      UserError: for an invalid line.
-    """
-    chunk: list[_Request] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            chunk.append(_Request.of(line, source, number))
-        except UserError:
-            yield chunk
-            raise
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    yield chunk
 
 
 def _words(requests: Iterable[_Request]) -> Iterator[str]:

@@ -177,7 +177,10 @@ def described(model: Model) -> Mapping[str, Any]:
         "name": model.name,
         "title": schema.title,
         "explains": model.explains,
-        "texts": [dataclasses.asdict(text) for text in schema.texts],
+        "texts": [
+            {name: getattr(text, name) for name in ("name", "title", "lines", "several")}
+            for text in schema.texts
+        ],
         "views": [dataclasses.asdict(view) for view in schema.views],
         "examples": schema.examples,
     }
