@@ -25,8 +25,17 @@ T = TypeVar("T")
 Compute = Callable[[Mapping[str, Shaped[ndarray, "..."]]], Mapping[str, Any]]
 
 
+MEMORY = 4.0  # GiB that a computation may need
+
+
 class CompiledFunctions(abc.ABC):
-    """The model's computation for each value of its static arguments."""
+    """The model's computation for each value of its static arguments.
+
+    Attributes:
+      memory: the most that a computation may need, in GiB (`BoundedProgram`).
+    """
+
+    memory: float = MEMORY
 
     @abc.abstractmethod
     def __call__(self, **static: int) -> Compute:
@@ -66,6 +75,41 @@ class Option:
 
 class InputTooLargeError(UserError):
     """A text whose computation needs more memory than is allowed."""
+
+
+class BoundedProgram:
+    """A jitted function (parameters, arrays) -> arrays, for arrays whose computation fits memory.
+
+    The memory is what XLA has planned for the compiled program: temporary arrays and outputs.
+    """
+
+    def __init__(self, function: Any, gigabytes: float):
+        """
+        Args:
+          gigabytes: the most that a computation may need, 2^30 bytes each.
+        """
+        self._function, self._gigabytes = function, gigabytes
+        self._programs: dict[Any, tuple[Any, float]] = {}
+
+    def __call__(self, params: Any, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+        """
+        Raises:
+          InputTooLargeError: if it would need more memory.
+        """
+        shapes = tuple((name, array.shape) for name, array in sorted(arrays.items()))
+        if shapes not in self._programs:
+            compiled = self._function.lower(params, arrays).compile()
+            memory = compiled.memory_analysis()
+            needed = (memory.temp_size_in_bytes + memory.output_size_in_bytes) / 2**30
+            fits = needed <= self._gigabytes
+            self._programs[shapes] = (compiled if fits else None), needed
+        program, needed = self._programs[shapes]
+        if program is None:
+            raise InputTooLargeError(
+                f"too long: it needs {needed:.1f} GiB of memory, and {self._gigabytes:g} are "
+                "allowed (--max_memory)"
+            )
+        return program(params, arrays)
 
 
 class Unanswered(NamedTuple):

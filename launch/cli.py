@@ -170,6 +170,20 @@ def system_files(file: str, systems: Sequence[str]) -> dict[str, str]:
     return {name: f"{file}:{name}" for name in systems} or {"": file}
 
 
+def gigabytes(text: str) -> float:
+    """Argument type: an amount of memory above 0, in GiB."""
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < float("inf"):
+            return float(text)
+    raise argparse.ArgumentTypeError(f"must be a number of GiB above 0, not {text!r}")
+
+
+def add_memory(parser: argparse.ArgumentParser) -> None:
+    """Adds `--max_memory`, the limit of `common_jax.deploy.load`."""
+    text = "memory for computing a text or a batch, in GiB; longer texts are refused (4)"
+    parser.add_argument("--max_memory", type=gigabytes, default=4.0, metavar="GIB", help=text)
+
+
 def add_options(parser: argparse.ArgumentParser, options: Sequence["Option"]) -> None:
     """Adds a flag for each option of a predictor."""
     group = parser.add_argument_group("options of this model") if options else parser

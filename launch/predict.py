@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from common_jax.errors import UserError
 from launch.cli import (
     Parser,
+    add_memory,
     add_options,
     configure_logging,
     early_arguments,
@@ -71,6 +72,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument(
         "--on_bad_line", choices=("continue", "stop"), default="continue", help=text
     )
+    add_memory(parser)
     model, options = _model(argv)
     add_options(parser, options)
     args, unknown = parser.parse_known_args(argv)
@@ -92,7 +94,7 @@ def main(argv: list[str]) -> None:
 
     chosen = {option.name: getattr(args, option.name) for option in options}
     chosen = {name: value for name, value in chosen.items() if value is not None}
-    predictor = load(model, **chosen)
+    predictor = load(model, max_memory=args.max_memory, **chosen)
     if args.context is not None:
         if predictor.fields != ("context", "question"):
             raise UserError(f"{args.workdir or args.model}: answers no questions about a text")

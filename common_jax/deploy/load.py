@@ -9,7 +9,7 @@ from typing import Any
 from common_jax.errors import UserError, error_context
 from common_jax.export.format import VOCABULARY, Export
 from common_jax.fields import from_mapping, named_class
-from common_jax.predictor import Predictor
+from common_jax.predictor import MEMORY, Predictor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,28 +49,33 @@ def load(path: str | Path | Export, **options: Any) -> Predictor:
     Args:
       path: the folder of the run or of the export.
       **options: of the predictor, such as `beam_size` of a translator; for a run also `average`, to
-        use the mean of that many newest checkpoints instead of the best.
+        use the mean of that many newest checkpoints instead of the best; and `max_memory`, the most
+        that the computation for a text or a batch may need, in GiB.
 
     Raises:
       UserError: if the folder is neither, or damaged, or for an invalid option.
     """
     export = _export_at(path)
     average = 1 if export is not None else options.pop("average", 1)
-    return load_model(export or path, average).predictor(**options)
+    memory = options.pop("max_memory", MEMORY)
+    return load_model(export or path, average, memory).predictor(**options)
 
 
-def load_model(path: str | Path | Export, average: int = 1) -> LoadedModel:
+def load_model(
+    path: str | Path | Export, average: int = 1, max_memory: float = MEMORY
+) -> LoadedModel:
     """A run's best checkpoint, or an export, for several predictors.
 
     Args:
       average: for a run, the number of newest checkpoints whose mean is used, if more than 1.
+      max_memory: the most that the computation for a text or a batch may need, in GiB.
 
     Raises:
       UserError: if the folder is neither, or damaged.
     """
     export = _export_at(path)
     if export is not None and export.manifest.format == "stablehlo":
-        return _of_programs(export)
+        return _of_programs(export, max_memory)
     from common_jax.config import MeshConfig
     from common_jax.training.config import read_task
     from common_jax.training.load_parameters import read_parameters
@@ -80,7 +85,7 @@ def load_model(path: str | Path | Export, average: int = 1) -> LoadedModel:
     run = RunFolder(export.path, export) if export is not None else RunFolder(str(path))
     task = read_task(run)
     parameters = read_parameters(run, task, make_mesh(MeshConfig(data=1)), average)
-    make = functools.partial(task.predictor, parameters.values)
+    make = functools.partial(task.predictor, parameters.values, max_memory)
     return LoadedModel(run.path, task.predictor_class, make)
 
 
@@ -105,7 +110,7 @@ def _export_at(path: str | Path | Export) -> Export | None:
     return path if isinstance(path, Export) else Export(path) if Export.is_at(path) else None
 
 
-def _of_programs(export: Export) -> LoadedModel:
+def _of_programs(export: Export, max_memory: float) -> LoadedModel:
     from common_jax.export.stablehlo import ExportedPrograms
 
     cls = predictor_class(export)
@@ -116,4 +121,5 @@ def _of_programs(export: Export) -> LoadedModel:
     programs = ExportedPrograms(
         export.path, export.manifest.programs, str(versions.get("jax", "0"))
     )
+    programs.memory = max_memory
     return LoadedModel(export.path, cls, functools.partial(cls, vocabulary, settings, programs))

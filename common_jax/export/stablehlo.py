@@ -15,7 +15,7 @@ from jax import export
 from common_jax.errors import UserError
 from common_jax.export.format import PARAMETERS, PROGRAMS
 from common_jax.io.parameters import named_parameters, read_safetensors, require_same
-from common_jax.predictor import CompiledFunctions, Compute, format_options
+from common_jax.predictor import BoundedProgram, CompiledFunctions, Compute, format_options
 
 PLATFORMS = ("cpu", "cuda", "tpu")
 
@@ -67,7 +67,7 @@ class ExportedPrograms(CompiledFunctions):
                 "launch.export makes others"
             )
         program = self._read(self._path / PROGRAMS / file)
-        call = jax.jit(program.call)
+        call = BoundedProgram(jax.jit(program.call), self.memory)
 
         def compute(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
             try:

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Shaped
 from common_jax.data.batches import Batch, Batches
 from common_jax.data.prepared import Preparation
 from common_jax.errors import UserError
-from common_jax.predictor import CompiledFunctions, Compute, Predictor
+from common_jax.predictor import BoundedProgram, CompiledFunctions, Compute, Predictor
 from common_jax.training.run_folder import RunFolder
 
 Config = TypeVar("Config")
@@ -220,9 +220,16 @@ class Task(abc.ABC, Generic[Config]):
         """The model's computation for the predictor (`common_jax.predictor.Compute`); pure, with
         static arguments `static`."""
 
-    def predictor(self, params: Params, **options: Any) -> Predictor:
-        """The model as a function on text; needs the vocabulary, not the corpus."""
+    def predictor(
+        self, params: Params, memory: float = CompiledFunctions.memory, **options: Any
+    ) -> Predictor:
+        """The model as a function on text; needs the vocabulary, not the corpus.
+
+        Args:
+          memory: the most that a computation may need, in GiB.
+        """
         programs = _Jitted(self, params)
+        programs.memory = memory
         return self.predictor_class(self.vocabulary, self.settings, programs, **options)
 
     def count_units(self, batch: Batch) -> tuple[Any, int]:
@@ -265,7 +272,8 @@ class _Jitted(CompiledFunctions):
 
     def __call__(self, **static: int) -> Compute:
         task = self._task
-        answer = jax.jit(lambda params, arrays: task.serve(params, arrays, **static))
+        serve = lambda params, arrays: task.serve(params, arrays, **static)
+        answer = BoundedProgram(jax.jit(serve), self.memory)
         return lambda arrays: answer(self._params, arrays)
 
     def choices(self, name: str) -> tuple[int, ...]:

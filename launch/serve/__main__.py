@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from common_jax.errors import UserError
-from launch.cli import Parser, configure_logging, keep_compiled, run
+from launch.cli import Parser, add_memory, configure_logging, keep_compiled, run
 from launch.serve.limits import Limits
 
 _log = logging.getLogger(__name__)
@@ -100,6 +100,7 @@ def _parser() -> Parser:
     text = f"limit for a request to arrive, and for its answer ({Limits.timeout:g})"
     add("--timeout", type=float, default=Limits.timeout, metavar="SECONDS", help=text)
     text = "compile the examples' shapes for all batch sizes before serving"
+    add_memory(parser)
     add("--warm_up", action="store_true", help=text)
     text = "log the method, path and status of each request, on standard error"
     add("--log_requests", action="store_true", help=text)
@@ -140,7 +141,8 @@ def _service(limits: Limits, args: Any) -> Any:
     metrics, models = Metrics(), []
     for flag, name, path in args.sources:
         is_export = flag == "--model" or Export.is_at(path)
-        model = served(name, load_model(Export(path) if is_export else path), limits, metrics)
+        loaded = load_model(Export(path) if is_export else path, max_memory=args.max_memory)
+        model = served(name, loaded, limits, metrics)
         model.warm_up() if args.warm_up else model.try_out()
         models.append(model)
     return Service(models, limits, metrics, args.log_requests)
