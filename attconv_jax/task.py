@@ -199,7 +199,7 @@ class SentenceClassification(WordLevelTask[Config]):
         wrong = {name: (several(dims), dtype) for name, (dims, dtype) in wrong.items()}
         return {**self.inputs, **wrong}
 
-    def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
+    def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:
         """The "probabilities", [B, labels], and the attention maps of each of the "layers": (index
         of the text, index of the text attended to, weights [B, T, S])."""
         logits, layers = self.model.apply({"params": params}, arrays, method=Matcher.explain)

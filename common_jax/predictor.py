@@ -38,7 +38,7 @@ class CompiledFunctions(abc.ABC):
     memory: float = MEMORY
 
     @abc.abstractmethod
-    def __call__(self, **static: int) -> Compute:
+    def __call__(self, **static: float) -> Compute:
         """The program with these static arguments, such as beam_size=4.
 
         Raises:
@@ -56,11 +56,14 @@ class Option:
 
     Attributes:
       name: the flag is --NAME.
-      kind: int, str or bool; a bool is a flag without a value.
+      kind: int, float, str or bool; a bool is a flag without a value.
       help: one line for --help.
       metavar: of the value, in --help.
       compiled: whether it is a static argument of the compiled programs; `launch.export` then
         writes one program for each requested value.
+      decoding: whether it changes the model's computation, and `launch.evaluate` and
+        `launch.export` take it too (`Task.decoding`); an export has one value of it, unless it is
+        `compiled`.
       detail: of a bool, whether it only adds to an answer; a server sets it where a request is for
         an explained answer.
     """
@@ -70,6 +73,7 @@ class Option:
     help: str
     metavar: str = "N"
     compiled: bool = False
+    decoding: bool = False
     detail: bool = False
 
 
@@ -283,6 +287,6 @@ class Predictor(abc.ABC):
         return Schema(title, (Text("text", "Text"),), plain="output")
 
 
-def format_options(static: Mapping[str, int]) -> str:
+def format_options(static: Mapping[str, float]) -> str:
     """Static arguments as text: "beam_size=4"."""
     return ", ".join(f"{name}={value}" for name, value in static.items())

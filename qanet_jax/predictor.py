@@ -54,6 +54,7 @@ class QuestionAnswerer(Predictor):
     fields = TEXTS
     options = (
         Option("count", int, "answers to each question, best first (3)", compiled=True),
+        Option("answer_length", int, "words of the longest answer (the run's)", decoding=True),
         Option("vectors", str, "the run's data.vectors, for words that its corpus lacks", "FILE"),
         Option("explain", bool, "also each word's probabilities, and its attention", detail=True),
     )
@@ -72,6 +73,7 @@ class QuestionAnswerer(Predictor):
           inputs: the model's inputs beside words (`common_jax.inputs.inputs_to_text`).
           question_length: longest question of training in words; 0 if unknown. Contexts are split
             into windows.
+          answer_length: longest answer in words; 0 if unknown, in older exports.
         """
 
         word_dim: int
@@ -82,6 +84,7 @@ class QuestionAnswerer(Predictor):
         on_bad_example: Literal["error", "skip"]
         inputs: str = ""
         question_length: int = 0
+        answer_length: int = 0
 
         def __post_init__(self):
             for name in ("word_dim", "word_length", "stride", "eval_batch_tokens"):
@@ -95,6 +98,7 @@ class QuestionAnswerer(Predictor):
         programs: CompiledFunctions,
         *,
         count: int = 3,
+        answer_length: int | None = None,
         vectors: str = "",
         explain: bool = False,
     ):
@@ -103,6 +107,7 @@ class QuestionAnswerer(Predictor):
           programs: from `qanet_jax.data.text.text_arrays` of both texts to the arrays of
             `SpanExtraction.decode`.
           count: number of answers to a question, best first.
+          answer_length: longest answer in words; None for the run's.
           vectors: the file of the run's data.vectors, for words that its corpus lacks; without it,
             these are represented by their characters only.
           explain: whether to return the probabilities of words.
@@ -112,6 +117,16 @@ class QuestionAnswerer(Predictor):
             `count` answers, or for inputs whose class is not installed.
         """
         require(count >= 1, f"count={count}: at least 1")
+        longest = settings.window - settings.stride  # so that no window cuts an answer
+        require(
+            answer_length is None or 1 <= answer_length <= max(longest, settings.answer_length),
+            f"answer_length={answer_length}: 1 to {longest}, by which windows overlap",
+        )
+        changed = (
+            {}
+            if answer_length in (None, settings.answer_length)
+            else {"answer_length": answer_length}
+        )
         self._known = self._vocabulary = vocabulary
         self._settings, self._count, self._vectors = settings, count, vectors
         self._explain = explain
@@ -121,7 +136,7 @@ class QuestionAnswerer(Predictor):
         if vectors and self._vocabulary.table is None:
             raise UserError(f"vectors={vectors}: this run has trained vectors, and reads no others")
         enough = (available for available in programs.choices("count") if available >= count)
-        self._decode = programs(count=next(enough, count))
+        self._decode = programs(count=next(enough, count), **changed)
         with contextlib.suppress(UserError):  # an export has no program for it
             self._attention = programs(attention=1) if explain else None
 

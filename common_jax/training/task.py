@@ -69,6 +69,8 @@ class Task(abc.ABC, Generic[Config]):
       predictor_class: the predictor of a trained model.
       other_test_fields: fields of `data` for the evaluation of a file that is not the run's.
       printed_notes: numbers among the notes of a score that are printed beside its metrics.
+      decoding: options of the predictor that differ from the run's config, for `serve` and the
+        final `predict_step`.
       comparison: "package.module:Class" of the `common_jax.compare.Evaluation` of its runs; ""
         if a report compares only metrics.
     """
@@ -82,6 +84,7 @@ class Task(abc.ABC, Generic[Config]):
     splits: tuple[str, ...] = ("dev", "test")
     other_test_fields: ClassVar[Mapping[str, Any]] = {}
     printed_notes: ClassVar[tuple[str, ...]] = ()
+    decoding: Mapping[str, Any] = {}
     comparison: ClassVar[str] = ""
 
     def __init__(self, config: Config):
@@ -216,7 +219,7 @@ class Task(abc.ABC, Generic[Config]):
         return [{}]
 
     @abc.abstractmethod
-    def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
+    def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:
         """The model's computation for the predictor (`common_jax.predictor.Compute`); pure, with
         static arguments `static`."""
 
@@ -270,7 +273,7 @@ class _Jitted(CompiledFunctions):
     def __init__(self, task: Task, params: Params):
         self._task, self._params = task, params
 
-    def __call__(self, **static: int) -> Compute:
+    def __call__(self, **static: float) -> Compute:
         task = self._task
         serve = lambda params, arrays: task.serve(params, arrays, **static)
         answer = BoundedProgram(jax.jit(serve), self.memory)

@@ -1,5 +1,6 @@
 """Serves trained models: a page for each, and an HTTP API."""
 
+import contextlib
 import functools
 import importlib.util
 import ipaddress
@@ -7,13 +8,16 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from common_jax.errors import UserError
-from launch.cli import Parser, add_memory, configure_logging, keep_compiled, run
+from launch.cli import Parser, add_memory, add_options, configure_logging, keep_compiled, run
 from launch.serve.limits import Limits
+
+if TYPE_CHECKING:
+    from common_jax.predictor import Option
 
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -52,7 +56,13 @@ class Source(NamedTuple):
 
 
 def main(argv: list[str]) -> None:
-    args = _parser().parse_args(argv)
+    parser, options = _parser(), list["Option"]()
+    early = Parser(add_help=False)
+    _add_sources(early)
+    if sources := early.parse_known_args(argv)[0].sources:
+        options = _options(sources)
+        add_options(parser, options)
+    args = parser.parse_args(argv)
     _require_names(args.sources)
     for module in ("starlette", "uvicorn", "prometheus_client"):
         if importlib.util.find_spec(module) is None:
@@ -67,7 +77,8 @@ def main(argv: list[str]) -> None:
     configure_logging()
     keep_compiled()
     with listen(args.host, args.port) as listening:
-        service = _service(limits, args)
+        chosen = {o.name: v for o in options if (v := getattr(args, o.name)) is not None}
+        service = _service(limits, args, chosen)
         if not _is_loopback(listening.getsockname()[0]):
             _log.warning("other machines can reach this server, which has no password")
         print(
@@ -82,16 +93,7 @@ def main(argv: list[str]) -> None:
 def _parser() -> Parser:
     parser = Parser(prog="python -m launch.serve", description=DESCRIPTION)
     add = parser.add_argument
-    for flag, text in (("--workdir", "folder of a run"), ("--model", "folder of an export")):
-        add(
-            flag,
-            dest="sources",
-            action="append",
-            default=[],
-            type=functools.partial(_source, flag),
-            metavar="[NAME=]DIR",
-            help=f"{text}; may be repeated",
-        )
+    _add_sources(parser)
     add("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     add("--port", type=int, default=8000, metavar="N", help="0: a free port (8000)")
     for name, text in _LIMITS.items():
@@ -105,6 +107,30 @@ def _parser() -> Parser:
     text = "log the method, path and status of each request, on standard error"
     add("--log_requests", action="store_true", help=text)
     return parser
+
+
+def _add_sources(parser: Parser) -> None:
+    for flag, text in (("--workdir", "folder of a run"), ("--model", "folder of an export")):
+        parser.add_argument(
+            flag,
+            dest="sources",
+            action="append",
+            default=[],
+            type=functools.partial(_source, flag),
+            metavar="[NAME=]DIR",
+            help=f"{text}; may be repeated",
+        )
+
+
+def _options(sources: Sequence[Source]) -> list["Option"]:
+    """The options of the models' predictors that hold for all requests."""
+    from common_jax.deploy import predictor_class
+
+    options: dict[str, Option] = {}
+    for source in sources:
+        with contextlib.suppress(UserError):  # reported later
+            options |= {o.name: o for o in predictor_class(source.path).options if not o.detail}
+    return [*options.values()]
 
 
 def _require_names(sources: Sequence[Source]) -> None:
@@ -130,8 +156,12 @@ def _source(flag: str, text: str) -> Source:
     return Source(flag, Path(os.path.abspath(text)).name, text)
 
 
-def _service(limits: Limits, args: Any) -> Any:
-    """The HTTP application with all models loaded and tried out."""
+def _service(limits: Limits, args: Any, options: Mapping[str, Any]) -> Any:
+    """The HTTP application with all models loaded and tried out.
+
+    Args:
+      options: of predictors; each model takes those that it has.
+    """
     from common_jax.deploy import load_model
     from common_jax.export.format import Export
     from launch.serve.app import Service
@@ -142,7 +172,9 @@ def _service(limits: Limits, args: Any) -> Any:
     for flag, name, path in args.sources:
         is_export = flag == "--model" or Export.is_at(path)
         loaded = load_model(Export(path) if is_export else path, max_memory=args.max_memory)
-        model = served(name, loaded, limits, metrics)
+        known = {option.name for option in loaded.kind.options}
+        chosen = {name: value for name, value in options.items() if name in known}
+        model = served(name, loaded, limits, metrics, chosen)
         model.warm_up() if args.warm_up else model.try_out()
         models.append(model)
     return Service(models, limits, metrics, args.log_requests)

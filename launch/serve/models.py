@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from common_jax.deploy import LoadedModel
@@ -152,19 +153,32 @@ class Model:
         return line
 
 
-def served(name: str, loaded: LoadedModel, limits: Limits, metrics: Metrics) -> Model:
-    """The model of a run or an export, with those details of answers that it supports."""
+def served(
+    name: str,
+    loaded: LoadedModel,
+    limits: Limits,
+    metrics: Metrics,
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> Model:
+    """The model of a run or an export, with those details of answers that it supports.
+
+    Args:
+      options: of its predictors.
+
+    Raises:
+      UserError: for options that it does not support.
+    """
     details = {}
     for option in loaded.kind.options:
-        if option.detail and _supports(loaded, option.name):
+        if option.detail and _supports(loaded, {option.name: True, **options}):
             details[option.name] = True
-    explaining = loaded.predictor(**details) if details else None
-    return Model(name, loaded.predictor(), explaining, limits, metrics)
+    explaining = loaded.predictor(**details, **options) if details else None
+    return Model(name, loaded.predictor(**options), explaining, limits, metrics)
 
 
-def _supports(loaded: LoadedModel, option: str) -> bool:
+def _supports(loaded: LoadedModel, options: Mapping[str, Any]) -> bool:
     try:
-        loaded.predictor(**{option: True})
+        loaded.predictor(**options)
     except UserError:  # an export without its program
         return False
     return True
