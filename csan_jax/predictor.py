@@ -145,9 +145,9 @@ class Translator(Predictor):
 
         With `n_best`, `hypotheses` or `explain`, a JSON object with the "translation". The first
         two add "hypotheses", a list of objects with "translation" and "score" (log-probability over
-        the length penalty), best first. `explain` adds the "pieces" of the source; the "attention" of
-        the encoder, [layers, heads, pieces, head window, pieces]; and its "reach", [layers, heads,
-        pieces, 2], the first and the last piece with a weight.
+        the length penalty), best first. `explain` adds the "pieces" of the source; the "attention"
+        of the encoder, [layers, heads, pieces, head window, pieces]; and its "reach", [layers,
+        heads, pieces, 2], the first and the last piece with a weight.
         """
         for sentence, scores in zip(sentences, self._translated(sentences), strict=True):
             translation = next(iter(scores), "")

@@ -35,10 +35,11 @@ Prints the metrics as JSON, and writes them and the predictions to eval/<split>.
 folder. --average K writes to eval/<split>-average<K>.*, and options of decoding, such as a
 translator's --beam_size (--workdir RUN --help lists them), to eval/<split>-beam_size<N>.*. Several
 --workdir of one corpus are an ensemble, whose probabilities are averaged; it writes to
-eval/<split>-ensemble<N>.* of the first run. --data scores other files with the run's vocabulary; only these are prepared, and
---config.data.KEY=VALUE describes them where they differ from the run's. --task squad scores a file
-{id: answer} without a run. Of questions with adversarial variants, ids ID-VARIANT, the worst counts
-with --adversarial, and always in the published files of adversarial SQuAD.
+eval/<split>-ensemble<N>.* of the first run. --data scores other files with the run's vocabulary;
+only these are prepared, and --config.data.KEY=VALUE describes them where they differ from the
+run's. --task squad scores a file {id: answer} without a run. Of questions with adversarial
+variants, ids ID-VARIANT, the worst counts with --adversarial, and always in the published files of
+adversarial SQuAD.
 
 --against RUN adds paired tests against another run, scored on the same examples: bootstrap and
 t-test (translation), equal proportions and McNemar's (labels), permutation (answers). p_TEST is the

@@ -14,6 +14,8 @@ from launch.serve.batching import Batcher, batch_size
 from launch.serve.limits import Limits, Refused
 from launch.serve.metrics import Metrics
 
+ON_BAD_LINE = ("continue", "stop")  # the first is the default
+
 
 @dataclasses.dataclass(frozen=True)
 class Request:
@@ -22,10 +24,12 @@ class Request:
     Attributes:
       inputs: as in its JSON.
       explain: whether the answers are to be explained.
+      stops: whether an input that cannot be used leaves the others without an answer.
     """
 
     inputs: list[Any]
     explain: bool
+    stops: bool = False
 
     @classmethod
     def of(cls, body: bytes, limits: Limits) -> "Request":
@@ -37,15 +41,18 @@ class Request:
         try:
             inputs = request.get("inputs", list)
             explain = request.get("explain", bool, False)
+            on_bad_line = request.get("on_bad_line", str, ON_BAD_LINE[0])
         except UserError as error:
             raise Refused(422, str(error)) from None
-        if unknown := set(request.value) - {"inputs", "explain"}:
+        if unknown := set(request.value) - {"inputs", "explain", "on_bad_line"}:
             raise Refused(422, f"body: unknown field {json.dumps(min(unknown)[:60])}")
         if not inputs:
             raise Refused(422, "body: inputs: is empty")
         if len(inputs) > limits.inputs:
             raise Refused(422, f"body: {len(inputs)} inputs; at most {limits.inputs}")
-        return cls(inputs, explain)
+        if on_bad_line not in ON_BAD_LINE:
+            raise Refused(422, f"body: on_bad_line: must be {' or '.join(ON_BAD_LINE)}")
+        return cls(inputs, explain, on_bad_line == "stop")
 
 
 class Model:
@@ -79,8 +86,8 @@ class Model:
         """The number of inputs that wait."""
         return sum(batcher.waiting for batcher in self._batchers.values())
 
-    async def answer(self, request: Request) -> list[str]:
-        """The answers, each a JSON object as text.
+    async def answer(self, request: Request) -> list[str | Refused]:
+        """The answers, each a JSON object as text, and an error for each input that cannot be used.
 
         Raises:
           Refused: if they cannot be given.
@@ -89,12 +96,26 @@ class Model:
         if explain not in self._batchers:
             raise Refused(422, f"body: explain: {self.name} cannot explain its answers")
         predictor = self._predictors[explain]
-        lines = [
-            self._parse(predictor, value, f"inputs[{number}]", explain)
-            for number, value in enumerate(request.inputs)
-        ]
-        answers = await self._batchers[explain].answers(lines)
-        return [predictor.schema.to_output(answer) for answer in answers]
+        lines: list[ParsedLine | Refused] = []
+        for number, value in enumerate(request.inputs):
+            try:
+                lines.append(self._parse(predictor, value, f"inputs[{number}]", explain))
+            except Refused as refused:
+                if request.stops:
+                    raise
+                lines.append(refused)
+        usable = [line for line in lines if not isinstance(line, Refused)]
+        answers = iter(await self._batchers[explain].answers(usable) if usable else ())
+        results: list[str | Refused] = []
+        for number, line in enumerate(lines):
+            result = line if isinstance(line, Refused) else next(answers)
+            if isinstance(result, Refused) and result is not line:
+                result = Refused(result.status, f"inputs[{number}]: {result.message}")
+            if isinstance(result, Refused) and request.stops:
+                raise result
+            results.append(result)
+        output = predictor.schema.to_output
+        return [result if isinstance(result, Refused) else output(result) for result in results]
 
     def abandon(self) -> None:
         """Gives up all that waits."""
