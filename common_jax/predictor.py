@@ -38,7 +38,7 @@ class CompiledFunctions(abc.ABC):
     memory: float = MEMORY
 
     @abc.abstractmethod
-    def __call__(self, **static: float) -> Compute:
+    def __call__(self, **static: int | float) -> Compute:
         """The program with these static arguments, such as beam_size=4.
 
         Raises:
@@ -287,6 +287,6 @@ class Predictor(abc.ABC):
         return Schema(title, (Text("text", "Text"),), plain="output")
 
 
-def format_options(static: Mapping[str, float]) -> str:
+def format_options(static: Mapping[str, int | float]) -> str:
     """Static arguments as text: "beam_size=4"."""
     return ", ".join(f"{name}={value}" for name, value in static.items())

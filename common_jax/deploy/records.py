@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 from common_jax.bad_examples import BadExamples
 from common_jax.config import parse_columns
@@ -186,7 +186,7 @@ def stream_records(file: io.BufferedIOBase, place: str, schema: Schema) -> Recor
 class Results(abc.ABC):
     """Writes the result of each record."""
 
-    def __init__(self, file: TextIO, schema: Schema):
+    def __init__(self, file: Any, schema: Schema):
         self._file, self._schema = file, schema
 
     @abc.abstractmethod
@@ -237,7 +237,7 @@ class CsvRows(Results):
     """A row for each record: its columns, the fields of answers, and "error"; values that are no
     texts or numbers are JSON. Errors before the first answer wait for the header."""
 
-    def __init__(self, file: TextIO, schema: Schema, header: Sequence[str]):
+    def __init__(self, file: Any, schema: Schema, header: Sequence[str]):
         super().__init__(file, schema)
         self._writer = csv.writer(file, lineterminator="\n")
         self._header, self._names = header, list[str]()
@@ -274,7 +274,7 @@ def _cell(value: Any) -> Any:
     return value if plain else json.dumps(value, ensure_ascii=False)
 
 
-def results_to(path: Path | None, records: Records, file: TextIO, schema: Schema) -> Results:
+def results_to(path: Path | None, records: Records, file: Any, schema: Schema) -> Results:
     """The form of the results: by the ending of the file's name a table, or else lines.
 
     Raises:

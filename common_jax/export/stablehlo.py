@@ -55,7 +55,7 @@ class ExportedPrograms(CompiledFunctions):
                 f"{path}: made with jax {made_with}, newer than this jax {jax.__version__}"
             )
 
-    def __call__(self, **static: float) -> Compute:
+    def __call__(self, **static: int | float) -> Compute:
         file = next((file for file, choices in self._choices.items() if choices == static), None)
         if file is None:
             requested = format_options(static) or "no choice"

@@ -273,7 +273,7 @@ class _Jitted(CompiledFunctions):
     def __init__(self, task: Task, params: Params):
         self._task, self._params = task, params
 
-    def __call__(self, **static: float) -> Compute:
+    def __call__(self, **static: int | float) -> Compute:
         task = self._task
         serve = lambda params, arrays: task.serve(params, arrays, **static)
         answer = BoundedProgram(jax.jit(serve), self.memory)
