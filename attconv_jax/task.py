@@ -201,7 +201,10 @@ class SentenceClassification(WordLevelTask[Config]):
 
     def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:
         """The "probabilities", [B, labels], and the attention maps of each of the "layers": (index
-        of the text, index of the text attended to, weights [B, T, S])."""
+        of the text, index of the text attended to, weights [B, T, S]); without these with the
+        static argument maps=0."""
+        if not static.get("maps", 1):
+            return self.predict_step(params, arrays, final=True)
         logits, layers = self.model.apply({"params": params}, arrays, method=Matcher.explain)
         attention = [
             [(jnp.int32(a.text), jnp.int32(a.context), a.weights) for a in layer]

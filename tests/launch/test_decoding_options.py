@@ -69,7 +69,7 @@ def test_an_export_has_one_value_and_refuses_others(translator, tmp_path):
     assert scored(changed, length_penalty=0.0) == scored(changed)
     assert scored(plain) == close(scored(translator))
     with pytest.raises(
-        UserError, match="has no program for beam_size=2, .*length_penalty=0.0"
+        UserError, match=r"has no program for beam_size=2, .*length_penalty=0.0"
     ) as e:
         scored(plain, length_penalty=0.0)
     assert "launch.export makes others" in str(e.value)
