@@ -170,7 +170,7 @@ class Translator(Predictor):
         )
         return Schema(
             title="Translation",
-            texts=(Text("source", "Text"),),
+            texts=(Text("source", "Text", columns=("src",)),),
             output=output,
             plain="" if self._count or self._attention else "translation",
             views=(
