@@ -87,7 +87,10 @@ class SentenceClassifier(Predictor):
         self._labels = settings.labels.split(",")
         inputs = inputs_from_text(settings.inputs)
         self._columns = columns_of(inputs, TEXTS[: settings.texts])
-        self._classify = programs()
+        try:  # without attention weights, which are large for long texts
+            self._classify = programs() if explain else programs(maps=0)
+        except UserError:  # an export has one program
+            self._classify = programs()
 
     @classmethod
     def read_vocabulary(cls, folder: Path) -> Vocabulary:

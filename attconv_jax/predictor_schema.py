@@ -1,7 +1,10 @@
 """Schemas of the sentence classifier's inputs and outputs: pairs, reviews and rankings."""
 
+from collections.abc import Sequence
+
 from attconv_jax.data import LABELS
 from attconv_jax.data.text import TEXTS
+from common_jax.data import layouts
 from common_jax.predictor_schema import (
     ATTENTION_MAP,
     NUMBERS_BY_NAME,
@@ -12,6 +15,12 @@ from common_jax.predictor_schema import (
     array,
     record,
 )
+
+
+def _columns(known: Sequence[layouts.Layout], field: str) -> tuple[str, ...]:
+    """The columns that can be a text, as in training data."""
+    return tuple(dict.fromkeys(name for layout in known for name in layout.columns[field]))
+
 
 _OUTPUT = record(
     {"label": STRING, "probabilities": NUMBERS_BY_NAME},
@@ -25,7 +34,7 @@ _LABEL = (
 )
 _REVIEWS = Schema(
     title="Reviews",
-    texts=(Text("text", "Text", lines=6),),
+    texts=(Text("text", "Text", lines=6, columns=_columns(layouts.TEXTS, "text")),),
     output=_OUTPUT,
     views=_LABEL,
     examples=(
@@ -38,7 +47,10 @@ _REVIEWS = Schema(
 )
 _PAIRS = Schema(
     title="Sentence pairs",
-    texts=(Text(TEXTS[0], "First text"), Text(TEXTS[1], "Second text")),
+    texts=(
+        Text(TEXTS[0], "First text", columns=_columns(layouts.PAIRS, TEXTS[0])),
+        Text(TEXTS[1], "Second text", columns=_columns(layouts.PAIRS, TEXTS[1])),
+    ),
     line="tab",
     output=_OUTPUT,
     views=_LABEL,
@@ -51,8 +63,13 @@ _PAIRS = Schema(
 _RANKING = Schema(
     title="Answer selection",
     texts=(
-        Text(TEXTS[0], "Question", lines=2),
-        Text(TEXTS[1], "Sentences, one a line", lines=8, several=True),
+        Text(TEXTS[0], "Question", lines=2, columns=_columns(layouts.RANKING, "question")),
+        Text(
+            *(TEXTS[1], "Sentences, one a line"),
+            lines=8,
+            several=True,
+            columns=_columns(layouts.RANKING, "sentence"),
+        ),
     ),
     line="tab",
     output=_OUTPUT,

@@ -199,9 +199,12 @@ class SentenceClassification(WordLevelTask[Config]):
         wrong = {name: (several(dims), dtype) for name, (dims, dtype) in wrong.items()}
         return {**self.inputs, **wrong}
 
-    def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
+    def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:
         """The "probabilities", [B, labels], and the attention maps of each of the "layers": (index
-        of the text, index of the text attended to, weights [B, T, S])."""
+        of the text, index of the text attended to, weights [B, T, S]); without these with the
+        static argument maps=0."""
+        if not static.get("maps", 1):
+            return self.predict_step(params, arrays, final=True)
         logits, layers = self.model.apply({"params": params}, arrays, method=Matcher.explain)
         attention = [
             [(jnp.int32(a.text), jnp.int32(a.context), a.weights) for a in layer]

@@ -9,23 +9,36 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import Shaped
 from numpy import ndarray
 
+from common_jax.errors import UserError
+from common_jax.io.arrivals import arriving
 from common_jax.predictor_schema import Schema, Text
 from common_jax.text.cleaning import warn_if_overlong
+
+T = TypeVar("T")
 
 # The computation on arrays: a dict of numpy arrays to a dict of arrays or trees of them.
 Compute = Callable[[Mapping[str, Shaped[ndarray, "..."]]], Mapping[str, Any]]
 
 
+MEMORY = 4.0  # GiB that a computation may need
+
+
 class CompiledFunctions(abc.ABC):
-    """The model's computation for each value of its static arguments."""
+    """The model's computation for each value of its static arguments.
+
+    Attributes:
+      memory: the most that a computation may need, in GiB (`BoundedProgram`).
+    """
+
+    memory: float = MEMORY
 
     @abc.abstractmethod
-    def __call__(self, **static: int) -> Compute:
+    def __call__(self, **static: int | float) -> Compute:
         """The program with these static arguments, such as beam_size=4.
 
         Raises:
@@ -43,11 +56,14 @@ class Option:
 
     Attributes:
       name: the flag is --NAME.
-      kind: int, str or bool; a bool is a flag without a value.
+      kind: int, float, str or bool; a bool is a flag without a value.
       help: one line for --help.
       metavar: of the value, in --help.
       compiled: whether it is a static argument of the compiled programs; `launch.export` then
         writes one program for each requested value.
+      decoding: whether it changes the model's computation, and `launch.evaluate` and
+        `launch.export` take it too (`Task.decoding`); an export has one value of it, unless it is
+        `compiled`.
       detail: of a bool, whether it only adds to an answer; a server sets it where a request is for
         an explained answer.
     """
@@ -57,7 +73,63 @@ class Option:
     help: str
     metavar: str = "N"
     compiled: bool = False
+    decoding: bool = False
     detail: bool = False
+
+
+class InputTooLargeError(UserError):
+    """A text whose computation needs more memory than is allowed."""
+
+
+class BoundedProgram:
+    """A jitted function (parameters, arrays) -> arrays, for arrays whose computation fits memory.
+
+    The memory is what XLA has planned for the compiled program: temporary arrays and outputs.
+    """
+
+    def __init__(self, function: Any, gigabytes: float):
+        """
+        Args:
+          gigabytes: the most that a computation may need, 2^30 bytes each.
+        """
+        self._function, self._gigabytes = function, gigabytes
+        self._programs: dict[Any, tuple[Any, float]] = {}
+
+    def __call__(self, params: Any, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+        """
+        Raises:
+          InputTooLargeError: if it would need more memory.
+        """
+        shapes = tuple((name, array.shape) for name, array in sorted(arrays.items()))
+        if shapes not in self._programs:
+            compiled = self._function.lower(params, arrays).compile()
+            memory = compiled.memory_analysis()
+            needed = (memory.temp_size_in_bytes + memory.output_size_in_bytes) / 2**30
+            fits = needed <= self._gigabytes
+            self._programs[shapes] = (compiled if fits else None), needed
+        program, needed = self._programs[shapes]
+        if program is None:
+            raise InputTooLargeError(
+                f"too long: it needs {needed:.1f} GiB of memory, and {self._gigabytes:g} are "
+                "allowed (--max_memory)"
+            )
+        return program(params, arrays)
+
+
+class Unanswered(NamedTuple):
+    """The result for an input that cannot be used: the reason, one line with the location."""
+
+    reason: str
+
+
+class Input(NamedTuple):
+    """An input of a predictor: a line or an object of texts (`Schema.to_line`), and its location.
+
+    An input that could not be read is `Unanswered`.
+    """
+
+    place: str
+    value: str | Mapping[str, Any] | Unanswered
 
 
 @runtime_checkable
@@ -76,13 +148,15 @@ class Predictor(abc.ABC):
     """A trained model as a function on text.
 
     Attributes:
-      CHUNK: number of lines that `predict` reads before it returns the first answer.
+      CHUNK: largest number of lines that are computed together.
+      reads_all: whether all lines are read before the first answer.
       Settings: a dataclass of numbers, strings and booleans: the part of a run's config it needs.
       options: of its constructor; the commands have a flag for each.
       fields: of the JSON object on each input line; empty if lines are plain text.
     """
 
     CHUNK: ClassVar[int] = 512
+    reads_all: bool = False
     Settings: ClassVar[type]
     options: ClassVar[tuple[Option, ...]] = ()
     fields: ClassVar[tuple[str, ...]] = ()
@@ -123,21 +197,75 @@ class Predictor(abc.ABC):
     def answers(self, lines: Sequence[Any]) -> Iterator[str]:
         """One answer for each result of `parse`, in order, computed in batches."""
 
-    def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
-        """One answer for each line, in order.
+    def predict(
+        self, lines: Iterable[str | Mapping[str, Any]], source: str = "lines"
+    ) -> Iterator[str]:
+        """One answer for each line or object of texts, in order.
+
+        Those of a list are computed together, those of an iterator as they arrive.
 
         Args:
           source: the lines' location for error messages.
 
         Raises:
-          UserError: for an invalid line, when the iterator reaches its chunk.
+          UserError: for an invalid line, after the answers to those before it.
         """
-        numbered = enumerate(lines, start=1)
-        while chunk := list(itertools.islice(numbered, self.CHUNK)):
-            parsed = [self.parse(line, f"{source}:{number}") for number, line in chunk]
-            for (number, _), request in zip(chunk, parsed, strict=True):
-                self.warn_if_overlong(f"{source}:{number}", request)
-            yield from self.answers(parsed)
+        inputs = (Input(f"{source}:{number}", line) for number, line in enumerate(lines, start=1))
+        chunks = self.chunks(inputs, waits=isinstance(lines, Sequence))
+        for result in itertools.chain.from_iterable(map(self.results, chunks)):
+            if isinstance(result, Unanswered):
+                raise UserError(result.reason)
+            yield result
+
+    def chunks(self, inputs: Iterable[T], waits: bool = False) -> Iterator[list[T]]:
+        """Inputs, or records with them, in lists: those that have arrived, in order.
+
+        Args:
+          waits: whether lists are filled to `CHUNK`, as for inputs that need no waiting.
+        """
+        if self.reads_all:
+            return iter([[*inputs]])
+        if not waits:
+            return arriving(inputs, self.CHUNK)
+        inputs = iter(inputs)
+        return iter(lambda: [*itertools.islice(inputs, self.CHUNK)], [])
+
+    def results(self, inputs: Sequence[Input]) -> Iterator[str | Unanswered]:
+        """The answer to each input, in order. One that cannot be used does not affect the others.
+
+        Raises:
+          UserError: if the model cannot be used.
+        """
+        read = [self._read_input(*item) for item in inputs]
+        usable = [
+            (item.place, line)
+            for item, line in zip(inputs, read, strict=True)
+            if not isinstance(line, Unanswered)
+        ]
+        answers = iter(self._answered(usable))
+        for line in read:
+            yield line if isinstance(line, Unanswered) else next(answers)
+
+    def _answered(self, lines: Sequence[tuple[str, Any]]) -> list[str | Unanswered]:
+        """The answers to parsed lines with their locations, of which some may be too long."""
+        try:
+            return [*self.answers([line for _, line in lines])]
+        except InputTooLargeError as error:
+            if len(lines) == 1:
+                return [Unanswered(f"{lines[0][0]}: {error}")]
+        half = len(lines) // 2  # the others are answered
+        return [*self._answered(lines[:half]), *self._answered(lines[half:])]
+
+    def _read_input(self, place: str, value: Any) -> Any:
+        """The parsed line, or why it cannot be used."""
+        if isinstance(value, Unanswered):
+            return value
+        try:
+            line = self.parse(self.schema.to_line(value, place), place)
+        except UserError as error:
+            return Unanswered(str(error))
+        self.warn_if_overlong(place, line)
+        return line
 
     @property
     def longest(self) -> tuple[int, ...]:
@@ -159,6 +287,6 @@ class Predictor(abc.ABC):
         return Schema(title, (Text("text", "Text"),), plain="output")
 
 
-def format_options(static: Mapping[str, int]) -> str:
+def format_options(static: Mapping[str, int | float]) -> str:
     """Static arguments as text: "beam_size=4"."""
     return ", ".join(f"{name}={value}" for name, value in static.items())

@@ -50,12 +50,14 @@ class Text:
       title: the label of its box on a page.
       lines: the height of the box.
       several: whether each line of the box is the text of a separate input.
+      columns: the columns of a table that can be the text beside `name`, in lower case.
     """
 
     name: str
     title: str
     lines: int = 3
     several: bool = False
+    columns: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,13 +121,18 @@ class Schema:
     def to_line(self, value: Any, place: str) -> str:
         """The line of an input: a string, which is the line, or an object of the texts.
 
-        Line breaks, and tabs in a text of an object, become spaces.
+        A string that is a JSON object is read as one; its other fields are ignored. Line breaks,
+        and tabs in a text of an object, become spaces.
 
         Raises:
           UserError: for another type or other fields.
         """
+        names = [text.name for text in self.texts]
         if isinstance(value, str):
-            return _require_complete(_BREAK.sub(" ", value), place)
+            row = None if self.line == "json" else object_in(value)
+            if row is None:
+                return _require_complete(_BREAK.sub(" ", value), place)
+            value = {name: row[name] for name in names if name in row}
         if not isinstance(value, dict):
             raise UserError(f"{place}: must be {self._form()}, or an object of {self._names()}")
         for text in self.texts:
@@ -136,7 +143,6 @@ class Schema:
             _require_complete(value[text.name], f"{place}.{text.name}")
         if self.line == "json":
             return json.dumps(value)
-        names = [text.name for text in self.texts]
         if unknown := [name for name in value if name not in names]:
             name = unknown[0][:60].encode(errors="backslashreplace").decode()
             raise UserError(f"{place}: unknown field {name!r}; an input has {self._names()}")
@@ -156,6 +162,19 @@ class Schema:
             "json": f"a JSON object of {self._names()}, as text",
         }
         return forms[self.line]
+
+
+def object_in(line: str) -> dict[str, Any] | None:
+    """The object of a line of JSON; None for any other text."""
+    line = line.removeprefix("\ufeff")
+    try:
+        value = json.loads(line) if line.lstrip().startswith("{") else None
+    except (
+        ValueError,
+        RecursionError,
+    ):  # a text, or JSON whose error `parse` reports
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _require_complete(text: str, place: str) -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,7 +35,20 @@ class Translator(Predictor):
     """Translates lines in batches."""
 
     options = (
-        Option("beam_size", int, "hypotheses of the beam; 1 is greedy (the run's)", compiled=True),
+        Option(
+            *("beam_size", int, "hypotheses of the beam; 1 is greedy (the run's)"),
+            compiled=True,
+            decoding=True,
+        ),
+        Option(
+            *("length_penalty", float, "exponent alpha of the length penalty (the run's)", "ALPHA"),
+            decoding=True,
+        ),
+        Option(
+            *("extra_length", int, "pieces a translation may have beyond its source's (the run's)"),
+            decoding=True,
+        ),
+        Option("n_best", int, "the N best translations with scores, as JSON; at most the beam's"),
         Option("hypotheses", bool, "all hypotheses of the beam with scores, as JSON", detail=True),
         Option("explain", bool, "also the encoder's attention weights; runs only", detail=True),
     )
@@ -47,11 +61,14 @@ class Translator(Predictor):
           beam_size: default number of hypotheses.
           batch_tokens: source positions of a batch.
           max_length: longest sentence of training in pieces, with the end symbol; 0 if unknown.
+          length_penalty, extra_length: of the search; None if unknown, in older exports.
         """
 
         beam_size: int
         batch_tokens: int
         max_length: int = 0
+        length_penalty: float | None = None
+        extra_length: int | None = None
 
         def __post_init__(self):
             for name in ("beam_size", "batch_tokens"):
@@ -64,6 +81,9 @@ class Translator(Predictor):
         programs: CompiledFunctions,
         *,
         beam_size: int | None = None,
+        length_penalty: float | None = None,
+        extra_length: int | None = None,
+        n_best: int | None = None,
         hypotheses: bool = False,
         explain: bool = False,
     ):
@@ -73,6 +93,9 @@ class Translator(Predictor):
           programs: "source" [B, S], with end symbol and padded with 0, to "pieces" [B, steps], or
             with `hypotheses` "pieces" [B, k, steps] and "scores" [B, k] (`csan_jax.decode`).
           beam_size: number of hypotheses; 1 is greedy, None the run's.
+          length_penalty, extra_length: of the search (`csan_jax.config.DecodeConfig`); None for
+            the run's.
+          n_best: number of hypotheses to return; None for the best without its score.
           hypotheses: whether to return all hypotheses.
           explain: whether to return attention weights.
         """
@@ -84,9 +107,26 @@ class Translator(Predictor):
         require(
             beam_size <= size, f"beam_size={beam_size}: at most {size}, the vocabulary's pieces"
         )
-        self._all = hypotheses
-        count = {"hypotheses": beam_size} if hypotheses else {}
-        self._translate = programs(beam_size=beam_size, **count)
+        require(
+            n_best is None or 1 <= n_best <= beam_size,
+            f"n_best={n_best}: 1 to beam_size={beam_size}",
+        )
+        require(
+            length_penalty is None or 0 <= length_penalty < math.inf,
+            f"length_penalty={length_penalty}: not negative, and finite",
+        )
+        require(
+            extra_length is None or extra_length >= 1, f"extra_length={extra_length}: at least 1"
+        )
+        self._count = n_best or (beam_size if hypotheses else 0)
+        search = {"length_penalty": length_penalty, "extra_length": extra_length}
+        changed = {
+            name: value
+            for name, value in search.items()
+            if value is not None and value != getattr(settings, name)
+        }
+        count = {"hypotheses": beam_size} if self._count else {}
+        self._translate = programs(beam_size=beam_size, **count, **changed)
         self._attention = programs(attention=1) if explain else None
 
     @classmethod
@@ -104,18 +144,18 @@ class Translator(Predictor):
     def answers(self, sentences: Sequence[Sentence]) -> Iterator[str]:
         """The translation of each sentence, in order; an empty line for an empty line.
 
-        With `hypotheses` or `explain`, a JSON object with the "translation". `hypotheses` adds
-        "hypotheses", a list of objects with "translation" and "score" (log-probability over the
-        length penalty), best first. `explain` adds the "pieces" of the source; the "attention" of
-        the encoder, [layers, heads, pieces, head window, pieces]; and its "reach", [layers, heads,
-        pieces, 2], the first and the last piece with a weight.
+        With `n_best`, `hypotheses` or `explain`, a JSON object with the "translation". The first
+        two add "hypotheses", a list of objects with "translation" and "score" (log-probability over
+        the length penalty), best first. `explain` adds the "pieces" of the source; the "attention"
+        of the encoder, [layers, heads, pieces, head window, pieces]; and its "reach", [layers,
+        heads, pieces, 2], the first and the last piece with a weight.
         """
         for sentence, scores in zip(sentences, self._translated(sentences), strict=True):
             translation = next(iter(scores), "")
             details = self._explained(sentence.pieces) if self._attention else {}
-            if self._all:
+            if self._count:
                 hypotheses = [{"translation": t, "score": round(s, 6)} for t, s in scores.items()]
-                details["hypotheses"] = hypotheses
+                details["hypotheses"] = hypotheses[: self._count]
             answer = {"translation": translation, **details}
             yield json.dumps(answer, ensure_ascii=False) if details else translation
 
@@ -131,9 +171,9 @@ class Translator(Predictor):
         )
         return Schema(
             title="Translation",
-            texts=(Text("source", "Text"),),
+            texts=(Text("source", "Text", columns=("src",)),),
             output=output,
-            plain="" if self._all or self._attention else "translation",
+            plain="" if self._count or self._attention else "translation",
             views=(
                 View("text", "translation", "Translation"),
                 View("table", "hypotheses", "Hypotheses and their scores"),

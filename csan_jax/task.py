@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from common_jax.data.batches import Batch, Batches
 from common_jax.errors import UserError
+from common_jax.fields import require
 from common_jax.layers import DROPOUT
 from common_jax.scopes import part
 from common_jax.training.task import Params, Scores, Task, preparation_of
@@ -99,8 +100,8 @@ class Translation(Task[Config]):
 
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
         decode = self.config.decode
-        beam_size = decode.beam_size if final else decode.dev_beam_size
-        pieces, score = (best[:, 0] for best in self.translate(params, batch["source"], beam_size))
+        options = self.decoding if final else {"beam_size": decode.dev_beam_size}
+        pieces, score = (best[:, 0] for best in self.translate(params, batch["source"], **options))
         logits = self.model.apply({"params": params}, batch["source"], batch["target"], train=False)
         valid = batch["target"] != 0
         _, nll = cross_entropy(logits, batch["target"], 0.0)
@@ -108,10 +109,15 @@ class Translation(Task[Config]):
         return {"pieces": pieces, "score": score, "nll": nll, "weight": valid.sum(axis=1)}
 
     def translate(
-        self, params: Params, source: Int[Array, "B S"], beam_size: int, hypotheses: int = 1
+        self, params: Params, source: Int[Array, "B S"], hypotheses: int = 1, **options: Any
     ) -> tuple[Int[Array, "B n steps"], Float[Array, "B n"]]:
-        """The best translations and their scores; empty ones for rows of padding."""
-        decode = self.config.decode
+        """The best translations and their scores; empty ones for rows of padding.
+
+        Args:
+          options: fields of the config's `decode` to change.
+        """
+        decode = dataclasses.replace(self.config.decode, **options)
+        beam_size = decode.beam_size
         apply = lambda method, *inputs, **options: self.model.apply(
             {"params": params}, *inputs, method=method, **options
         )
@@ -173,9 +179,18 @@ class Translation(Task[Config]):
 
     @property
     def settings(self) -> Translator.Settings:
-        decode = self.config.decode
-        longest = self.config.data.max_length
-        return Translator.Settings(decode.beam_size, decode.batch_tokens, longest)
+        decode = dataclasses.replace(self.config.decode, **self.decoding)
+        pieces = self.data.target_subwords.size
+        require(
+            decode.beam_size <= pieces, f"beam_size={decode.beam_size}: at most {pieces} pieces"
+        )
+        return Translator.Settings(
+            beam_size=decode.beam_size,
+            batch_tokens=decode.batch_tokens,
+            max_length=self.config.data.max_length,
+            length_penalty=decode.length_penalty,
+            extra_length=decode.extra_length,
+        )
 
     def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:
         sizes = sorted(set(values or (1, self.config.decode.beam_size)))
@@ -194,13 +209,13 @@ class Translation(Task[Config]):
         names = [f"{column}{suffix}" for column in COLUMNS for suffix in ("", "_segments")]
         return {name: (f"B, {data.row_tokens}", np.int32) for name in names}
 
-    def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
+    def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:
         """The best translation of each row and its score; with the static argument `hypotheses`,
         this number of them; with `attention`, the encoder's attention weights instead."""
         if "attention" in static:
             inputs = {"params": params}, arrays["source"]
             return {"attention": self.model.apply(*inputs, method="encoder_weights")}
-        pieces, scores = self.translate(params, arrays["source"], **static)
+        pieces, scores = self.translate(params, arrays["source"], **{**self.decoding, **static})
         if "hypotheses" not in static:
             pieces, scores = pieces[:, 0], scores[:, 0]
         return {"pieces": pieces, "scores": scores}

@@ -173,6 +173,20 @@ def system_files(file: str, systems: Sequence[str]) -> dict[str, str]:
     return {name: f"{file}:{name}" for name in systems} or {"": file}
 
 
+def gigabytes(text: str) -> float:
+    """Argument type: an amount of memory above 0, in GiB."""
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < float("inf"):
+            return float(text)
+    raise argparse.ArgumentTypeError(f"must be a number of GiB above 0, not {text!r}")
+
+
+def add_memory(parser: argparse.ArgumentParser) -> None:
+    """Adds `--max_memory`, the limit of `common_jax.deploy.load`."""
+    text = "memory for computing a text or a batch, in GiB; longer texts are refused (4)"
+    parser.add_argument("--max_memory", type=gigabytes, default=4.0, metavar="GIB", help=text)
+
+
 def add_options(parser: argparse.ArgumentParser, options: Sequence["Option"]) -> None:
     """Adds a flag for each option of a predictor."""
     group = parser.add_argument_group("options of this model") if options else parser
@@ -186,16 +200,15 @@ def add_options(parser: argparse.ArgumentParser, options: Sequence["Option"]) ->
 def add_untrusted(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `untrusted_limits`."""
     group = parser.add_argument_group("exports of others")
-    text = "run the programs of exports in a process of their own, with the limits below"
+    text = "run the programs of exports in a process of their own, which --max_memory also limits"
     group.add_argument("--untrusted", action="store_true", help=text)
-    text = "memory of an untrusted export's process (4)"
-    group.add_argument("--max_memory", type=float, default=4.0, metavar="GIB", help=text)
     text = "time of a call of an untrusted program, with its compilation (120)"
     group.add_argument("--max_seconds", type=float, default=120.0, metavar="N", help=text)
 
 
 def untrusted_limits(args: argparse.Namespace) -> "ChildLimits | None":
-    """The limits for the programs of exports; None if they are trusted.
+    """The limits for the programs of exports, with a GiB for Python and jax; None if they are
+    trusted.
 
     Raises:
       UserError: for limits that cannot be.
@@ -204,7 +217,7 @@ def untrusted_limits(args: argparse.Namespace) -> "ChildLimits | None":
         return None
     from common_jax.export.child import Limits
 
-    return Limits(seconds=args.max_seconds, memory=int(args.max_memory * 2**30))
+    return Limits(seconds=args.max_seconds, memory=int((1 + args.max_memory) * 2**30))
 
 
 def add_output(parser: argparse.ArgumentParser, result: str) -> None:
@@ -353,6 +366,9 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
     hide none that is installed.
     """
     status = 0
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError):  # closed, or another object
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)  # type: ignore[union-attr]
     with contextlib.suppress(OSError):  # a folder that has been deleted
         sys.path.append(os.getcwd())
     try:

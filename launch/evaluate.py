@@ -1,6 +1,7 @@
 """Scores a run's best checkpoint, a mean of its newest, an ensemble of runs, or a file."""
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -10,10 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common_jax.errors import UserError
-from launch.cli import Parser, configure_logging, positive, run
+from launch.cli import (
+    Parser,
+    add_options,
+    configure_logging,
+    early_arguments,
+    positive,
+    run,
+)
 
 if TYPE_CHECKING:
     from common_jax.compare import Evaluation
+    from common_jax.predictor import Option
     from common_jax.training.run_folder import RunFolder
     from common_jax.training.task import Task
 
@@ -23,12 +32,14 @@ DESCRIPTION = (
     __doc__
     + """
 Prints the metrics as JSON, and writes them and the predictions to eval/<split>.* in the run's
-folder. --average K writes to eval/<split>-average<K>.*. Several --workdir of one corpus are an
-ensemble, whose probabilities are averaged; it writes to eval/<split>-ensemble<N>.* of the first
-run. --data scores other files with the run's vocabulary; only these are prepared, and
---config.data.KEY=VALUE describes them where they differ from the run's. --task squad scores a file
-{id: answer} without a run. Of questions with adversarial variants, ids ID-VARIANT, the worst counts
-with --adversarial, and always in the published files of adversarial SQuAD.
+folder. --average K writes to eval/<split>-average<K>.*, and options of decoding, such as a
+translator's --beam_size (--workdir RUN --help lists them), to eval/<split>-beam_size<N>.*. Several
+--workdir of one corpus are an ensemble, whose probabilities are averaged; it writes to
+eval/<split>-ensemble<N>.* of the first run. --data scores other files with the run's vocabulary;
+only these are prepared, and --config.data.KEY=VALUE describes them where they differ from the
+run's. --task squad scores a file {id: answer} without a run. Of questions with adversarial
+variants, ids ID-VARIANT, the worst counts with --adversarial, and always in the published files of
+adversarial SQuAD.
 
 --against RUN adds paired tests against another run, scored on the same examples: bootstrap and
 t-test (translation), equal proportions and McNemar's (labels), permutation (answers). p_TEST is the
@@ -64,6 +75,8 @@ def main(argv: list[str]) -> None:
     add("--config.data.KEY", metavar="VALUE", dest="_", help=text)
     text = "questions have variants, ids ID-VARIANT, of which the worst counts"
     add("--adversarial", action="store_true", help=text)
+    options = _decoding_options(argv)
+    add_options(parser, options)
     args, overrides = parser.parse_known_args(argv)
     if unknown := [text for text in overrides if not text.startswith("--config.")]:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -83,7 +96,8 @@ def main(argv: list[str]) -> None:
     configure_logging()
     values: Mapping[str, Any]
     if args.task is None:
-        values = _score_run(parser, args, overrides)
+        decoding = {o.name: v for o in options if (v := getattr(args, o.name)) is not None}
+        values = _score_run(parser, args, overrides, decoding)
     elif args.predictions is None or args.data is None:
         parser.error("--task needs --predictions and --data")
     else:
@@ -95,7 +109,10 @@ def main(argv: list[str]) -> None:
 
 
 def _score_run(
-    parser: Parser, args: argparse.Namespace, overrides: Sequence[str]
+    parser: Parser,
+    args: argparse.Namespace,
+    overrides: Sequence[str],
+    decoding: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Scores the run or ensemble, writes the scores, and returns them with those of the tests."""
     from common_jax.compare import Run, evaluation_of
@@ -114,6 +131,9 @@ def _score_run(
             parser.error(f"--workdir {folder}: given twice")
     runs = [RunWriter(folder) for folder in args.workdir]
     tasks = _tasks(runs, args, overrides)
+    for task in tasks:
+        task.decoding = decoding
+        _ = task.settings  # raises UserError for an invalid option
     split = tasks[0].splits[-1] if args.split is None else args.split
     if split not in tasks[0].splits:
         raise UserError(f"--split {split}: must be {' | '.join(tasks[0].splits)}")
@@ -131,6 +151,7 @@ def _score_run(
     if average > 1:
         name += f"-average{average}"
         scored.notes["step"] = params[0].step
+    name += "".join(f"-{option}{value:g}" for option, value in decoding.items())
     if len(runs) > 1:
         name += f"-ensemble{len(runs)}"
     runs[0].write_scores(name, scored)
@@ -141,6 +162,18 @@ def _score_run(
         for note in paired.notes:
             print(note, file=sys.stderr)
     return {"split": name, **scored.metrics, **scored.notes, **tests}
+
+
+def _decoding_options(argv: Sequence[str]) -> list["Option"]:
+    """The options of decoding of a run's predictor; none if it cannot be read."""
+    path = early_arguments("evaluate", argv, "--workdir").workdir
+    if path is None:
+        return []
+    from common_jax.deploy import predictor_class
+
+    with contextlib.suppress(UserError):  # reported later
+        return [option for option in predictor_class(path).options if option.decoding]
+    return []
 
 
 def _tasks(

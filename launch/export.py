@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, get_args
 
 from launch.cli import (
     Parser,
+    add_options,
     command_line,
     configure_logging,
     early_arguments,
@@ -29,7 +30,8 @@ new folder, in one of three formats:
 
   stablehlo    compiled programs and the parameters: used without model code, flax or Orbax, on a
                CPU, a CUDA GPU or a TPU, for any number of texts of any length. A translator has one
-               program for each --beam_size, a question answerer for each --count of answers;
+               program for each --beam_size, a question answerer for each --count of answers,
+               and the other options of decoding are fixed in them (--length_penalty);
                --workdir RUN --help lists the options of a run's model.
   safetensors  parameters by name
   orbax        parameters in Orbax's format
@@ -57,7 +59,9 @@ def main(argv: list[str]) -> None:
     add("--average", type=positive, default=1, metavar="K", help="mean of the K newest checkpoints")
     text = "the moving average of the parameters (if the run has one)"
     add("--ema", action=argparse.BooleanOptionalAction, help=text)
-    options = _compiled_options(argv)
+    every = _options(argv)
+    options = [option for option in every if option.compiled]
+    add_options(parser, decoding := [o for o in every if o.decoding and not o.compiled])
     for option in options:
         add(
             f"--{option.name}",
@@ -81,7 +85,9 @@ def main(argv: list[str]) -> None:
     from common_jax.training.run_folder import RunFolder
 
     command = command_line("export", argv)
+    changed = {o.name: value for o in decoding if (value := getattr(args, o.name)) is not None}
     settings = {"average": args.average, "ema": args.ema, "choices": choices, "command": command}
+    settings["decoding"] = changed
     export(RunFolder(args.workdir), args.out, args.format, **settings)
     print(f"wrote {args.out}; see {args.out / 'README.md'}")
     if args.format == "stablehlo" and jax.__version__ != OLDEST_JAX:
@@ -92,14 +98,14 @@ def main(argv: list[str]) -> None:
     print(spelled(f"next:\n  python -m launch.predict --model {shlex.quote(str(args.out))}"))
 
 
-def _compiled_options(argv: list[str]) -> list["Option"]:
-    """The options of the run's predictor that are compiled into its programs."""
+def _options(argv: list[str]) -> list["Option"]:
+    """The options of the run's predictor."""
     path = early_arguments("export", argv, "--workdir").workdir
     if path is None:
         return []
     from common_jax.deploy import predictor_class
 
-    return [option for option in predictor_class(path).options if option.compiled]
+    return [*predictor_class(path).options]
 
 
 if __name__ == "__main__":

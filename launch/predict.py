@@ -1,43 +1,59 @@
-"""Applies a trained model to the lines of standard input and prints its predictions."""
+"""Applies a trained model to lines or to a table, and prints or writes its predictions."""
 
+import contextlib
 import io
-import json
+import os
+import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from common_jax.errors import UserError
 from launch.cli import (
     Parser,
+    add_memory,
     add_options,
     add_untrusted,
     configure_logging,
     early_arguments,
     keep_compiled,
+    output_file,
     run,
     untrusted_limits,
 )
 
 if TYPE_CHECKING:
-    from common_jax.predictor import Option
+    from common_jax.deploy.records import Record, Records, Results
+    from common_jax.predictor import Option, Predictor
 
 DESCRIPTION = (
     __doc__
     + """
-A translator reads text; the translation of a blank line is an empty line. A question answerer
-reads JSON, {"context": ..., "question": ...}, and prints JSON; or answers one question about a
-file, with the answer's start and end in characters of the file (decoded as UTF-8, line ends
-included, a byte order mark not). A sentence classifier reads texts, or pairs separated by a tab,
-and prints JSON: the label, each label's probability, and with --explain the attention between
-words. A model is a run, or an export (launch.export), whose checksums are verified and whose
+Reads the lines of standard input, and answers each when it is complete, or a file. A translator
+reads text; the translation of a blank line is an empty line. A question answerer reads JSON,
+{"context": ..., "question": ...}, and prints JSON; or answers one question about a file, with the
+answer's start and end in characters of the file (decoded as UTF-8, line ends included, a byte order
+mark not). A sentence classifier reads texts, or pairs separated by a tab, and prints JSON: the
+label, each label's probability, and with --explain the attention between words. A line may also be
+a JSON object of the texts ({"source": ...}, {"text": ...}, {"first": ..., "second": ...}), which
+can have line ends and tabs. --input also reads tables: .csv, .tsv, .jsonl, .json, .parquet, or any
+with --columns. --output FILE.csv and FILE.jsonl keep all their columns and add the answer's, and
+"error".
+
+A line that cannot be used has {"error": ...} at its place, or for plain text an empty line and a
+message on standard error; the others are answered, and the exit status is 2.
+
+A model is a run, or an export (launch.export), whose checksums are verified and whose
 compiled programs are run. Each model has its own options: --workdir RUN --help lists them. A text
 far longer than any in training is named on standard error.
 
 example:
   echo "A man rides a horse." | python -m launch.predict --workdir runs/csan/multi30k
   echo "A man rides a horse." | python -m launch.predict --model exports/translator
-  python -m launch.predict --workdir runs/qanet/squad --context FILE --question 'Who was it?'"""
+  python -m launch.predict --workdir runs/qanet/squad --context FILE --question 'Who was it?'
+  python -m launch.predict --workdir runs/attconv/snli --input pairs.csv \\
+    --columns first=premise,second=hypothesis --output labelled.csv"""
 )
 
 
@@ -48,6 +64,17 @@ def main(argv: list[str]) -> None:
     where.add_argument("--model", metavar="DIR", help="folder of an export")
     parser.add_argument("--context", metavar="FILE", help="text that --question is about")
     parser.add_argument("--question", metavar="TEXT", help="a question about --context")
+    text = "lines or a table (standard input)"
+    parser.add_argument("--input", type=Path, metavar="FILE", help=text)
+    text = "column of each text of a table: text=review, first=2,second=3"
+    parser.add_argument("--columns", default="", metavar="TEXT=NAME,...", help=text)
+    text = "FILE.csv or FILE.jsonl: a table; else lines (standard output)"
+    parser.add_argument("--output", type=output_file, metavar="FILE", help=text)
+    text = "a line that cannot be used: continue | stop (continue)"
+    parser.add_argument(
+        "--on_bad_line", choices=("continue", "stop"), default="continue", help=text
+    )
+    add_memory(parser)
     add_untrusted(parser)
     model, options = _model(argv)
     add_options(parser, options)
@@ -58,6 +85,10 @@ def main(argv: list[str]) -> None:
         parser.error(f"{path}: its predictor has no option {name}; it has {names or 'none'}")
     if (args.context is None) != (args.question is None):
         parser.error("--context and --question belong together")
+    if args.context is not None and args.input is not None:
+        parser.error("--context does not go with --input")
+    if args.columns and args.input is None:
+        parser.error("--columns goes with --input")
     if args.question is not None and not args.question.strip():
         parser.error("--question: has no word")
     configure_logging()
@@ -66,16 +97,82 @@ def main(argv: list[str]) -> None:
 
     chosen = {option.name: getattr(args, option.name) for option in options}
     chosen = {name: value for name, value in chosen.items() if value is not None}
-    predictor = load(model, untrusted=untrusted_limits(args), **chosen)
-    if args.context is None:
-        lines, source = _standard_input(), "standard input"
-    else:
+    predictor = load(model, max_memory=args.max_memory, untrusted=untrusted_limits(args), **chosen)
+    if args.context is not None:
         if predictor.fields != ("context", "question"):
             raise UserError(f"{args.workdir or args.model}: answers no questions about a text")
-        request = {"context": _read(args.context), "question": args.question}
-        lines, source = iter([json.dumps(request)]), args.context
-    for answer in predictor.predict(lines, source):
-        print(answer, flush=True)
+        for answer in predictor.predict(
+            [{"context": _read(args.context), "question": args.question}], args.context
+        ):
+            print(answer)
+        return
+    records, waits = _records(args, predictor)
+    with _results(args.output, records, predictor) as results:
+        _answer(predictor, records, results, waits=waits, stops=args.on_bad_line == "stop")
+
+
+def _answer(
+    predictor: "Predictor",
+    records: Iterable["Record"],
+    results: "Results",
+    *,
+    waits: bool,
+    stops: bool,
+) -> None:
+    """Writes the result of each record.
+
+    Raises:
+      UserError: at the end, or with `stops` at once, if one cannot be used.
+    """
+    from common_jax.predictor import Unanswered
+
+    count, bad, first = 0, 0, ""
+    for chunk in predictor.chunks(records, waits):
+        answers = predictor.results([record.input for record in chunk])
+        for record, result in zip(chunk, answers, strict=True):
+            count += 1
+            if isinstance(result, Unanswered):
+                if stops:
+                    raise UserError(result.reason)
+                bad, first = bad + 1, first or result.reason
+            results.write(record, result)
+    if bad:
+        raise UserError(f"{bad} of {count} lines cannot be used; the first: {first}")
+
+
+def _records(args: Any, predictor: "Predictor") -> tuple["Records", bool]:
+    """The inputs, and whether they need no waiting."""
+    from common_jax.deploy.records import file_records, stream_records
+
+    if args.input is not None:
+        return file_records(args.input, args.columns, predictor.schema), True
+    if sys.stdin is None:
+        raise UserError("standard input: closed; give it lines, or --input")
+    file, waits = cast(io.BufferedIOBase, sys.stdin.buffer), True
+    with contextlib.suppress(OSError):  # not a file of the system
+        number = sys.stdin.fileno()
+        waits = stat.S_ISREG(os.fstat(number).st_mode)
+        # not sys.stdin, for whose lock Python's exit would wait
+        file = open(number, "rb", closefd=False)  # noqa: SIM115
+    return stream_records(file, "standard input", predictor.schema), waits
+
+
+@contextlib.contextmanager
+def _results(path: Path | None, records: "Records", predictor: "Predictor") -> Iterator["Results"]:
+    """Writes results to a file or standard output."""
+    from common_jax.deploy.records import CsvRows, results_to
+    from common_jax.io.atomic import writing
+
+    if path is None:
+        yield results_to(None, records, sys.stdout, predictor.schema)
+        return
+    with writing(path), path.open("w", encoding="utf-8", newline="") as file:
+        results = results_to(path, records, file, predictor.schema)
+        try:
+            yield results
+        finally:
+            if isinstance(results, CsvRows):
+                results.close()
 
 
 def _model(argv: list[str]) -> tuple[Any, Sequence["Option"]]:
@@ -99,17 +196,6 @@ def _read(path: str) -> str:
         raise UserError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 (after {error.start} bytes)") from error
-
-
-def _standard_input() -> Iterator[str]:
-    """The lines of standard input, without their ends."""
-    from common_jax.io.files import decode_line, lines_of
-
-    if sys.stdin is None:
-        raise UserError("standard input: closed; give it lines, or --context and --question")
-    file = cast(io.BufferedIOBase, sys.stdin.buffer)
-    for number, line in enumerate(lines_of(file, "standard input"), start=1):
-        yield decode_line(line.rstrip(b"\r\n"), "standard input", number)
 
 
 if __name__ == "__main__":

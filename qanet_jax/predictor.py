@@ -55,6 +55,7 @@ class QuestionAnswerer(Predictor):
     fields = TEXTS
     options = (
         Option("count", int, "answers to each question, best first (3)", compiled=True),
+        Option("answer_length", int, "words of the longest answer (the run's)", decoding=True),
         Option("vectors", str, "the run's data.vectors, for words that its corpus lacks", "FILE"),
         Option("explain", bool, "also each word's probabilities, and its attention", detail=True),
     )
@@ -73,6 +74,7 @@ class QuestionAnswerer(Predictor):
           inputs: the model's inputs beside words (`common_jax.inputs.inputs_to_text`).
           question_length: longest question of training in words; 0 if unknown. Contexts are split
             into windows.
+          answer_length: longest answer in words; 0 if unknown, in older exports.
         """
 
         word_dim: int
@@ -83,6 +85,7 @@ class QuestionAnswerer(Predictor):
         on_bad_example: Literal["error", "skip"]
         inputs: str = ""
         question_length: int = 0
+        answer_length: int = 0
 
         def __post_init__(self):
             for name in ("word_dim", "word_length", "stride", "eval_batch_tokens"):
@@ -96,6 +99,7 @@ class QuestionAnswerer(Predictor):
         programs: CompiledFunctions,
         *,
         count: int = 3,
+        answer_length: int | None = None,
         vectors: str = "",
         explain: bool = False,
     ):
@@ -104,6 +108,7 @@ class QuestionAnswerer(Predictor):
           programs: from `qanet_jax.data.text.text_arrays` of both texts to the arrays of
             `SpanExtraction.decode`.
           count: number of answers to a question, best first.
+          answer_length: longest answer in words; None for the run's.
           vectors: the file of the run's data.vectors, for words that its corpus lacks; without it,
             these are represented by their characters only.
           explain: whether to return the probabilities of words.
@@ -113,6 +118,16 @@ class QuestionAnswerer(Predictor):
             `count` answers, or for inputs whose class is not installed.
         """
         require(count >= 1, f"count={count}: at least 1")
+        longest = settings.window - settings.stride  # so that no window cuts an answer
+        require(
+            answer_length is None or 1 <= answer_length <= max(longest, settings.answer_length),
+            f"answer_length={answer_length}: 1 to {longest}, by which windows overlap",
+        )
+        changed = (
+            {}
+            if answer_length in (None, settings.answer_length)
+            else {"answer_length": answer_length}
+        )
         self._known = self._vocabulary = vocabulary
         self._settings, self._count, self._vectors = settings, count, vectors
         self._explain = explain
@@ -122,7 +137,7 @@ class QuestionAnswerer(Predictor):
         if vectors and self._vocabulary.table is None:
             raise UserError(f"vectors={vectors}: this run has trained vectors, and reads no others")
         enough = (available for available in programs.choices("count") if available >= count)
-        self._decode = programs(count=next(enough, count))
+        self._decode = programs(count=next(enough, count), **changed)
         with contextlib.suppress(UserError):  # an export has no program for it
             self._attention = programs(attention=1) if explain else None
 
@@ -130,42 +145,39 @@ class QuestionAnswerer(Predictor):
     def read_vocabulary(cls, folder: Path) -> Vocabulary:
         return Vocabulary.load(folder)
 
-    def predict(self, lines: Iterable[str], source: str = "lines") -> Iterator[str]:
-        """Answers lines {"context": ..., "question": ...} with one JSON object each.
+    @property
+    def longest(self) -> tuple[int, ...]:
+        return 0, self._settings.question_length  # contexts are split into windows
+
+    @property
+    def reads_all(self) -> bool:  # type: ignore[override]
+        return bool(self._vectors)  # one pass over the file
+
+    def parse(self, line: str, place: str) -> "_Request":
+        """The texts of a line {"context": ..., "question": ...}, with an optional "id"."""
+        source, _, number = place.rpartition(":")
+        location = (source, int(number)) if number.isdecimal() else (place,)
+        return _Request.of(line, *location, rule=self._vocabulary.rule)
+
+    def answers(self, requests: Sequence["_Request"]) -> Iterator[str]:
+        """A JSON object for each request.
 
         It has the `answer`, its `start`, `end` and `probability`, and `next`, a list of the next
         best answers; with `explain` also `pointers`: the `words` of the context and their
         probabilities as the `first` and the `last` word of the answer; and, of a run whose reader
         has it, context-query attention: the `words` of both texts, and in `layers` the `weights` of
         the context's words (`text` 0) over the question's (`context` 1). An "id" is returned with
-        the answer. Lines of a list are computed together; those of an iterator are answered one by
-        one, with `vectors` after all are read.
+        the answer.
         """
-        size = self.CHUNK if isinstance(lines, Sequence) else 1
-        chunks = _chunks(lines, source, size, self._vocabulary.rule)
-        if self._vectors:
-            read = list(chunks)
-            self._look_up(word for chunk in read for word in _words(chunk))
-            chunks = iter(read)
+        self._look_up(_words(requests))
+        chunks = (requests[at : at + self.CHUNK] for at in range(0, len(requests), self.CHUNK))
         for chunk in chunks:
-            for request in chunk:
-                self.warn_if_overlong(request.place, request)
-            yield from self.answers(chunk)
-
-    @property
-    def longest(self) -> tuple[int, ...]:
-        return 0, self._settings.question_length  # contexts are split into windows
-
-    def parse(self, line: str, place: str) -> "_Request":
-        return _Request.of(line, place, rule=self._vocabulary.rule)
-
-    def answers(self, requests: Sequence["_Request"]) -> Iterator[str]:
-        for request, reading in zip(requests, self._read(requests), strict=True):
-            best, *next_best = map(as_json, reading.answers(self._count))
-            answer = {**request.id, **best, "next": next_best}
-            if self._explain:
-                answer |= {"pointers": reading.pointers(), **self._attended(request)}
-            yield json.dumps(answer, ensure_ascii=False)
+            for request, reading in zip(chunk, self._read(chunk), strict=True):
+                best, *next_best = map(as_json, reading.answers(self._count))
+                answer = {**request.id, **best, "next": next_best}
+                if self._explain:
+                    answer |= {"pointers": reading.pointers(), **self._attended(request)}
+                yield json.dumps(answer, ensure_ascii=False)
 
     @property
     def schema(self) -> Schema:
@@ -339,25 +351,6 @@ class _Request:
                 raise UserError(f"{place}: the {name} has no word".removeprefix(": "))
         words = TokenizedText.of(context, rule), TokenizedText.of(question, rule)
         return cls(place, context, *words, id)
-
-
-def _chunks(lines: Iterable[str], source: str, size: int, rule: Rule) -> Iterator[list[_Request]]:
-    """The requests in lists of `size`; those before an invalid line are yielded before its error.
-
-    Raises:
-      UserError: for an invalid line.
-    """
-    chunk: list[_Request] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            chunk.append(_Request.of(line, source, number, rule=rule))
-        except UserError:
-            yield chunk
-            raise
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    yield chunk
 
 
 def _words(requests: Iterable[_Request]) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """The span extraction task: model, loss, corpus, decoding and score."""
 
+import dataclasses
 import functools
 import json
 from collections.abc import Mapping, Sequence
@@ -91,17 +92,20 @@ class SpanExtraction(WordLevelTask[Config]):
         return {**further, "loss": loss, "nll": nll, "weight": real.sum().astype(jnp.float32)}
 
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
-        outputs = self.decode(params, batch, 1)
+        outputs = self.decode(params, batch, 1, **(self.decoding if final else {}))
         pointers = (outputs.pop(name) for name in ("start", "end"))
         normaliser = sum(jax.nn.logsumexp(logits, axis=1) for logits in pointers)
         return {**outputs, "normaliser": normaliser}
 
-    def decode(self, params: Params, batch: Batch, count: int) -> dict[str, Array]:
+    def decode(
+        self, params: Params, batch: Batch, count: int, answer_length: int | None = None
+    ) -> dict[str, Array]:
         """The best `count` spans of each row, [B, k]: `first` and `last` word and `score`
         (unnormalised, comparable between windows of a passage); and the logits, [B, N], of each
         word as `start` and as `end`."""
         start, end = self.logits(params, batch)
-        first, last, score = best_spans(start, end, self.config.data.answer_length, count)
+        longest = answer_length or self.config.data.answer_length
+        first, last, score = best_spans(start, end, longest, count)
         return {"first": first, "last": last, "score": score, "start": start, "end": end}
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
@@ -165,7 +169,7 @@ class SpanExtraction(WordLevelTask[Config]):
 
     @property
     def settings(self) -> QuestionAnswerer.Settings:
-        data = self.config.data
+        data = dataclasses.replace(self.config.data, **self.decoding)
         return QuestionAnswerer.Settings(
             word_dim=self.config.words.dim,
             word_length=self.config.word_length,
@@ -175,6 +179,7 @@ class SpanExtraction(WordLevelTask[Config]):
             on_bad_example=data.on_bad_example,
             inputs=inputs_to_text(self.config.model.inputs),
             question_length=data.question_length,
+            answer_length=data.answer_length,
         )
 
     def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:
@@ -196,11 +201,11 @@ class SpanExtraction(WordLevelTask[Config]):
     def training_inputs(self) -> Mapping[str, tuple[str, Any]]:
         return {**self.inputs, "start": ("B", np.int32), "end": ("B", np.int32)}
 
-    def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
+    def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:
         """`decode`; with the static argument `attention` instead the "attention", [B, N, M], of
         each word of the context over the question's, if the reader has it."""
         if "attention" not in static:
-            return self.decode(params, arrays, **static)
+            return self.decode(params, arrays, **{**self.decoding, **static})
         texts, examples = self._read(arrays)
         apply = functools.partial(self.model.apply, {"params": params}, *texts, train=False)
         _, stored = apply(**examples, mutable=[ATTENTION])

@@ -98,7 +98,7 @@ class Table(tables.Table):
         file_labels = self.objects.label_names(names["label"]) if self.has_objects else ()
         label_of = LabelReader(self.labels, self.ignored, self.place, file_labels)
         fields = [field for field in self.layouts[0].columns if field != "label"]
-        for location, values, named in self.rows(bad_examples):
+        for location, values, named, _ in self.rows(bad_examples):
             texts = [values[field] for field in fields]
             if self.is_csv:  # as in yelp_review_full
                 texts = [text.replace("\\n", "\n") for text in texts]

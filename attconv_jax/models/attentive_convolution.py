@@ -20,11 +20,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import Energy, FeatureMap, Features, Head, max_pooled
-from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
+from attconv_jax.models.base import (
+    AttendingModule,
+    AttentionMap,
+    Explained,
+    Logits,
+    PairModel,
+    Text,
+)
 from attconv_jax.models.word_count import WordCounts, word_shares
 from common_jax.convolution import Convolution
 from common_jax.fields import require, require_odd, require_rates, require_sizes
@@ -32,6 +40,8 @@ from common_jax.inputs import Input
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax, padding
 from common_jax.scopes import part
+
+_WEIGHTS = 2**24  # attention weights computed at once outside training, 64 MiB
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,19 +154,29 @@ class AttentiveConvolutionLayer(nn.Module):
         self.context = {attention_type: context() for attention_type in config.contexts}
 
     def __call__(
-        self, states: Sequence[Float[Array, "B _ D"]], valid: Sequence[Bool[Array, "B _"]]
+        self,
+        states: Sequence[Float[Array, "B _ D"]],
+        valid: Sequence[Bool[Array, "B _"]],
+        in_pieces: bool = False,
     ) -> tuple[list[Float[Array, "B _ H"]], list[AttentionMap]]:
-        """The new states of each text, zeros at padding; and the attention weights."""
+        """The new states of each text, zeros at padding; and the attention weights.
+
+        Args:
+          in_pieces: whether to compute the attention of long texts for some words at a time, and to
+            return no weights.
+        """
         maps = [self._maps(*text) for text in zip(states, valid, strict=True)]
         above, attended = [], []
         for text, (source, _, beneficiary) in enumerate(maps):
             total = self.convolution(beneficiary)
             for attention_type, context in self._contexts(text, len(maps)):
-                focus = maps[context].focus
-                weights = self._weights(source, focus, valid[text], valid[context])
-                contexts = jnp.einsum("bts,bsf->btf", weights.astype(self.dtype), focus)
+                arrays = source, maps[context].focus, valid[text], valid[context]
+                if in_pieces and self.config.energy == "dot" and _is_long(*arrays[:2]):
+                    contexts = self._contexts_in_pieces(*arrays)
+                else:
+                    contexts, weights = self._attended(*arrays)
+                    attended.append(AttentionMap(text, context, weights))
                 total = total + self.context[attention_type](contexts)
-                attended.append(AttentionMap(text, context, weights))
             above.append(
                 jnp.where(valid[text][..., None], jnp.tanh(self.config.tanh_gain * total), 0)
             )
@@ -174,6 +194,33 @@ class AttentiveConvolutionLayer(nn.Module):
                 yield attention_type, text
             elif texts == 2 and (text == 0 or self.config.symmetric):
                 yield attention_type, 1 - text
+
+    def _attended(
+        self, source: Array, focus: Array, source_valid: Array, focus_valid: Array
+    ) -> tuple[Float[Array, "B T G"], Float[Array, "B T S"]]:
+        """The context of each word, and the attention weights."""
+        weights = self._weights(source, focus, source_valid, focus_valid)
+        return jnp.einsum("bts,bsf->btf", weights.astype(self.dtype), focus), weights
+
+    def _contexts_in_pieces(
+        self,
+        source: Float[Array, "B T F"],
+        focus: Float[Array, "B S G"],
+        source_valid: Bool[Array, "B T"],
+        focus_valid: Bool[Array, "B S"],
+    ) -> Float[Array, "B T G"]:
+        """The contexts of `_attended`, without an array [B, T, S]."""
+        rows, words = source.shape[:2]
+        size = max(1, _WEIGHTS // (rows * focus.shape[1]))
+        pieces = -(-words // size)
+
+        def cut(x: Array) -> Array:
+            x = jnp.pad(x, [(0, 0), (0, pieces * size - words), *[(0, 0)] * (x.ndim - 2)])
+            return jnp.moveaxis(x.reshape(rows, pieces, size, *x.shape[2:]), 1, 0)
+
+        of_piece = lambda piece: self._attended(piece[0], focus, piece[1], focus_valid)[0]
+        contexts = jax.lax.map(of_piece, (cut(source), cut(source_valid)))
+        return jnp.moveaxis(contexts, 0, 1).reshape(rows, pieces * size, -1)[:, :words]
 
     def _weights(
         self,
@@ -198,6 +245,12 @@ class AttentiveConvolutionLayer(nn.Module):
         return masked_softmax(energies, allowed)[..., :-1]
 
 
+def _is_long(source: Float[Array, "B T F"], focus: Float[Array, "B S G"]) -> bool:
+    """Whether the weights of two texts are computed in pieces; not of symbolic lengths."""
+    weights = source.shape[0] * source.shape[1] * focus.shape[1]
+    return isinstance(weights, int) and weights > _WEIGHTS
+
+
 class AttentiveConvNet(AttendingModule):
     """Attentive convolutions, max-pooling and the head."""
 
@@ -209,14 +262,17 @@ class AttentiveConvNet(AttendingModule):
         self.dropout = Dropout(config.dropout)
         self.head = Head(config.dim, self.labels, self.dropout, self.dtype)
 
-    def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
+    def __call__(self, texts: Sequence[Text], *, train: bool) -> Logits:
+        return self._forward(texts, train, in_pieces=not train)[0]
+
+    def _forward(self, texts: Sequence[Text], train: bool, in_pieces: bool = False) -> Explained:
         """Logits, and the attention maps of each layer, lowest first."""
         states, valid = [text.words for text in texts], [text.valid for text in texts]
         maps = []
         with part("attention"):
             for layer in self.layers:
                 states = [self.dropout(x, train=train) for x in states]
-                states, attended = layer(states, valid)
+                states, attended = layer(states, valid, in_pieces)
                 maps.append(attended)
         # no dropout before pooling: it would take the maximum over few words, scaled up
         pooled = list(map(max_pooled, states, valid))

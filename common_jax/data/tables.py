@@ -34,11 +34,13 @@ class Row(NamedTuple):
       place: location for messages.
       fields: the values of the fields; without optional ones that the table does not have.
       named: all values by the columns' names; empty without a header.
+      cells: all values of a row of texts.
     """
 
     place: str
     fields: Mapping[str, Any]
     named: Mapping[str, Any]
+    cells: Sequence[str] = ()
 
 
 class Form(NamedTuple):
@@ -83,6 +85,7 @@ class Table(FileSource):
       separator: of columns. A tab leaves that of .csv to be found.
       skips_blank: whether blank lines are ignored; they are bad examples otherwise.
       reads_all: whether `Row.named` needs all columns.
+      option: the setting of `columns`, for messages.
     """
 
     layouts: Sequence[Layout]
@@ -90,6 +93,7 @@ class Table(FileSource):
     separator: str = "\t"
     skips_blank: bool = False
     reads_all: bool = False
+    option: str = "data.columns"
 
     @functools.cached_property
     def format(self) -> Format:
@@ -125,7 +129,7 @@ class Table(FileSource):
             if form.least <= len(cells) <= (form.most or len(cells)):
                 named = dict(zip(form.header, cells, strict=False))
                 fields = {field: cells[n - (n > 0)] for field, n in form.numbers.items()}
-                yield Row(location, fields, named)
+                yield Row(location, fields, named, cells)
             elif any(map(str.strip, cells)) or not self.skips_blank:
                 needed = form.most or form.least
                 bad_examples.reject(f"{len(cells)} columns where {needed} are needed", location)
@@ -186,13 +190,13 @@ class Table(FileSource):
     ) -> str:
         """The name or path of a column of `columns`."""
         if isinstance(column, int) and self.format == "parquet":
-            has = f"data.columns: {self.path} has {len(names)} columns, none with number {column}"
+            has = f"{self.option}: {self.path} has {len(names)} columns, none with number {column}"
             require(1 <= abs(column) <= len(names), f"{has}: {', '.join(names)[:300]}")
             return names[column - (column > 0)]
         listed = ", ".join(available)[:300]
         require(
             str(column) in available or not available,
-            f"data.columns: {self.path} has no column {column!r}; it has {listed}",
+            f"{self.option}: {self.path} has no column {column!r}; it has {listed}",
         )
         return str(column)
 
@@ -305,11 +309,11 @@ class Table(FileSource):
             return column
         listed = ", ".join(names)[:300]
         require(
-            column in names, f"data.columns: {self.path} has no column {column!r}; it has {listed}"
+            column in names, f"{self.option}: {self.path} has no column {column!r}; it has {listed}"
         )
         require(
             names.count(column) == 1,
-            f"data.columns: {self.path} has several columns {column!r}; give its number",
+            f"{self.option}: {self.path} has several columns {column!r}; give its number",
         )
         return names.index(column) + 1
 
@@ -350,7 +354,7 @@ class Table(FileSource):
     def _advice(self, by: Literal["names", "numbers"] = "numbers") -> str:
         fields = [*self.layouts[0].columns]
         order = ",".join(f"{name}={number}" for number, name in enumerate(fields, start=1))
-        by_name = f"set data.columns={'=NAME,'.join(fields)}=NAME with names of "
+        by_name = f"set {self.option}={'=NAME,'.join(fields)}=NAME with names of "
         return by_name + ("columns" if by == "names" else f"the header, or by number, {order}")
 
     def _log_columns(self, layout: str, chosen: Mapping[str, str], names: Sequence[str]) -> None:

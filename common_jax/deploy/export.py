@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
@@ -44,6 +45,7 @@ def export(
     average: int = 1,
     ema: bool | None = None,
     choices: Mapping[str, Sequence[int]] | None = None,
+    decoding: Mapping[str, Any] | None = None,
     command: str = "",
 ) -> Manifest:
     """Writes the export of a run to a new folder, atomically.
@@ -52,6 +54,8 @@ def export(
       average, ema: which parameters, as for `read_parameters`.
       choices: for "stablehlo", static arguments of the programs, such as {"beam_size": [4, 1]};
         empty for `Task.programs`.
+      decoding: for "stablehlo", other options of decoding than the run's, such as
+        {"length_penalty": 1.0}.
       command: for the model card.
 
     Raises:
@@ -61,6 +65,7 @@ def export(
     if os.path.lexists(out):
         raise UserError(f"{out}: already exists; choose another --out")
     task = read_task(workdir)
+    task.decoding = decoding or {}
     programs = _programs(workdir, task, format, choices or {})
     parameters = read_parameters(workdir, task, make_mesh(MeshConfig(data=1)), average, ema)
     manifest = Manifest(
@@ -90,8 +95,8 @@ def _programs(
     workdir: RunFolder, task: Task, format: Format, choices: Mapping[str, Sequence[int]]
 ) -> Sequence[Mapping[str, int]]:
     if format != "stablehlo":
-        if choices:
-            raise UserError(f"--{min(choices)}: goes with --format stablehlo")
+        if given := [*choices, *task.decoding]:
+            raise UserError(f"--{min(given)}: goes with --format stablehlo")
         return []
     supported = {option.name for option in task.predictor_class.options if option.compiled}
     if unknown := set(choices) - supported:

@@ -10,7 +10,7 @@ from common_jax.errors import UserError, error_context
 from common_jax.export.child import Limits
 from common_jax.export.format import VOCABULARY, Export
 from common_jax.fields import from_mapping, named_class
-from common_jax.predictor import Predictor
+from common_jax.predictor import MEMORY, Predictor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,23 +54,29 @@ def load(
       untrusted: limits of the process in which the programs of a stranger's export run; None for an
         export of one's own, whose programs run in this process.
       **options: of the predictor, such as `beam_size` of a translator; for a run also `average`, to
-        use the mean of that many newest checkpoints instead of the best.
+        use the mean of that many newest checkpoints instead of the best; and `max_memory`, the most
+        that the computation for a text or a batch may need, in GiB.
 
     Raises:
       UserError: if the folder is neither, or damaged, or for an invalid option.
     """
     export = _export_at(path)
     average = 1 if export is not None else options.pop("average", 1)
-    return load_model(export or path, average, untrusted).predictor(**options)
+    memory = options.pop("max_memory", MEMORY)
+    return load_model(export or path, average, memory, untrusted).predictor(**options)
 
 
 def load_model(
-    path: str | Path | Export, average: int = 1, untrusted: Limits | None = None
+    path: str | Path | Export,
+    average: int = 1,
+    max_memory: float = MEMORY,
+    untrusted: Limits | None = None,
 ) -> LoadedModel:
     """A run's best checkpoint, or an export, for several predictors.
 
     Args:
       average: for a run, the number of newest checkpoints whose mean is used, if more than 1.
+      max_memory: the most that the computation for a text or a batch may need, in GiB.
       untrusted: as of `load`.
 
     Raises:
@@ -79,7 +85,7 @@ def load_model(
     """
     export = _export_at(path)
     if export is not None and export.manifest.format == "stablehlo":
-        return _of_programs(export, untrusted)
+        return _of_programs(export, max_memory, untrusted)
     if untrusted is not None:
         what = "a run" if export is None else f"an export in the format {export.manifest.format}"
         raise UserError(
@@ -95,7 +101,7 @@ def load_model(
     run = RunFolder(export.path, export) if export is not None else RunFolder(str(path))
     task = read_task(run)
     parameters = read_parameters(run, task, make_mesh(MeshConfig(data=1)), average)
-    make = functools.partial(task.predictor, parameters.values)
+    make = functools.partial(task.predictor, parameters.values, max_memory)
     return LoadedModel(run.path, task.predictor_class, make)
 
 
@@ -120,7 +126,7 @@ def _export_at(path: str | Path | Export) -> Export | None:
     return path if isinstance(path, Export) else Export(path) if Export.is_at(path) else None
 
 
-def _of_programs(export: Export, limits: Limits | None) -> LoadedModel:
+def _of_programs(export: Export, max_memory: float, limits: Limits | None) -> LoadedModel:
     from common_jax.export.stablehlo import ExportedPrograms
 
     cls = predictor_class(export)
@@ -131,4 +137,5 @@ def _of_programs(export: Export, limits: Limits | None) -> LoadedModel:
     programs = ExportedPrograms(
         export.path, export.manifest.programs, str(versions.get("jax", "0")), limits
     )
+    programs.memory = max_memory
     return LoadedModel(export.path, cls, functools.partial(cls, vocabulary, settings, programs))

@@ -26,8 +26,9 @@ from safetensors.numpy import load, save
 
 from common_jax.errors import UserError
 from common_jax.fields import require
-from common_jax.predictor import Compute
+from common_jax.predictor import Compute, InputTooLargeError
 
+ERRORS = {"error": UserError, "too large": InputTooLargeError}  # by their names in an answer
 _MODULE = "common_jax.export.child_main"
 _LONGEST = 2**30  # bytes of an answer
 _TICK = 0.05  # seconds between two looks at the process
@@ -48,7 +49,7 @@ class Limits:
 
     def __post_init__(self):
         require(self.seconds > 0, f"--max_seconds {self.seconds:g}: above 0")
-        require(self.memory >= 2**28, "--max_memory: at least 0.25 (GiB)")
+        require(self.memory >= 2**28, f"memory={self.memory}: at least 2^28 bytes")
 
 
 class ChildPrograms:
@@ -66,20 +67,20 @@ class ChildPrograms:
         self._process: subprocess.Popen | None = None
         self._connection: Connection | None = None
 
-    def compute(self, file: str) -> Compute:
+    def compute(self, file: str, memory: float) -> Compute:
         """As `common_jax.export.stablehlo.Programs.compute`.
 
         Raises:
           UserError: also if the program fails, or exceeds a limit.
         """
-        self._call(file, None)
-        return functools.partial(self._call, file)
+        self._call(file, memory, None)
+        return functools.partial(self._call, file, memory)
 
-    def _call(self, file: str, arrays: Mapping[str, np.ndarray] | None) -> Any:
+    def _call(self, file: str, memory: float, arrays: Mapping[str, np.ndarray] | None) -> Any:
         """The outputs of a program, a tree of arrays; without arrays only reads the program."""
         with self._lock:
             try:
-                return self._answer(file, arrays)
+                return self._answer(file, memory, arrays)
             except (EOFError, OSError, ValueError, SafetensorError) as error:
                 raise UserError(f"{self._place(file)}: {self._reason(error)}") from error
             except UserError:
@@ -96,17 +97,18 @@ class ChildPrograms:
             self._connection.close()
         self._process = self._connection = None
 
-    def _answer(self, file: str, arrays: Mapping[str, np.ndarray] | None) -> Any:
+    def _answer(self, file: str, memory: float, arrays: Mapping[str, np.ndarray] | None) -> Any:
         connection = self._connection or self._start()
         deadline = time.monotonic() + self._limits.seconds
-        connection.send_bytes(file.encode())
+        connection.send_bytes(json.dumps({"program": file, "memory": memory}).encode())
         inputs = {name: np.asarray(array, order="C") for name, array in (arrays or {}).items()}
         connection.send_bytes(b"" if arrays is None else save(inputs))
         answer = json.loads(self._receive(file, deadline))
-        if not isinstance(answer, dict) or answer.keys() - {"error", "tree"} or len(answer) != 1:
+        if not isinstance(answer, dict) or len(answer) != 1:
             raise ValueError("an answer of another form")
-        if "error" in answer:
-            raise UserError(str(answer["error"])[:1000])
+        for name, error in ERRORS.items():
+            if name in answer:
+                raise error(str(answer[name])[:1000])
         return _filled(answer["tree"], load(self._receive(file, deadline)))
 
     def _receive(self, file: str, deadline: float) -> bytes:

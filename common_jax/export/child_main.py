@@ -11,7 +11,7 @@ from safetensors.numpy import load, save
 
 from common_jax.errors import UserError
 from common_jax.export.stablehlo import Programs
-from common_jax.predictor import Compute
+from common_jax.predictor import Compute, InputTooLargeError
 
 
 def _serve(connection: Connection, path: Path) -> None:
@@ -20,15 +20,17 @@ def _serve(connection: Connection, path: Path) -> None:
     computes: dict[str, Compute] = {}
     while True:
         try:
-            file, arrays = connection.recv_bytes().decode(), connection.recv_bytes()
+            request, arrays = json.loads(connection.recv_bytes()), connection.recv_bytes()
         except EOFError:
             return
+        file = request["program"]
         try:
             if file not in computes:
-                computes[file] = programs.compute(file)
+                computes[file] = programs.compute(file, request["memory"])
             outputs = jax.device_get(computes[file](load(arrays))) if arrays else {}
         except UserError as error:
-            connection.send_bytes(json.dumps({"error": str(error)}).encode())
+            name = "too large" if isinstance(error, InputTooLargeError) else "error"
+            connection.send_bytes(json.dumps({name: str(error)}).encode())
             continue
         except Exception as error:  # of the compiler or the program
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)

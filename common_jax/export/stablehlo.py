@@ -18,7 +18,7 @@ from common_jax.export.child import ChildPrograms, Limits
 from common_jax.export.format import PARAMETERS, PROGRAMS
 from common_jax.export.operations import require_allowed
 from common_jax.io.parameters import named_parameters, read_safetensors, require_same
-from common_jax.predictor import CompiledFunctions, Compute, format_options
+from common_jax.predictor import BoundedProgram, CompiledFunctions, Compute, format_options
 
 PLATFORMS = ("cpu", "cuda", "tpu")
 
@@ -65,15 +65,18 @@ class Programs:
         """
         self._path = path
 
-    def compute(self, file: str) -> Compute:
+    def compute(self, file: str, memory: float) -> Compute:
         """The program of a file, compiled when it is called.
+
+        Args:
+          memory: the most that a computation may need, in GiB.
 
         Raises:
           UserError: if it cannot be read, does anything but compute on arrays, or has parameters
             that the export has not.
         """
         place = self._path / PROGRAMS / file
-        call = jax.jit(self._read(place).call)
+        call = BoundedProgram(jax.jit(self._read(place).call), memory)
 
         def compute(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
             try:
@@ -131,7 +134,7 @@ class ExportedPrograms(CompiledFunctions):
                 f"{path}: made with jax {made_with}, newer than this jax {jax.__version__}"
             )
 
-    def __call__(self, **static: int) -> Compute:
+    def __call__(self, **static: int | float) -> Compute:
         file = next((file for file, choices in self._choices.items() if choices == static), None)
         if file is None:
             requested = format_options(static) or "no choice"
@@ -142,7 +145,7 @@ class ExportedPrograms(CompiledFunctions):
                 f"{self._path}: has no program for {requested}, but for {available}; "
                 "launch.export makes others"
             )
-        return self._programs.compute(file)
+        return self._programs.compute(file, self.memory)
 
     def choices(self, name: str) -> tuple[int, ...]:
         return tuple(sorted(c[name] for c in self._choices.values() if name in c))

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Shaped
 from common_jax.data.batches import Batch, Batches
 from common_jax.data.prepared import Preparation
 from common_jax.errors import UserError
-from common_jax.predictor import CompiledFunctions, Compute, Predictor
+from common_jax.predictor import BoundedProgram, CompiledFunctions, Compute, Predictor
 from common_jax.training.run_folder import RunFolder
 
 Config = TypeVar("Config")
@@ -69,6 +69,8 @@ class Task(abc.ABC, Generic[Config]):
       predictor_class: the predictor of a trained model.
       other_test_fields: fields of `data` for the evaluation of a file that is not the run's.
       printed_notes: numbers among the notes of a score that are printed beside its metrics.
+      decoding: options of the predictor that differ from the run's config, for `serve` and the
+        final `predict_step`.
       comparison: "package.module:Class" of the `common_jax.compare.Evaluation` of its runs; ""
         if a report compares only metrics.
     """
@@ -82,6 +84,7 @@ class Task(abc.ABC, Generic[Config]):
     splits: tuple[str, ...] = ("dev", "test")
     other_test_fields: ClassVar[Mapping[str, Any]] = {}
     printed_notes: ClassVar[tuple[str, ...]] = ()
+    decoding: Mapping[str, Any] = {}
     comparison: ClassVar[str] = ""
 
     def __init__(self, config: Config):
@@ -216,13 +219,20 @@ class Task(abc.ABC, Generic[Config]):
         return [{}]
 
     @abc.abstractmethod
-    def serve(self, params: Params, arrays: Batch, **static: int) -> dict[str, Any]:
+    def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:
         """The model's computation for the predictor (`common_jax.predictor.Compute`); pure, with
         static arguments `static`."""
 
-    def predictor(self, params: Params, **options: Any) -> Predictor:
-        """The model as a function on text; needs the vocabulary, not the corpus."""
+    def predictor(
+        self, params: Params, memory: float = CompiledFunctions.memory, **options: Any
+    ) -> Predictor:
+        """The model as a function on text; needs the vocabulary, not the corpus.
+
+        Args:
+          memory: the most that a computation may need, in GiB.
+        """
         programs = _Jitted(self, params)
+        programs.memory = memory
         return self.predictor_class(self.vocabulary, self.settings, programs, **options)
 
     def count_units(self, batch: Batch) -> tuple[Any, int]:
@@ -263,9 +273,10 @@ class _Jitted(CompiledFunctions):
     def __init__(self, task: Task, params: Params):
         self._task, self._params = task, params
 
-    def __call__(self, **static: int) -> Compute:
+    def __call__(self, **static: int | float) -> Compute:
         task = self._task
-        answer = jax.jit(lambda params, arrays: task.serve(params, arrays, **static))
+        serve = lambda params, arrays: task.serve(params, arrays, **static)
+        answer = BoundedProgram(jax.jit(serve), self.memory)
         return lambda arrays: answer(self._params, arrays)
 
     def choices(self, name: str) -> tuple[int, ...]:

@@ -88,7 +88,7 @@ class Table(tables.Table):
         return not self.is_csv and not are_names(cells)
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
-        for location, fields, _ in self.rows(bad_examples):
+        for location, fields, *_ in self.rows(bad_examples):
             texts = (_one_line(fields[side]) for side in ("source", "target"))
             yield from _valid(texts, [location, location], bad_examples)
 

@@ -1,5 +1,6 @@
 """Serves trained models: a page for each, and an HTTP API."""
 
+import contextlib
 import functools
 import importlib.util
 import ipaddress
@@ -7,13 +8,15 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from common_jax.errors import UserError
 from launch.cli import (
     Parser,
+    add_memory,
+    add_options,
     add_untrusted,
     configure_logging,
     keep_compiled,
@@ -21,6 +24,9 @@ from launch.cli import (
     untrusted_limits,
 )
 from launch.serve.limits import Limits
+
+if TYPE_CHECKING:
+    from common_jax.predictor import Option
 
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -59,7 +65,13 @@ class Source(NamedTuple):
 
 
 def main(argv: list[str]) -> None:
-    args = _parser().parse_args(argv)
+    parser, options = _parser(), list["Option"]()
+    early = Parser(add_help=False)
+    _add_sources(early)
+    if sources := early.parse_known_args(argv)[0].sources:
+        options = _options(sources)
+        add_options(parser, options)
+    args = parser.parse_args(argv)
     _require_names(args.sources)
     for module in ("starlette", "uvicorn", "prometheus_client"):
         if importlib.util.find_spec(module) is None:
@@ -74,7 +86,8 @@ def main(argv: list[str]) -> None:
     configure_logging()
     keep_compiled()
     with listen(args.host, args.port) as listening:
-        service = _service(limits, args)
+        chosen = {o.name: v for o in options if (v := getattr(args, o.name)) is not None}
+        service = _service(limits, args, chosen)
         if not _is_loopback(listening.getsockname()[0]):
             _log.warning("other machines can reach this server, which has no password")
         print(
@@ -89,16 +102,7 @@ def main(argv: list[str]) -> None:
 def _parser() -> Parser:
     parser = Parser(prog="python -m launch.serve", description=DESCRIPTION)
     add = parser.add_argument
-    for flag, text in (("--workdir", "folder of a run"), ("--model", "folder of an export")):
-        add(
-            flag,
-            dest="sources",
-            action="append",
-            default=[],
-            type=functools.partial(_source, flag),
-            metavar="[NAME=]DIR",
-            help=f"{text}; may be repeated",
-        )
+    _add_sources(parser)
     add("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     add(
         "--allowed_hosts",
@@ -113,11 +117,36 @@ def _parser() -> Parser:
     text = f"limit for a request to arrive, and for its answer ({Limits.timeout:g})"
     add("--timeout", type=float, default=Limits.timeout, metavar="SECONDS", help=text)
     text = "compile the examples' shapes for all batch sizes before serving"
+    add_memory(parser)
     add("--warm_up", action="store_true", help=text)
     text = "log the method, path and status of each request, on standard error"
     add("--log_requests", action="store_true", help=text)
     add_untrusted(parser)
     return parser
+
+
+def _add_sources(parser: Parser) -> None:
+    for flag, text in (("--workdir", "folder of a run"), ("--model", "folder of an export")):
+        parser.add_argument(
+            flag,
+            dest="sources",
+            action="append",
+            default=[],
+            type=functools.partial(_source, flag),
+            metavar="[NAME=]DIR",
+            help=f"{text}; may be repeated",
+        )
+
+
+def _options(sources: Sequence[Source]) -> list["Option"]:
+    """The options of the models' predictors that hold for all requests."""
+    from common_jax.deploy import predictor_class
+
+    options: dict[str, Option] = {}
+    for source in sources:
+        with contextlib.suppress(UserError):  # reported later
+            options |= {o.name: o for o in predictor_class(source.path).options if not o.detail}
+    return [*options.values()]
 
 
 def _require_names(sources: Sequence[Source]) -> None:
@@ -143,8 +172,12 @@ def _source(flag: str, text: str) -> Source:
     return Source(flag, Path(os.path.abspath(text)).name, text)
 
 
-def _service(limits: Limits, args: Any) -> Any:
-    """The HTTP application with all models loaded and tried out."""
+def _service(limits: Limits, args: Any, options: Mapping[str, Any]) -> Any:
+    """The HTTP application with all models loaded and tried out.
+
+    Args:
+      options: of predictors; each model takes those that it has.
+    """
     from common_jax.deploy import load_model
     from common_jax.export.format import Export
     from launch.serve.app import Service
@@ -155,8 +188,11 @@ def _service(limits: Limits, args: Any) -> Any:
     child_limits = untrusted_limits(args)
     for flag, name, path in args.sources:
         is_export = flag == "--model" or Export.is_at(path)
-        loaded = load_model(Export(path) if is_export else path, untrusted=child_limits)
-        model = served(name, loaded, limits, metrics)
+        export = Export(path) if is_export else path
+        loaded = load_model(export, max_memory=args.max_memory, untrusted=child_limits)
+        known = {option.name for option in loaded.kind.options}
+        chosen = {name: value for name, value in options.items() if name in known}
+        model = served(name, loaded, limits, metrics, chosen)
         model.warm_up() if args.warm_up else model.try_out()
         models.append(model)
     hosts = [name.strip() for name in args.allowed_hosts.split(",") if name.strip()]

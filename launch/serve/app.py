@@ -124,16 +124,16 @@ class Service:
                     answers = await model.answer(parsed)
             except TimeoutError:
                 raise Refused(504, f"no answer within {self._limits.timeout:g} s") from None
-            status = 200
+            refusals = [answer for answer in answers if isinstance(answer, Refused)]
+            status = refusals[0].status if refusals else 200
         except Refused as refused:
             status = refused.status
             raise
         finally:
             self._metrics.requests.labels(model.name, status).inc()
             self._metrics.seconds.labels(model.name).observe(time.perf_counter() - begun)
-        self._metrics.inputs.labels(model.name).inc(len(answers))
-        body = f'{{"outputs": [{", ".join(answers)}]}}\n'
-        return Response(body, media_type="application/json")
+        self._metrics.inputs.labels(model.name).inc(len(answers) - len(refusals))
+        return _outputs(answers, refusals)
 
     async def _body(self, request: Request) -> bytes:
         """The body, which must be JSON, small enough and in time."""
@@ -222,6 +222,18 @@ def _static_files() -> dict[str, bytes]:
         for file in folder.iterdir()
         if file.name.rpartition(".")[2] in _TYPES
     }
+
+
+def _outputs(answers: Sequence[str | Refused], refusals: Sequence[Refused]) -> Response:
+    """The answers in order. With inputs that could not be used, whose place has an error, the
+    response is that of the first error, too."""
+    outputs = [json.dumps({"error": a.message}) if isinstance(a, Refused) else a for a in answers]
+    body = f'"outputs": [{", ".join(outputs)}]'
+    if not refusals:
+        return Response(f"{{{body}}}\n", media_type="application/json")
+    first = json.dumps({"status": refusals[0].status, "message": refusals[0].message})
+    text = f'{{"error": {first}, {body}}}\n'
+    return Response(text, refusals[0].status, media_type="application/json")
 
 
 async def _refused(request: Request, error: Exception) -> Response:

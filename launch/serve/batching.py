@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Sequence
 
 from common_jax.data.padding import padded_width
-from common_jax.predictor import ParsedLine, Predictor
+from common_jax.predictor import InputTooLargeError, ParsedLine, Predictor
 from launch.serve.limits import Limits, Refused
 from launch.serve.metrics import Metrics
 
@@ -54,8 +54,8 @@ class Batcher:
         """The number of inputs that wait and have not been given up."""
         return sum(not entry.answer.done() for entry in self._waiting)
 
-    async def answers(self, lines: Sequence[ParsedLine]) -> list[str]:
-        """The predictor's answer to each line.
+    async def answers(self, lines: Sequence[ParsedLine]) -> list[str | Refused]:
+        """The predictor's answer to each line, or an error with status 422.
 
         Raises:
           Refused: with status 429 if too many inputs wait, 500 if the predictor fails, 503 after
@@ -73,7 +73,8 @@ class Batcher:
         self._waiting += new
         if self._worker is None or self._worker.done():
             self._worker = loop.create_task(self._work())
-        return await asyncio.gather(*(entry.answer for entry in new))
+        results = await asyncio.gather(*(entry.answer for entry in new), return_exceptions=True)
+        return [_unless_failed(result) for result in results]
 
     def abandon(self) -> None:
         """Gives up what waits and what is computed."""
@@ -91,8 +92,8 @@ class Batcher:
             for entry, answer in zip(batch, answers, strict=True):
                 if entry.answer.done():  # given up
                     continue
-                if answer is None:
-                    entry.answer.set_exception(Refused(500, _FAILED))
+                if isinstance(answer, Refused):
+                    entry.answer.set_exception(answer)
                 else:
                     entry.answer.set_result(answer)
         self._batch = []
@@ -106,15 +107,24 @@ class Batcher:
         self._waiting = [entry for entry in waiting if entry not in chosen]
         return self._batch
 
-    def _computed(self, lines: Sequence[ParsedLine]) -> Sequence[str | None]:
-        """The answers; None where the predictor fails. In the thread."""
+    def _computed(self, lines: Sequence[ParsedLine]) -> Sequence[str | Refused]:
+        """The answers, or errors where the predictor fails. In the thread."""
         try:
             return [*self._predictor.answers(lines)]
         except Exception as error:
             if len(lines) > 1:  # the others are answered
                 return [answer for line in lines for answer in self._computed([line])]
+            if isinstance(error, InputTooLargeError):
+                return [Refused(422, str(error))]
             _log.error("%s", describe(error))
-            return [None]
+            return [Refused(500, _FAILED)]
+
+
+def _unless_failed(result: str | BaseException) -> str | Refused:
+    """A result, unless it is an error that is not the input's."""
+    if isinstance(result, BaseException) and getattr(result, "status", 0) != 422:
+        raise result
+    return result  # type: ignore[return-value]
 
 
 def batch_size(count: int, most: int) -> int:

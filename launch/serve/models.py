@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from common_jax.deploy import LoadedModel
@@ -13,6 +14,8 @@ from launch.serve.batching import Batcher, batch_size
 from launch.serve.limits import Limits, Refused
 from launch.serve.metrics import Metrics
 
+ON_BAD_LINE = ("continue", "stop")  # the first is the default
+
 
 @dataclasses.dataclass(frozen=True)
 class Request:
@@ -21,10 +24,12 @@ class Request:
     Attributes:
       inputs: as in its JSON.
       explain: whether the answers are to be explained.
+      stops: whether an input that cannot be used leaves the others without an answer.
     """
 
     inputs: list[Any]
     explain: bool
+    stops: bool = False
 
     @classmethod
     def of(cls, body: bytes, limits: Limits) -> "Request":
@@ -36,15 +41,18 @@ class Request:
         try:
             inputs = request.get("inputs", list)
             explain = request.get("explain", bool, False)
+            on_bad_line = request.get("on_bad_line", str, ON_BAD_LINE[0])
         except UserError as error:
             raise Refused(422, str(error)) from None
-        if unknown := set(request.value) - {"inputs", "explain"}:
+        if unknown := set(request.value) - {"inputs", "explain", "on_bad_line"}:
             raise Refused(422, f"body: unknown field {json.dumps(min(unknown)[:60])}")
         if not inputs:
             raise Refused(422, "body: inputs: is empty")
         if len(inputs) > limits.inputs:
             raise Refused(422, f"body: {len(inputs)} inputs; at most {limits.inputs}")
-        return cls(inputs, explain)
+        if on_bad_line not in ON_BAD_LINE:
+            raise Refused(422, f"body: on_bad_line: must be {' or '.join(ON_BAD_LINE)}")
+        return cls(inputs, explain, on_bad_line == "stop")
 
 
 class Model:
@@ -78,8 +86,8 @@ class Model:
         """The number of inputs that wait."""
         return sum(batcher.waiting for batcher in self._batchers.values())
 
-    async def answer(self, request: Request) -> list[str]:
-        """The answers, each a JSON object as text.
+    async def answer(self, request: Request) -> list[str | Refused]:
+        """The answers, each a JSON object as text, and an error for each input that cannot be used.
 
         Raises:
           Refused: if they cannot be given.
@@ -88,12 +96,26 @@ class Model:
         if explain not in self._batchers:
             raise Refused(422, f"body: explain: {self.name} cannot explain its answers")
         predictor = self._predictors[explain]
-        lines = [
-            self._parse(predictor, value, f"inputs[{number}]", explain)
-            for number, value in enumerate(request.inputs)
-        ]
-        answers = await self._batchers[explain].answers(lines)
-        return [predictor.schema.to_output(answer) for answer in answers]
+        lines: list[ParsedLine | Refused] = []
+        for number, value in enumerate(request.inputs):
+            try:
+                lines.append(self._parse(predictor, value, f"inputs[{number}]", explain))
+            except Refused as refused:
+                if request.stops:
+                    raise
+                lines.append(refused)
+        usable = [line for line in lines if not isinstance(line, Refused)]
+        answers = iter(await self._batchers[explain].answers(usable) if usable else ())
+        results: list[str | Refused] = []
+        for number, line in enumerate(lines):
+            result = line if isinstance(line, Refused) else next(answers)
+            if isinstance(result, Refused) and result is not line:
+                result = Refused(result.status, f"inputs[{number}]: {result.message}")
+            if isinstance(result, Refused) and request.stops:
+                raise result
+            results.append(result)
+        output = predictor.schema.to_output
+        return [result if isinstance(result, Refused) else output(result) for result in results]
 
     def abandon(self) -> None:
         """Gives up all that waits."""
@@ -152,19 +174,32 @@ class Model:
         return line
 
 
-def served(name: str, loaded: LoadedModel, limits: Limits, metrics: Metrics) -> Model:
-    """The model of a run or an export, with those details of answers that it supports."""
+def served(
+    name: str,
+    loaded: LoadedModel,
+    limits: Limits,
+    metrics: Metrics,
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> Model:
+    """The model of a run or an export, with those details of answers that it supports.
+
+    Args:
+      options: of its predictors.
+
+    Raises:
+      UserError: for options that it does not support.
+    """
     details = {}
     for option in loaded.kind.options:
-        if option.detail and _supports(loaded, option.name):
+        if option.detail and _supports(loaded, {option.name: True, **options}):
             details[option.name] = True
-    explaining = loaded.predictor(**details) if details else None
-    return Model(name, loaded.predictor(), explaining, limits, metrics)
+    explaining = loaded.predictor(**details, **options) if details else None
+    return Model(name, loaded.predictor(**options), explaining, limits, metrics)
 
 
-def _supports(loaded: LoadedModel, option: str) -> bool:
+def _supports(loaded: LoadedModel, options: Mapping[str, Any]) -> bool:
     try:
-        loaded.predictor(**{option: True})
+        loaded.predictor(**options)
     except UserError:  # an export without its program
         return False
     return True
@@ -177,7 +212,10 @@ def described(model: Model) -> Mapping[str, Any]:
         "name": model.name,
         "title": schema.title,
         "explains": model.explains,
-        "texts": [dataclasses.asdict(text) for text in schema.texts],
+        "texts": [
+            {name: getattr(text, name) for name in ("name", "title", "lines", "several")}
+            for text in schema.texts
+        ],
         "views": [dataclasses.asdict(view) for view in schema.views],
         "examples": schema.examples,
     }

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from launch.serve.limits import Limits
-from launch.serve.models import Model
+from launch.serve.models import ON_BAD_LINE, Model
 
 _ERRORS = {
     "400": "The body is not JSON in UTF-8, or incomplete",
@@ -25,7 +25,9 @@ _ERROR = {
             "type": "object",
             "required": ["status", "message"],
             "properties": {"status": {"type": "integer"}, "message": {"type": "string"}},
-        }
+        },
+        # of 422: the other inputs are answered
+        "outputs": {"type": "array", "items": {"type": "object"}},
     },
 }
 
@@ -67,6 +69,7 @@ def _post(model: Model, limits: Limits) -> dict[str, Any]:
     fields: dict[str, Any] = {"inputs": inputs | {"items": reference(f"{stem}Input")}}
     if model.explains:
         fields["explain"] = {"type": "boolean", "default": False}
+    fields["on_bad_line"] = {"enum": [*ON_BAD_LINE], "default": ON_BAD_LINE[0]}
     outputs = {"type": "array", "items": reference(f"{stem}Output")}
     request = {"type": "object", "required": ["inputs"], "properties": fields}
     response = {"type": "object", "required": ["outputs"], "properties": {"outputs": outputs}}

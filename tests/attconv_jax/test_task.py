@@ -15,6 +15,7 @@ from attconv_jax.models.attentive_convolution import AttentiveConvolution
 from attconv_jax.task import SentenceClassification
 from common_jax.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.errors import UserError
+from common_jax.predictor import Input, Unanswered
 from common_jax.text.squad import Answer, Question, Squad, write_squad
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import abstract_state, init_state
@@ -243,4 +244,6 @@ def test_a_line_is_cleaned_and_one_far_longer_than_in_training_is_named(task, pa
 def test_a_line_that_is_no_pair_is_refused(task, line):
     judge = task.predictor(None)  # no model is needed
     with pytest.raises(UserError, match=r"^here:2: "):
-        list(judge.predict(["a\tb", line], "here"))
+        judge.parse(line, "here:2")
+    (result,) = judge.results([Input("here:2", line)])
+    assert isinstance(result, Unanswered) and result.reason.startswith("here:2: ")

@@ -323,11 +323,14 @@ MISTAKES = {
         "predict", "--workdir {qanet} --context {here} --question b", "Is a directory"
     ),
     "standard input that is not UTF-8": Mistake(
-        "predict", "--workdir {csan}", "standard input:1: not UTF-8", stdin=b"\xff\0"
+        "predict",
+        "--workdir {csan} --on_bad_line stop",
+        "standard input:1: not UTF-8",
+        stdin=b"\xff\0",
     ),
     "three texts for a pair": Mistake(
         "predict",
-        "--workdir {attconv}",
+        "--workdir {attconv} --on_bad_line stop",
         "a pair is 2 texts separated by a tab, not 3",
         stdin=b"a\tb\tc",
     ),

@@ -16,6 +16,7 @@ from common_jax.errors import UserError
 from common_jax.export.child import ChildPrograms, Limits
 from common_jax.export.format import PARAMETERS, PROGRAMS
 from common_jax.export.stablehlo import Programs
+from common_jax.predictor import MEMORY
 
 ARRAYS = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
 FILE = "program.stablehlo"
@@ -76,7 +77,7 @@ def test_native_functions_are_refused(target, make, tmp_path, ended):
     if make is child:
         ended(programs)
     with pytest.raises(UserError) as error:
-        programs.compute(FILE)
+        programs.compute(FILE, MEMORY)
     assert str(tmp_path / "export" / PROGRAMS / FILE) in str(error.value)
     assert f"a call of {target!r} is not allowed" in str(error.value)
 
@@ -84,8 +85,8 @@ def test_native_functions_are_refused(target, make, tmp_path, ended):
 def test_a_child_computes_what_this_process_does(tmp_path, ended):
     folder = write(tmp_path / "export", right)
     programs = ended(child(folder))
-    expected = Programs(folder).compute(FILE)(ARRAYS)
-    compute = programs.compute(FILE)
+    expected = Programs(folder).compute(FILE, MEMORY)(ARRAYS)
+    compute = programs.compute(FILE, MEMORY)
     for _ in range(2):
         jax.tree.map(np.testing.assert_array_equal, compute(ARRAYS), jax.device_get(expected))
     with pytest.raises(UserError, match="does not fit the export's settings or vocabulary"):
@@ -97,8 +98,8 @@ def test_a_child_computes_what_this_process_does(tmp_path, ended):
 
 
 def test_a_loop_is_ended_while_others_are_answered(tmp_path, ended):
-    loop = ended(child(write(tmp_path / "loop", endless), seconds=20.0)).compute(FILE)
-    other = Programs(write(tmp_path / "right", right)).compute(FILE)
+    loop = ended(child(write(tmp_path / "loop", endless), seconds=20.0)).compute(FILE, MEMORY)
+    other = Programs(write(tmp_path / "right", right)).compute(FILE, MEMORY)
     errors = []
 
     def run():
@@ -116,13 +117,13 @@ def test_a_loop_is_ended_while_others_are_answered(tmp_path, ended):
 
 
 def test_memory_is_bounded(tmp_path, ended):
-    compute = ended(child(write(tmp_path / "export", huge), memory=2**30)).compute(FILE)
+    compute = ended(child(write(tmp_path / "export", huge), memory=2**30)).compute(FILE, MEMORY)
     with pytest.raises(UserError, match="used more than 1 GiB of memory, and was ended"):
         compute(ARRAYS)
 
 
 def test_an_answer_that_is_none_is_one_line(tmp_path, ended, monkeypatch):
-    compute = ended(child(write(tmp_path / "export", right))).compute(FILE)
+    compute = ended(child(write(tmp_path / "export", right))).compute(FILE, MEMORY)
     for message in (b"", b"[]", b'{"tree": 3}', b'{"error": 1, "tree": {}}'):
         monkeypatch.setattr(ChildPrograms, "_receive", lambda *_, message=message: message)
         with pytest.raises(UserError, match="gave no answer that can be read"):

@@ -1,0 +1,293 @@
+"""Records for a predictor, from lines or tables, and their results as lines, CSV or JSON lines."""
+
+import abc
+import csv
+import dataclasses
+import functools
+import io
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from common_jax.bad_examples import BadExamples
+from common_jax.config import parse_columns
+from common_jax.data.layouts import Layout
+from common_jax.data.object_rows import reader
+from common_jax.data.table_format import ENDINGS
+from common_jax.data.tables import Table
+from common_jax.errors import UserError
+from common_jax.fields import require
+from common_jax.io.files import decode_line, ending, lines_of, read_raw_lines
+from common_jax.predictor import Input, Unanswered
+from common_jax.predictor_schema import Schema, object_in
+
+ERROR = "error"  # the field and the column with the reason
+COLUMNS = "--columns"
+
+
+class Record(NamedTuple):
+    """An input with all columns of its row, by name."""
+
+    input: Input
+    columns: Mapping[str, Any]
+
+
+class Records(abc.ABC):
+    """The inputs of a file or stream.
+
+    Attributes:
+      header: the names of the columns if all rows have the same, as in CSV; else empty.
+    """
+
+    header: Sequence[str] = ()
+
+    @abc.abstractmethod
+    def __iter__(self) -> Iterator[Record]:
+        """The records in order; a row that cannot be read is `Unanswered`."""
+
+
+@dataclasses.dataclass
+class LineRecords(Records):
+    """Lines: texts as the predictor reads them, or JSON objects with the texts' names.
+
+    Attributes:
+      lines: bytes.
+      place: their location for messages.
+    """
+
+    lines: Iterable[bytes]
+    place: str
+    schema: Schema
+
+    def __iter__(self) -> Iterator[Record]:
+        for number, line in enumerate(self.lines, start=1):
+            location = f"{self.place}:{number}"
+            try:
+                text = decode_line(line.rstrip(b"\r\n"), self.place, number)
+                text = text.removeprefix("\ufeff") if number == 1 else text
+            except UserError as error:
+                yield Record(Input(location, Unanswered(str(error))), {})
+                continue
+            columns = object_in(text)
+            if columns is None and self.schema.line != "json":
+                texts = text.split("\t") if self.schema.line == "tab" else [text]
+                columns = {t.name: part for t, part in zip(self.schema.texts, texts, strict=False)}
+            yield Record(Input(location, text), columns or {})
+
+
+@dataclasses.dataclass(frozen=True)
+class InputTable(Table):
+    """A table without labels."""
+
+    option: str = COLUMNS
+
+    def is_example(self, cells: Sequence[str]) -> bool:
+        return False  # a first row without a known name may be a header
+
+
+class _Collected(BadExamples):
+    """Collects the reasons why rows cannot be read."""
+
+    def __init__(self) -> None:
+        super().__init__("skip", option="")
+        self.reasons: list[str] = []
+
+    def parse(self, read: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        try:
+            return read(*args, **kwargs)
+        except UserError as error:
+            self.reasons.append(str(error))
+            return None
+
+    def reject(self, reason: str, location: str) -> None:
+        self.reasons.append(f"{location}: {reason}")
+
+
+@dataclasses.dataclass
+class TableRecords(Records):
+    """The rows of a table in any format of `common_jax.data.tables`."""
+
+    table: InputTable
+    schema: Schema
+
+    @functools.cached_property
+    def header(self) -> Sequence[str]:  # type: ignore[override]
+        if self.table.has_objects:
+            return ()
+        first = next(self.table.rows(BadExamples("skip")), None)
+        numbers = range(1, len(first.cells if first else ()) + 1)
+        names = self.table.form.header or [str(number) for number in numbers]
+        for name in names:
+            several = f"{self.table.path}: several columns are named {name!r}; rename one of them"
+            require([*names].count(name) == 1, several)
+        return names
+
+    def __iter__(self) -> Iterator[Record]:
+        collected = _Collected()
+        rows = self._objects if self.table.has_objects else self._texts
+        for record in rows(collected):
+            yield from _unread(collected)
+            yield record
+        yield from _unread(collected)
+
+    def _texts(self, collected: _Collected) -> Iterator[Record]:
+        for row in self.table.rows(collected):
+            if len(row.cells) > len(self.header):
+                collected.reject(f"{len(row.cells)} columns, not {len(self.header)}", row.place)
+                continue
+            columns = dict(zip(self.header, row.cells, strict=False))
+            yield Record(Input(row.place, row.fields), columns)
+
+    def _objects(self, collected: _Collected) -> Iterator[Record]:
+        paths, read = self.table.paths.fields, reader("text")
+        for node in self.table.objects.rows(collected):
+            columns = node.value if isinstance(node.value, dict) else {}
+            value: Mapping[str, Any] | Unanswered
+            try:
+                value = {name: read(node, path) for name, path in paths.items()}
+                if self.schema.line == "json" and "id" in columns:
+                    value["id"] = columns["id"]
+            except UserError as error:
+                value = Unanswered(str(error))
+            yield Record(Input(node.place, value), columns)
+
+
+def _unread(collected: _Collected) -> Iterator[Record]:
+    while collected.reasons:
+        yield Record(Input("", Unanswered(collected.reasons.pop(0))), {})
+
+
+def file_records(path: Path, columns: str, schema: Schema) -> Records:
+    """The records of a file: a table if its ending is one's or `columns` are given, else lines.
+
+    Args:
+      columns: of the texts, as `data.columns`; "" for known names.
+
+    Raises:
+      UserError: for a table whose columns are not known.
+    """
+    if not columns and ending(path) not in ENDINGS:
+        return LineRecords(read_raw_lines(path), str(path), schema)
+    names = [text.name for text in schema.texts]
+    layout = Layout(schema.title, {text.name: (text.name, *text.columns) for text in schema.texts})
+    by_field = parse_columns(columns, names, key=COLUMNS)
+    table = InputTable(path, (layout,), by_field, reads_all=True)
+    _ = table.paths if table.has_objects else table.form
+    return TableRecords(table, schema)
+
+
+def stream_records(file: io.BufferedIOBase, place: str, schema: Schema) -> Records:
+    """The records of an open file of lines."""
+    return LineRecords(lines_of(file, place), place, schema)
+
+
+class Results(abc.ABC):
+    """Writes the result of each record."""
+
+    def __init__(self, file: Any, schema: Schema):
+        self._file, self._schema = file, schema
+
+    @abc.abstractmethod
+    def write(self, record: Record, result: str | Unanswered) -> None:
+        """Writes a result."""
+
+    def _fields(self, record: Record, result: str | Unanswered) -> dict[str, Any]:
+        """The answer's fields, or the error, under names that the record does not have."""
+        if isinstance(result, Unanswered):
+            fields = {ERROR: result.reason}
+        else:
+            fields = json.loads(self._schema.to_output(result))
+        columns = record.columns
+        repeated = [name for name in ("id",) if columns.get(name) == fields.get(name)]
+        return {_unused(n, columns): value for n, value in fields.items() if n not in repeated}
+
+
+def _unused(name: str, columns: Iterable[str]) -> str:
+    while name in columns:
+        name = f"predicted_{name}"
+    return name
+
+
+class AnswerLines(Results):
+    """A line for each answer. An error is an object, or where answers are plain text an empty line
+    and a message on standard error."""
+
+    def write(self, record: Record, result: str | Unanswered) -> None:
+        if not isinstance(result, Unanswered):
+            line = result
+        elif self._schema.plain:
+            line = ""
+            print(f"error: {result.reason}", file=sys.stderr, flush=True)
+        else:
+            line = json.dumps({ERROR: result.reason}, ensure_ascii=False)
+        print(line, file=self._file, flush=True)
+
+
+class JsonLines(Results):
+    """An object for each record: its columns, and the answer's fields or "error"."""
+
+    def write(self, record: Record, result: str | Unanswered) -> None:
+        row = {**record.columns, **self._fields(record, result)}
+        print(json.dumps(row, ensure_ascii=False, default=str), file=self._file, flush=True)
+
+
+class CsvRows(Results):
+    """A row for each record: its columns, the fields of answers, and "error"; values that are no
+    texts or numbers are JSON. Errors before the first answer wait for the header."""
+
+    def __init__(self, file: Any, schema: Schema, header: Sequence[str]):
+        super().__init__(file, schema)
+        self._writer = csv.writer(file, lineterminator="\n")
+        self._header, self._names = header, list[str]()
+        self._waiting: list[tuple[Record, Unanswered]] = []
+
+    def write(self, record: Record, result: str | Unanswered) -> None:
+        if not self._names:
+            if isinstance(result, Unanswered):
+                self._waiting.append((record, result))
+                return
+            self._start([*self._fields(record, result)])
+        self._write(record, result)
+
+    def close(self) -> None:
+        """Writes the errors of a file without an answer."""
+        if not self._names:
+            self._start([])
+
+    def _start(self, names: Sequence[str]) -> None:
+        self._names = [*self._header, *names, _unused(ERROR, self._header)]
+        self._writer.writerow(self._names)
+        for record, result in self._waiting:
+            self._write(record, result)
+
+    def _write(self, record: Record, result: str | Unanswered) -> None:
+        columns = dict.fromkeys(self._header, "") | {**record.columns}
+        row = columns | self._fields(Record(record.input, columns), result)
+        self._writer.writerow(_cell(row.get(name, "")) for name in self._names)
+        self._file.flush()
+
+
+def _cell(value: Any) -> Any:
+    plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+    return value if plain else json.dumps(value, ensure_ascii=False)
+
+
+def results_to(path: Path | None, records: Records, file: Any, schema: Schema) -> Results:
+    """The form of the results: by the ending of the file's name a table, or else lines.
+
+    Raises:
+      UserError: for CSV of records that are no rows of texts.
+    """
+    form = None if path is None else ENDINGS.get(path.suffix.lower().removeprefix("."))
+    if form == "csv":
+        if not records.header:
+            raise UserError(
+                f"--output {path}: only a table of texts, such as CSV, is written as CSV; "
+                "name it .jsonl"
+            )
+        return CsvRows(file, schema, records.header)
+    if form in ("parquet", "json", "lines"):
+        raise UserError(f"--output {path}: name it .csv or .jsonl, or .txt for the answers only")
+    return (JsonLines if form == "jsonl" else AnswerLines)(file, schema)

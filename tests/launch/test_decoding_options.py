@@ -1,0 +1,115 @@
+"""Options of decoding: equal in `load`, `predict`, `evaluate`, `serve` and `export`."""
+
+import json
+
+import pytest
+
+from common_jax.deploy import load, load_model
+from common_jax.errors import UserError
+from launch import evaluate, export
+from launch.serve.limits import Limits
+from launch.serve.metrics import Metrics
+from launch.serve.models import served
+from tests.launch import commands, test_csan, test_qanet
+
+LINES = ["The train leaves at noon.", "Three cats and a dog"]
+QUESTION = json.dumps({"context": "Ada has nine cats and a dog in Rome.", "question": "What?"})
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("decoding") / "csan"
+    commands.begun(test_csan, folder)
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("decoding") / "qanet"
+    commands.begun(test_qanet, folder)
+    return folder / "run"
+
+
+def scored(model, **options):
+    """The scores of all hypotheses of the lines."""
+    answers = map(json.loads, load(model, beam_size=2, hypotheses=True, **options).predict(LINES))
+    return [[h["score"] for h in answer["hypotheses"]] for answer in answers]
+
+
+def test_a_translator_takes_them(translator):
+    usual = scored(translator)
+    assert scored(translator, length_penalty=0.0) != usual
+    for n in (1, 2):
+        answers = load(translator, beam_size=2, n_best=n).predict(LINES)
+        assert [len(json.loads(answer)["hypotheses"]) for answer in answers] == [n, n]
+    short, long = (load(translator, extra_length=extra).predict(["a"]) for extra in (1, 40))
+    assert len(next(short)) < len(next(long))  # an untrained model goes on to the limit
+
+
+@pytest.mark.parametrize(
+    "options,message",
+    [
+        ({"length_penalty": -1.0}, "length_penalty=-1.0: not negative"),
+        ({"extra_length": 0}, "extra_length=0: at least 1"),
+        ({"beam_size": 2, "n_best": 3}, "n_best=3: 1 to beam_size=2"),
+    ],
+)
+def test_invalid_ones_are_refused(translator, options, message):
+    with pytest.raises(UserError, match=message):
+        load(translator, **options)
+
+
+def test_an_export_has_one_value_and_refuses_others(translator, tmp_path):
+    plain, changed = tmp_path / "plain", tmp_path / "changed"
+    argv = ["--workdir", str(translator), "--beam_size", "2", "--out"]
+    export.main([*argv, str(plain)])
+    export.main([*argv, str(changed), "--length_penalty", "0"])
+    close = lambda scores: [pytest.approx(row, abs=2e-4) for row in scores]
+    assert scored(changed) == close(scored(translator, length_penalty=0.0))
+    assert scored(changed, length_penalty=0.0) == scored(changed)
+    assert scored(plain) == close(scored(translator))
+    with pytest.raises(
+        UserError, match=r"has no program for beam_size=2, .*length_penalty=0.0"
+    ) as e:
+        scored(plain, length_penalty=0.0)
+    assert "launch.export makes others" in str(e.value)
+
+
+def test_an_evaluation_takes_them(translator, capsys):
+    workdir = ["--workdir", str(translator)]
+    capsys.readouterr()
+    evaluate.main([*workdir, "--beam_size", "1", "--length_penalty", "1.5"])
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["split"] == "test-beam_size1-length_penalty1.5"
+    file = translator / "eval" / "test-beam_size1-length_penalty1.5.predictions.txt"
+    sources = (file.parent / f"{printed['split']}.sources").read_text().splitlines()
+    assert file.read_text().splitlines() == [*load(translator, beam_size=1).predict(sources)]
+    with pytest.raises(UserError, match=r"beam_size=0: at least 1|decode.beam_size"):
+        evaluate.main([*workdir, "--beam_size", "0"])
+
+
+def test_a_server_takes_them(translator):
+    model = served("de", load_model(translator), Limits(), Metrics(), {"beam_size": 1, "n_best": 1})
+    assert model.schema.plain == ""
+    with pytest.raises(UserError, match="n_best=3: 1 to beam_size=1"):
+        served("de", load_model(translator), Limits(), Metrics(), {"beam_size": 1, "n_best": 3})
+
+
+def test_a_reader_takes_the_longest_answer(reader, tmp_path, capsys):
+    for words in (1, 3):
+        (answer,) = map(json.loads, load(reader, answer_length=words, count=9).predict([QUESTION]))
+        spans = [answer, *answer["next"]]
+        assert max(len(span["answer"].split()) for span in spans) <= words
+    with pytest.raises(UserError, match="answer_length=0: 1 to"):
+        load(reader, answer_length=0)
+    out = tmp_path / "export"
+    export.main(["--workdir", str(reader), "--out", str(out), "--answer_length", "1"])
+    expected, *_ = map(json.loads, load(reader, answer_length=1).predict([QUESTION]))
+    assert json.loads(next(load(out).predict([QUESTION])))["answer"] == expected["answer"]
+    with pytest.raises(UserError, match="has no program for count=3, answer_length=2"):
+        load(out, answer_length=2)
+    capsys.readouterr()
+    evaluate.main(["--workdir", str(reader), "--answer_length", "1"])
+    split = json.loads(capsys.readouterr().out)["split"]
+    answers = json.loads((reader / "eval" / f"{split}.predictions.json").read_text())
+    assert split.endswith("-answer_length1") and answers
