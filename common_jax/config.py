@@ -7,15 +7,15 @@ A section is a frozen dataclass: a field's name, type and default live there onc
 
 import dataclasses
 import functools
-import itertools
 import math
 import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeVar
 
 import ml_collections
 
+from common_jax.columns import parse_columns
 from common_jax.fields import (
     field_types,
     from_mapping,
@@ -301,37 +301,6 @@ class SplitsConfig(SourceConfig):
     def unused(self) -> dict[str, str]:
         files = ("train", "dev", "test") if self.source == "generated" else ()
         return {**super().unused(), **dict.fromkeys(files, "data.source=files")}
-
-
-def parse_columns(
-    text: str, fields: Sequence[str], optional: Sequence[str] = (), key: str = "data.columns"
-) -> dict[str, int | str]:
-    """The column of each field of a table (`SplitsConfig.columns`), in the fields' order.
-
-    Args:
-      key: the name of the setting, for messages.
-
-    Raises:
-      UserError: if a field that is not optional has no column, or two have the same.
-    """
-    if not text:
-        return {}
-    columns = [column.strip() for column in text.split(",")]
-    if not any("=" in column for column in columns):
-        columns = [f"{f}={c}" for f, c in itertools.zip_longest(fields, columns, fillvalue="")]
-    pairs = [[part.strip() for part in column.partition("=")[::2]] for column in columns]
-    numbered = {f: int(c) if re.fullmatch("-?[0-9]+", c) else c for f, c in pairs}
-    example = ",".join(f"{field}={number}" for number, field in enumerate(fields, start=1))
-    needed, named = {*fields} - {*optional}, [field for field, _ in pairs]
-    require(
-        needed <= {*named} <= {*fields}
-        and len({*named}) == len(named)
-        and all(numbered.values())
-        and len({*numbered.values()}) == len(named),
-        f"{key}={text!r}: name a column for each of {', '.join(fields)}, or "
-        f"number it from 1, as in {example!r}",
-    )
-    return {field: numbered[field] for field in fields if field in numbered}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import Shaped
-from numpy import ndarray
+from numpy import ndarray, shape
 
 from common_jax.errors import UserError
 from common_jax.io.arrivals import arriving
@@ -100,7 +100,7 @@ class BoundedProgram:
         Raises:
           InputTooLargeError: if it would need more memory.
         """
-        shapes = tuple((name, array.shape) for name, array in sorted(arrays.items()))
+        shapes = tuple((name, shape(array)) for name, array in sorted(arrays.items()))
         if shapes not in self._programs:
             compiled = self._function.lower(params, arrays).compile()
             memory = compiled.memory_analysis()
