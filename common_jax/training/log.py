@@ -10,7 +10,10 @@ from typing import Any
 
 from tqdm import tqdm
 
+from common_jax.errors import UserError
+from common_jax.io.appending import open_to_append
 from common_jax.io.atomic import replace_text, writing
+from common_jax.io.copies import Mirror
 from common_jax.io.progress import is_quiet
 from common_jax.training.multihost import first_process_only, is_first
 from common_jax.training.run_folder import RunFolder
@@ -42,9 +45,11 @@ class MetricsLog:
         with writing(self._path):
             lines = [line for line in run.metrics() if line["step"] <= start]
             replace_text(self._path, "".join(json.dumps(line) + "\n" for line in lines))
-            self._file = self._path.open("ab", buffering=0)  # fails at once if the disk is full
+            self._file = open_to_append(self._path)
             self._files.callback(self._file.close)
-            self._board = _Board(run.tensorboard, start)
+            self._events = Mirror(run.tensorboard)
+            self._files.callback(self._events.close)
+            self._board = _Board(self._events.folder, start)
             self._files.callback(self._board.close)
             if start:
                 lines.append({"step": start, "resumed_from": start})
@@ -64,9 +69,16 @@ class MetricsLog:
             self._write_line({"step": step, **values})
             self._board.write(step, {f"{group}/{name}": v for name, v in numbers.items()})
 
+    def flush(self) -> None:
+        """Writes to a bucket what is not there yet, before a checkpoint is saved."""
+        if is_first():
+            with writing(self._path):
+                self._file.flush()
+                self._events.flush()
+
     def close(self) -> None:
         """Closes both; all lines are on disk, but TensorBoard's last ones may be lost."""
-        with contextlib.suppress(OSError):  # would hide the error that ended the run
+        with contextlib.suppress(OSError, UserError):  # would hide the error that ended the run
             self._files.close()
 
     def _write_line(self, values: dict[str, Any]) -> None:
