@@ -4,10 +4,10 @@ import io
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from common_jax.errors import UserError
+from common_jax.io.paths import as_path
 from launch.cli import (
     Parser,
     add_options,
@@ -91,7 +91,7 @@ def _model(argv: list[str]) -> tuple[Any, Sequence["Option"]]:
 def _read(path: str) -> str:
     """The text of a UTF-8 file, with line ends unchanged, without a byte order mark."""
     try:
-        return Path(path).read_bytes().decode("utf-8-sig")
+        return as_path(path).read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
