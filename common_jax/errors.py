@@ -3,7 +3,7 @@
 import contextlib
 import signal
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import PurePath
 
 
 class UserError(Exception):
@@ -15,7 +15,7 @@ class UserError(Exception):
 
 
 @contextlib.contextmanager
-def error_context(place: str | Path) -> Iterator[None]:
+def error_context(place: str | PurePath) -> Iterator[None]:
     """Prefixes the message of a UserError with its location."""
     try:
         yield

@@ -1,7 +1,9 @@
 """CSAN's config: fields, types, defaults and limits."""
 
 import dataclasses
+import functools
 import math
+import os
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
 from common_jax.data.table_format import ENDINGS
 from common_jax.fields import DefaultChoice, require, require_rates, require_sizes
+from common_jax.io.copies import local_copy
 from common_jax.io.files import ending, exists, file_endings, names_in
 
 if TYPE_CHECKING:
@@ -188,12 +191,16 @@ class DataConfig(SplitsConfig):
         """Numbers of pieces of the source's and of the target's subword model."""
         return self.source_vocab_size or self.vocab_size, self.target_vocab_size or self.vocab_size
 
+    @functools.cached_property
+    def _folder(self) -> Path:
+        return local_copy(os.path.expanduser(self.dir), "data.dir")
+
     def is_table(self, name: str) -> bool:
         """Whether a name of `train`, `dev` or `test` is that of a table, or of a file without a
         language as its ending."""
         if self.separator != "\t" or ending(name) in ENDINGS:
             return True
-        folder, parallel = Path(self.dir).expanduser(), f"{name}.{self.source_language}"
+        folder, parallel = self._folder, f"{name}.{self.source_language}"
         return exists(folder, name) and not exists(folder, parallel)
 
     def with_languages(self, overridden: Collection[str]) -> "DataConfig":
@@ -221,7 +228,7 @@ class DataConfig(SplitsConfig):
         name = names_in(self.train, "data.train")[0]
         table = self.source == "files" and self.is_table(name)
         parallel = self.source == "files" and not table
-        endings = file_endings(Path(self.dir).expanduser() / name) if parallel else []
+        endings = file_endings(self._folder / name) if parallel else []
         if len(endings) == 2 and len(given) == 1 and getattr(self, given[0]) in endings:
             (other,), (ending,) = {*_LANGUAGES} - {*given}, {*endings} - {getattr(self, given[0])}
             changed: dict[str, Any] = {other: ending}

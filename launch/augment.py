@@ -17,6 +17,7 @@ from launch.cli import (
     Parser,
     command_line,
     configure_logging,
+    disk_path,
     keep_compiled,
     natural,
     output_file,
@@ -48,12 +49,12 @@ def main(argv: list[str]) -> None:
     usage = "%(prog)s --data IN --out OUT [options]"
     parser = Parser(prog="python -m launch.augment", usage=usage, description=DESCRIPTION)
     add = parser.add_argument
-    add("--data", type=Path, required=True, metavar="IN", help="file in SQuAD's format")
+    add("--data", type=disk_path, required=True, metavar="IN", help="file in SQuAD's format")
     add("--out", type=output_file, required=True, help="file to write, in the same format")
     add("--forward", metavar="RUN", help="translator from the corpus's language")
     add("--backward", metavar="RUN", help="translator into it")
     add("--language", default="en", metavar="CODE", help="of the corpus, for translators (en)")
-    add("--paraphrases", type=Path, metavar="FILE", help="instead of translators")
+    add("--paraphrases", type=disk_path, metavar="FILE", help="instead of translators")
     add("--beam", type=positive, default=5, help="hypotheses of a sentence, each way (5)")
     add("--count", type=positive, default=1, help="copies of each passage (1)")
     text = f"least similarity of a located answer, 0 to 1 ({THRESHOLD})"

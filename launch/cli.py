@@ -15,9 +15,10 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, cast
 
 from common_jax.errors import Interrupted, UserError, causes
+from common_jax.io.paths import AnyPath, as_path, in_bucket
 from launch.distributed import exit_process
 
 if TYPE_CHECKING:
@@ -88,9 +89,18 @@ def natural(text: str) -> int:
     return int(text)
 
 
-def output_file(text: str) -> Path:
-    """Argument type: a file to write, in a folder that exists."""
-    path = Path(text)
+def disk_path(text: str) -> Path:
+    """Argument type: a path on a disk."""
+    if in_bucket(text):
+        raise UserError(f"{text}: must be on a disk, not in a bucket")
+    return cast(Path, as_path(text))
+
+
+def output_file(text: str) -> AnyPath:
+    """Argument type: a file to write, in a folder that exists or in a bucket."""
+    path = as_path(text)
+    if in_bucket(path):
+        return path
     if os.path.isdir(path):
         raise argparse.ArgumentTypeError(f"{path} is a folder; name a file")
     if not os.path.isdir(path.absolute().parent):
@@ -99,7 +109,7 @@ def output_file(text: str) -> Path:
 
 
 def _require_another(
-    output: argparse.Action, file: Path, other: argparse.Action, path: Path
+    output: argparse.Action, file: AnyPath, other: argparse.Action, path: Path
 ) -> None:
     if not os.path.isfile(path):
         path = Path(str(path).partition(":")[0])  # of --config FILE:ARGUMENT
@@ -292,7 +302,9 @@ def keep_compiled() -> None:
     """Enables jax's persistent compilation cache, unless JAX_COMPILATION_CACHE_DIR sets another."""
     import jax
 
-    if jax.config.jax_compilation_cache_dir is None:
+    if (chosen := jax.config.jax_compilation_cache_dir) is not None:
+        as_path(chosen)  # registers buckets with epath, through which jax reads it
+    else:
         with contextlib.suppress(RuntimeError):  # without a home directory
             folder = Path(COMPILED).expanduser()
             if _is_of_this_user(folder):

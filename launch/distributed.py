@@ -46,12 +46,14 @@ class DistributedArgs:
       coordinator: HOST:PORT of the first process, without a scheduler.
       count: number of processes.
       number: number of this process, from 0.
+      devices: numbers of this machine's devices that this process uses; None for all.
     """
 
     scheduler: str = ""
     coordinator: str = ""
     count: int = 1
     number: int = 0
+    devices: tuple[int, ...] | None = None
 
     @staticmethod
     def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +74,7 @@ class DistributedArgs:
         """
         where, count, number = args.coordinator, args.num_processes, args.process_id
         if where is None and count is None and number is None:
-            return cls(scheduler=scheduler(os.environ))
+            return cls._of_torchrun(os.environ) or cls(scheduler=scheduler(os.environ))
         if count is not None and count < 1:
             raise UserError(f"--num_processes {count}: at least 1")
         if count == 1 and where is None and number in (None, 0):
@@ -86,22 +88,47 @@ class DistributedArgs:
             raise UserError(f"--coordinator {where}: write HOST:PORT")
         return cls("", where, count, number)
 
+    @classmethod
+    def _of_torchrun(cls, environment: Mapping[str, str]) -> Self | None:
+        """The processes by the variables of torchrun, which Kubeflow's PyTorchJob sets too; None
+        without them, or for a single process."""
+        names = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
+        host, *values = (environment.get(name, "") for name in names)
+        if not host or not all(value.isdecimal() for value in values):
+            return None
+        port, count, number = map(int, values)
+        if count == 1:
+            return None
+        if not number < count:
+            raise UserError(f"RANK={number}: from 0 to WORLD_SIZE - 1, {count - 1}")
+        # torchrun's own store listens at MASTER_PORT
+        port += environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        local = environment.get("LOCAL_RANK", "")
+        shared = environment.get("LOCAL_WORLD_SIZE", "1") != "1" and local.isdecimal()
+        return cls("", f"{host}:{port}", count, number, (int(local),) if shared else None)
+
+    def start(self) -> None:
+        """Returns in a child process, before any library has threads; a single process returns at
+        once."""
+        if self != DistributedArgs():
+            _continue_in_child()
+
     def join(self) -> None:
-        """Connects the processes, and returns in a child process; a single process returns at once.
+        """Connects the processes; a single process returns at once.
 
         Raises:
           UserError: if the processes cannot connect.
         """
         if self == DistributedArgs():
             return
-        _continue_in_child()
         _redirect_libraries()
         import jax
 
-        address = dataclasses.astuple(self)[1:] if self.coordinator else ()
+        address = (self.coordinator, self.count, self.number) if self.coordinator else ()
         try:
             jax.distributed.initialize(
                 *address,
+                local_device_ids=self.devices,
                 cluster_detection_method="deactivate" if address else None,
                 initialization_timeout=JOIN_SECONDS,
                 heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
@@ -118,7 +145,7 @@ class DistributedArgs:
         """The message of an error while connecting."""
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         if self.coordinator:
-            return f"--coordinator {self.coordinator}: {reason}"
+            return f"coordinator {self.coordinator}: {reason}"
         return (
             f"{self.scheduler} seems to have started several processes, but JAX does not detect "
             f"them: {reason}; give --coordinator, --num_processes and --process_id, or "

@@ -2,9 +2,9 @@
 
 import argparse
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
+from common_jax.io.paths import as_path
 from launch.cli import (
     Parser,
     add_options,
@@ -52,7 +52,7 @@ def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.export", description=DESCRIPTION)
     add = parser.add_argument
     add("--workdir", required=True, metavar="RUN", help="folder of the run")
-    add("--out", required=True, type=Path, metavar="DIR", help="folder to write, a new one")
+    add("--out", required=True, type=as_path, metavar="DIR", help="folder to write, a new one")
     formats = get_args(Format)
     text = f"{' | '.join(formats)} ({formats[0]})"
     add("--format", choices=formats, default=formats[0], metavar="FORMAT", help=text)

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from common_jax.errors import UserError
+from common_jax.io.paths import as_path
 from launch.cli import (
     Parser,
     add_memory,
     add_options,
     add_untrusted,
     configure_logging,
+    disk_path,
     early_arguments,
     keep_compiled,
     output_file,
@@ -65,11 +67,12 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--context", metavar="FILE", help="text that --question is about")
     parser.add_argument("--question", metavar="TEXT", help="a question about --context")
     text = "lines or a table (standard input)"
-    parser.add_argument("--input", type=Path, metavar="FILE", help=text)
+    parser.add_argument("--input", type=disk_path, metavar="FILE", help=text)
     text = "column of each text of a table: text=review, first=2,second=3"
     parser.add_argument("--columns", default="", metavar="TEXT=NAME,...", help=text)
     text = "FILE.csv or FILE.jsonl: a table; else lines (standard output)"
-    parser.add_argument("--output", type=output_file, metavar="FILE", help=text)
+    on_disk = lambda name: output_file(str(disk_path(name)))
+    parser.add_argument("--output", type=on_disk, metavar="FILE", help=text)
     text = "a line that cannot be used: continue | stop (continue)"
     parser.add_argument(
         "--on_bad_line", choices=("continue", "stop"), default="continue", help=text
@@ -191,7 +194,7 @@ def _model(argv: list[str]) -> tuple[Any, Sequence["Option"]]:
 def _read(path: str) -> str:
     """The text of a UTF-8 file, with line ends unchanged, without a byte order mark."""
     try:
-        return Path(path).read_bytes().decode("utf-8-sig")
+        return as_path(path).read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

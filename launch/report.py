@@ -1,7 +1,6 @@
 """Compares runs on one page: curves, scores with intervals, differences, speed."""
 
-from pathlib import Path
-
+from common_jax.io.paths import as_path
 from launch.cli import Parser, configure_logging, output_file, run
 
 DESCRIPTION = (
@@ -23,7 +22,7 @@ example:
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.report", description=DESCRIPTION)
     add = parser.add_argument
-    add("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs, a baseline first")
+    add("runs", nargs="+", type=as_path, metavar="RUN", help="folders of runs, a baseline first")
     add("--out", required=True, type=output_file, metavar="FILE", help="file to write")
     add("--format", choices=("html", "md"), help="html | md (by the ending of FILE, else html)")
     add("--split", metavar="NAME", help="split of the comparisons (the last that was scored)")

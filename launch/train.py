@@ -50,6 +50,7 @@ def main(argv: list[str]) -> None:
     DistributedArgs.add_flags(parser)
     args, overrides = parser.parse_known_args(argv)
     processes = DistributedArgs.of(args)
+    processes.start()
     if args.workdir == "":
         parser.error("--workdir: name a folder")
     from common_jax.training.config import default_workdir, parse, task_class
@@ -72,15 +73,15 @@ def main(argv: list[str]) -> None:
         task.prepare(args.workers)
         return
     processes.join()
-    from common_jax.training.loop import train
+    from common_jax.training.loop import prepare_on_all, train
     from common_jax.training.malloc import keep_freed_memory
-    from common_jax.training.multihost import gather_from_all, is_first
+    from common_jax.training.multihost import is_first
     from common_jax.training.run_writer import RunWriter
 
     keep_freed_memory()
     keep_compiled()
     if args.workers is not None:
-        gather_from_all(lambda: task.prepare(args.workers))
+        prepare_on_all(task, args.workers)
     workdir = RunWriter(args.workdir or default_workdir(args.config))
     outcome = train(task, workdir, command_line("train", argv), new_schedule=args.new_schedule)
     if not is_first():

@@ -14,6 +14,7 @@ from common_jax.data.padding import Group, grouped, padded, padded_width
 from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
+from common_jax.io.copies import local_copy
 from common_jax.io.json_files import parse_json
 from common_jax.predictor import CompiledFunctions, Compute, Option, Predictor
 from common_jax.predictor_schema import (
@@ -247,7 +248,9 @@ class QuestionAnswerer(Predictor):
         self._looked_up |= new
         if lacking := [word for word in sorted(new) if word not in self._known]:
             bad_examples = BadExamples(self._settings.on_bad_example, option="")
-            more = read_vectors(self._vectors, lacking, self._settings.word_dim, bad_examples)
+            more = read_vectors(
+                local_copy(self._vectors), lacking, self._settings.word_dim, bad_examples
+            )
             self._vocabulary = self._vocabulary.extended(more)
 
     def _windows(self, requests: Sequence["_Request"]) -> list["_Window"]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from common_jax.errors import UserError
+from common_jax.io.paths import AnyPath
 from common_jax.training.config import make_task
 from common_jax.training.identity import SEED, result_fields
 from common_jax.training.run_folder import RunFolder
@@ -71,7 +72,7 @@ class Run:
         return json.dumps({k: v for k, v in self.fields.items() if k != SEED}, sort_keys=True)
 
 
-def read_runs(folders: Sequence[Path]) -> list[Run]:
+def read_runs(folders: Sequence[AnyPath]) -> list[Run]:
     """The runs of some folders, labelled by the shortest ends of their paths that differ.
 
     Raises:

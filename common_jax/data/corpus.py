@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import json
 import logging
-import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,12 +19,15 @@ from jaxtyping import Int, Int32, Int64
 from common_jax.data import raw_files
 from common_jax.errors import UserError
 from common_jax.io import checksums
+from common_jax.io.copies import cache_on_disk, download, upload
+from common_jax.io.paths import AnyPath, as_path, in_bucket
 
 _FORMAT = 1
 _DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 _CHUNK = 1024  # rows appended to a file at once
 _TOKEN, _OFFSET = np.dtype("<i4"), np.dtype("<i8")
-NOT_CONTENT = ("fingerprint.json", "meta.json")  # of a prepared folder: how it was made
+_FINGERPRINT = "fingerprint.json"  # the last file that is written
+NOT_CONTENT = (_FINGERPRINT, "meta.json")  # of a prepared folder: how it was made
 
 _log = logging.getLogger(__name__)
 
@@ -207,6 +209,10 @@ def prepare(
     and renamed when it is complete: a second process waits for the first, and the remains of a
     killed one are deleted. An existing folder is only read.
 
+    With a `cache_dir` in a bucket the folder is on this machine's disk, in
+    `common_jax.io.copies.CACHE`: fetched from the bucket and verified if it is there, else built
+    and uploaded.
+
     Args:
       cache_dir: "~" is the home folder.
       fingerprint: all that determines the content, as JSON: first the kind of corpus and the number
@@ -219,11 +225,11 @@ def prepare(
     from filelock import FileLock, Timeout
 
     text = _text(fingerprint)
-    path = _folder(cache_dir, text)
+    path, shared = _folder(cache_dir, text), _shared(cache_dir, text)
     cache_dir, name = path.parent, path.name
     unfinished = cache_dir / f"{name}.tmp"
     try:
-        if path.is_dir():
+        if path.is_dir() and shared is None:
             return path
         cache_dir.mkdir(parents=True, exist_ok=True)
         lock = FileLock(cache_dir / f"{name}.lock")
@@ -238,13 +244,17 @@ def prepare(
                 unfinished.mkdir()
                 _log_other_formats(cache_dir, fingerprint)
                 try:
-                    build(unfinished)
-                    checksums.seal(unfinished, leave=NOT_CONTENT)
-                    (unfinished / "fingerprint.json").write_text(text + "\n", "utf-8")
+                    if shared is None or not _fetch(shared, unfinished):
+                        build(unfinished)
+                        checksums.seal(unfinished, leave=NOT_CONTENT)
+                        (unfinished / _FINGERPRINT).write_text(text + "\n", "utf-8")
                     unfinished.rename(path)
                 except BaseException:
                     shutil.rmtree(unfinished, ignore_errors=True)
                     raise
+            if shared is not None and not (shared / _FINGERPRINT).exists():
+                _log.info("uploading the prepared corpus to %s", shared)
+                upload(path, shared, last=_FINGERPRINT)
     except OSError as error:
         raise UserError(
             f"data.cache_dir={cache_dir}: cannot prepare a corpus there: "
@@ -255,7 +265,10 @@ def prepare(
 
 def is_prepared(cache_dir: str | Path, fingerprint: Mapping[str, Any]) -> bool:
     """Whether `prepare` has built the folder for a fingerprint."""
-    return _folder(cache_dir, _text(fingerprint)).is_dir()
+    text = _text(fingerprint)
+    shared = _shared(cache_dir, text)
+    on_disk = _folder(cache_dir, text).is_dir()
+    return on_disk or (shared is not None and (shared / _FINGERPRINT).exists())
 
 
 def _text(fingerprint: Mapping[str, Any]) -> str:
@@ -264,14 +277,37 @@ def _text(fingerprint: Mapping[str, Any]) -> str:
 
 def _folder(cache_dir: str | Path, text: str) -> Path:
     """The folder for a fingerprint."""
-    name = hashlib.sha256(text.encode()).hexdigest()[:20]
-    return Path(os.path.expanduser(cache_dir)) / name
+    return cache_on_disk(cache_dir) / _name(text)
+
+
+def _shared(cache_dir: str | Path, text: str) -> AnyPath | None:
+    """The folder for a fingerprint in a bucket; None for a cache on a disk."""
+    return as_path(cache_dir) / _name(text) if in_bucket(cache_dir) else None
+
+
+def _name(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def _fetch(shared: AnyPath, folder: Path) -> bool:
+    """Copies a prepared folder from a bucket; returns whether there is one.
+
+    Raises:
+      UserError: if it is damaged.
+    """
+    if not (shared / _FINGERPRINT).exists():
+        return False
+    _log.info("fetching the prepared corpus from %s", shared)
+    download(shared, folder)
+    if damage := checksums.find_damage(folder):
+        raise UserError(f"{shared}: a damaged corpus ({damage}); delete it, to prepare it again")
+    return True
 
 
 def _log_other_formats(cache_dir: Path, fingerprint: Mapping[str, Any]) -> None:
     """Logs the folders whose fingerprint differs only in the number of the format."""
     format_name, number = next(iter(fingerprint.items()), ("", None))
-    for path in sorted(cache_dir.glob("*/fingerprint.json")):
+    for path in sorted(cache_dir.glob(f"*/{_FINGERPRINT}")):
         with contextlib.suppress(OSError, ValueError, TypeError):
             other = json.loads(path.read_text("utf-8"))
             if format_name in other and other | {format_name: number} == fingerprint:

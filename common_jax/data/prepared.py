@@ -6,6 +6,7 @@ a subclass of `PreparedData`, which reads the folder.
 
 import abc
 import dataclasses
+import functools
 import logging
 import os
 import re
@@ -24,6 +25,8 @@ from common_jax.data.corpus import NOT_CONTENT, Writer, file_identity, is_prepar
 from common_jax.errors import UserError
 from common_jax.fields import to_mapping
 from common_jax.io import checksums
+from common_jax.io.copies import local_copy
+from common_jax.io.paths import AnyPath, as_path
 from common_jax.text.cleaning import FAR
 
 Split = Literal["train", "dev", "test"]
@@ -39,14 +42,20 @@ class Preparation:
     """How a corpus is prepared, beside the fields of its config.
 
     Attributes:
-      vocabulary: the folder of a vocabulary that encodes the corpus; None makes one of train.
+      vocabulary_from: the folder, also in a bucket, of a vocabulary that encodes the corpus; None
+        makes one of train.
       splits: those to prepare; empty for all that the config has.
       option: suggested by the error for an invalid example (`BadExamples`).
     """
 
-    vocabulary: Path | None = None
+    vocabulary_from: AnyPath | None = None
     splits: tuple[str, ...] = ()
     option: str = "data.on_bad_example"
+
+    @functools.cached_property
+    def vocabulary(self) -> Path | None:
+        """The folder of the vocabulary, on a disk."""
+        return None if self.vocabulary_from is None else local_copy(self.vocabulary_from)
 
     def bad_examples(self, config: SourceConfig) -> BadExamples:
         """The policy of a config, with the advice of this preparation."""
@@ -58,10 +67,10 @@ class Preparation:
         Raises:
           UserError: if there is no vocabulary.
         """
-        folder = self.vocabulary
+        folder = self.vocabulary_from
         if folder is None:
             return {}
-        files = sorted(folder.iterdir()) if folder.is_dir() else []
+        files = sorted(self.vocabulary.iterdir()) if self.vocabulary and folder.is_dir() else []
         if not files:
             raise UserError(
                 f"data.vocabulary_from={folder.parent}: no run or export with a vocabulary"
@@ -207,9 +216,11 @@ class PreparedData(abc.ABC):
         """Identifies the corpus by its settings and the names of its files."""
         preparation, fields = self.preparation, to_mapping(self.config)
         paths = {name: fields.get(name) for name in ("dir", "vectors")}
-        paths["vocabulary_from"] = str(preparation.vocabulary or "")
+        paths["vocabulary_from"] = str(preparation.vocabulary_from or "")
         absolute = {
-            k: os.path.abspath(os.path.expanduser(path)) for k, path in paths.items() if path
+            k: str(as_path(os.path.expanduser(path)).absolute())
+            for k, path in paths.items()
+            if path
         }
         kept = {k: v for k, v in fields.items() if k not in self.config.not_prepared}
         splits = list(preparation.splits)

@@ -14,8 +14,11 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from common_jax.errors import UserError
 from common_jax.io import checksums
 from common_jax.io.atomic import replace_text
+from common_jax.io.copies import cache_on_disk
+from common_jax.io.paths import AnyPath, as_path, in_bucket
 
 _FOLDER = "raw"  # in the cache
 _SETTLED = 2_000_000_000  # ns, the coarsest time stamps: a newer file may change with equal ones
@@ -31,7 +34,8 @@ class RawFiles:
     """
 
     def __init__(self, cache_dir: str | Path):
-        self._folder = Path(cache_dir).expanduser() / _FOLDER
+        self._folder: AnyPath = cache_on_disk(cache_dir) / _FOLDER
+        self._corpora = as_path(cache_dir) / _FOLDER if in_bucket(cache_dir) else self._folder
         self.identities: dict[str, dict[str, Any]] = {}
 
     def describe(self, path: str | Path) -> dict[str, Any]:
@@ -55,12 +59,12 @@ class RawFiles:
         Args:
           request: identifies the corpus by its settings and the names of its files, as JSON.
         """
-        self._write(request, {"fingerprint": fingerprint, "files": self.identities})
+        self._write(request, {"fingerprint": fingerprint, "files": self.identities}, self._corpora)
 
     def recall(self, request: Any) -> tuple[dict[str, Any], list[str]] | None:
         """The stored fingerprint of a corpus, and those of its files that do not exist; None if it
         has none, all files exist, or one has changed."""
-        record = self._read(request)
+        record = self._read(request, self._corpora)
         try:
             files = dict(record["files"])
             missing = [path for path in files if not os.path.exists(path)]
@@ -69,22 +73,23 @@ class RawFiles:
         except (OSError, LookupError, TypeError, ValueError):
             return None
 
-    def _read(self, key: Any) -> dict[str, Any]:
+    def _read(self, key: Any, folder: AnyPath | None = None) -> dict[str, Any]:
         try:
-            record = json.loads(self._file(key).read_text("utf-8"))
+            record = json.loads(self._file(key, folder).read_text("utf-8"))
             return record if isinstance(record, dict) else {}
         except (OSError, ValueError, RecursionError):
             return {}
 
-    def _write(self, key: Any, record: Mapping[str, Any]) -> None:
+    def _write(self, key: Any, record: Mapping[str, Any], folder: AnyPath | None = None) -> None:
         """Writes a record, unless the cache cannot be written."""
-        with contextlib.suppress(OSError):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            replace_text(self._file(key), json.dumps({"of": key, **record}) + "\n")
+        with contextlib.suppress(OSError, UserError):  # a UserError for a bucket
+            file = self._file(key, folder)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            replace_text(file, json.dumps({"of": key, **record}) + "\n")
 
-    def _file(self, key: Any) -> Path:
+    def _file(self, key: Any, folder: AnyPath | None) -> AnyPath:
         text = json.dumps(key, sort_keys=True, ensure_ascii=False)
-        return self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.json"
+        return (folder or self._folder) / f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.json"
 
 
 @contextlib.contextmanager

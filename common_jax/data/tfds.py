@@ -5,6 +5,7 @@ import difflib
 import importlib
 import io
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from common_jax.errors import UserError
+from common_jax.io.copies import local_copy
 
 _FORMAT = "array_record"  # can be read, and written, without TensorFlow
 _GROUPS = ("translate", "text", "question_answering")  # their builders register on import
@@ -43,7 +45,8 @@ class Dataset:
         """
         import tensorflow_datasets as tfds
 
-        self.name, self._folder = name, folder
+        path = local_copy(os.path.expanduser(folder), "data.dir") if folder else ""
+        self.name, self._folder = name, str(path)
         builder = self._open()
         if not builder.is_prepared():
             self._prepare(Path(builder.data_dir_root))
@@ -109,7 +112,7 @@ class Dataset:
         if name not in builders():
             for group in _GROUPS:
                 importlib.import_module(f"tensorflow_datasets.{group}")
-        folder = {"data_dir": str(Path(self._folder).expanduser())} if self._folder else {}
+        folder = {"data_dir": self._folder} if self._folder else {}
         try:
             return tfds.builder(self.name, **folder)
         except tfds.core.DatasetNotFoundError as error:

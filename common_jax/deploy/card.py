@@ -3,7 +3,6 @@
 import inspect
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,6 +11,7 @@ from common_jax.deploy.shareable import shareable
 from common_jax.document import markdown_table
 from common_jax.export.format import CONFIG, Manifest
 from common_jax.fields import to_mapping
+from common_jax.io.paths import AnyPath
 from common_jax.predictor import format_options
 from common_jax.training.load_parameters import Parameters
 from common_jax.training.run_folder import RunFolder, devices
@@ -31,7 +31,7 @@ def model_card(
     parameters: Parameters,
     manifest: Manifest,
     command: str,
-    out: Path,
+    out: AnyPath,
 ) -> str:
     """README.md of an export.
 

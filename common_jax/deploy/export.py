@@ -27,8 +27,10 @@ from common_jax.export.format import (
 )
 from common_jax.io import checksums
 from common_jax.io.atomic import write_json, writing
+from common_jax.io.copies import publish
 from common_jax.io.json_files import read_json
 from common_jax.io.parameters import write_safetensors
+from common_jax.io.paths import AnyPath, as_path, in_bucket
 from common_jax.training.config import read_task
 from common_jax.training.load_parameters import Parameters, read_parameters
 from common_jax.training.mesh import make_mesh
@@ -39,7 +41,7 @@ from common_jax.versions import versions
 
 def export(
     workdir: RunFolder,
-    out: Path,
+    out: AnyPath,
     format: Format,
     *,
     average: int = 1,
@@ -62,7 +64,8 @@ def export(
       UserError: if the folder exists or cannot be written, the run has no checkpoint, or its
         predictor does not have the choices.
     """
-    if os.path.lexists(out):
+    target = as_path(out) if in_bucket(out) else Path(os.path.abspath(out))
+    if target.exists() if in_bucket(target) else os.path.lexists(target):
         raise UserError(f"{out}: already exists; choose another --out")
     task = read_task(workdir)
     task.decoding = decoding or {}
@@ -77,17 +80,17 @@ def export(
         source={"step": parameters.step, "average": parameters.average, "ema": parameters.ema},
         versions=versions(),
     )
-    target = Path(os.path.abspath(out))
     with writing(out):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as beside:
+        disk = None if in_bucket(target) else target.parent
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=disk) as beside:
             folder = Path(beside) / target.name
             folder.mkdir()
             _fill(folder, workdir, task, parameters, manifest)
             card = model_card(workdir, task, parameters, manifest, command, out)
             (folder / "README.md").write_text(card, "utf-8", errors="backslashreplace")
             checksums.seal(folder)
-            os.rename(folder, target)
+            publish(folder, target, last=MANIFEST)
     return manifest
 
 

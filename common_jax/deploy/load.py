@@ -3,13 +3,13 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from common_jax.errors import UserError, error_context
 from common_jax.export.child import Limits
 from common_jax.export.format import VOCABULARY, Export
 from common_jax.fields import from_mapping, named_class
+from common_jax.io.paths import AnyPath
 from common_jax.predictor import MEMORY, Predictor
 
 
@@ -23,7 +23,7 @@ class LoadedModel:
       make: a predictor with the given options.
     """
 
-    path: Path
+    path: AnyPath
     kind: type[Predictor]
     make: Callable[..., Predictor]
 
@@ -43,7 +43,7 @@ class LoadedModel:
 
 
 def load(
-    path: str | Path | Export, *, untrusted: Limits | None = None, **options: Any
+    path: str | AnyPath | Export, *, untrusted: Limits | None = None, **options: Any
 ) -> Predictor:
     """A run's best checkpoint, or an export, as a predictor: `load("runs/csan/quickstart")`.
 
@@ -67,7 +67,7 @@ def load(
 
 
 def load_model(
-    path: str | Path | Export,
+    path: str | AnyPath | Export,
     average: int = 1,
     max_memory: float = MEMORY,
     untrusted: Limits | None = None,
@@ -98,14 +98,14 @@ def load_model(
     from common_jax.training.mesh import make_mesh
     from common_jax.training.run_folder import RunFolder
 
-    run = RunFolder(export.path, export) if export is not None else RunFolder(str(path))
+    run = RunFolder(export.path, export) if export is not None else RunFolder(cast(Any, path))
     task = read_task(run)
     parameters = read_parameters(run, task, make_mesh(MeshConfig(data=1)), average)
     make = functools.partial(task.predictor, parameters.values, max_memory)
     return LoadedModel(run.path, task.predictor_class, make)
 
 
-def predictor_class(path: str | Path | Export) -> type[Predictor]:
+def predictor_class(path: str | AnyPath | Export) -> type[Predictor]:
     """The class of `load`'s result, whose options the commands have as flags.
 
     Raises:
@@ -118,10 +118,10 @@ def predictor_class(path: str | Path | Export) -> type[Predictor]:
     from common_jax.training.config import make_task
     from common_jax.training.run_folder import RunFolder
 
-    return make_task(RunFolder(str(path))).predictor_class
+    return make_task(RunFolder(cast(Any, path))).predictor_class
 
 
-def _export_at(path: str | Path | Export) -> Export | None:
+def _export_at(path: str | AnyPath | Export) -> Export | None:
     """The export in a folder; None if it has none."""
     return path if isinstance(path, Export) else Export(path) if Export.is_at(path) else None
 

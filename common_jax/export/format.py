@@ -22,7 +22,9 @@ from typing import Literal
 from common_jax.errors import UserError, error_context
 from common_jax.fields import from_mapping, require
 from common_jax.io import checksums
+from common_jax.io.copies import local_copy
 from common_jax.io.json_files import read_json
+from common_jax.io.paths import AnyPath, as_path, in_bucket
 
 VERSION = 1
 MANIFEST = "export.json"
@@ -66,13 +68,15 @@ class Manifest:
 class Export:
     """An exported model: the folder `path` with its `manifest`."""
 
-    def __init__(self, path: str | Path):
-        """Verifies the checksum of every file.
+    def __init__(self, path: str | AnyPath):
+        """Copies an export in a bucket to the cache, and verifies the checksum of every file.
 
         Raises:
           UserError: if the folder is no export, of a newer version, or damaged.
         """
-        self.path = Path(path)
+        if in_bucket(path) and not self.is_at(path):
+            raise UserError(self._missing(as_path(path)))
+        self.path = local_copy(path)
         self.manifest = self._read()
         entries = (MANIFEST, CONFIG, VOCABULARY, PARAMETERS, ORBAX, PROGRAMS)
         try:
@@ -83,9 +87,16 @@ class Export:
             raise UserError(f"{self.path}: a damaged export: {damage}")
 
     @staticmethod
-    def is_at(path: str | Path) -> bool:
+    def is_at(path: str | AnyPath) -> bool:
         """Whether the folder has an export's manifest."""
-        return os.path.exists(Path(path) / MANIFEST)
+        return (as_path(path) / MANIFEST).exists()
+
+    @staticmethod
+    def _missing(path: AnyPath) -> str:
+        """The error of a folder without a manifest."""
+        run = (path / CONFIG).exists() and (path / "checkpoints").is_dir()
+        hint = "; it is a run: give it as --workdir" if run else ""
+        return f"{path}: not an export (no {MANIFEST}){hint}"
 
     @property
     def file(self) -> Path:
@@ -97,9 +108,7 @@ class Export:
             what = "not a folder" if os.path.exists(self.path) else "no such folder"
             raise UserError(f"{self.path}: {what}")
         if not self.file.is_file():
-            run = (self.path / CONFIG).exists() and (self.path / "checkpoints").is_dir()
-            hint = "; it is a run: give it as --workdir" if run else ""
-            raise UserError(f"{self.path}: not an export (no {MANIFEST}){hint}")
+            raise UserError(self._missing(self.path))
         saved = read_json(self.file)
         version = saved.get("version", int)
         if version > VERSION:

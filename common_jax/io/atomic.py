@@ -1,22 +1,23 @@
-"""Atomic replacement of files; write errors as one line."""
+"""Atomic replacement of files, moving of folders; write errors as one line."""
 
 import contextlib
 import json
 import os
 import re
 import secrets
+import shutil
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from common_jax.errors import UserError, causes
+from common_jax.io.paths import AnyPath, in_bucket
 
 PARTIAL = ".partial"  # end of the names of files that are being written
 
 
 @contextlib.contextmanager
-def writing(path: Path, advice: Callable[[], str] = str) -> Iterator[None]:
+def writing(path: AnyPath, advice: Callable[[], str] = str) -> Iterator[None]:
     """Converts an OSError raised while writing `path`, at any depth, into a one-line UserError.
 
     Args:
@@ -42,21 +43,27 @@ def _system_reason(error: BaseException) -> str | None:
     for cause in chain:
         if isinstance(cause, OSError):
             return cause.strerror or str(cause)
+        bucket = sys.modules.get("common_jax.io.bucket")  # slow to import
+        if bucket and (reason := bucket.service_error(cause)):
+            return reason
         if number := re.search(r"os_error_code='(\d+)'", str(cause)):  # TensorStore's
             return os.strerror(int(number[1]))
     return None
 
 
-def replace_text(path: Path, text: str) -> None:
+def replace_text(path: AnyPath, text: str) -> None:
     """`replace_bytes` of a text in UTF-8."""
     replace_bytes(path, text.encode())
 
 
-def replace_bytes(path: Path, content: bytes) -> None:
+def replace_bytes(path: AnyPath, content: bytes) -> None:
     """Replaces a file atomically; on an error, such as a full disk, the old file remains.
 
     Of several processes that replace it at once, the last one's content remains.
     """
+    if in_bucket(path):
+        path.write_bytes(content)
+        return
     partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PARTIAL}")
     try:
         partial.write_bytes(content)
@@ -67,6 +74,24 @@ def replace_bytes(path: Path, content: bytes) -> None:
         raise
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: AnyPath, value: Any) -> None:
     """Replaces a file atomically by the value as indented JSON."""
     replace_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def remove_folder(path: AnyPath) -> None:
+    """Deletes a folder, if it exists, as far as possible on a disk."""
+    if in_bucket(path):
+        path.rmtree(missing_ok=True)  # type: ignore[attr-defined]
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def move_folder(source: AnyPath, target: AnyPath) -> None:
+    """Renames a folder; copies and deletes one in a bucket."""
+    if not in_bucket(source):
+        shutil.move(source, target)
+        return
+    for file in source.rglob("*"):
+        (target / file.relative_to(source).as_posix()).write_bytes(file.read_bytes())
+    remove_folder(source)

@@ -7,15 +7,16 @@ import os
 import stat
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 from common_jax.io.atomic import PARTIAL, replace_text
+from common_jax.io.paths import AnyPath, as_path, in_bucket
 
 NAME = "checksums.json"
 
 
-def seal(folder: Path, leave: Collection[str] = ()) -> None:
+def seal(folder: AnyPath, leave: Collection[str] = ()) -> None:
     """Writes checksums.json, or adds the files that it does not list yet.
 
     Args:
@@ -23,22 +24,27 @@ def seal(folder: Path, leave: Collection[str] = ()) -> None:
       leave: names of files, at any depth, to skip.
     """
     files = _read(folder) if (folder / NAME).exists() else {}
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    names = [path.relative_to(folder).as_posix() for path in paths]
+    names = sorted(path.relative_to(folder).as_posix() for path in files_in(folder))
     names = [name for name in names if not name.endswith(PARTIAL)]  # left by a killed process
-    new = [n for n in names if n not in files and Path(n).name not in {*leave, NAME}]
+    new = [n for n in names if n not in files and PurePosixPath(n).name not in {*leave, NAME}]
     with ThreadPoolExecutor() as pool:  # hashing lets other threads run
         files.update(zip(new, pool.map(lambda name: describe(folder / name), new), strict=True))
     content = json.dumps({"sha256": _digest(files), "files": files}, indent=1)
     replace_text(folder / NAME, content + "\n")
 
 
-def digests(folder: Path) -> dict[str, str]:
+def files_in(folder: AnyPath) -> list[AnyPath]:
+    """The files in a folder, at any depth."""
+    paths = folder.rglob("*")
+    return [*paths] if in_bucket(folder) else [path for path in paths if path.is_file()]
+
+
+def digests(folder: AnyPath) -> dict[str, str]:
     """The SHA-256 of each file of a sealed folder, by name."""
     return {name: entry["sha256"] for name, entry in _read(folder).items()}
 
 
-def find_damage(folder: Path, under: str = "", listed: Iterable[str] = ()) -> str | None:
+def find_damage(folder: AnyPath, under: str = "", listed: Iterable[str] = ()) -> str | None:
     """The first damage of a sealed folder, by file name; None if there is none.
 
     Files that checksums.json does not list are ignored, except those of `listed`.
@@ -61,9 +67,7 @@ def find_damage(folder: Path, under: str = "", listed: Iterable[str] = ()) -> st
         raise
     except (OSError, ValueError, RecursionError) as error:
         return f"{NAME}: {_reason(error)}"
-    candidates = (
-        path for name in listed for path in ((folder / name), *(folder / name).rglob("*"))
-    )
+    candidates = (path for name in listed for path in (folder / name, *files_in(folder / name)))
     present = {path.relative_to(folder).as_posix() for path in candidates if path.is_file()}
     if unlisted := sorted(present - files.keys()):
         return f"{unlisted[0]}: has no checksum"
@@ -73,7 +77,7 @@ def find_damage(folder: Path, under: str = "", listed: Iterable[str] = ()) -> st
         return next((f"{n}: {what}" for n, what in zip(names, wrong, strict=True) if what), None)
 
 
-def _read(folder: Path) -> dict[str, Any]:
+def _read(folder: AnyPath) -> dict[str, Any]:
     """
     Raises:
       OSError: if it cannot be read.
@@ -104,15 +108,20 @@ def _digest(files: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
-def describe(path: str | Path) -> dict[str, Any]:
+def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     """A file's size in bytes and the SHA-256 of its content."""
+    if in_bucket(path):
+        content = as_path(path).read_bytes()
+        return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return {"bytes": os.fstat(file.fileno()).st_size, "sha256": digest}
 
 
-def _difference(path: Path, expected: dict[str, Any]) -> str | None:
+def _difference(path: AnyPath, expected: dict[str, Any]) -> str | None:
     try:
+        if in_bucket(path):
+            return None if describe(path) == expected else "not the bytes that were saved"
         mode, size = path.stat().st_mode, path.stat().st_size
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             return "neither a file nor a folder"

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import cast
 
 from common_jax.errors import UserError
+from common_jax.io.copies import local_copy
+from common_jax.io.paths import AnyPath, as_path, in_bucket
 
 # The first bytes of each compression, by its name's ending.
 _MAGIC = {
@@ -129,18 +131,18 @@ def file_endings(stem: Path) -> list[str]:
 
 
 def find_folder(path: str, key: str) -> Path:
-    """The folder `path`, which the config key `key` names.
+    """The folder `path`, which the config key `key` names, or the copy of one in a bucket.
 
     Raises:
       UserError: if it does not exist.
     """
-    folder = Path(os.path.expanduser(path))
+    folder = local_copy(os.path.expanduser(path), key)
     if not os.path.isdir(folder):
         raise UserError(f"{key}={path}: no such folder")
     return folder
 
 
-def read_lines(path: str | Path) -> Iterator[str]:
+def read_lines(path: str | AnyPath) -> Iterator[str]:
     r"""The lines of a UTF-8 file, without their ends, streaming.
 
     Only "\n" separates lines (one "\r" before it goes too): U+2028, "\x0b", U+0085 and their like
@@ -156,9 +158,9 @@ def read_lines(path: str | Path) -> Iterator[str]:
         yield decode_line(line, path, number)
 
 
-def read_raw_lines(path: str | Path) -> Iterator[bytes]:
+def read_raw_lines(path: str | AnyPath) -> Iterator[bytes]:
     """As `read_lines`, the bytes of each line not yet decoded."""
-    path, number = Path(path), 0
+    path, number = as_path(path), 0
     try:
         with open_bytes(path) as file:
             for number, line in enumerate(lines_of(file, path), start=1):
@@ -169,7 +171,7 @@ def read_raw_lines(path: str | Path) -> Iterator[bytes]:
 
 
 @contextlib.contextmanager
-def reading(path: Path) -> Iterator[io.BufferedReader]:
+def reading(path: AnyPath) -> Iterator[io.BufferedReader]:
     """The open file, decompressed; what is wrong with it is a UserError."""
     try:
         with open_bytes(path) as file:
@@ -178,7 +180,7 @@ def reading(path: Path) -> Iterator[io.BufferedReader]:
         raise unreadable(path, error) from error
 
 
-def unreadable(path: Path, error: Exception, line: int = 0) -> UserError:
+def unreadable(path: AnyPath, error: Exception, line: int = 0) -> UserError:
     """The error for a file that cannot be read at a line."""
     system = isinstance(error, OSError) and error.errno is not None
     compression = None if system else _compression(path)
@@ -190,7 +192,7 @@ def unreadable(path: Path, error: Exception, line: int = 0) -> UserError:
     )
 
 
-def lines_of(file: io.BufferedIOBase, place: str | Path) -> Iterator[bytes]:
+def lines_of(file: io.BufferedIOBase, place: str | AnyPath) -> Iterator[bytes]:
     """The lines of an open file with their ends, of limited length.
 
     Raises:
@@ -202,7 +204,7 @@ def lines_of(file: io.BufferedIOBase, place: str | Path) -> Iterator[bytes]:
         yield line
 
 
-def decode_line(line: bytes, path: str | Path, number: int) -> str:
+def decode_line(line: bytes, path: str | AnyPath, number: int) -> str:
     """The text of one line; `path` and `number` are for the error message.
 
     Raises:
@@ -216,8 +218,10 @@ def decode_line(line: bytes, path: str | Path, number: int) -> str:
         ) from error
 
 
-def open_bytes(path: Path) -> io.BufferedReader:
-    """The open file, decompressed."""
+def open_bytes(path: AnyPath) -> io.BufferedReader:
+    """The open file, decompressed on a disk."""
+    if in_bucket(path):
+        return io.BufferedReader(io.BytesIO(path.read_bytes()))  # type: ignore[arg-type]
     match _compression(path):
         case ".gz":
             if not (start := _start(path)).startswith(_MAGIC[".gz"]):

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.io.files import LONGEST, decode_line, read_lines, read_raw_lines, reading
+from common_jax.io.paths import AnyPath
 
 _LARGEST = 2**30  # characters: a small compressed file can unpack to any number of them
 _CHUNK = 2**20  # bytes read at once
@@ -75,7 +76,7 @@ class Node:
         return f"{self.place}.{key}" if ": " in self.place else f"{self.place}: {key}"
 
 
-def read_json(path: str | Path) -> Node:
+def read_json(path: str | AnyPath) -> Node:
     """The content of a JSON file, plain or gzipped.
 
     Raises:
@@ -215,7 +216,7 @@ class _JsonText:
         return bool(new)
 
 
-def parse_json(text: str, file: str | Path, line: int | None = None) -> Node:
+def parse_json(text: str, file: str | AnyPath, line: int | None = None) -> Node:
     """Parses a JSON text.
 
     Args:

@@ -1,14 +1,15 @@
-"""Locks between processes, on a file that names the holder."""
+"""Locks between processes, on a file that names the holder, or on an object in a bucket."""
 
 import os
 import socket
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from common_jax.io.paths import AnyPath, in_bucket
 
 _held: dict[str, Any] = {}  # by this process, by file; released when it ends
 
 
-def acquire(file: Path, *, keep: bool = True) -> str:
+def acquire(file: AnyPath, *, keep: bool = True) -> str:
     """Locks a file, unless another process holds it.
 
     A process may acquire its own lock again, as when it resumes a run in a notebook.
@@ -20,9 +21,11 @@ def acquire(file: Path, *, keep: bool = True) -> str:
     """
     from filelock import FileLock, Timeout
 
-    key = os.path.realpath(file)
+    key = _key(file)
     if key in _held:
         return ""
+    if in_bucket(file):
+        return _acquire_object(file, keep)
     holder = file.read_text(errors="replace") if file.exists() else ""
     lock = FileLock(file)
     try:
@@ -38,7 +41,22 @@ def acquire(file: Path, *, keep: bool = True) -> str:
     return ""
 
 
-def release(file: Path) -> None:
+def release(file: AnyPath) -> None:
     """Lets other processes acquire the lock."""
-    if lock := _held.pop(os.path.realpath(file), None):
+    if lock := _held.pop(_key(file), None):
         lock.release()
+
+
+def _acquire_object(file: AnyPath, keep: bool) -> str:
+    from common_jax.io.lease import Lease
+
+    lease = Lease(cast(Any, file))
+    if (holder := lease.acquire()) == "":
+        _held[_key(file)] = lease
+        if not keep:
+            release(file)
+    return holder
+
+
+def _key(file: AnyPath) -> str:
+    return str(file) if in_bucket(file) else os.path.realpath(file)

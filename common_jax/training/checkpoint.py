@@ -1,7 +1,8 @@
 """Checkpoints of parameters, optimizer state, step and data position.
 
-Orbax writes each step beside the others and renames it into place; checksums of all its files,
-which Orbax does not have, are added. Restoring verifies them: training falls back to the newest
+Orbax writes each step beside the others and renames it into place; in a bucket, where nothing can
+be renamed, it marks a complete step by a last object. Checksums of all its files, which Orbax does
+not have, are added. Restoring verifies them: training falls back to the newest
 intact step, and readers raise an error. Damaged steps are moved aside, never deleted.
 """
 
@@ -11,18 +12,16 @@ import functools
 import json
 import logging
 import math
-import re
-import shutil
 import threading
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import orbax.checkpoint as ocp
 
 from common_jax.errors import UserError
 from common_jax.io import checksums
-from common_jax.io.atomic import replace_text, writing
+from common_jax.io.atomic import move_folder, remove_folder, replace_text, writing
+from common_jax.io.paths import AnyPath, in_bucket
 from common_jax.training.multihost import (
     broadcast_from_first,
     first_process_only,
@@ -72,7 +71,8 @@ class Checkpoints:
     """
 
     def __init__(self, run: RunFolder, best_metric: str, keep: int = 2, data: str = ""):
-        self._folder, self._damaged, self._keep = run.checkpoints, run.damaged, keep
+        self._run, self._keep = run, keep
+        self._folder, self._damaged = run.checkpoints, run.damaged
         self._data = data
         self._comparable = functools.partial(comparable_score, name=best_metric)
         self._saver: ocp.CheckpointManager | None = None  # created late: damaged steps break it
@@ -84,11 +84,7 @@ class Checkpoints:
     @first_process_only
     def steps(self) -> list[int]:
         """The saved steps, oldest first."""
-        return self._steps()
-
-    def _steps(self) -> list[int]:
-        names = [path.name for path in self._folder.iterdir()] if self._folder.is_dir() else []
-        return sorted(int(name) for name in names if re.fullmatch("0|[1-9][0-9]*", name))
+        return self._run.steps
 
     @property
     @first_process_only
@@ -230,6 +226,8 @@ class Checkpoints:
                     saver.close()
 
     def _make_saver(self) -> ocp.CheckpointManager:
+        if in_bucket(self._folder):
+            _list_by_prefix()
         if is_first():
             self._remove_unfinished()
         self._set_damaged_aside()
@@ -254,8 +252,9 @@ class Checkpoints:
         )
 
     def _seal_unfinished(self) -> None:
-        """Adds checksums before Orbax renames the step."""
-        for path in self._folder.glob(f"{self._saving}.*tmp*"):
+        """Adds checksums before Orbax completes the step."""
+        name = str(self._saving) if in_bucket(self._folder) else f"{self._saving}.*tmp*"
+        for path in self._folder.glob(name):
             checksums.seal(path, leave=_LATE)
 
     @first_process_only
@@ -276,14 +275,21 @@ class Checkpoints:
             self._failure = error
             return
         if is_first():
-            with contextlib.suppress(OSError):  # the step has the other checksums
-                checksums.seal(self._folder / str(step))
-            shutil.rmtree(self._folder / _DELETED, ignore_errors=True)
+            try:
+                with contextlib.suppress(OSError):  # the step has the other checksums
+                    checksums.seal(self._folder / str(step))
+                remove_folder(self._folder / _DELETED)
+            except UserError as error:  # of a bucket
+                self._failure = error
 
     def _remove_unfinished(self) -> None:
         """Removes the files of a killed save or deletion."""
-        for path in [*self._folder.glob("*.orbax-checkpoint-tmp*"), self._folder / _DELETED]:
-            shutil.rmtree(path, ignore_errors=True)
+        unfinished = [*self._folder.glob("*.orbax-checkpoint-tmp*"), self._folder / _DELETED]
+        if in_bucket(self._folder):
+            complete = {*map(str, self._run.steps)}
+            unfinished = [path for path in self._folder.glob("*") if path.name not in complete]
+        for path in unfinished:
+            remove_folder(path)
 
     @first_process_only
     def _set_damaged_aside(self) -> int:
@@ -299,7 +305,7 @@ class Checkpoints:
             target = self._damaged / f"{step}-{count}"
         with self._writing():
             self._damaged.mkdir(exist_ok=True)
-            shutil.move(self._folder / str(step), target)
+            move_folder(self._folder / str(step), target)
         _log.warning("%s: %s; set aside in %s", self._folder / str(step), damage, target)
         return 1
 
@@ -332,10 +338,10 @@ class Checkpoints:
         path = self._metrics(step)
         return self._comparable(json.loads(path.read_text())) if path.exists() else None
 
-    def _state(self, step: int) -> Path:
+    def _state(self, step: int) -> AnyPath:
         return self._folder / str(step) / "state"
 
-    def _metrics(self, step: int) -> Path:
+    def _metrics(self, step: int) -> AnyPath:
         return self._folder / str(step) / "metrics" / "metrics"
 
     def _writing(self) -> contextlib.AbstractContextManager[None]:
@@ -345,7 +351,7 @@ class Checkpoints:
     def _last_complete(self) -> str:
         if is_first():
             self._remove_unfinished()  # frees disk space
-        safe = next((s for s in reversed(self._steps()) if not self._find_damage(s)), None)
+        safe = next((s for s in reversed(self._run.steps) if not self._find_damage(s)), None)
         return "; nothing is saved yet" if safe is None else f"; step {safe} is safely saved"
 
 
@@ -355,6 +361,15 @@ class _Saver(ocp.CheckpointManager):
 
     def reached_preemption(self, step: int) -> bool:
         return False
+
+
+def _list_by_prefix() -> None:
+    """Orbax (0.12) asks google-cloud-storage, another client with credentials and permissions of
+    its own, whether a bucket has folders, to list and delete them; lists by prefix are right
+    anyway."""
+    from orbax.checkpoint._src.path import gcs_utils
+
+    gcs_utils.is_hierarchical_namespace_enabled = lambda path: False
 
 
 def comparable_score(metrics: Mapping[str, Any], name: str) -> float:

@@ -19,6 +19,7 @@ from ml_collections import config_flags
 from common_jax.config import completed, from_values, short_keys, to_config_dict
 from common_jax.errors import UserError, causes, error_context
 from common_jax.fields import named_class, suggestion
+from common_jax.io.copies import local_copy
 from common_jax.io.files import names_in
 from common_jax.renames import former_keys
 from common_jax.systems import UnknownSystem
@@ -138,7 +139,7 @@ def make_task(run: RunFolder, **data: Any) -> "Task":
 def read_task(run: RunFolder, **data: Any) -> "Task":
     """As `make_task`, with the vocabulary; raises UserError also if it is broken."""
     task = make_task(run, **data)
-    task.read_vocabulary(run.vocabulary)
+    task.read_vocabulary(local_copy(run.vocabulary))
     return task
 
 
@@ -167,12 +168,14 @@ def task_on_files(
     names = [files] if os.path.exists(files) else names_in(files, "--data")
     config = to_config_dict(task.config)
     config.data.update({**task.other_test_fields, "source": "files", "dir": os.getcwd()})
-    config.data.test = ",".join(os.path.abspath(os.path.expanduser(name)) for name in names)
+    config.data.test = ",".join(
+        str(local_copy(os.path.expanduser(name)).absolute()) for name in names
+    )
     config.data.train = config.data.train or config.data.test  # required, and not read
     config, _ = _overridden(config, task.config_class, overrides, str(run.config_file))
     task = type(task)(config)
-    task.read_vocabulary(run.vocabulary)
-    task.prepare_as(vocabulary=run.vocabulary, splits=("test",), option=option)
+    task.read_vocabulary(local_copy(run.vocabulary))
+    task.prepare_as(vocabulary_from=run.vocabulary, splits=("test",), option=option)
     return task
 
 

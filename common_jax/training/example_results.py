@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float, Shaped
 
 from common_jax.errors import UserError
 from common_jax.io.files import read_lines
+from common_jax.io.paths import AnyPath
 
 INDEX, LENGTH = "index", "length"
 
@@ -29,7 +29,7 @@ def to_tsv(results: Mapping[str, Shaped[np.ndarray, "n"]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read_tsv(path: Path) -> Results:
+def read_tsv(path: AnyPath) -> Results:
     """Reads the table of `to_tsv`: `LENGTH` and the results.
 
     Raises:

@@ -9,7 +9,10 @@ from typing import Any
 
 from tqdm import tqdm
 
+from common_jax.errors import UserError
+from common_jax.io.appending import open_to_append
 from common_jax.io.atomic import replace_text, writing
+from common_jax.io.copies import Mirror
 from common_jax.io.progress import is_quiet
 from common_jax.training.multihost import first_process_only, is_first
 from common_jax.training.run_folder import RunFolder
@@ -56,9 +59,13 @@ class MetricsLog:
         with writing(self._path):
             lines = [line for line in run.metrics() if line["step"] <= start]
             replace_text(self._path, "".join(json.dumps(line) + "\n" for line in lines))
-            self._file = self._path.open("ab", buffering=0)  # fails at once if the disk is full
+            self._file = open_to_append(self._path)
             self._files.callback(self._file.close)
-            self._trackers = [self._open_tracker(name, run, start) for name in self._names]
+            self._mirrors = [Mirror(run.tracker(name)) for name in self._names]
+            for mirror in self._mirrors:
+                self._files.callback(mirror.close)
+            opened = zip(self._names, self._mirrors, strict=True)
+            self._trackers = [self._open_tracker(*pair, run, start) for pair in opened]
             for tracker in self._trackers:
                 self._files.callback(tracker.close)
             for tracker in self._trackers:  # called first: all send at once
@@ -88,14 +95,26 @@ class MetricsLog:
             with writing(self._path):
                 self._track(step, "final", dict(scores))
 
+    def flush(self) -> None:
+        """Writes to a bucket what is not there yet, before a checkpoint is saved."""
+        if is_first():
+            with writing(self._path):
+                self._file.flush()
+                for mirror in self._mirrors:
+                    mirror.flush()
+
     def close(self) -> None:
         """Closes all; all lines are on disk, but trackers' last ones may be lost."""
-        with contextlib.suppress(OSError):  # would hide the error that ended the run
+        with contextlib.suppress(OSError, UserError):  # would hide the error that ended the run
             self._files.close()
 
-    def _open_tracker(self, name: str, run: RunFolder, start: int) -> Tracker | TrackerProcess:
-        tracker_type, folder = tracker_class(name), run.tracker(name)
+    def _open_tracker(
+        self, name: str, mirror: Mirror, run: RunFolder, start: int
+    ) -> Tracker | TrackerProcess:
+        tracker_type, folder = tracker_class(name), mirror.folder
         title = run.path.resolve().name
+        if not tracker_type.in_process and start:
+            mirror.fetch()  # the record that is continued
         if tracker_type.in_process:
             return tracker_type(TrackedRun(folder, title, "", start, self._config))
         return TrackerProcess(name, folder, title, start, self._config)

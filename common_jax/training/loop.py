@@ -9,6 +9,7 @@ batch; the first writes all files but checkpoints.
 
 import contextlib
 import dataclasses
+import functools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +24,7 @@ from common_jax.data.batches import Batch, Batches, stream
 from common_jax.errors import Interrupted, UserError
 from common_jax.fields import to_mapping
 from common_jax.io.parameters import named_parameters, parameters_sha256
+from common_jax.io.paths import in_bucket
 from common_jax.training.checkpoint import Checkpoints, Position, comparable_score
 from common_jax.training.evaluate import evaluate
 from common_jax.training.identity import flat
@@ -76,7 +78,7 @@ def train(
         task.config = config = workdir.claim(config, new_schedule=new_schedule)
         if finished := broadcast_from_first(lambda: workdir.finished(config)):
             return RunResult(finished, {})
-        gather_from_all(task.prepare)
+        prepare_on_all(task)
         data = workdir.adopt_data(task)
         with (
             PreemptionHandler() as requests,
@@ -86,6 +88,15 @@ def train(
             return run.finish(run.take_steps(), command)
     finally:
         workdir.release()
+
+
+def prepare_on_all(task: Task, workers: int | None = None) -> None:
+    """Prepares the corpus in all processes; with a cache in a bucket, the others fetch what the
+    first one has uploaded."""
+    prepare = functools.partial(task.prepare, *[] if workers is None else [workers])
+    if in_bucket(task.config.data.cache_dir):
+        broadcast_from_first(prepare)
+    gather_from_all(prepare)
 
 
 def _require_same_config(config: Any) -> None:
@@ -295,9 +306,11 @@ class _Run:
         values = {"split": "dev", **scored.metrics}
         self.progress.show(self.step, values, always=True)
         self.log.write(self.step, {**values, "wall_seconds": round(self.wall_seconds(), 3)})
+        self.log.flush()
 
     def _save(self, metrics: dict[str, float] | None = None) -> None:
         with self._stalls.at("saving_seconds"):
+            self.log.flush()  # a resumed run continues the log of its checkpoint
             self.checkpoints.save(self.state, self.step, self.position, metrics)
 
     def _save_and_leave(self, request: int) -> None:

@@ -1,13 +1,14 @@
 """Reads a saved step onto the shapes and shardings of a model."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
 
+from common_jax.errors import UserError
 from common_jax.io.parameters import require_same
+from common_jax.io.paths import AnyPath, in_bucket
 
 Position = tuple[int, int]  # epoch and batch, the next to read
 
@@ -18,7 +19,7 @@ class UnreadableError(Exception):
     """A damaged step; the message names the damage."""
 
 
-def read_state(path: Path, abstract: Any, part: str = "") -> Any:
+def read_state(path: AnyPath, abstract: Any, part: str = "") -> Any:
     """The tree that Orbax saved in a folder, or a part of it.
 
     Args:
@@ -36,7 +37,7 @@ def read_state(path: Path, abstract: Any, part: str = "") -> Any:
             tree = {name: tree[name] for name in tree if part in ("", name)}
             require_same(str(path.parent), _leaves(tree), _leaves(abstract))
         except _UNREADABLE as error:
-            raise UnreadableError(f"{path.name}: cannot be read: {error}") from error
+            raise _unreadable(path, error) from error
         args = ocp.args.PyTreeRestore(
             item=abstract,  # type: ignore[call-arg]
             restore_args=ocp.checkpoint_utils.construct_restore_args(abstract),  # type: ignore[call-arg]
@@ -45,10 +46,20 @@ def read_state(path: Path, abstract: Any, part: str = "") -> Any:
         try:
             return reader.restore(path.absolute(), args=args)
         except _UNREADABLE as error:
-            raise UnreadableError(f"{path.name}: cannot be read: {error}") from error
+            raise _unreadable(path, error) from error
 
 
-def read_position(folder: Path) -> tuple[Position, str]:
+def _unreadable(path: AnyPath, error: Exception) -> Exception:
+    """The error for a folder that Orbax cannot read, damaged or in a bucket that cannot be read."""
+    if in_bucket(path):
+        from common_jax.io.bucket import service_error
+
+        if reason := service_error(error):
+            return UserError(f"{path}: {reason}")
+    return UnreadableError(f"{path.name}: cannot be read: {error}")
+
+
+def read_position(folder: AnyPath) -> tuple[Position, str]:
     """The data position saved in a step's folder, and what identifies the data; "" if unknown.
 
     Raises:

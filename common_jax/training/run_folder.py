@@ -7,8 +7,8 @@ lists; `config.json` and `vocabulary` are named in `common_jax.export.format`, a
 import fnmatch
 import functools
 import json
+import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from common_jax.config import from_values
@@ -17,6 +17,7 @@ from common_jax.export.format import CONFIG, VOCABULARY, Export
 from common_jax.io import lock
 from common_jax.io.files import read_lines
 from common_jax.io.json_files import Node, read_json
+from common_jax.io.paths import AnyPath, as_path, in_bucket
 from common_jax.renames import current_class
 from common_jax.training.example_results import Results, read_tsv
 from common_jax.training.identity import COOLDOWN, identity, resuming
@@ -26,6 +27,7 @@ RESULT = "result.json"
 # After a split's name:
 EXAMPLES, REFERENCES, SOURCES = ".examples.tsv", ".references", ".sources"
 _PREDICTIONS = ".predictions.*"
+_COMMITTED = "commit_success.txt"  # Orbax's, of a complete step in a bucket
 _RESULT = {  # fields of every result.json
     **{"steps": int, "parameters": int, "wall_seconds": float, "devices": list[str]},
     **{"metrics": dict[str, dict[str, float]], "versions": dict[str, str]},
@@ -34,6 +36,8 @@ _RESULT = {  # fields of every result.json
 
 class RunFolder:
     """The folder of a run, or of an export, which has config and vocabulary in the same places.
+
+    It is on a disk, or in a bucket: gs://BUCKET/FOLDER.
 
     Methods without another note raise a UserError for a file that is missing or damaged.
 
@@ -45,12 +49,12 @@ class RunFolder:
       config_file, metrics_file, data_file: of `config`, `metrics` and `data_digests`.
     """
 
-    def __init__(self, path: str | Path, export: Export | None = None):
+    def __init__(self, path: str | AnyPath, export: Export | None = None):
         """
         Args:
           export: the export in it, if already read.
         """
-        self.path = Path(path)
+        self.path = as_path(path)
         if export is not None:
             self.export = export
         self.checkpoints, self.damaged = self.path / "checkpoints", self.path / "damaged"
@@ -67,7 +71,7 @@ class RunFolder:
         """
         return Export(self.path) if Export.is_at(self.path) else None
 
-    def tracker(self, name: str) -> Path:
+    def tracker(self, name: str) -> AnyPath:
         """The folder of a tracker's files."""
         return self.tensorboard if name == "tensorboard" else self.path / "trackers" / name
 
@@ -89,8 +93,16 @@ class RunFolder:
     @property
     def has_begun(self) -> bool:
         """Whether there is something to resume: a checkpoint or a result."""
-        saved = any(path.name.isdigit() for path in self.checkpoints.glob("*"))
-        return saved or self.damaged.exists() or (self.path / RESULT).exists()
+        return bool(self.steps) or self.damaged.exists() or (self.path / RESULT).exists()
+
+    @property
+    def steps(self) -> list[int]:
+        """The steps of the complete checkpoints, oldest first."""
+        if in_bucket(self.checkpoints):
+            names = [file.parent.name for file in self.checkpoints.glob(f"*/{_COMMITTED}")]
+        else:
+            names = [path.name for path in self.checkpoints.glob("*")]
+        return sorted(int(name) for name in names if re.fullmatch("0|[1-9][0-9]*", name))
 
     def data_digests(self) -> dict[str, str] | None:
         """What identifies the data of the run (`Task.data_digests`); None if it is unknown, as in
@@ -192,7 +204,7 @@ class RunFolder:
         file = self._split_file(split, EXAMPLES)
         return read_tsv(file) if file.exists() else None
 
-    def predictions_file(self, split: str, format: str) -> Path:
+    def predictions_file(self, split: str, format: str) -> AnyPath:
         """The file of a split's predictions in a format of `Scores.predictions`."""
         return self._split_file(split, f".predictions.{format}")
 
@@ -223,7 +235,7 @@ class RunFolder:
         files |= {file for pattern in texts * predictions for file in self.path.glob(pattern)}
         return {f.relative_to(self.path).as_posix(): f.read_text("utf-8") for f in sorted(files)}
 
-    def _split_file(self, split: str, ending: str) -> Path:
+    def _split_file(self, split: str, ending: str) -> AnyPath:
         return self.path / "eval" / f"{split}{ending}"
 
 

@@ -5,11 +5,8 @@ import dataclasses
 import hashlib
 import json
 import logging
-import os
-import shutil
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from common_jax.config import from_values
@@ -17,7 +14,9 @@ from common_jax.errors import UserError
 from common_jax.export.format import CONFIG
 from common_jax.fields import to_mapping
 from common_jax.io import lock
-from common_jax.io.atomic import PARTIAL, replace_text, write_json, writing
+from common_jax.io.atomic import remove_folder, replace_text, write_json, writing
+from common_jax.io.copies import publish, unfinished
+from common_jax.io.paths import AnyPath, in_bucket
 from common_jax.training.example_results import to_tsv
 from common_jax.training.multihost import (
     broadcast_from_first,
@@ -75,7 +74,7 @@ class RunWriter(RunFolder):
             with writing(self.path):
                 if not self.has_begun:  # of a start that failed
                     self.data_file.unlink(missing_ok=True)
-                    shutil.rmtree(self.vocabulary, ignore_errors=True)
+                    remove_folder(self.vocabulary)
                 write_json(self.config_file, {"version": VERSION, "config": values})
                 return self._lock.read_text(), cooldown
         except BaseException:
@@ -135,25 +134,19 @@ class RunWriter(RunFolder):
         if recorded is not None:
             _require_equal(digests, recorded, f"{self.path} was trained on", task)
             return
-        partial = self.vocabulary.with_suffix(PARTIAL)
-        with writing(self.path):
-            shutil.rmtree(partial, ignore_errors=True)
-            partial.mkdir()
-            try:
-                task.write_vocabulary(partial)
-                if self.vocabulary.exists():  # of a run without digests
-                    _require_equal(
-                        _contents(partial), _contents(self.vocabulary), f"{self.path} has", task
-                    )
-                    _log.warning(
-                        "%s: has the vocabulary of these data; whether its examples are the same "
-                        "is unknown, as it was made before runs recorded that; recorded now",
-                        self.path,
-                    )
-                else:
-                    os.replace(partial, self.vocabulary)
-            finally:
-                shutil.rmtree(partial, ignore_errors=True)
+        with writing(self.path), unfinished(self.vocabulary) as folder:
+            task.write_vocabulary(folder)
+            if self.vocabulary.exists():  # of a run without digests
+                _require_equal(
+                    _contents(folder), _contents(self.vocabulary), f"{self.path} has", task
+                )
+                _log.warning(
+                    "%s: has the vocabulary of these data; whether its examples are the same "
+                    "is unknown, as it was made before runs recorded that; recorded now",
+                    self.path,
+                )
+            else:
+                publish(folder, self.vocabulary)
             write_json(self.data_file, {"sha256": digests})
 
     @first_process_only
@@ -175,6 +168,11 @@ class RunWriter(RunFolder):
         """Writes the result, which marks the run as finished."""
         with writing(self.path):
             write_json(self.path / RESULT, result)
+        if in_bucket(self.path):
+            from common_jax.io.bucket import repeated_requests
+
+            if count := repeated_requests():
+                _log.warning("%s: %d requests failed and were repeated", self.path, count)
 
     def restore(self, config: Any, texts: Mapping[str, str]) -> None:
         """Writes a run with this config, of which `texts` are known; the result is the last."""
@@ -209,6 +207,6 @@ def _require_equal(
         )
 
 
-def _contents(folder: Path) -> dict[str, str]:
+def _contents(folder: AnyPath) -> dict[str, str]:
     """The SHA-256 of each file of a folder, by name."""
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}

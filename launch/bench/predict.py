@@ -7,10 +7,9 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 from common_jax.errors import UserError
-from launch.cli import module_command, positive
+from launch.cli import disk_path, module_command, positive
 from launch.measure.timing import medians
 from launch.text_table import Row
 
@@ -33,7 +32,7 @@ def add_predict(commands) -> argparse.ArgumentParser:
     parser.set_defaults(measure=measure_predict)
     add("--workdir", required=True, metavar="RUN", help="folder of the run")
     add("--model", required=True, action="append", metavar="DIR", help="an export; may be repeated")
-    add("--input", required=True, type=Path, metavar="FILE", help="lines for launch.predict")
+    add("--input", required=True, type=disk_path, metavar="FILE", help="lines for launch.predict")
     add("--rounds", type=positive, default=5, metavar="N", help="rounds (5)")
     return parser
 

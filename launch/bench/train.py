@@ -1,10 +1,9 @@
 """`launch.bench train`: speed, memory and the parts of a config's training step."""
 
 import argparse
-from pathlib import Path
 
 from common_jax.errors import UserError
-from launch.cli import add_config, add_systems, configure_logging, positive, system_files
+from launch.cli import add_config, add_systems, configure_logging, disk_path, positive, system_files
 from launch.text_table import Row
 
 TRAIN = """Times training steps of a config on its own data, after compiling every shape of batch
@@ -33,7 +32,12 @@ def add_train(commands) -> argparse.ArgumentParser:
     text = "also predictions for the same batches, as in the final evaluation (not packed ones)"
     add("--inference", action="store_true", help=text)
     add("--parts", action="store_true", help="also the parts of a step")
-    add("--profile", type=Path, metavar="DIR", help="write a trace of three steps, for TensorBoard")
+    add(
+        "--profile",
+        type=disk_path,
+        metavar="DIR",
+        help="write a trace of three steps, for TensorBoard",
+    )
     return parser
 
 

@@ -8,10 +8,10 @@ import re
 import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common_jax.document import Chart, Heatmap, Panel, Series
+from common_jax.io.paths import AnyPath
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,10 +96,12 @@ def svg(charts: Sequence[Chart] | Heatmap, name: str, caption: str = "") -> str:
     return re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', _OPENING, element, count=1)
 
 
-def save(charts: Sequence[Chart], stem: Path, caption: str = "") -> None:
+def save(charts: Sequence[Chart], stem: AnyPath, caption: str = "") -> None:
     """Writes STEM.png and STEM.svg."""
     with _ignore_missing_glyphs():
-        draw(charts, caption).savefig(stem.with_suffix(".png"))
+        image = io.BytesIO()
+        draw(charts, caption).savefig(image, format="png")
+        stem.with_suffix(".png").write_bytes(image.getvalue())
     stem.with_suffix(".svg").write_text(svg(charts, stem.name, caption), encoding="utf-8")
 
 

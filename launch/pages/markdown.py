@@ -1,11 +1,11 @@
 """A report as Markdown, its charts in a folder beside it."""
 
 import re
-from pathlib import Path
 from urllib.parse import quote
 
 from common_jax.document import Chart, Picture, Report, Table, markdown_table, shown
 from common_jax.io.atomic import replace_text
+from common_jax.io.paths import AnyPath
 from launch.pages import charts
 
 
@@ -37,7 +37,7 @@ def to_markdown(report: Report, folder: str) -> tuple[str, dict[str, str]]:
     return "\n\n".join([*lines, ""]), pictures
 
 
-def write(path: Path, report: Report) -> None:
+def write(path: AnyPath, report: Report) -> None:
     """Writes FILE, and its pictures to <its name>_charts, replacing older ones."""
     folder = path.with_name(f"{path.stem}_charts")
     text, pictures = to_markdown(report, folder.name)

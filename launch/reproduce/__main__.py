@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from common_jax.errors import UserError, error_context
 from common_jax.fields import suggestion
 from common_jax.io.atomic import replace_text, write_json, writing
-from launch.cli import Parser, command_line, configure_logging, positive, run
+from launch.cli import Parser, command_line, configure_logging, disk_path, positive, run
 from launch.measure.compile import topology
 from launch.reproduce.measurements import ANSWERS, SPEED, answers_of, speeds_of
 from launch.trials.train import add_executor, train
@@ -172,8 +172,8 @@ def _parser() -> Parser:
     text = "print all tables and exit; with --keep also write docs/results/tables.md"
     add("--list", action="store_true", help=text)
     add("--scale", metavar="NAME", help="paper | small (the table's first)")
-    add("--data", type=Path, metavar="DIR", help="folder with a folder for each corpus (data)")
-    add("--out", type=Path, metavar="OUT", help="folder of the runs and the page")
+    add("--data", type=disk_path, metavar="DIR", help="folder with a folder for each corpus (data)")
+    add("--out", type=disk_path, metavar="OUT", help="folder of the runs and the page")
     add("--rows", metavar="ROW,ROW,...", help="some rows (all)")
     add("--seeds", type=positive, metavar="N", help="seeds of each row (the file's)")
     add_executor(parser)

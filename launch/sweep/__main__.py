@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from common_jax.errors import UserError, error_context
 from common_jax.io.atomic import writing
+from common_jax.io.paths import as_path
 from launch.cli import Parser, add_config, add_output, add_systems, configure_logging, positive, run
 from launch.trials.train import add_executor, log, summary, train
 
@@ -89,7 +90,7 @@ def _parser() -> Parser:
     add("--zip", action="append", default=[], metavar="KEY=V,V,...", help=text)
     add_systems(parser, "an axis of the sweep, the column `system` of results.csv")
     add("--seeds", type=positive, default=1, metavar="N", help="seeds of each (1)")
-    add("--out", required=True, type=Path, metavar="DIR", help="folder of the sweep")
+    add("--out", required=True, type=as_path, metavar="DIR", help="folder of the sweep")
     add_executor(parser)
     add(
         "--asha",

@@ -5,10 +5,10 @@ import contextlib
 import itertools
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from common_jax.errors import Interrupted
+from common_jax.io.paths import AnyPath
 from launch.cli import Parser, natural, positive
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def add_executor(parser: Parser) -> None:
     add("--gpus", type=natural, metavar="N", help="GPUs of a trial on Ray (1 if there are any)")
 
 
-def train(trials: Sequence["Trial"], results: Path, args: argparse.Namespace) -> None:
+def train(trials: Sequence["Trial"], results: AnyPath, args: argparse.Namespace) -> None:
     """Trains the unfinished trials, and updates the file `results` after each.
 
     Args:

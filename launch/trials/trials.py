@@ -8,11 +8,11 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from common_jax.config import value_of
 from common_jax.errors import UserError, error_context
+from common_jax.io.paths import AnyPath
 from common_jax.training.config import parse
 from common_jax.training.identity import SEED
 from common_jax.training.run_folder import RunFolder
@@ -50,7 +50,7 @@ class Trial:
     file: str
     overrides: tuple[str, ...]
     config: Any
-    folder: Path
+    folder: AnyPath
 
     @functools.cached_property
     def name(self) -> str:
@@ -68,12 +68,12 @@ class Trial:
         return RunFolder(self.folder / self.name)
 
     @property
-    def log(self) -> Path:
+    def log(self) -> AnyPath:
         """The file with its process's output."""
         return self.folder / f"{self.name}.log"
 
     @property
-    def record(self) -> Path:
+    def record(self) -> AnyPath:
         """The file that records why it was stopped or failed, if so."""
         return self.folder / f"{self.name}.json"
 
@@ -114,7 +114,7 @@ def grid_trials(
     overrides: Sequence[str],
     axes: Sequence[Axis],
     seeds: int,
-    folder: Path,
+    folder: AnyPath,
     systems: Sequence[str] = (),
 ) -> list[Trial]:
     """All trials, with parsed configs; the seeds of one setting follow each other.

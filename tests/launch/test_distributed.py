@@ -6,6 +6,7 @@ the toy task, stopped and started again, is for every day; the others are among 
   uv run pytest -m slow tests/launch/test_distributed.py -n 0 -s
 """
 
+import argparse
 import re
 import signal
 import socket
@@ -13,8 +14,9 @@ import time
 
 import pytest
 
+from common_jax.errors import UserError
 from launch import train
-from launch.distributed import LOST, scheduler
+from launch.distributed import LOST, DistributedArgs, scheduler
 from tests.launch.commands import fails, toy_config
 from tests.launch.tiny_runs import RHYTHM, SMALL, evaluated, lines, numbers, result, start
 
@@ -262,6 +264,38 @@ def test_a_run_resumes_with_any_number_of_processes(tmp_path, family):
 )
 def test_which_scheduler_has_started_several(environment, expected):
     assert scheduler(environment) == expected
+
+
+TORCHRUN = {"MASTER_ADDR": "a", "MASTER_PORT": "29500", "WORLD_SIZE": "4", "RANK": "3"}
+
+
+@pytest.mark.parametrize(
+    "changes,expected",
+    [
+        ({}, DistributedArgs("", "a:29500", 4, 3)),
+        ({"TORCHELASTIC_USE_AGENT_STORE": "True"}, DistributedArgs("", "a:29501", 4, 3)),
+        ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, DistributedArgs("", "a:29500", 4, 3, (1,))),
+        ({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}, DistributedArgs("", "a:29500", 4, 3)),
+        ({"WORLD_SIZE": "1", "RANK": "0"}, DistributedArgs()),
+        ({"MASTER_PORT": ""}, DistributedArgs()),
+        ({"SLURM_STEP_NODELIST": "a1", "SLURM_NTASKS": "2"}, DistributedArgs("", "a:29500", 4, 3)),
+    ],
+)
+def test_variables_of_torchrun(monkeypatch, changes, expected):
+    for name, value in {**TORCHRUN, **changes}.items():
+        monkeypatch.setenv(name, value)
+    assert DistributedArgs.of(_no_flags()) == expected
+
+
+def test_a_rank_beyond_the_world_is_refused(monkeypatch):
+    for name, value in {**TORCHRUN, "RANK": "4"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match="RANK=4: from 0 to WORLD_SIZE - 1, 3"):
+        DistributedArgs.of(_no_flags())
+
+
+def _no_flags():
+    return argparse.Namespace(coordinator=None, num_processes=None, process_id=None)
 
 
 @pytest.mark.parametrize(

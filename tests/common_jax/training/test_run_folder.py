@@ -118,7 +118,7 @@ def test_a_full_disk_is_one_line_and_changes_no_file(name, workdir, monkeypatch)
         write(workdir)
     before = contents(workdir.path)
     with monkeypatch.context() as patch:
-        patch.setattr("common_jax.training.run_writer.os.replace", fail)
+        patch.setattr("os.replace", fail)
         with pytest.raises(UserError, match=r"run.*: cannot be written: No space left on device$"):
             write(workdir)
     assert contents(workdir.path) == before

@@ -1,0 +1,291 @@
+"""Paths in a bucket of Google Cloud Storage, by TensorStore, which Orbax uses for arrays.
+
+`BucketPath` is registered with epath, so that Orbax uses it too. TensorStore's client needs no
+further package, repeats failed requests, has preconditions, and distinguishes a missing object from
+one that cannot be read; gcsfs, epath's own, reports both as missing.
+"""
+
+import contextlib
+import errno
+import fnmatch
+import functools
+import io
+import itertools
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorstore as ts
+from etils import epath
+from etils.epath import backend, gpath, stat_utils
+
+from common_jax.errors import UserError
+
+# The first request to a bucket fails after about 12 seconds, those after it, in a run that would be
+# lost, after some minutes.
+_FIRST = {"max_retries": 7, "initial_delay": "200ms", "max_delay": "3s"}
+_LATER = {"max_retries": 32, "initial_delay": "200ms", "max_delay": "10s"}
+_SECONDS = 600  # for a request with its repetitions, and a second more for each MiB
+_REASON = re.compile(r"(?P<status>[A-Z_]+): (?P<text>.*?)( \[[a-z_]+=.*)?", re.DOTALL)
+_TRANSIENT = (
+    r"PERMISSION_DENIED|UNAUTHENTICATED|UNAVAILABLE|ABORTED|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED"
+)
+_CREDENTIALS = (
+    "credentials are those of the machine's service account, of GOOGLE_APPLICATION_CREDENTIALS, or "
+    "of gcloud auth application-default login"
+)
+
+# Called before writes below a folder, by its key; an exception prevents the write.
+guards: dict[str, Callable[[], None]] = {}
+
+
+_reached: set[str] = set()  # buckets that have answered
+
+
+@functools.lru_cache
+def _store(bucket: str, reached: bool) -> ts.KvStore:
+    context = ts.Context({"gcs_request_retries": _LATER if reached else _FIRST})
+    return ts.KvStore.open({"driver": "gcs", "bucket": bucket}, context=context).result()
+
+
+@contextlib.contextmanager
+def _without_advice() -> Iterator[None]:
+    """Silences standard error for the first request: looking for credentials, TensorStore's C++
+    writes there that a file does not exist, also where a service account is found next."""
+    if _reached:
+        yield
+        return
+    sys.stderr.flush()
+    saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(null)
+
+
+def repeated_requests() -> int:
+    """The number of requests of this process that failed and were repeated, Orbax's included."""
+    metrics = ts.experimental_collect_matching_metrics("/tensorstore/kvstore/gcs/retries")
+    return sum(int(value.get("value", 0)) for metric in metrics for value in metric["values"])
+
+
+def service_error(error: BaseException) -> str | None:
+    """The reason of a TensorStore error of a service that denies requests or cannot be reached;
+    None for another error."""
+    text = str(error)
+    if not (isinstance(error, ValueError) and re.search(rf"\b({_TRANSIENT}):", text)):
+        return None
+    start = re.search(rf"\b({_TRANSIENT}):", text)
+    assert start is not None
+    return _reason(text[start.start() :])
+
+
+def _reason(text: str) -> str:
+    match = _REASON.fullmatch(text.strip())
+    reason = match["text"] if match else text
+    code = re.search(r"http_response_code='(\d+)'", text)
+    reason = " ".join(reason.split())[:300]
+    reason += f" (HTTP status {code[1]})" if code else ""
+    if match and match["status"] in ("PERMISSION_DENIED", "UNAUTHENTICATED"):
+        return f"no permission: {reason}; {_CREDENTIALS}"
+    return reason
+
+
+class _Key:
+    """An object, or a folder, by its URL."""
+
+    def __init__(self, path: Any):
+        self.url = os.fspath(path)
+        bucket, _, key = self.url.removeprefix("gs://").partition("/")
+        self.name = key.strip("/")
+        self.bucket, self.folder = bucket, f"{self.name}/" if self.name else ""
+
+    def result(self, request: Callable[[ts.KvStore], Any], size: int = 0) -> Any:
+        """The result of a request; raises UserError if the service does not give one."""
+        try:
+            with _without_advice():
+                store = _store(self.bucket, self.bucket in _reached)
+                answer = request(store).result(timeout=_SECONDS + size / 2**20)
+                _reached.add(self.bucket)
+                return answer
+        except TimeoutError as error:
+            raise UserError(f"{self.url}: no answer in {_SECONDS} seconds") from error
+        except ValueError as error:
+            raise UserError(f"{self.url}: {_reason(str(error))}") from error
+
+    def read(self, unless: bytes | None = None) -> Any:
+        """The object's `KvStore.ReadResult`.
+
+        Args:
+          unless: a generation; the object is not read if it still has it.
+        """
+        return self.result(lambda store: store.read(self.name, if_not_equal=unless), 2**30)
+
+    def write(self, content: bytes | None, if_equal: bytes | None = None) -> bytes:
+        """Writes or deletes the object; returns its generation, empty if it was not `if_equal`."""
+        for prefix, require in [*guards.items()]:
+            if self.url.startswith(prefix):
+                require()
+        return self.write_unguarded(content, if_equal)
+
+    def write_unguarded(self, content: bytes | None, if_equal: bytes | None = None) -> bytes:
+        """As `write`, also without the lock of the run."""
+        write = lambda store: store.write(self.name, content, if_equal=if_equal)
+        return self.result(write, len(content or b"")).generation
+
+    def below(self) -> list[str]:
+        """The names of the objects below the folder, relative to it."""
+        end = f"{self.folder[:-1]}0" if self.folder else ""  # "0" follows "/"
+        keys = self._list(self.folder, end)
+        return sorted(key.decode()[len(self.folder) :] for key in keys)
+
+    def is_object(self) -> bool:
+        """Whether there is the object."""
+        return bool(self.name and self._list(self.name, f"{self.name}\0"))
+
+    def _list(self, first: str, end: str) -> list[bytes]:
+        return self.result(lambda store: store.list(ts.KvStore.KeyRange(first, end)))
+
+
+class _Objects(backend.Backend):
+    """epath's file system of objects; a folder exists while there are objects below it."""
+
+    def open(self, path: Any, mode: str) -> Any:
+        if mode.startswith("w"):
+            return _BinaryUpload(_Key(path)) if "b" in mode else _TextUpload(_Key(path))
+        if not mode.startswith("r"):
+            raise io.UnsupportedOperation(f"{os.fspath(path)}: objects cannot be appended to")
+        content = self._read(path)
+        return io.BytesIO(content) if "b" in mode else io.StringIO(content.decode("utf-8"))
+
+    def _read(self, path: Any) -> bytes:
+        found = _Key(path).read()
+        if found.state != "value":
+            raise _missing(path)
+        return found.value
+
+    def exists(self, path: Any) -> bool:
+        return _Key(path).is_object() or self.isdir(path)
+
+    def isdir(self, path: Any) -> bool:
+        return bool(_Key(path).below())
+
+    def listdir(self, path: Any) -> list[str]:
+        return list(dict.fromkeys(name.partition("/")[0] for name in _Key(path).below()))
+
+    def glob(self, path: Any) -> list[str]:
+        components = os.fspath(path).split("/")
+        fixed = [*itertools.takewhile(lambda part: not set(part) & set("*?["), components)]
+        patterns, base = components[len(fixed) :], "/".join(fixed)
+        names = (name.split("/") for name in _Key(base).below())
+        paths = {tuple(n[: len(patterns)]) for n in names if len(n) >= len(patterns)}
+        matching = (n for n in paths if all(map(fnmatch.fnmatchcase, n, patterns)))
+        return sorted("/".join([base, *name]) for name in matching)
+
+    def walk(self, top: Any, *, top_down: bool = True, on_error: Any = None) -> Iterator[Any]:
+        names = [name.split("/") for name in _Key(top).below()]
+        files = sorted(name[0] for name in names if len(name) == 1)
+        folders = sorted({name[0] for name in names if len(name) > 1})
+        here = (top, folders, files)
+        if top_down:
+            yield here
+        for folder in folders:
+            yield from self.walk(f"{os.fspath(top)}/{folder}", top_down=top_down)
+        if not top_down:
+            yield here
+
+    def makedirs(self, path: Any, *, exist_ok: bool = False, mode: int | None = None) -> None:
+        if not exist_ok and self.exists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
+
+    mkdir = makedirs
+
+    def rmtree(self, path: Any) -> None:
+        """Deletes the folder's own files first, the last name first, and then the folders in it:
+        what is left after a kill has no commit_success.txt."""
+        names = _Key(path).below()
+        if not names:
+            raise _missing(path)
+        for name in sorted(names, key=lambda name: ("/" not in name, name), reverse=True):
+            _Key(f"{os.fspath(path)}/{name}").write(None)
+
+    def remove(self, path: Any) -> None:
+        if not _Key(path).is_object():
+            raise _missing(path)
+        _Key(path).write(None)
+
+    def rename(self, path: Any, dst: Any) -> None:
+        raise io.UnsupportedOperation(f"{os.fspath(path)}: nothing in a bucket is renamed")
+
+    replace = rename
+
+    def copy(self, path: Any, dst: Any, overwrite: bool) -> None:
+        epath.Path(dst).write_bytes(epath.Path(path).read_bytes())
+
+    def stat(self, path: Any) -> stat_utils.StatResult:
+        if self.isdir(path):
+            return stat_utils.StatResult(is_directory=True, length=0, mtime=0)
+        return stat_utils.StatResult(is_directory=False, length=len(self._read(path)), mtime=0)
+
+
+class _Upload:
+    """A file that is written as a whole when it is closed, unless an exception ended its block."""
+
+    def __init__(self, key: _Key):
+        super().__init__()
+        self._key: _Key | None = key
+
+    def __exit__(self, kind, error, traceback) -> None:
+        if kind is not None:
+            self._key = None
+        self.close()
+
+    def close(self) -> None:
+        key, self._key = self._key, None
+        content: Any = self.getvalue() if key else b""  # type: ignore[attr-defined]
+        super().close()  # type: ignore[misc]
+        if key:
+            key.write(content.encode() if isinstance(content, str) else content)
+
+
+class _BinaryUpload(_Upload, io.BytesIO): ...  # type: ignore[misc]
+
+
+class _TextUpload(_Upload, io.StringIO): ...  # type: ignore[misc]
+
+
+@epath.register_path_cls("gs://")
+class BucketPath(gpath.PosixGPath):
+    """A file or folder in a bucket, with pathlib's methods."""
+
+    _backend = _Objects()  # type: ignore[assignment]
+
+    def absolute(self) -> "BucketPath":
+        return self
+
+    def resolve(self, strict: bool = False) -> "BucketPath":
+        return self
+
+    def expanduser(self) -> "BucketPath":
+        return self
+
+    def is_file(self) -> bool:
+        return _Key(self).is_object()
+
+    def rglob(self, pattern: str) -> Iterator["BucketPath"]:
+        names = _Key(self).below()
+        return (self / name for name in names if fnmatch.fnmatch(name.split("/")[-1], pattern))
+
+    @property
+    def key(self) -> _Key:
+        """The object, for preconditions."""
+        return _Key(self)
+
+
+def _missing(path: Any) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))

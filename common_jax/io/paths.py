@@ -1,0 +1,50 @@
+"""Paths that arguments name: on a disk, or in a bucket of Google Cloud Storage, gs://BUCKET/FOLDER.
+
+A path in a bucket (`common_jax.io.bucket.BucketPath`) has pathlib's methods. Nothing in a bucket is
+renamed, and a file there is written as a whole.
+"""
+
+import os
+import re
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+from common_jax.errors import UserError
+
+if TYPE_CHECKING:
+    AnyPath = Path  # whose methods `BucketPath` has
+if not TYPE_CHECKING:
+    AnyPath = PurePath
+
+GS = "gs://"
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_BUCKET = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/|$)")
+
+
+def as_path(path: str | os.PathLike[str]) -> AnyPath:
+    """The path of a text.
+
+    Raises:
+      UserError: for a URL that is not in a bucket of Google Cloud Storage.
+    """
+    text = os.fspath(path)
+    if (match := _SCHEME.match(text)) is None:
+        return Path(text)
+    if _BUCKET.match(text):
+        from common_jax.io.bucket import BucketPath
+
+        return BucketPath(text.rstrip("/"))
+    scheme = match[1].lower()
+    if scheme == "gs":
+        raise UserError(f"{text}: write {GS}BUCKET/FOLDER")
+    if scheme == "file":
+        raise UserError(f"{text}: write the path alone, without file://")
+    raise UserError(
+        f"{text}: of URLs, only {GS} is supported: Orbax, which writes checkpoints, would take "
+        f"{scheme}:// for a local folder; use {GS}BUCKET/FOLDER, or a mounted folder"
+    )
+
+
+def in_bucket(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is in a bucket."""
+    return os.fspath(path).startswith(GS)

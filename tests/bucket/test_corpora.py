@@ -1,0 +1,87 @@
+"""Corpora: raw files in a bucket are copied once, and prepared folders are uploaded and fetched."""
+
+import re
+
+import pytest
+
+from common_jax.io import checksums
+from common_jax.io.copies import local_copy
+from tests.bucket.emulator import BUCKET
+from tests.bucket.test_runs import Machine, emulator, service  # noqa: F401  (fixtures)
+from tests.launch.test_attconv import write_data
+
+pytestmark = pytest.mark.bucket
+
+CONFIG = "configs/attconv/quickstart.py"
+FIELDS = {"source": "files", "train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
+
+
+def prepare(machine, data, cache, **fields):
+    """The finished `launch.train --prepare` of tables."""
+    fields = {**FIELDS, "columns": "1,2,3", "dir": data, "cache_dir": cache, **fields}
+    overrides = [f"--config.data.{key}={value}" for key, value in fields.items()]
+    overrides.append("--config.words.rows=90")
+    return machine.run("train", "--config", CONFIG, *overrides, "--prepare")
+
+
+def prepared(machine):
+    """The only prepared folder in a machine's cache: its name, and the checksums of its files."""
+    (file,) = (machine.folder / "home").glob(f".cache/conv-attention-jax/*/{checksums.NAME}")
+    return file.parent.name, checksums.digests(file.parent)
+
+
+def test_a_prepared_corpus_reaches_machines_without_the_raw_files(tmp_path, service):  # noqa: F811
+    cache, data = f"gs://{BUCKET}/corpora", tmp_path / "data"
+    data.mkdir()
+    write_data(data)
+    first, second, third = (Machine(tmp_path / name, service) for name in ("a", "b", "c"))
+    done = prepare(first, data, cache)
+    assert done.returncode == 0 and "prepared 64" in done.stderr, done.stderr
+    data.rename(tmp_path / "gone")
+    done = prepare(second, data, cache)
+    assert done.returncode == 0 and "fetching the prepared corpus" in done.stderr, done.stderr
+    assert prepared(second) == prepared(first)
+    contents = service.objects("corpora/")
+    name = max(contents, key=lambda name: len(contents[name]))
+    service.put(name, b"x" + contents[name][1:])
+    done = prepare(third, data, cache)
+    assert done.returncode == 2
+    assert re.search(rf"error: {cache}/\w+: a damaged corpus \(.*\); delete it", done.stderr)
+
+
+def test_raw_files_in_a_bucket(tmp_path, service):  # noqa: F811
+    local = tmp_path / "data"
+    local.mkdir()
+    write_data(local)
+    for file in local.iterdir():
+        service.put(f"data/{file.name}", file.read_bytes())
+    on_disk, machine = Machine(tmp_path / "a", service), Machine(tmp_path / "b", service)
+    cache = "~/.cache/conv-attention-jax"
+    assert prepare(on_disk, local, cache).returncode == 0
+    done = prepare(machine, f"gs://{BUCKET}/data", cache)
+    assert done.returncode == 0, done.stderr
+    assert prepared(machine) == prepared(on_disk)
+    missing = prepare(machine, f"gs://{BUCKET}/none", cache)
+    assert missing.returncode == 2
+    assert missing.stderr == f"error: data.dir=gs://{BUCKET}/none: nothing there\n"
+
+
+def test_a_copy_is_read_again_only_if_it_has_changed(tmp_path, service, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, value in service.environment.items():
+        monkeypatch.setenv(name, value)
+    service.put("data/a", b"1")
+    service.put("data/b/c", b"2")
+    url = f"gs://{BUCKET}/data"
+    contents = lambda: {f.name: f.read_bytes() for f in checksums.files_in(local_copy(url))}
+    assert contents() == {"a": b"1", "c": b"2"}
+    service.requests.clear()
+    assert contents() == {"a": b"1", "c": b"2"}
+    assert service.requests["GET 304"] == 2
+    service.put("data/a", b"3")
+    (local_copy(url) / "b" / "c").write_bytes(b"damaged")
+    service.objects()
+    assert contents() == {"a": b"3", "c": b"2"}
+    service._storage.delete_file(BUCKET, "data/b/c")
+    assert contents() == {"a": b"3"}
+    assert local_copy(f"{url}/a").read_bytes() == b"3"

@@ -1,0 +1,70 @@
+"""The quickstart of each family in a bucket, killed three times: trained, scored, exported, asked.
+
+uv run pytest -m "bucket and slow" tests/bucket/test_families.py -n 0 -s
+"""
+
+import json
+
+import pytest
+
+from tests.bucket.emulator import BUCKET
+from tests.bucket.test_runs import (  # noqa: F401  (fixtures)
+    Machine,
+    emulator,
+    kill,
+    objects,
+    reach,
+    require_equal,
+    service,
+)
+from tests.launch.tiny_runs import RHYTHM, SMALL
+
+pytestmark = [pytest.mark.bucket, pytest.mark.slow]
+
+READING = {"context": "Ada lives in Rome. Ben is a painter in Turin.", "question": "Who lives?"}
+REQUESTS = {
+    "csan": "A man rides a horse.\n",
+    "qanet": json.dumps(READING) + "\n",
+    "attconv": "The seven plates are blue.\tThe plates are blue.\n",
+}
+
+
+@pytest.mark.parametrize("family", SMALL)
+def test_a_run_in_a_bucket(tmp_path, service, family):  # noqa: F811
+    machine, run = Machine(tmp_path / "machine", service), f"runs/{family}"
+    url, disk = f"gs://{BUCKET}/{run}", tmp_path / "run"
+    values = {"config": f"configs/{family}/quickstart.py", **RHYTHM, **SMALL[family]}
+    assert machine.train(disk, **values).wait(600) == 0
+    for step in (4, 16, 40):
+        process = machine.train(url, **values)
+        reach(service, run, step, process)
+        kill(process)
+    assert machine.train(url, **values).wait(600) == 0, (machine.folder / "log").read_text()
+    result = require_equal(service, run, disk, resumed=3)
+    print(f"\n{family}: {result['parameters_sha256']} on the disk and in the bucket")
+    print("\n".join(f"{len(v):9,} {k}" for k, v in objects(service, run).items()))
+    files = [name for name in machine.files() if not name.startswith(".cache/conv-attention-jax/")]
+    assert files == []
+
+    scores = machine.run("evaluate", "--workdir", url, "--split", "dev")
+    assert scores.stdout == machine.run("evaluate", "--workdir", disk, "--split", "dev").stdout
+    assert scores.returncode == 0, scores.stderr
+    answer = machine.run("predict", "--workdir", disk, stdin=REQUESTS[family]).stdout
+    assert machine.run("predict", "--workdir", url, stdin=REQUESTS[family]).stdout == answer != ""
+    for form in ("safetensors", "orbax"):
+        out = f"gs://{BUCKET}/exports/{family}-{form}"
+        export = ("export", "--workdir", url, "--out", out, "--format", form)
+        assert machine.run(*export).returncode == 0
+        again = machine.run(*export)
+        assert again.stderr == f"error: {out}: already exists; choose another --out\n"
+        answered = machine.run("predict", "--model", out, stdin=REQUESTS[family])
+        assert answered.stdout == answer, answered.stderr
+    report = f"gs://{BUCKET}/report.html"
+    assert machine.run("report", url, "--out", report).returncode == 0
+    assert service.objects("report.html")["report.html"].startswith(b"<!doctype html>")
+
+    prefix = f"exports/{family}-safetensors/parameters.safetensors"
+    content = service.objects(prefix)[prefix]
+    service.put(prefix, bytes([content[0] ^ 1]) + content[1:])
+    damaged = machine.run("predict", "--model", f"gs://{BUCKET}/exports/{family}-safetensors")
+    assert damaged.returncode == 2 and "a damaged export" in damaged.stderr
