@@ -23,7 +23,7 @@ LAYERS = (
     {"pytrees", "renames", "document"},
     {"errors", "versions", "scopes", "sharding", "masks", "dropout", "metrics"},
     {"fields"},
-    {"bad_examples", "predictor_schema"},
+    {"bad_examples", "columns", "predictor_schema"},
     {"io"},
     {"config", "text"},
     {"attention", "predictor", "data", "systems"},
