@@ -15,11 +15,13 @@ from common_jax.bad_examples import BadExamples
 from common_jax.columns import parse_columns
 from common_jax.data.layouts import Layout
 from common_jax.data.object_rows import reader
+from common_jax.data.questions import is_squad
 from common_jax.data.table_format import ENDINGS
 from common_jax.data.tables import Table
 from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.io.files import decode_line, ending, lines_of, read_raw_lines
+from common_jax.io.json_files import read_json
 from common_jax.predictor import Input, Unanswered
 from common_jax.predictor_schema import Schema, object_in
 
@@ -159,8 +161,30 @@ def _unread(collected: _Collected) -> Iterator[Record]:
         yield Record(Input("", Unanswered(collected.reasons.pop(0))), {})
 
 
+@dataclasses.dataclass
+class SquadRecords(Records):
+    """The questions of a JSON file of SQuAD's form, with or without answers, in order."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[Record]:
+        for article in read_json(self.path).nodes("data"):
+            for paragraph in article.nodes("paragraphs"):
+                for node in paragraph.nodes("qas"):
+                    columns = node.value if isinstance(node.value, dict) else {}
+                    value: Mapping[str, Any] | Unanswered
+                    try:
+                        texts = paragraph.get("context", str), node.get("question", str)
+                        name = {"id": node.get("id", str)} if "id" in columns else {}
+                        value = {**name, **dict(zip(("context", "question"), texts, strict=True))}
+                    except UserError as error:
+                        value = Unanswered(str(error))
+                    yield Record(Input(node.place, value), columns)
+
+
 def file_records(path: Path, columns: str, schema: Schema) -> Records:
-    """The records of a file: a table if its ending is one's or `columns` are given, else lines.
+    """The records of a file: a table if its ending is one's or `columns` are given, else lines; for
+    a reader also JSON of SQuAD's form.
 
     Args:
       columns: of the texts, as `data.columns`; "" for known names.
@@ -171,6 +195,8 @@ def file_records(path: Path, columns: str, schema: Schema) -> Records:
     if not columns and ending(path) not in ENDINGS:
         return LineRecords(read_raw_lines(path), str(path), schema)
     names = [text.name for text in schema.texts]
+    if not columns and names == ["context", "question"] and is_squad(path):
+        return SquadRecords(path)
     layout = Layout(schema.title, {text.name: (text.name, *text.columns) for text in schema.texts})
     by_field = parse_columns(columns, names, key=COLUMNS)
     table = InputTable(path, (layout,), by_field, reads_all=True)

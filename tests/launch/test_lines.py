@@ -175,3 +175,21 @@ def test_output_is_utf8_and_a_closed_pipe_ends_quietly(family):
     errors = process.stderr.read().decode()
     assert "Traceback" not in errors and "Fatal" not in errors
     assert process.wait() == 0
+
+
+def test_a_dev_set_without_answers_is_predicted(family, tmp_path, monkeypatch, capsys):
+    name, models = family
+    if name != "qanet":
+        pytest.skip("files of SQuAD's form are for readers")
+    context = "Ada has nine cats."
+    asked = [{"id": "a", "question": "How many?"}, {"id": "b"}, {"question": "Who has cats?"}]
+    data = [{"title": "Cats", "paragraphs": [{"context": context, "qas": asked}]}]
+    file, out = tmp_path / "dev.json", tmp_path / "answers.jsonl"
+    file.write_text(json.dumps({"version": "1.1", "data": data}))
+    argv = ["--model", models["--model"], "--input", file, "--output", out]
+    status, _, errors = printed(monkeypatch, capsys, [], *argv)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    expected = [json.loads(line) for line in load(models["--model"]).predict(LINES["qanet"])]
+    assert [row.get("id") for row in rows] == ["a", "b", None]
+    assert [rows[0]["answer"], rows[2]["answer"]] == [row["answer"] for row in expected]
+    assert "question" in rows[1]["error"] and status == 2 and "1 of 3 lines" in errors[-1]
