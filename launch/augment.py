@@ -18,12 +18,12 @@ from launch.cli import (
     command_line,
     configure_logging,
     disk_path,
-    keep_compiled,
     natural,
     output_file,
     positive,
     run,
 )
+from launch.compiled import keep_compiled
 
 DESCRIPTION = (
     __doc__

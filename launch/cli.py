@@ -5,14 +5,10 @@ import contextlib
 import errno
 import functools
 import itertools
-import logging
 import os
 import re
 import shlex
-import stat
 import sys
-import time
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, cast
@@ -29,11 +25,9 @@ _USER_ERRNOS = (errno.ENAMETOOLONG, errno.ENOSPC)  # system errors that the argu
 _LESS_MEMORY = (
     "smaller batches, train.accumulate, more devices with mesh.fsdp or a smaller model need less"
 )
-COMPILED = "~/.cache/conv-attention-jax/compiled"
 CONSOLE, MODULE = "conv-attention", "python -m launch"
 ROOT = Path(__file__).resolve().parents[1]  # the folder of the packages
 RED, BOLD = 31, 1
-COMPILED_BYTES = 2**30  # size limit; the least recently used programs are removed
 
 
 class Parser(argparse.ArgumentParser):
@@ -284,7 +278,6 @@ def configure_logging(quiet: bool = False) -> None:
     Args:
       quiet: shows warnings and errors only, and no progress.
     """
-    import logging
 
     import absl.logging
 
@@ -296,46 +289,6 @@ def configure_logging(quiet: bool = False) -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
     for name in ("absl", "asyncio", "orbax"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-
-
-def keep_compiled() -> None:
-    """Enables jax's persistent compilation cache, unless JAX_COMPILATION_CACHE_DIR sets another."""
-    import jax
-
-    if (chosen := jax.config.jax_compilation_cache_dir) is not None:
-        as_path(chosen)  # registers buckets with epath, through which jax reads it
-    else:
-        with contextlib.suppress(RuntimeError):  # without a home directory
-            folder = Path(COMPILED).expanduser()
-            if _is_of_this_user(folder):
-                jax.config.update("jax_compilation_cache_dir", str(folder))
-                jax.config.update("jax_compilation_cache_max_size", COMPILED_BYTES)
-                _remove_unfinished(folder)
-    # a full or read-only disk only disables the cache
-    warnings.filterwarnings("ignore", "Error (read|writ)ing persistent compilation cache")
-
-
-def _is_of_this_user(compiled: Path) -> bool:
-    """Whether others cannot write to a folder of programs, which are native code; makes it."""
-    try:
-        compiled.mkdir(0o700, parents=True, exist_ok=True)
-        found = compiled.stat()
-    except OSError:  # a full or read-only disk only disables the cache
-        return True
-    if found.st_uid == os.getuid() and not found.st_mode & stat.S_IWOTH:
-        return True
-    logging.getLogger(__name__).warning("%s: not used, as others can write to it", compiled)
-    return False
-
-
-def _remove_unfinished(compiled: Path) -> None:
-    """Removes programs without an -atime file, which a kill leaves: with one of them, JAX (0.10.2)
-    fails to evict programs and hence writes no others."""
-    with contextlib.suppress(OSError):
-        for path in compiled.glob("*-cache"):
-            used = path.with_name(f"{path.name.removesuffix('-cache')}-atime")
-            if not used.exists() and time.time() - path.stat().st_mtime > 60:
-                path.unlink()
 
 
 def out_of_memory(error: BaseException) -> str | None:

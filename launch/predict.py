@@ -19,11 +19,11 @@ from launch.cli import (
     configure_logging,
     disk_path,
     early_arguments,
-    keep_compiled,
     output_file,
     run,
     untrusted_limits,
 )
+from launch.compiled import keep_compiled
 
 if TYPE_CHECKING:
     from common_jax.deploy.records import Record, Records, Results

@@ -10,11 +10,11 @@ from launch.cli import (
     add_output,
     command_line,
     configure_logging,
-    keep_compiled,
     positive,
     run,
     spelled,
 )
+from launch.compiled import keep_compiled
 from launch.distributed import DistributedArgs
 
 DESCRIPTION = (

@@ -19,10 +19,10 @@ from launch.cli import (
     add_options,
     add_untrusted,
     configure_logging,
-    keep_compiled,
     run,
     untrusted_limits,
 )
+from launch.compiled import keep_compiled
 from launch.serve.limits import Limits
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from launch import cli
+from launch import compiled
 
 
 @pytest.mark.parametrize("mode,used", [(None, True), (0o775, True), (0o777, False)])
@@ -14,10 +14,10 @@ def test_compiled_programs_are_read_only_where_others_cannot_write(
     if mode:
         folder.mkdir(parents=True)
         folder.chmod(mode)
-    monkeypatch.setattr(cli, "COMPILED", str(folder))
+    monkeypatch.setattr(compiled, "COMPILED", str(folder))
     jax.config.update("jax_compilation_cache_dir", None)
     try:
-        cli.keep_compiled()
+        compiled.keep_compiled()
         assert jax.config.jax_compilation_cache_dir == (str(folder) if used else None)
     finally:
         jax.config.update("jax_compilation_cache_dir", before)
