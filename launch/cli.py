@@ -279,6 +279,8 @@ def configure_logging(quiet: bool = False) -> None:
       quiet: shows warnings and errors only, and no progress.
     """
 
+    import logging
+
     import absl.logging
 
     absl.logging.set_verbosity(absl.logging.FATAL)
