@@ -187,7 +187,7 @@ def gigabytes(text: str) -> float:
 
 def add_memory(parser: argparse.ArgumentParser) -> None:
     """Adds `--max_memory`, the limit of `common_jax.deploy.load`."""
-    text = "memory for computing a text or a batch, in GiB; longer texts are refused (4)"
+    text = "memory for computing a text or a batch, in GiB (4)"
     parser.add_argument("--max_memory", type=gigabytes, default=4.0, metavar="GIB", help=text)
 
 
@@ -204,7 +204,7 @@ def add_options(parser: argparse.ArgumentParser, options: Sequence["Option"]) ->
 def add_untrusted(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `untrusted_limits`."""
     group = parser.add_argument_group("exports of others")
-    text = "run the programs of exports in a process of their own, which --max_memory also limits"
+    text = "run the programs of exports in a process with these limits"
     group.add_argument("--untrusted", action="store_true", help=text)
     text = "time of a call of an untrusted program, with its compilation (120)"
     group.add_argument("--max_seconds", type=float, default=120.0, metavar="N", help=text)

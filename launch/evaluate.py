@@ -47,9 +47,7 @@ p-value, RESULT_difference this run's result minus the other's with a 95 % inter
 RESULT_detectable the true difference that is detected with a power of 80 %.
 
 example:
-  python -m launch.evaluate --workdir runs/csan/quickstart --split test
   python -m launch.evaluate --workdir runs/qanet/squad --data sample1k-HCVerifyAll.json
-  python -m launch.evaluate --workdir runs/attconv/snli --data new.csv --name new --skip_bad
   python -m launch.evaluate --workdir runs/snli1 --workdir runs/snli2 --against runs/snli0
   python -m launch.evaluate --task squad --predictions answers.json --data dev-v1.1.json"""
 )

@@ -33,26 +33,14 @@ DESCRIPTION = (
     __doc__
     + """
 Reads the lines of standard input, and answers each when it is complete, or a file. A translator
-reads text; the translation of a blank line is an empty line. A question answerer reads JSON,
-{"context": ..., "question": ...}, and prints JSON; or answers one question about a file, with the
-answer's start and end in characters of the file (decoded as UTF-8, line ends included, a byte order
-mark not). A sentence classifier reads texts, or pairs separated by a tab, and prints JSON: the
-label, each label's probability, and with --explain the attention between words. A line may also be
-a JSON object of the texts ({"source": ...}, {"text": ...}, {"first": ..., "second": ...}), which
-can have line ends and tabs. --input also reads tables: .csv, .tsv, .jsonl, .json, .parquet, or any
-with --columns. --output FILE.csv and FILE.jsonl keep all their columns and add the answer's, and
-"error".
-
-A line that cannot be used has {"error": ...} at its place, or for plain text an empty line and a
-message on standard error; the others are answered, and the exit status is 2.
-
-A model is a run, or an export (launch.export), whose checksums are verified and whose
-compiled programs are run. Each model has its own options: --workdir RUN --help lists them. A text
-far longer than any in training is named on standard error.
+reads text; a question answerer JSON, {"context": ..., "question": ...}, or one question about a
+file; a classifier texts, or pairs separated by a tab. A line may also be a JSON object of the
+texts. --input reads tables too; --output FILE.csv and FILE.jsonl keep all their columns. A line
+that cannot be used has {"error": ...} at its place, or for plain text an empty line and a message;
+the others are answered, and the status is 2. Each model has options: --workdir RUN --help.
 
 example:
   echo "A man rides a horse." | python -m launch.predict --workdir runs/csan/multi30k
-  echo "A man rides a horse." | python -m launch.predict --model exports/translator
   python -m launch.predict --workdir runs/qanet/squad --context FILE --question 'Who was it?'
   python -m launch.predict --workdir runs/attconv/snli --input pairs.csv \\
     --columns first=premise,second=hypothesis --output labelled.csv"""

@@ -13,13 +13,12 @@ import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int
 
 from common_jax.bad_examples import BadExamples, Counts, summary
-from common_jax.config import SourceConfig
 from common_jax.data import raw_files
 from common_jax.data.corpus import NOT_CONTENT, Writer, file_identity, is_prepared, prepare
 from common_jax.errors import UserError
@@ -28,6 +27,9 @@ from common_jax.io import checksums
 from common_jax.io.copies import local_copy
 from common_jax.io.paths import AnyPath, as_path
 from common_jax.text.cleaning import FAR
+
+if TYPE_CHECKING:
+    from common_jax.config import SourceConfig
 
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
@@ -57,7 +59,7 @@ class Preparation:
         """The folder of the vocabulary, on a disk."""
         return None if self.vocabulary_from is None else local_copy(self.vocabulary_from)
 
-    def bad_examples(self, config: SourceConfig) -> BadExamples:
+    def bad_examples(self, config: "SourceConfig") -> BadExamples:
         """The policy of a config, with the advice of this preparation."""
         return BadExamples(config.on_bad_example, self.option)
 

@@ -8,15 +8,17 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from common_jax.bad_examples import BadExamples
-from common_jax.config import SplitsConfig
 from common_jax.data.corpus import file_identity
 from common_jax.data.prepared import SPLITS, Split
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.io.files import find_folder
+
+if TYPE_CHECKING:
+    from common_jax.config import SplitsConfig
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -146,7 +148,7 @@ class Generated(Generic[T_co]):
 
 
 def find_source(
-    config: SplitsConfig,
+    config: "SplitsConfig",
     split: Split,
     *,
     generator: Generator[T],
@@ -178,7 +180,7 @@ def join(sources: Iterable[Source[Iterator[T]]]) -> Source[Iterator[T]]:
     return sources[0] if len(sources) == 1 else Joined(sources)
 
 
-def held_out_splits(config: SplitsConfig) -> list[Split]:
+def held_out_splits(config: "SplitsConfig") -> list[Split]:
     """The splits without a source of their own, which are held out of train."""
     return [s for s in SPLITS[1:] if config.source != "generated" and not getattr(config, s)]
 

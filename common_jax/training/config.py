@@ -3,6 +3,7 @@
 After `parse` no code sees a ConfigDict.
 """
 
+import dataclasses
 import functools
 import os
 import re
@@ -17,10 +18,12 @@ from absl import flags
 from ml_collections import config_flags
 
 from common_jax.config import completed, from_values, short_keys, to_config_dict
+from common_jax.data.word_rule import WordLevelConfig
 from common_jax.errors import UserError, causes, error_context
 from common_jax.fields import named_class, suggestion
 from common_jax.io.copies import local_copy
 from common_jax.io.files import names_in
+from common_jax.io.paths import as_path
 from common_jax.renames import former_keys
 from common_jax.systems import UnknownSystem
 from common_jax.training.config_files import config_file
@@ -56,9 +59,23 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
     parsed, overrides = _overridden(config, config_class, overrides, file)
     _require_effect(parsed, overrides)
     keys = [override.removeprefix("--config.").partition("=")[0] for override in overrides]
-    return completed(
-        parsed, {k: functools.reduce(getattr, k.split("."), file_values) for k in keys}
-    )
+    before = {key: functools.reduce(getattr, key.split("."), file_values) for key in keys}
+    config = completed(parsed, before)
+    return config if "words.rule" in keys else _with_given_rule(config)
+
+
+def _with_given_rule(config: Any) -> Any:
+    """The config with the rule of words of `data.vocabulary_from`."""
+    given = getattr(config, "data", None) and config.data.vocabulary_from
+    if not given or WordLevelConfig not in type(config).__mro__:
+        return config
+    from common_jax.text.vocabulary import Vocabulary
+
+    folder = RunFolder(as_path(given).expanduser()).vocabulary
+    if not folder.is_dir():
+        return config
+    words = dataclasses.replace(config.words, rule=Vocabulary.load(local_copy(folder)).rule)
+    return dataclasses.replace(config, words=words)
 
 
 def _require_form(overrides: Sequence[str]) -> None:

@@ -53,10 +53,10 @@ def parsers(monkeypatch):
     names = [f"{family}_jax.predictor" for family in FAMILIES]
     classes = [kind for name in names for kind in vars(importlib.import_module(name)).values()]
     options = {o.name: o for kind in classes for o in getattr(kind, "options", ())}
-    compiled = [option for option in options.values() if option.compiled]
+    compiled = [option for option in options.values() if option.compiled or option.decoding]
     monkeypatch.setattr(cli.Parser, "parse_known_args", parse_known_args)
     monkeypatch.setattr(predict, "_model", lambda argv: (None, [*options.values()]))
-    monkeypatch.setattr(export, "_compiled_options", lambda argv: compiled)
+    monkeypatch.setattr(export, "_options", lambda argv: compiled)
     monkeypatch.chdir(ROOT)
 
 

@@ -278,7 +278,8 @@ def test_a_text_without_spaces_is_refused_unless_accepted(folder, tmp_path, monk
         answers = [Answer(text, at) for text, at in zip(("巴黎", "罗马"), starts, strict=True)]
         questions = [Question(str(n), "哪里", 0, (answer,)) for n, answer in enumerate(answers * 3)]
         write_squad(tmp_path / f"{name}.json", Squad([context], questions))
-    line = fails(monkeypatch, capsys, [*arguments(tmp_path), "--prepare"], train.main)
+    english = [*arguments(tmp_path), "--config.words.rule=english"]
+    line = fails(monkeypatch, capsys, [*english, "--prepare"], train.main)
     assert line.startswith("error: train (train.json): 6 of 6 gold answers are not whole words (")
     assert (
         "('巴黎' in '巴黎是法国的首都', '罗马' in '阿达一九〇一年生于罗马'), which no" in line

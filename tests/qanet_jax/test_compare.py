@@ -136,7 +136,9 @@ SQUAD = Squad(
 def with_answers(as_run, answers, f1):
     run = as_run("a", f1=f1)
     (run.workdir.path / "eval" / "dev.predictions.json").write_text(json.dumps(answers))
-    run.__dict__["corpus"] = SimpleNamespace(golds=lambda _: None, texts=lambda _: SQUAD)
+    run.__dict__["corpus"] = SimpleNamespace(
+        golds=lambda _: None, texts=lambda _: SQUAD, vocabulary=SimpleNamespace(rule="english")
+    )
     return run
 
 

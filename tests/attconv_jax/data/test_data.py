@@ -113,7 +113,8 @@ def test_prepared_corpora_are_reused(folder, caplog):
     assert (
         messages[1] == f"train: kept 30 examples, left out 1 labelled '-' ({folder}/train.tsv:31)"
     )
-    assert messages[2] == "no data.vectors: word vectors are trained from scratch"
+    assert messages[2] == "words.rule=unicode splits the texts into words"
+    assert messages[3] == "no data.vectors: word vectors are trained from scratch"
     assert messages[3:6] == [
         "train: 30 examples (10 entailment, 10 neutral, 10 contradiction)",
         "dev: 8 examples (3 entailment, 3 neutral, 2 contradiction)",

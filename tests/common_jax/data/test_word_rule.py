@@ -15,7 +15,8 @@ from qanet_jax.config import Config as ReaderConfig
 from qanet_jax.config import DataConfig as ReaderData
 from qanet_jax.models.base import WordsConfig as ReaderWords
 
-CONFIGS = [name for name in installed_configs() if not name.startswith("csan/")]
+OWN = {"attconv/pairs", "attconv/rankings", "attconv/texts", "qanet/questions"}
+CONFIGS = [n for n in installed_configs() if not n.startswith("csan/") and n not in OWN]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -24,6 +25,11 @@ def test_config_files_have_the_rule_of_the_published_results(name):
     assert (
         parse(name, ["--config.words.rows=9000", "--config.data.vectors="]).words.rule == "english"
     )
+
+
+@pytest.mark.parametrize("name", sorted(OWN))
+def test_config_files_for_own_files_have_the_rule_for_all_scripts(name):
+    assert parse(name, []).words.rule == "unicode"
 
 
 @pytest.mark.parametrize(
