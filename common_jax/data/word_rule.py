@@ -22,11 +22,10 @@ class WordLevelConfig:
 
     def completed(self: T, overridden: Mapping[str, Any]) -> T:
         """The config with the rule of words for all scripts if its files are not the config
-        file's, unless they are encoded with the vocabulary of another run."""
+        file's."""
         config: Any = self
         before = overridden.get("data.train")
-        chosen = {"words.rule", "data.vocabulary_from"} & overridden.keys()
-        if chosen or before is None or config.data.source != "files":
+        if "words.rule" in overridden or before is None or config.data.source != "files":
             return self
         if {*before.split(",")} & {*config.data.train.split(",")}:
             return self

@@ -77,7 +77,7 @@ def _require_encoded(family, task, folder):
     else:
         article = json.loads((folder / "train.json").read_text())["data"][0]["paragraphs"][0]
         ids = Corpus.open(task.data.path / "train" / "questions").row(0, "words")
-        text = article["qas"][0]["question"].replace("?", " ?").split()
+        text = re.findall(r"[^\W\d]+|\d+|[^\w\s]", article["qas"][0]["question"])
         assert ids.tolist() == words.word_ids(text)
 
 

@@ -113,14 +113,14 @@ def test_prepared_corpora_are_reused(folder, caplog):
     assert (
         messages[1] == f"train: kept 30 examples, left out 1 labelled '-' ({folder}/train.tsv:31)"
     )
-    assert messages[2] == "words.rule=unicode splits the texts into words"
+    assert messages[2] == "words.rule=english splits the texts into words"
     assert messages[3] == "no data.vectors: word vectors are trained from scratch"
-    assert messages[3:6] == [
+    assert messages[4:7] == [
         "train: 30 examples (10 entailment, 10 neutral, 10 contradiction)",
         "dev: 8 examples (3 entailment, 3 neutral, 2 contradiction)",
         "test: 10 examples (3 entailment, 3 neutral, 4 contradiction)",
     ]
-    assert messages[6].startswith("found 48 examples in")
+    assert messages[7].startswith("found 48 examples in")
     assert made.prepared and not data(folder).prepared
     for attribute in ("path", "vocabulary"):
         with pytest.raises(RuntimeError, match=r"LabelledData: call prepare\(\)"):

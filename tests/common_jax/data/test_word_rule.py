@@ -35,11 +35,16 @@ def test_config_files_for_own_files_have_the_rule_for_all_scripts(name):
 @pytest.mark.parametrize(
     "name", ["qanet/squad_small", "qanet/squad", "attconv/snli", "attconv/yelp"]
 )
-def test_own_files_have_the_rule_for_all_scripts(name):
+def test_own_files_have_the_rule_for_all_scripts(name, tmp_path):
     own = "--config.data.train=own.json"
     assert parse(name, [own]).words.rule == "unicode"
     assert parse(name, [own, "--config.words.rule=english"]).words.rule == "english"
-    assert parse(name, [own, "--config.data.vocabulary_from=run"]).words.rule == "english"
+    for rule in ("english", "unicode"):
+        (tmp_path / rule / "vocabulary").mkdir(parents=True)
+        Vocabulary({"a": 2}, "", rule=rule).save(tmp_path / rule / "vocabulary")
+        given = [own, f"--config.data.vocabulary_from={tmp_path / rule}"]
+        assert parse(name, given).words.rule == rule
+        assert parse(name, [*given, "--config.words.rule=english"]).words.rule == "english"
     joined = f"{own},{parse(name, []).data.train}"  # augmented: comparable with the corpus alone
     assert parse(name, [joined]).words.rule == "english"
 
