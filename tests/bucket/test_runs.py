@@ -203,6 +203,7 @@ def require_equal_parameters(service, on_disk, run="runs/toy"):
     assert result["parameters_sha256"] == wanted["parameters_sha256"]
 
 
+@pytest.mark.slow
 def test_a_second_process_waits_for_the_lease_of_a_killed_one(machine, service, on_disk):
     url = f"gs://{BUCKET}/runs/toy"
     first = machine.train(url, log="first", steps=100_000)
@@ -229,6 +230,7 @@ def test_a_second_process_waits_for_the_lease_of_a_killed_one(machine, service, 
     assert service.generation("runs/toy/lock") == "0"
 
 
+@pytest.mark.slow
 def test_a_process_that_slept_past_its_lease_stops_before_its_next_write(machine, service):
     url = f"gs://{BUCKET}/runs/toy"
     first = machine.train(url, log="first", steps=100_000)
