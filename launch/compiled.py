@@ -35,10 +35,10 @@ def _is_of_this_user(compiled: Path) -> bool:
     """Whether others cannot write to a folder of programs, which are native code; makes it."""
     try:
         compiled.mkdir(0o700, parents=True, exist_ok=True)
-        found = compiled.stat()
+        status = compiled.stat()
     except OSError:  # a full or read-only disk only disables the cache
         return True
-    if found.st_uid == os.getuid() and not found.st_mode & stat.S_IWOTH:
+    if status.st_uid == os.getuid() and not status.st_mode & stat.S_IWOTH:
         return True
     logging.getLogger(__name__).warning("%s: not used, as others can write to it", compiled)
     return False

@@ -151,7 +151,7 @@ def _records(args: Any, predictor: "Predictor") -> tuple["Records", bool]:
 @contextlib.contextmanager
 def _results(path: Path | None, records: "Records", predictor: "Predictor") -> Iterator["Results"]:
     """Writes results to a file or standard output."""
-    from common_jax.deploy.records import CsvRows, results_to
+    from common_jax.deploy.records import results_to
     from common_jax.io.atomic import writing
 
     if path is None:
@@ -162,8 +162,7 @@ def _results(path: Path | None, records: "Records", predictor: "Predictor") -> I
         try:
             yield results
         finally:
-            if isinstance(results, CsvRows):
-                results.close()
+            results.close()
 
 
 def _model(argv: list[str]) -> tuple[Any, Sequence["Option"]]:

@@ -21,7 +21,7 @@ PACKAGE_LAYERS = {
 # Inside common_jax, lowest first. A module imports from lower layers and from its own package.
 LAYERS = (
     {"pytrees", "renames", "document"},
-    {"errors", "versions", "scopes", "sharding", "masks", "dropout", "metrics"},
+    {"errors", "processes", "versions", "scopes", "sharding", "masks", "dropout", "metrics"},
     {"fields"},
     {"bad_examples", "columns", "predictor_schema"},
     {"io"},

@@ -219,6 +219,9 @@ class Results(abc.ABC):
     def write(self, record: Record, result: str | Unanswered) -> None:
         """Writes a result."""
 
+    def close(self) -> None:  # noqa: B027 (not all have something to do)
+        """Writes what has waited."""
+
     def _fields(self, record: Record, result: str | Unanswered) -> dict[str, Any]:
         """The answer's fields, or the error, under names that the record does not have."""
         if isinstance(result, Unanswered):

@@ -12,7 +12,6 @@ import multiprocessing
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -27,6 +26,7 @@ from safetensors.numpy import load, save
 from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.predictor import Compute, InputTooLargeError
+from common_jax.processes import module_process
 
 ERRORS = {"error": UserError, "too large": InputTooLargeError}  # by their names in an answer
 _MODULE = "common_jax.export.child_main"
@@ -132,13 +132,9 @@ class ChildPrograms:
 
     def _start(self) -> Connection:
         ours, theirs = multiprocessing.Pipe()
-        package = str(Path(__file__).parents[2])
-        path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
-        arguments = [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno()), str(self._path)]
         with theirs:
             self._process = subprocess.Popen(
-                arguments,
-                env={**os.environ, "PYTHONPATH": path},
+                module_process(_MODULE, str(theirs.fileno()), str(self._path)),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

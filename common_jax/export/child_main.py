@@ -44,5 +44,5 @@ def _serve(connection: Connection, path: Path) -> None:
         )
 
 
-if __name__ == "__main__":
+def main() -> None:
     _serve(Connection(int(sys.argv[1])), Path(sys.argv[2]))

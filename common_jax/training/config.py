@@ -66,8 +66,9 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
 
 def _with_given_rule(config: Any) -> Any:
     """The config with the rule of words of `data.vocabulary_from`."""
-    given = getattr(config, "data", None) and config.data.vocabulary_from
-    if not given or WordLevelConfig not in type(config).__mro__:
+    is_word_level = isinstance(config, WordLevelConfig)
+    given = config.data.vocabulary_from if is_word_level else ""  # type: ignore[attr-defined]
+    if not given:
         return config
     from common_jax.text.vocabulary import Vocabulary
 

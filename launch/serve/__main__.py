@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +26,7 @@ from launch.compiled import keep_compiled
 from launch.serve.limits import Limits
 
 if TYPE_CHECKING:
+    from common_jax.export.format import Export
     from common_jax.predictor import Option
 
 _log = logging.getLogger(__name__)
@@ -65,11 +66,14 @@ class Source(NamedTuple):
 
 
 def main(argv: list[str]) -> None:
-    parser, options = _parser(), list["Option"]()
+    parser, options, opened = _parser(), list["Option"](), dict[Source, "str | Export"]()
     early = Parser(add_help=False)
     _add_sources(early)
     if sources := early.parse_known_args(argv)[0].sources:
-        options = _options(sources)
+        for source in sources:
+            with contextlib.suppress(UserError):  # reported later
+                opened[source] = _open(source)
+        options = _options(opened.values())
         add_options(parser, options)
     args = parser.parse_args(argv)
     _require_names(args.sources)
@@ -87,7 +91,7 @@ def main(argv: list[str]) -> None:
     keep_compiled()
     with listen(args.host, args.port) as listening:
         chosen = {o.name: v for o in options if (v := getattr(args, o.name)) is not None}
-        service = _service(limits, args, chosen)
+        service = _service(limits, args, chosen, opened)
         if not _is_loopback(listening.getsockname()[0]):
             _log.warning("other machines can reach this server, which has no password")
         print(
@@ -138,14 +142,22 @@ def _add_sources(parser: Parser) -> None:
         )
 
 
-def _options(sources: Sequence[Source]) -> list["Option"]:
+def _open(source: Source) -> "str | Export":
+    """The folder of a run; or an export, whose checksums are verified."""
+    from common_jax.export.format import Export
+
+    is_export = source.flag == "--model" or Export.is_at(source.path)
+    return Export(source.path) if is_export else source.path
+
+
+def _options(models: Iterable["str | Export"]) -> list["Option"]:
     """The options of the models' predictors that hold for all requests."""
     from common_jax.deploy import predictor_class
 
     options: dict[str, Option] = {}
-    for source in sources:
+    for model in models:
         with contextlib.suppress(UserError):  # reported later
-            options |= {o.name: o for o in predictor_class(source.path).options if not o.detail}
+            options |= {o.name: o for o in predictor_class(model).options if not o.detail}
     return [*options.values()]
 
 
@@ -172,27 +184,31 @@ def _source(flag: str, text: str) -> Source:
     return Source(flag, Path(os.path.abspath(text)).name, text)
 
 
-def _service(limits: Limits, args: Any, options: Mapping[str, Any]) -> Any:
+def _service(
+    limits: Limits,
+    args: Any,
+    options: Mapping[str, Any],
+    opened: Mapping[Source, "str | Export"],
+) -> Any:
     """The HTTP application with all models loaded and tried out.
 
     Args:
       options: of predictors; each model takes those that it has.
+      opened: the models that could be opened.
     """
     from common_jax.deploy import load_model
-    from common_jax.export.format import Export
     from launch.serve.app import Service
     from launch.serve.metrics import Metrics
     from launch.serve.models import served
 
     metrics, models = Metrics(), []
     child_limits = untrusted_limits(args)
-    for flag, name, path in args.sources:
-        is_export = flag == "--model" or Export.is_at(path)
-        export = Export(path) if is_export else path
-        loaded = load_model(export, max_memory=args.max_memory, untrusted=child_limits)
+    for source in args.sources:
+        model_at = opened.get(source) or _open(source)
+        loaded = load_model(model_at, max_memory=args.max_memory, untrusted=child_limits)
         known = {option.name for option in loaded.kind.options}
         chosen = {name: value for name, value in options.items() if name in known}
-        model = served(name, loaded, limits, metrics, chosen)
+        model = served(source.name, loaded, limits, metrics, chosen)
         model.warm_up() if args.warm_up else model.try_out()
         models.append(model)
     hosts = [name.strip() for name in args.allowed_hosts.split(",") if name.strip()]

@@ -10,21 +10,17 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import common_jax
+from common_jax.processes import module_process
 
 _log = logging.getLogger(__name__)
 
 FINAL_SECONDS = 25  # for what is not sent at a run's end; schedulers kill after 30
-_ROOT = Path(common_jax.__file__).parents[1]
-# -P: a folder `wandb` in the current one is no package
-_CODE = "import sys; sys.path.append(sys.argv[1]); from {0} import main; main()"
-_COMMAND = [sys.executable, "-P", "-c", _CODE.format(f"{__package__}.child"), str(_ROOT)]
+_COMMAND = module_process(f"{__package__}.child")
 
 
 class TrackerProcess:
