@@ -43,7 +43,7 @@ example:
 def main(argv: list[str]) -> None:
     parser = _parser()
     args = parser.parse_args(argv)
-    from launch.reproduce.listing import listed, print_trials, stored_page
+    from launch.reproduce.listing import claims_page, listed, print_trials, stored_page
     from launch.reproduce.spec import read_table, read_tables
     from launch.reproduce.trials import require_data, trials_of
 
@@ -55,6 +55,7 @@ def main(argv: list[str]) -> None:
             print(listed(spec, STORED))
         if args.keep:
             replace_text(STORED / "tables.md", stored_page(specs, STORED))
+            replace_text(STORED / "claims.md", claims_page(specs, STORED))
         return
     if args.table is None:
         parser.error("name a table, or --list")
@@ -169,7 +170,9 @@ def _parser() -> Parser:
     add = parser.add_argument
     table = add("table", nargs="?", metavar="TABLE", help="PAPER/NAME, or FILE.toml")
     table.completer = lambda **_: table_names()  # type: ignore[attr-defined]
-    text = "print all tables and exit; with --keep also write docs/results/tables.md"
+    text = (
+        "print all tables and exit; with --keep also write tables.md and claims.md in docs/results"
+    )
     add("--list", action="store_true", help=text)
     add("--scale", metavar="NAME", help="paper | small (the table's first)")
     add("--data", type=disk_path, metavar="DIR", help="folder with a folder for each corpus (data)")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from common_jax.compare import IncomparableError
 from common_jax.metrics.seeds import Deviation, pooled_deviation
 from launch.reproduce.results import TableResults
-from launch.reproduce.table_file import HOURS, SPEEDS, Claim
+from launch.reproduce.table_file import HOURS, MEASURED, SPEEDS, Claim
 from launch.reproduce.verdict import Verdict, judge
 
 RULE = (
@@ -29,12 +29,14 @@ class Judged:
 
     Attributes:
       decision: "confirmed", "contradicted", or "undecidable" or "not judged" with the reason.
+      published: the paper's difference or ratio.
     """
 
     claim: Claim
     decision: str
     difference: str = ""
     detectable: str = ""
+    published: str = ""
 
 
 class _NotJudgedError(Exception):
@@ -43,7 +45,10 @@ class _NotJudgedError(Exception):
 
 def judged(results: TableResults) -> list[Judged]:
     """The verdicts on the claims of a scale."""
-    return [_judged(results, claim) for claim in results.scale.claims]
+    return [
+        dataclasses.replace(_judged(results, claim), published=_published(results, claim))
+        for claim in results.scale.claims
+    ]
 
 
 def rule(results: TableResults, verdicts: Sequence[Judged]) -> str:
@@ -63,6 +68,19 @@ def rule(results: TableResults, verdicts: Sequence[Judged]) -> str:
             "chance if no two rows differed."
         )
     return " ".join(sentences)
+
+
+def _published(results: TableResults, claim: Claim) -> str:
+    """The paper's difference or ratio, by its own metric if it has none by the claim's."""
+    first, second = (results.row(name).published for name in (claim.row, claim.than))
+    metrics = [claim.metric] if claim.metric in MEASURED else [claim.metric, *first]
+    metric = next((metric for metric in metrics if metric in first.keys() & second.keys()), None)
+    if metric is None:
+        return ""
+    if claim.relation == "ratio":
+        return f"{first[metric] / second[metric]:.2f} times"
+    title = "" if metric == claim.metric else f" {results.spec.columns.get(metric, metric)}"
+    return f"{first[metric] - second[metric]:+.2f}{title}"
 
 
 def _judged(results: TableResults, claim: Claim) -> Judged:

@@ -51,10 +51,11 @@ def page(
     titles = spec.columns
     verdicts = judged(results)
     claims = [[verdict.claim.text, titles.get(verdict.claim.metric, verdict.claim.metric),
-               verdict.decision, verdict.difference or None, verdict.detectable or None]
+               verdict.published or None, verdict.difference or None, verdict.decision,
+               verdict.detectable or None]
               for verdict in verdicts]  # fmt: skip
     runs = [evaluation.run for evaluation in results.first_evaluations()]
-    head = ("claim", "metric", "verdict", "difference", "detectable")
+    head = ("claim", "metric", "paper", "ours", "verdict", "detectable")
     sections = [
         Section("Setting", about),
         Section("Results", _tables(results)),

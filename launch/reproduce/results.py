@@ -65,7 +65,7 @@ class TableResults:
 
     def parameters(self, row: str) -> int | None:
         """The number of parameters of a row's model, or of all of an ensemble's."""
-        if ensemble := self._row(row).ensemble:
+        if ensemble := self.row(row).ensemble:
             single = self.parameters(ensemble.of)
             return single and single * ensemble.runs
         return next((s.parameters for _, s in self.of(row) if s.parameters), None)
@@ -85,7 +85,7 @@ class TableResults:
 
     def ensembles(self, row: str) -> Sequence[Evaluation]:
         """The evaluations of a row's ensembles."""
-        if not (ensemble := self._row(row).ensemble):
+        if not (ensemble := self.row(row).ensemble):
             return ()
         if row not in self._ensembles:
             finished = [t for t, s in self.of(ensemble.of) if s.state == "finished"]
@@ -150,7 +150,8 @@ class TableResults:
         name = self.scale.target.metric if self.scale.target else ""
         return [(line["wall_seconds"] / 3600, line[name]) for line in workdir.validations()]
 
-    def _row(self, name: str) -> Row:
+    def row(self, name: str) -> Row:
+        """The row of that name."""
         (row,) = (row for row in self.scale.rows if row.name == name)
         return row
 

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -84,6 +85,9 @@ def result_rows(trials: Sequence[Trial], statuses: Sequence[TrialStatus]) -> lis
     return [_row(*pair) for pair in zip(trials, statuses, strict=True)]
 
 
+_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?")
+
+
 def csv_text(head: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows as CSV, without cells that a spreadsheet would compute."""
     text = io.StringIO()
@@ -95,8 +99,10 @@ def csv_text(head: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _cell(value: Any) -> Any:
     """A value that a spreadsheet shows as it is: a text that it would take for a formula, as it
-    begins with "=", "+", "-", "@" or a control character, has an apostrophe before it."""
-    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+    begins with "=", "+", "-", "@" or a control character and is no number, has an apostrophe
+    before it."""
+    is_text = isinstance(value, str) and not _NUMBER.fullmatch(value)
+    is_formula = is_text and value.startswith(("=", "+", "-", "@", "\t", "\r"))
     return f"'{value}" if is_formula else value
 
 

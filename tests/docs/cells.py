@@ -89,7 +89,8 @@ class Tables:
 
     def _read_rows(self, page: str) -> dict[tuple[str, str], dict[str, str]]:
         with (self._results / page / "table.csv").open(newline="") as file:
-            return {(row["row"], row["metric"]): row for row in csv.DictReader(file)}
+            rows = csv.DictReader(file)  # of a name that begins with "-": '-
+            return {(row["row"].removeprefix("'"), row["metric"]): row for row in rows}
 
     def _read_scale(self, page: str) -> tuple[TableSpec, Scale]:
         table, _, scale = page.rpartition("/")

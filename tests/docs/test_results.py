@@ -22,7 +22,7 @@ import pytest
 from launch.pages import markdown
 from launch.reproduce import __main__ as reproduce
 from launch.reproduce.archive import path_of, unpack
-from launch.reproduce.listing import stored_page
+from launch.reproduce.listing import claims_page, stored_page
 from launch.reproduce.page import page
 from launch.reproduce.results import read_results
 from launch.reproduce.spec import read_table, read_tables
@@ -35,7 +35,8 @@ UNCHECKED = ("performance", "mistakes")
 MADE = "Made by: "
 # docs/performance.md has sums and units that its raw files do not, docs/mistakes.md messages
 MANUAL = {*(ROOT / "docs").glob("*.md")} - {ROOT / "docs" / f"{n}.md" for n in UNCHECKED}
-PAGES = [ROOT / "README.md", *sorted(MANUAL), *sorted(RESULTS.rglob("*.md"))]
+LISTS = {RESULTS / "tables.md": stored_page, RESULTS / "claims.md": claims_page}
+PAGES = [ROOT / "README.md", *sorted(MANUAL), *sorted({*RESULTS.rglob("*.md")} - LISTS.keys())]
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 RAW_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 MARK = re.compile(r"<!-- raw: (.*?) -->")
@@ -102,10 +103,10 @@ def test_each_number_is_that_of_raw_files(path, tmp_path, monkeypatch):
         assert not unexplained(path.read_text())
 
 
-def test_the_list_of_stored_trials_is_up_to_date(monkeypatch):
+@pytest.mark.parametrize("path", LISTS, ids=lambda path: path.name)
+def test_a_list_of_all_tables_is_up_to_date(path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    listed = (RESULTS / "tables.md").read_text()
-    assert listed == stored_page(read_tables(reproduce.TABLES).values(), RESULTS)
+    assert path.read_text() == LISTS[path](read_tables(reproduce.TABLES).values(), RESULTS)
 
 
 def test_archives_name_no_folder_of_the_machine():

@@ -300,7 +300,15 @@ def test_rows_of_the_page(tmp_path):
     further = sections["Results"][1]
     assert further.head == ["row", "extra"] and further.rows[0] == ["base", 1.5]
     assert sections["Notes on rows"][0].rows == [["lost", "no code"]]
-    assert sections["Claims"][0].rows[0][1:3] == ["accuracy", "confirmed"]
+    (claim,) = sections["Claims"][0].rows
+    assert (claim[1], claim[2], claim[4]) == ("accuracy", "+0.00", "confirmed")
+
+
+def test_the_papers_difference(tmp_path):
+    assert one(tmp_path, "better", "lost").published == "+10.00"
+    by_another = one(tmp_path, "better", "lost", metric="log_likelihood")
+    assert by_another.published == "+10.00 accuracy"
+    assert one(tmp_path, "better", "lost", metric="train_speed", relation="ratio").published == ""
 
 
 def test_intervals_of_rates_are_cut_at_their_bounds(tmp_path, monkeypatch):

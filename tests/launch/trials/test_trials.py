@@ -144,10 +144,12 @@ def test_a_folder_of_another_run_is_refused_before_anything_starts(planned):
 
 
 def test_no_cell_of_a_table_is_a_formula():
-    texts = ["=1+1", "+1", "-2", "@SUM(A1)", "\t=1", "a=1", "", "(-1)"]
-    rows = [{"=name": text, "number": -0.5} for text in texts]
+    texts = ["=1+1", "+1+A1", "-2-A1", "@SUM(A1)", "\t=1", "a=1", "", "(-1)"]
+    numbers = ["-45.5853", "+1", "-1e-05"]
+    rows = [{"=name": text, "number": -0.5} for text in texts + numbers]
     read = list(csv.DictReader(io.StringIO(csv_text(["=name", "number"], rows))))
     assert [row["'=name"] for row in read] == [
-        *("'=1+1", "'+1", "'-2", "'@SUM(A1)", "'\t=1", "a=1", "", "(-1)")
+        *("'=1+1", "'+1+A1", "'-2-A1", "'@SUM(A1)", "'\t=1", "a=1", "", "(-1)"),
+        *numbers,
     ]
     assert {row["number"] for row in read} == {"-0.5"}
