@@ -90,7 +90,8 @@ def page(lines: dict[str, str]) -> str:
 
 
 def row_of(what: str, line: str) -> str:
-    text = re.sub(r"(?<=bytes, not )[\d,]+", "N", line)  # Orbax's, which depends on its version
+    # What Orbax and safetensors add depends on their versions.
+    text = re.sub(r"(?<=bytes, not )[\d,]+|(?<=deserializing header: ).*(?=\))", "...", line)
     text = text if len(text) < 240 else f"{text[:240]} ..."
     text = text.encode(errors="backslashreplace").decode().replace("|", "\\|")
     return f"| `{MISTAKES[what].command}`: {what} | {text} |"
