@@ -170,6 +170,15 @@ class Predictor(abc.ABC):
           UserError: if it is missing or broken.
         """
 
+    @classmethod
+    def engine(cls, folder: Path, vocabulary: Any, settings: Any) -> CompiledFunctions:
+        """The programs of an export in the format "ctranslate2" (`Task.write_engine`).
+
+        Raises:
+          UserError: if there is none for these models, or it cannot be read.
+        """
+        raise UserError(f"{folder}: no engine for {cls.__name__}")
+
     @abc.abstractmethod
     def __init__(self, vocabulary: Any, settings: Any, programs: CompiledFunctions, **options: Any):
         """

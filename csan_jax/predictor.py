@@ -134,6 +134,15 @@ class Translator(Predictor):
         names = JOINT if (folder / JOINT[0]).exists() else SEPARATE
         return [Subwords.load(folder / name) for name in names]
 
+    @classmethod
+    def engine(
+        cls, folder: Path, vocabulary: Sequence[Subwords], settings: Settings
+    ) -> CompiledFunctions:
+        from csan_jax.engine import Engine
+
+        pieces = max(subwords.size for subwords in vocabulary)
+        return Engine(folder, pieces, settings.length_penalty or 0.0, settings.extra_length or 50)
+
     def parse(self, line: str, place: str) -> Sentence:
         return Sentence(*self._source.encode([clean(line).strip()], workers=1))
 

@@ -17,6 +17,7 @@ from common_jax.fields import require
 from common_jax.layers import DROPOUT
 from common_jax.scopes import part
 from common_jax.training.task import Params, Scores, Task, preparation_of
+from csan_jax import engine
 from csan_jax.config import Config, ModelConfig
 from csan_jax.data import COLUMNS
 from csan_jax.data.dataset import TranslationData
@@ -219,6 +220,13 @@ class Translation(Task[Config]):
         if "hypotheses" not in static:
             pieces, scores = pieces[:, 0], scores[:, 0]
         return {"pieces": pieces, "scores": scores}
+
+    def require_engine(self) -> None:
+        decode = dataclasses.replace(self.config.decode, **self.decoding)
+        engine.require_expressible(self.config.model, decode.length_penalty)
+
+    def write_engine(self, params: Params, folder: Path, dtype: str) -> None:
+        engine.write(self.model.config, params, folder, dtype)
 
     def count_units(self, batch: Batch) -> tuple[Any, int]:
         pieces = (batch["source"], batch["target"])

@@ -21,6 +21,8 @@ _FORMS = {
     "stablehlo": "Compiled programs with their parameters; used without model code, flax or Orbax, "
     "on a CPU, a CUDA GPU or a TPU, for any number of texts of any length.",
     "safetensors": "Parameters by their names in `parameters.safetensors`, used with this suite.",
+    "ctranslate2": "A model of CTranslate2 in `engine`, which computes it on a CPU or a CUDA GPU; "
+    "used without jax, with the extra ctranslate2.",
     "orbax": "Parameters in Orbax's format in `parameters`, used with this suite.",
 }
 
@@ -54,7 +56,7 @@ def model_card(
     facts = [
         *task.card_facts,
         f"{count:,} parameters of step {parameters.step} ({which}{average}), computed in "
-        f"{task.config.train.compute_dtype}",
+        f"{task.config.train.compute_dtype if manifest.dtype == 'float32' else manifest.dtype}",
         *(
             f"a program for {format_options(static)}"
             for static in manifest.programs.values()

@@ -16,12 +16,14 @@ from common_jax.deploy.shareable import shareable
 from common_jax.errors import UserError
 from common_jax.export.format import (
     CONFIG,
+    ENGINE,
     MANIFEST,
     ORBAX,
     PARAMETERS,
     PROGRAMS,
     VERSION,
     VOCABULARY,
+    Dtype,
     Format,
     Manifest,
 )
@@ -48,6 +50,7 @@ def export(
     ema: bool | None = None,
     choices: Mapping[str, Sequence[int]] | None = None,
     decoding: Mapping[str, Any] | None = None,
+    dtype: Dtype = "float32",
     command: str = "",
 ) -> Manifest:
     """Writes the export of a run to a new folder, atomically.
@@ -56,18 +59,21 @@ def export(
       average, ema: which parameters, as for `read_parameters`.
       choices: for "stablehlo", static arguments of the programs, such as {"beam_size": [4, 1]};
         empty for `Task.programs`.
-      decoding: for "stablehlo", other options of decoding than the run's, such as
-        {"length_penalty": 1.0}.
+      decoding: for "stablehlo" and "ctranslate2", other options of decoding than the run's, such
+        as {"length_penalty": 1.0}.
+      dtype: of the weights; "int8" is for "ctranslate2".
       command: for the model card.
 
     Raises:
       UserError: if the folder exists or cannot be written, the run has no checkpoint, or its
-        predictor does not have the choices.
+        predictor does not have the choices, or the format cannot have the model or the dtype.
     """
     target = as_path(out) if in_bucket(out) else Path(os.path.abspath(out))
     if target.exists() if in_bucket(target) else os.path.lexists(target):
         raise UserError(f"{out}: already exists; choose another --out")
     task = read_task(workdir)
+    if dtype != "float32" and format != "ctranslate2":
+        raise UserError(f"--dtype {dtype}: goes with --format ctranslate2")
     task.decoding = decoding or {}
     programs = _programs(workdir, task, format, choices or {})
     parameters = read_parameters(workdir, task, make_mesh(MeshConfig(data=1)), average, ema)
@@ -79,6 +85,7 @@ def export(
         programs={_file(static): dict(static) for static in programs},
         source={"step": parameters.step, "average": parameters.average, "ema": parameters.ema},
         versions=versions(),
+        dtype=dtype,
     )
     with writing(out):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -97,8 +104,11 @@ def export(
 def _programs(
     workdir: RunFolder, task: Task, format: Format, choices: Mapping[str, Sequence[int]]
 ) -> Sequence[Mapping[str, int]]:
+    if format == "ctranslate2":
+        task.require_engine()
     if format != "stablehlo":
-        if given := [*choices, *task.decoding]:
+        given = [*choices] if format == "ctranslate2" else [*choices, *task.decoding]
+        if given:
             raise UserError(f"--{min(given)}: goes with --format stablehlo")
         return []
     supported = {option.name for option in task.predictor_class.options if option.compiled}
@@ -119,6 +129,9 @@ def _fill(
             saver.save((folder / ORBAX).absolute(), parameters.values)
         for file in (folder / ORBAX).rglob("commit_success.txt"):  # exists; names its folder
             file.write_text("")
+        return
+    if manifest.format == "ctranslate2":
+        task.write_engine(parameters.values, folder / ENGINE, manifest.dtype)
         return
     write_safetensors(parameters.values, folder / PARAMETERS)
     if manifest.format == "stablehlo":

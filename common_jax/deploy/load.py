@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from common_jax.errors import UserError, error_context
 from common_jax.export.child import Limits
-from common_jax.export.format import VOCABULARY, Export
+from common_jax.export.format import ENGINE, VOCABULARY, Export
 from common_jax.fields import from_mapping, named_class
 from common_jax.io.paths import AnyPath
 from common_jax.predictor import MEMORY, Predictor
@@ -47,7 +47,8 @@ def load(
 ) -> Predictor:
     """A run's best checkpoint, or an export, as a predictor: `load("runs/csan/quickstart")`.
 
-    For an export in the format "stablehlo", imports no model code, flax, optax or Orbax.
+    For an export in the format "stablehlo" or "ctranslate2", imports no model code, flax, optax or
+    Orbax; for the latter, which CTranslate2 computes, no jax either.
 
     Args:
       path: the folder of the run or of the export.
@@ -86,6 +87,8 @@ def load_model(
     export = _export_at(path)
     if export is not None and export.manifest.format == "stablehlo":
         return _of_programs(export, max_memory, untrusted)
+    if export is not None and export.manifest.format == "ctranslate2" and untrusted is None:
+        return _of_engine(export)
     if untrusted is not None:
         what = "a run" if export is None else f"an export in the format {export.manifest.format}"
         raise UserError(
@@ -126,13 +129,24 @@ def _export_at(path: str | AnyPath | Export) -> Export | None:
     return path if isinstance(path, Export) else Export(path) if Export.is_at(path) else None
 
 
-def _of_programs(export: Export, max_memory: float, limits: Limits | None) -> LoadedModel:
-    from common_jax.export.stablehlo import ExportedPrograms
+def _of_engine(export: Export) -> LoadedModel:
+    cls, vocabulary, settings = _text_interface(export)
+    programs = cls.engine(export.path / ENGINE, vocabulary, settings)
+    return LoadedModel(export.path, cls, functools.partial(cls, vocabulary, settings, programs))
 
+
+def _text_interface(export: Export) -> tuple[type[Predictor], Any, Any]:
+    """The predictor's class, its vocabulary and its settings."""
     cls = predictor_class(export)
     with error_context(export.file):
         settings: Any = from_mapping(cls.Settings, export.manifest.settings, "settings.")
-    vocabulary = cls.read_vocabulary(export.path / VOCABULARY)
+    return cls, cls.read_vocabulary(export.path / VOCABULARY), settings
+
+
+def _of_programs(export: Export, max_memory: float, limits: Limits | None) -> LoadedModel:
+    from common_jax.export.stablehlo import ExportedPrograms
+
+    cls, vocabulary, settings = _text_interface(export)
     versions = export.manifest.versions
     programs = ExportedPrograms(
         export.path, export.manifest.programs, str(versions.get("jax", "0")), limits

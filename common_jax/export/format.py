@@ -6,6 +6,7 @@
     parameters.safetensors  by "a/b" names; or, in the format "orbax", a folder `parameters`
     programs/*.stablehlo    in the format "stablehlo": arrays to arrays, for any number of rows and
                             any lengths
+    engine/                 in the format "ctranslate2", instead of parameters: CTranslate2's model
     README.md               the model card
     checksums.json          of every file
 
@@ -30,7 +31,9 @@ VERSION = 1
 MANIFEST = "export.json"
 CONFIG, VOCABULARY = "config.json", "vocabulary"  # as in the folder of a run
 PARAMETERS, ORBAX, PROGRAMS = "parameters.safetensors", "parameters", "programs"
-Format = Literal["stablehlo", "safetensors", "orbax"]
+ENGINE = "engine"
+Format = Literal["stablehlo", "safetensors", "orbax", "ctranslate2"]
+Dtype = Literal["float32", "int8"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Manifest:
       programs: for "stablehlo", the static arguments by file (`CompiledFunctions`).
       source: of the parameters: step, average, ema.
       versions: of Python and the packages that made it.
+      dtype: of the weights.
     """
 
     version: int
@@ -54,6 +58,7 @@ class Manifest:
     programs: dict
     source: dict
     versions: dict
+    dtype: Dtype = "float32"
 
     def __post_init__(self):
         require(self.version >= 1, f"version={self.version}: at least 1")
@@ -78,7 +83,7 @@ class Export:
             raise UserError(self._missing(as_path(path)))
         self.path = local_copy(path)
         self.manifest = self._read()
-        entries = (MANIFEST, CONFIG, VOCABULARY, PARAMETERS, ORBAX, PROGRAMS)
+        entries = (MANIFEST, CONFIG, VOCABULARY, PARAMETERS, ORBAX, PROGRAMS, ENGINE)
         try:
             damage = checksums.find_damage(self.path, listed=entries)
         except PermissionError as error:

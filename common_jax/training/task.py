@@ -236,6 +236,23 @@ class Task(abc.ABC, Generic[Config]):
         programs.memory = memory
         return self.predictor_class(self.vocabulary, self.settings, programs, **options)
 
+    def require_engine(self) -> None:
+        """Checks that CTranslate2 can express the model, with the options in `decoding`.
+
+        Raises:
+          UserError: if it cannot.
+        """
+        raise UserError("--format ctranslate2: goes with translators")
+
+    def write_engine(self, params: Params, folder: Path, dtype: str) -> None:
+        """Writes the model for `Predictor.engine`; needs the vocabulary.
+
+        Args:
+          folder: a new one.
+          dtype: of the weights, "float32" or "int8".
+        """
+        self.require_engine()
+
     def count_units(self, batch: Batch) -> tuple[Any, int]:
         """The units (see `unit`) of a batch, and its positions with padding."""
         return (batch["index"] >= 0).sum(), len(batch["index"])

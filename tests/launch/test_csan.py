@@ -14,7 +14,7 @@ from scipy import stats
 from common_jax.deploy import load
 from common_jax.errors import UserError
 from csan_jax.compare import TranslationEvaluation
-from launch import evaluate, predict, train
+from launch import evaluate, export, predict, train
 from tests import browser
 from tests.launch import commands, tiny_runs
 from tests.launch.commands import fails
@@ -107,6 +107,28 @@ def test_predict_answers_line_for_line(folder, capsys, monkeypatch):
     predict.main(["--workdir", str(folder / "run"), "--beam_size", "2"])
     lines = capsys.readouterr().out.split("\n")
     assert len(lines) == 6 and lines[1] == lines[2] == lines[5] == ""
+
+
+def test_ctranslate2_answers_as_the_run_does(folder, tmp_path, monkeypatch, capsys):
+    plain = arguments(tmp_path, **{"model.encoder_attention.local_layers": 0})
+    train.main(plain)
+    capsys.readouterr()
+    out, lines = tmp_path / "engine", ["The train leaves at noon.", "", "Three cats 🐈"]
+    run = ["--workdir", str(tmp_path / "run")]
+    argv = [*run, "--out", str(out), "--format", "ctranslate2"]
+    assert "--length_penalty 0" in fails(monkeypatch, capsys, argv, export.main)
+    export.main([*argv, "--length_penalty", "0"])
+    search = ["--length_penalty", "0", "--n_best", "2", "--beam_size", "2"]
+    ask = functools.partial(commands.answers, monkeypatch, capsys, lines)
+    assert ask("--model", out) == ask(*run, "--length_penalty", "0")
+    with_scores = [json.loads(line) for line in ask("--model", out, *search[2:])]
+    expected = [json.loads(line) for line in ask(*run, *search)]
+    for actual, wanted in zip(with_scores, expected, strict=True):
+        for a, b in zip(actual["hypotheses"], wanted["hypotheses"], strict=True):
+            assert a["translation"] == b["translation"]
+            assert a["score"] == pytest.approx(b["score"], abs=1e-3)
+    penalised = ["--model", str(out), "--length_penalty", "0.6"]
+    assert "another length penalty; 0 only" in fails(monkeypatch, capsys, penalised, predict.main)
 
 
 def test_input_is_cleaned_as_the_corpus_is(folder, capsys, monkeypatch, caplog):

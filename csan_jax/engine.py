@@ -1,0 +1,289 @@
+"""A trained Transformer as a CTranslate2 model: written from its parameters, and run as the
+translator's programs.
+
+CTranslate2 (github.com/OpenNMT/CTranslate2, the extra "ctranslate2") decodes Transformers on CPUs
+and CUDA GPUs. It can express the plain attention of encoder and decoder, and beam search by plain
+log-probabilities; its own length penalty is another than that of `csan_jax.decode`.
+"""
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from common_jax.errors import UserError
+from common_jax.fields import require
+from common_jax.predictor import CompiledFunctions, Compute, InputTooLargeError
+from csan_jax.data.subwords import END, PAD, UNKNOWN
+
+POSITIONS = 1024  # the longest text, of the table of position encodings
+NEVER = -1e9  # logit of padding
+SPECIAL = {END: "</s>", UNKNOWN: "<unk>"}
+PACKAGE = "CTranslate2 is not installed: install the extra ctranslate2"
+
+
+def require_expressible(model: Any, length_penalty: float) -> None:
+    """Checks that CTranslate2 has the attention of a model, and the search.
+
+    Args:
+      model: a `csan_jax.config.ModelConfig`.
+
+    Raises:
+      UserError: if it has not.
+    """
+    from csan_jax.attention.causal import Causal
+
+    encoder, decoder = model.encoder_attention, model.decoder_attention
+    require(
+        encoder.local_layers == 0,
+        f"--format ctranslate2: CTranslate2 has no {type(encoder).__name__} of "
+        "model.encoder_attention, only a Transformer's attention",
+    )
+    require(
+        type(decoder) is Causal,
+        f"--format ctranslate2: CTranslate2 has no {type(decoder).__name__} of "
+        "model.decoder_attention, only a Transformer's attention",
+    )
+    require(
+        length_penalty == 0,
+        f"--format ctranslate2: CTranslate2 has another length penalty than that of "
+        f"length_penalty={length_penalty:g}; --length_penalty 0 exports a translator without one",
+    )
+
+
+def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str) -> None:
+    """Writes a CTranslate2 model.
+
+    Args:
+      model: a `csan_jax.config.ModelConfig`, with both vocabulary sizes set.
+      params: of `csan_jax.model.Transformer`.
+      folder: a new one.
+      dtype: of the weights: "float32", or "int8", symmetric, by output channel.
+
+    Raises:
+      UserError: if the package is missing.
+    """
+    specs = _package("ctranslate2.specs.transformer_spec")
+    pre_norm = model.norm == "pre"
+    layers = model.encoder_layers, model.decoder_layers
+    spec = specs.TransformerSpec.from_config(layers, model.num_heads, pre_norm=pre_norm)
+    params = _on_host(params)
+    encodings = _encodings(model)
+    source = params["target_embedding" if model.tie == "all" else "source_embedding"]
+    output = params["output_embedding" if model.tie == "none" else "target_embedding"]
+    encoder, decoder = spec.encoder, spec.decoder
+    encoder.embeddings[0].weight = source.copy()  # weights are changed in place
+    encoder.position_encodings.encodings = encodings + params["source_bias"]
+    decoder.embeddings.weight = params["target_embedding"].copy()
+    decoder.position_encodings.encodings = encodings
+    decoder.start_from_zero_embedding = True
+    decoder.projection.weight = output
+    decoder.projection.bias = np.where(np.arange(len(output)) == PAD, NEVER, 0).astype(np.float32)
+    if pre_norm:
+        _set_norm(encoder.layer_norm, params["encoder_norm"])
+        _set_norm(decoder.layer_norm, params["decoder_norm"])
+    for layer, values in zip(encoder.layer, _layers(params["encoder"]), strict=True):
+        _set_layer(layer, values)
+    for layer, values in zip(decoder.layer, _layers(params["decoder"]), strict=True):
+        _set_layer(layer, values)
+        query, *memory = (values["cross_attention"][name] for name in ("query", "key", "value"))
+        _set_attention(layer.attention, [[query], memory], values["cross_attention"]["out"])
+        _set_norm(layer.attention.layer_norm, values["cross_attention_norm"])
+    spec.register_source_vocabulary(_names(len(source)))
+    spec.register_target_vocabulary(_names(len(output)))
+    spec.config.bos_token = spec.config.decoder_start_token = SPECIAL[END]
+    spec.config.layer_norm_epsilon = 1e-6  # common_jax.layers.EPSILON
+    spec.validate()
+    spec.optimize(quantization=None if dtype == "float32" else dtype)
+    folder.mkdir()
+    spec.save(str(folder))
+
+
+def _encodings(model: Any) -> Float[np.ndarray, "positions D"]:
+    from common_jax.layers import sinusoids
+
+    if not model.sinusoids:
+        return np.zeros((POSITIONS, model.dim), np.float32)
+    return np.asarray(sinusoids(POSITIONS, model.dim))
+
+
+def _on_host(params: Mapping[str, Any]) -> dict[str, Any]:
+    is_leaf = lambda value: not isinstance(value, Mapping)
+    return {k: np.array(v, np.float32) if is_leaf(v) else _on_host(v) for k, v in params.items()}
+
+
+def _layers(stack: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The parameters of each layer of a `common_jax.stack.Stack`."""
+
+    def at(values: Mapping[str, Any], number: int) -> dict[str, Any]:
+        return {
+            k: at(v, number) if isinstance(v, Mapping) else v[number] for k, v in values.items()
+        }
+
+    layers = stack["layers"]
+    for number in range(len(layers["self_attention_norm"]["scale"])):
+        yield at(layers, number)
+
+
+def _set_layer(spec: Any, values: Mapping[str, Any]) -> None:
+    attention, feed_forward = values["self_attention"], values["feed_forward"]
+    inputs = [attention[name] for name in ("query", "key", "value")]
+    _set_attention(spec.self_attention, [inputs], attention["out"])
+    _set_norm(spec.self_attention.layer_norm, values["self_attention_norm"])
+    _set_linear(spec.ffn.linear_0, [feed_forward["in"]])
+    _set_linear(spec.ffn.linear_1, [feed_forward["out"]])
+    _set_norm(spec.ffn.layer_norm, values["feed_forward_norm"])
+
+
+def _set_attention(spec: Any, inputs: Sequence[Any], out: Mapping[str, Any]) -> None:
+    for linear, denses in zip(spec.linear, [*inputs, [out]], strict=True):
+        _set_linear(linear, denses)
+
+
+def _set_linear(spec: Any, denses: Sequence[Mapping[str, Any]]) -> None:
+    """Dense layers of the same input as one product, their outputs side by side."""
+    spec.weight = np.concatenate([dense["kernel"].T for dense in denses])
+    spec.bias = np.concatenate([dense["bias"] for dense in denses])
+
+
+def _set_norm(spec: Any, values: Mapping[str, Any]) -> None:
+    spec.gamma, spec.beta = values["scale"], values["bias"]
+
+
+def _names(count: int) -> list[str]:
+    """Each piece's name in CTranslate2's vocabulary: its id, or a special symbol's."""
+    return [SPECIAL.get(piece, str(piece)) for piece in range(count)]
+
+
+class Engine(CompiledFunctions):
+    """The programs of a translator, computed by CTranslate2."""
+
+    def __init__(self, folder: Path, pieces: int, length_penalty: float, extra_length: int):
+        """
+        Args:
+          folder: of `write`.
+          pieces: number of the vocabulary's pieces, the larger of both sides.
+          length_penalty, extra_length: of the search (`csan_jax.config.DecodeConfig`).
+
+        Raises:
+          UserError: if the package is missing or cannot read the model.
+        """
+        package = _package("ctranslate2")
+        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+        try:
+            self._translator = package.Translator(str(folder), device="auto", intra_threads=threads)
+        except (RuntimeError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise UserError(f"{folder}: not a model that CTranslate2 reads: {reason}") from error
+        self._folder, self._extra_length = folder, extra_length
+        self._length_penalty = length_penalty
+        self._names = _names(pieces)
+        self._pieces = {name: piece for piece, name in enumerate(self._names)}
+
+    def __call__(self, **static: int | float) -> Compute:
+        options: dict[str, Any] = {
+            "beam_size": 1,
+            "hypotheses": 0,
+            "length_penalty": self._length_penalty,
+            "extra_length": self._extra_length,
+        }
+        if unknown := static.keys() - options.keys():
+            raise UserError(f"{self._folder}: a CTranslate2 model has no {min(unknown)}")
+        beam_size, hypotheses, penalty, extra = (options | static).values()
+        if penalty:
+            raise UserError(
+                f"length_penalty={penalty:g}: CTranslate2 has another length penalty; 0 only"
+            )
+
+        def compute(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+            source = np.asarray(arrays["source"])
+            rows = [row[row != PAD] for row in source]
+            longest = max(map(len, rows))
+            if longest > POSITIONS:
+                raise InputTooLargeError(f"too long: {longest} pieces, of at most {POSITIONS}")
+            found = self._search(rows, extra, beam_size, hypotheses or 1)
+            pieces, scores = _stacked(found, hypotheses or 1)
+            if not hypotheses:
+                pieces, scores = pieces[:, 0], scores[:, 0]
+            return {"pieces": pieces, "scores": scores}
+
+        return compute
+
+    def choices(self, name: str) -> tuple[int, ...]:
+        return ()
+
+    def _search(
+        self, rows: Sequence[np.ndarray], extra: int, beam_size: int, count: int
+    ) -> list[list[tuple[list[int], float]]]:
+        """The hypotheses of each row, with end symbol if they have ended; none for an empty row.
+
+        CTranslate2 has one limit of length for all rows; a row with a longer translation than its
+        own limit is searched again.
+        """
+        limits = {n: min(len(row) + extra, POSITIONS) for n, row in enumerate(rows) if len(row)}
+        found: list[list[tuple[list[int], float]]] = [[] for _ in rows]
+        if not limits:
+            return found
+        filled = [*limits]
+        results = self._translated(
+            [rows[n] for n in filled], max(limits.values()), beam_size, count
+        )
+        for n, result in zip(filled, results, strict=True):
+            if any(len(pieces) > limits[n] for pieces, _ in result):
+                (result,) = self._translated([rows[n]], limits[n], beam_size, count)
+            found[n] = result
+        return found
+
+    def _translated(
+        self, rows: Sequence[np.ndarray], limit: int, beam_size: int, count: int
+    ) -> list[list[tuple[list[int], float]]]:
+        results = self._translator.translate_batch(
+            [[self._names[piece] for piece in row.tolist()] for row in rows],
+            beam_size=beam_size,
+            num_hypotheses=count,
+            length_penalty=0,
+            min_decoding_length=0,
+            max_decoding_length=limit,
+            max_input_length=0,
+            return_scores=True,
+            return_end_token=True,
+        )
+        return [
+            [
+                ([self._pieces[name] for name in hypothesis], score)
+                for hypothesis, score in zip(result.hypotheses, result.scores, strict=True)
+            ]
+            for result in results
+        ]
+
+
+def _stacked(
+    found: Sequence[Sequence[tuple[list[int], float]]], count: int
+) -> tuple[Int[np.ndarray, "B n steps"], Float[np.ndarray, "B n"]]:
+    """Hypotheses as arrays, padded with 0 and -inf."""
+    steps = max((len(pieces) for row in found for pieces, _ in row), default=1)
+    pieces = np.full((len(found), count, steps), PAD, np.int32)
+    scores = np.full((len(found), count), -math.inf, np.float32)
+    for at, row in enumerate(found):
+        for slot, (hypothesis, score) in enumerate(row):
+            pieces[at, slot, : len(hypothesis)] = hypothesis
+            scores[at, slot] = score
+    return pieces, scores
+
+
+def _package(name: str) -> Any:
+    """A module of CTranslate2.
+
+    Raises:
+      UserError: if it is not installed.
+    """
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise UserError(PACKAGE) from error

@@ -1,0 +1,126 @@
+"""CTranslate2 models beside the suite's own search, with random parameters."""
+
+import dataclasses
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from common_jax.errors import UserError
+from common_jax.predictor import InputTooLargeError
+from csan_jax import engine
+from csan_jax.attention.area import Area
+from csan_jax.attention.relative import Relative, RelativeCausal
+from csan_jax.config import Config, DataConfig, ModelConfig
+from csan_jax.data.subwords import END
+from csan_jax.task import Translation
+
+pytest.importorskip("ctranslate2", reason="the extra ctranslate2 is not installed")
+PIECES = 40
+PLAIN = Area(local_layers=0)
+SOURCE = np.array(
+    [[5, 9, 30, 1, 0, 0], [7, 1, 0, 0, 0, 0], [0] * 6, [4, 4, 8, 12, 33, 1]], np.int32
+)
+FILLED = np.array([0, 1, 3])
+FORMS = {
+    "separate tables": {},
+    "all tied": {"tie": "all"},
+    "post-norm, more decoder layers": {"norm": "post", "decoder_layers": 3},
+    "no sinusoids": {"sinusoids": False, "tie": "target"},
+}
+
+
+def task(**model):
+    sizes = {"dim": 16, "mlp_dim": 24, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 1}
+    vocabulary = {"source_vocab_size": PIECES, "target_vocab_size": PIECES}
+    config = Config(
+        model=ModelConfig(**({"encoder_attention": PLAIN} | sizes | vocabulary | model)),
+        data=DataConfig(
+            source="generated", examples=10, source_language="en", target_language="de"
+        ),
+    )
+    return Translation(config)
+
+
+def parameters(of):
+    """Random ones, also where those of a new model are 0 or 1; END is likely after some pieces."""
+    random = np.random.default_rng(1)
+    noisy = lambda x: x + jnp.asarray(random.normal(0, 0.3, x.shape), jnp.float32)
+    return jax.tree.map(noisy, nn.unbox(of.init(jax.random.key(3))))
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("form", FORMS)
+def test_hypotheses_are_those_of_the_suites_search(form, beam_size, tmp_path):
+    """Without an end in sight, each search goes to the limit of its own sentence."""
+    translation = task(**FORMS[form])
+    params = parameters(translation)
+    engine.write(translation.model.config, params, tmp_path / "engine", "float32")
+    program = engine.Engine(tmp_path / "engine", PIECES, 0.0, 5)(
+        beam_size=beam_size, hypotheses=beam_size
+    )
+    actual = program({"source": SOURCE})
+    options = {"beam_size": beam_size, "length_penalty": 0.0, "extra_length": 5}
+    pieces, scores = translation.translate(
+        params, jnp.asarray(SOURCE), hypotheses=beam_size, **options
+    )
+    best, steps = np.asarray(pieces)[FILLED, 0], actual["pieces"].shape[2]
+    np.testing.assert_allclose(actual["scores"][FILLED, 0], scores[FILLED, 0], atol=1e-4)
+    np.testing.assert_array_equal(actual["pieces"][FILLED, 0], best[:, :steps])
+    assert (best[:, steps:] == 0).all() and (actual["pieces"][2] == 0).all()
+    for row in FILLED:
+        limit = int((SOURCE[row] != 0).sum()) + 5
+        lengths = (actual["pieces"][row] != 0).sum(axis=1)
+        assert lengths.max() <= limit
+        ended = actual["pieces"][row, 0, lengths[0] - 1] == END
+        assert ended or lengths[0] == limit
+
+
+def test_int8_is_close_and_smaller(tmp_path):
+    translation = task(dim=64, mlp_dim=128)
+    params = parameters(translation)
+    sizes, scores = {}, {}
+    for dtype in ("float32", "int8"):
+        folder = tmp_path / dtype
+        engine.write(translation.model.config, params, folder, dtype)
+        sizes[dtype] = (folder / "model.bin").stat().st_size - 2 * engine.POSITIONS * 64 * 4
+        compute = engine.Engine(folder, PIECES, 0.0, 5)(beam_size=2)
+        scores[dtype] = compute({"source": SOURCE})["scores"]
+    assert sizes["int8"] < 0.35 * sizes["float32"]
+    assert not np.array_equal(scores["int8"], scores["float32"])
+    np.testing.assert_allclose(scores["int8"][FILLED], scores["float32"][FILLED], rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("model", "penalty", "words"),
+    [
+        ({"encoder_attention": Area(local_layers=1)}, 0.0, "has no Area of model.encoder_att"),
+        ({"encoder_attention": Relative(local_layers=2)}, 0.0, "has no Relative of model.encoder"),
+        ({"decoder_attention": RelativeCausal()}, 0.0, "has no RelativeCausal of model.decoder"),
+        ({}, 0.6, "than that of length_penalty=0.6; --length_penalty 0 exports"),
+    ],
+)
+def test_what_ctranslate2_cannot_express_is_refused(model, penalty, words):
+    translation = task(**model)
+    decode = dataclasses.replace(translation.config.decode, length_penalty=penalty)
+    translation.config = dataclasses.replace(translation.config, decode=decode)
+    with pytest.raises(UserError, match=words):
+        translation.require_engine()
+
+
+def test_texts_longer_than_the_table_of_positions_are_too_large(tmp_path):
+    translation = task()
+    engine.write(translation.model.config, parameters(translation), tmp_path / "engine", "float32")
+    program = engine.Engine(tmp_path / "engine", PIECES, 0.0, 1)(beam_size=1)
+    longest = np.full((1, engine.POSITIONS), 7, np.int32)
+    assert program({"source": longest})["pieces"].shape[1] <= engine.POSITIONS
+    with pytest.raises(InputTooLargeError, match="1025 pieces, of at most 1024"):
+        program({"source": np.full((1, engine.POSITIONS + 1), 7, np.int32)})
+
+
+def test_a_folder_that_is_no_model_is_one_line(tmp_path):
+    (tmp_path / "model.bin").write_bytes(b"no model")
+    with pytest.raises(UserError, match="not a model that CTranslate2 reads"):
+        engine.Engine(tmp_path, PIECES, 0.0, 1)
