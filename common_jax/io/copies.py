@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from common_jax.errors import UserError
-from common_jax.io import checksums
+from common_jax.io import checksums, lock
 from common_jax.io.atomic import PARTIAL, replace_bytes, write_json
 from common_jax.io.paths import AnyPath, as_path, in_bucket
 
@@ -52,12 +52,10 @@ def local_copy(path: str | AnyPath, key: str = "") -> Path:
     """
     if not in_bucket(path):
         return Path(as_path(path))
-    from filelock import FileLock
-
     source = as_path(path)
     folder = cache_of(source)
     target, record_file = folder / source.name, folder / _RECORD
-    with FileLock(folder / ".lock"):
+    with lock.held(folder / ".lock"):
         files = [source] if source.is_file() else checksums.files_in(source)
         if not files:
             raise UserError(f"{key}={path}: nothing there" if key else f"{path}: nothing there")

@@ -143,7 +143,8 @@ class RunFolder:
             raise UserError(f"{self.path} holds an export: choose another --workdir")
         if self.config_file.exists() or not self.path.exists():
             return
-        if not self.path.is_dir() or any(p != self._lock for p in self.path.iterdir()):
+        locks = (self._lock, lock.lease_folder(self._lock))
+        if not self.path.is_dir() or any(p not in locks for p in self.path.iterdir()):
             raise UserError(f"{self.path} is not the folder of a run: choose another --workdir")
 
     def metrics(self) -> list[dict[str, Any]]:
