@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from common_jax.errors import UserError
 from common_jax.io import guards
@@ -47,6 +47,7 @@ class Found(NamedTuple):
     generation: bytes
 
 
+@runtime_checkable
 class Record(Protocol):
     """A record with conditional writes."""
 
