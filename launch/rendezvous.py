@@ -87,12 +87,14 @@ def _gather(server: socket.socket, waiting: _Waiting) -> None:
     """Waits in process 0 for the others; sends to each the numbers of the missing ones, in the end
     none."""
     server.settimeout(_POLL_SECONDS)
-    present, sent = dict[int, socket.socket](), None
+    present = dict[int, socket.socket]()
+    sent: list[int] | None = None
     with contextlib.ExitStack() as connections:
-        while sent != []:
+        while sent is None or sent:
             with contextlib.suppress(TimeoutError):
                 connection = connections.enter_context(server.accept()[0])
-                sent = _greet(connection, waiting.count, present)
+                _greet(connection, waiting.count, present)
+                sent = None
             for number in [number for number in present if _has_ended(present[number])]:
                 del present[number]
             missing = [number for number in range(1, waiting.count) if number not in present]
@@ -113,7 +115,7 @@ def _greet(connection: socket.socket, count: int, present: dict[int, socket.sock
     with contextlib.suppress(OSError):
         greeting = _GREETING.fullmatch(connection.makefile("rb").readline(80))
         if greeting is None:
-            return connection.close()  # of another program
+            return  # of another program
         number, others = int(greeting[1]), int(greeting[2])
         if others != count:
             _send(connection, f"process 0 is one of {count}, process {number} one of {others}")

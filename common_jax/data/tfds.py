@@ -5,7 +5,6 @@ import difflib
 import importlib
 import io
 import logging
-import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ import numpy as np
 from common_jax.errors import UserError
 from common_jax.io import lock
 from common_jax.io.copies import local_copy
+from common_jax.io.paths import expand_user
 
 _FORMAT = "array_record"  # can be read, and written, without TensorFlow
 _GROUPS = ("translate", "text", "question_answering")  # their builders register on import
@@ -46,7 +46,7 @@ class Dataset:
         """
         import tensorflow_datasets as tfds
 
-        path = local_copy(os.path.expanduser(folder), "data.dir") if folder else ""
+        path = local_copy(expand_user(folder, "data.dir"), "data.dir") if folder else ""
         self.name, self._folder = name, str(path)
         builder = self._open()
         if not builder.is_prepared():

@@ -3,8 +3,6 @@
 import os
 from collections.abc import Callable
 
-from common_jax.io.paths import in_bucket
-
 _guards: list[tuple[str, Callable[[], None]]] = []
 
 
@@ -23,4 +21,5 @@ def require(path: str | os.PathLike[str]) -> None:
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:
-    return os.fspath(path).rstrip("/") if in_bucket(path) else os.path.realpath(path)
+    text = os.fspath(path)
+    return text.rstrip("/") if text.startswith("gs://") else os.path.realpath(text)

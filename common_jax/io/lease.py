@@ -1,4 +1,4 @@
-"""A lock where there are none, in a bucket or on some network disks: a record that its holder renews.
+"""A lock where there are none, in a bucket or on some disks: a record that its holder renews.
 
 Each renewal gives the record a new generation, on the condition that it still has the last one. A
 process that sees one generation for `LEASE_SECONDS` takes the lock over, on the same condition. No

@@ -91,7 +91,7 @@ def _lock(file: AnyPath, locks: contextlib.ExitStack) -> str:
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
-            _warn(file.parent, error.strerror)
+            _warn(file.parent, error.strerror or str(error))
         else:
             if not lease_folder(file).exists():  # of a machine that mounts the disk without locks
                 return ""
