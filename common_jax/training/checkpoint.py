@@ -71,6 +71,7 @@ class Checkpoints:
     """
 
     def __init__(self, run: RunFolder, best_metric: str, keep: int = 2, data: str = ""):
+        run.require_path()
         self._run, self._keep = run, keep
         self._folder, self._damaged = run.checkpoints, run.damaged
         self._data = data

@@ -138,7 +138,17 @@ class RunFolder:
                 f"{resuming(differing, old, new)}choose another --workdir"
             )
 
+    def require_path(self, characters: str = "\\") -> None:
+        """Raises UserError for characters of the path with which checkpoints cannot be read."""
+        path = str(self.path.absolute())
+        if unusable := [character for character in characters if character in path]:
+            raise UserError(
+                f"{path}: {unusable[0]} in the path of a run: the libraries that write and read "
+                "checkpoints take it for something else; name a folder without it"
+            )
+
     def _require_run(self) -> None:
+        self.require_path("\\[")  # TensorStore takes one for a slash, Orbax one for a pattern
         if Export.is_at(self.path):
             raise UserError(f"{self.path} holds an export: choose another --workdir")
         if self.config_file.exists() or not self.path.exists():
