@@ -80,7 +80,7 @@ def _listen(address: str) -> socket.socket:
     try:
         return socket.create_server(("", port), family=family, dualstack_ipv6=dual)
     except OSError as error:
-        raise UserError(f"coordinator: port {port}: {error.strerror}") from error
+        raise UserError(f"coordinator: port {port}: {os.strerror(error.errno or 0)}") from error
 
 
 def _gather(server: socket.socket, waiting: _Waiting) -> None:
@@ -102,7 +102,12 @@ def _gather(server: socket.socket, waiting: _Waiting) -> None:
                 sent = missing
                 for connection in present.values():
                     _send(connection, missing)
-            waiting.report(missing)
+            try:
+                waiting.report(missing)
+            except UserError as error:
+                for connection in present.values():
+                    _send(connection, str(error))
+                raise
         for connection in present.values():  # they close first, which frees the port at once
             connection.settimeout(_ANSWER_SECONDS)
             with contextlib.suppress(OSError):
@@ -157,5 +162,5 @@ def _wait(connection: socket.socket, waiting: _Waiting) -> None:
             for line in lines:
                 missing = json.loads(line)
             if isinstance(missing, str):
-                raise UserError(f"coordinator {waiting.address}: {missing[:200]}")
+                raise UserError(f"coordinator {waiting.address}: {missing[:300]}")
         waiting.report(missing)

@@ -39,7 +39,10 @@ def install(number: int) -> None:
     packed = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
     program = _Program(len(code), ctypes.addressof(packed))
     libc = ctypes.CDLL(None, use_errno=True)
-    for arguments in ((_NO_NEW_PRIVS, 1, 0, 0, 0), (_SECCOMP, _FILTER, ctypes.byref(program), 0, 0)):
+    for arguments in (
+        (_NO_NEW_PRIVS, 1, 0, 0, 0),
+        (_SECCOMP, _FILTER, ctypes.byref(program), 0, 0),
+    ):
         if libc.prctl(*arguments):
             raise OSError(ctypes.get_errno(), "prctl")
 

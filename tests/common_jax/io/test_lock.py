@@ -96,9 +96,9 @@ def test_a_holder_that_slept_too_long_writes_nothing_more(tmp_path):
         if ended:
             second.release()
         remove = guards.add(tmp_path, asleep.require)
-        with pytest.raises(UserError, match=r"did not renew .* has taken it over"):
-            with writing(tmp_path / "file"):
-                (tmp_path / "file").write_text("lost")
+        line = r"did not renew .* has taken it over"
+        with pytest.raises(UserError, match=line), writing(tmp_path / "file"):
+            (tmp_path / "file").write_text("lost")
         assert not (tmp_path / "file").exists()
         with writing(tmp_path.parent / "other"):
             pass
