@@ -33,6 +33,8 @@ needs_seccomp = pytest.mark.skipif(not SUPPORTED, reason="needs Linux's seccomp"
 def begin(number, config, run, corpus, log, **overrides):
     """Starts a training on disks whose locks fail with an errno; None for locks."""
     values = {**EVERY_STEP, "data.cache_dir": corpus, **overrides}
+    if "toy" in str(config):
+        del values["data.max_shapes"]
     command = [sys.executable, "-m", "launch.train", "--config", str(config)]
     command += [f"--config.{key}={value}" for key, value in values.items()]
     if number is not None:
@@ -151,34 +153,35 @@ def test_a_home_that_is_not_there_is_refused_by_name(tmp_path, monkeypatch, caps
         assert not (tmp_path / "~").exists()
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
-def test_a_file_that_is_too_large_is_one_line(tmp_path, monkeypatch, capsys):
-    """Of a checkpoint, and of standard output."""
-    import resource
-
-    argv = ["--config", toy_config(tmp_path), "--workdir", str(tmp_path / "run")]
-    argv += [f"--config.data.cache_dir={tmp_path / 'corpus'}"]
-    train.main([*argv, "--prepare"])
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    capsys.readouterr()
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
-        line = fails(monkeypatch, capsys, argv, train.main)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert "cannot be written: File too large" in line
+LIMITED = """
+import resource, sys
+from launch import cli, train
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+if sys.argv[2:]:
+    cli.run(train.main, sys.argv[2:])
+cli.run(lambda argv: print("result"))
+"""
 
 
-def test_a_standard_output_that_is_too_large_is_one_line(tmp_path):
-    script = (
-        "import resource, signal, sys\n"
-        "from launch import cli, train\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))\n"
-        "cli.run(lambda argv: print('result'))\n"
-    )
+@pytest.mark.parametrize("what", ["checkpoints", "standard output"])
+def test_a_file_that_is_too_large_is_one_line(tmp_path, what):
+    """The limit of a file's size, of a process or a disk."""
+    argv = []
+    if what == "checkpoints":
+        argv = ["--config", toy_config(tmp_path), "--workdir", str(tmp_path / "run")]
+        argv += [f"--config.data.cache_dir={tmp_path / 'corpus'}", "--config.train.steps=4"]
+        train.main([*argv, "--prepare"])
+    command = [sys.executable, "-c", LIMITED, "2000" if argv else "0", *argv]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": ""}
     with (tmp_path / "out").open("wb") as out:
         done = subprocess.run(
-            [sys.executable, "-c", script], stdout=out, stderr=subprocess.PIPE, cwd=ROOT
+            command, stdout=out, stderr=subprocess.PIPE, cwd=tmp_path, env=environment, text=True
         )
     assert done.returncode == 2
-    assert done.stderr.decode() == "error: standard output: File too large\n"
+    *before, line = done.stderr.splitlines()
+    if not argv:
+        assert not before and line == "error: standard output: File too large"
+        return
+    folder = tmp_path / "run" / "checkpoints"
+    assert line == f"error: {folder}: cannot be written: File too large; nothing is saved yet"
+    assert all(re.match(r"step \d+/4  |train: |dev: |test: ", text) for text in before), before
